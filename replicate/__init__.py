@@ -1,0 +1,26 @@
+"""Trains a TensorFlow Estimator's `model_fn` on every accelerator of a host."""
+
+from replicate import hooks, metrics
+from replicate.compat import estimator
+from replicate.cross_tower import cross_tower_mean, cross_tower_sum
+from replicate.devices import session_config
+from replicate.model_fn import replicate_model_fn
+from replicate.tower_optimizer import TowerOptimizer
+from replicate.towers import PerTower, merge_call, num_towers, tower_index
+from replicate.version import __version__
+
+__all__ = (
+    "PerTower",
+    "TowerOptimizer",
+    "__version__",
+    "cross_tower_mean",
+    "cross_tower_sum",
+    "estimator",
+    "hooks",
+    "merge_call",
+    "metrics",
+    "num_towers",
+    "replicate_model_fn",
+    "session_config",
+    "tower_index",
+)

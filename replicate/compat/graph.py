@@ -1,0 +1,176 @@
+"""What towers need of a TensorFlow graph under construction and has no public name.
+
+A thread that builds a graph leaves marks on it: device, colocation and control-dependency stacks,
+collections, variable scopes, the count that op-level random seeds come from. A tower sees the
+graph as if it were alone, so each tower has its own marks, which are put in place whenever the
+tower runs.
+"""
+
+import contextlib
+import copy
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import random_seed
+from tensorflow.python.ops import variable_scope as vs
+from tensorflow.python.util import nest
+
+# The marks `tf.Graph` keeps, in attributes with no public setter.
+_MARKS = (
+    "_collections",
+    "_device_function_stack",
+    "_colocation_stack",
+    "_control_dependencies_stack",
+    "_control_flow_context",
+    "_attr_scope_map",
+    "_op_to_kernel_label_map",
+    "_gradient_override_map",
+)
+_STORES = (vs._VARSTORE_KEY, vs._VARSCOPESTORE_KEY)
+
+# Later towers draw their op-level seeds this far apart, so that dropout masks differ by tower.
+_SEED_STRIDE = 1000003
+
+
+def _seed_counts():
+    """Seeds given out so far, by graph; None where TensorFlow derives them from op ids instead."""
+    return getattr(random_seed, "_graph_to_seed_dict", None)
+
+
+class Marks:
+    """The marks of one thread of construction: `take` copies or keeps them, `put` restores them."""
+
+    def __init__(self, graph):
+        """Keeps the marks that `graph` has now; they go on changing with the graph."""
+        self._graph = graph
+        self._values = {name: getattr(graph, name) for name in _MARKS}
+        counts = _seed_counts()
+        self._seeds = None if counts is None else counts.get(graph, 0)
+
+    def put(self):
+        """Gives the graph these marks."""
+        for name, value in self._values.items():
+            setattr(self._graph, name, value)
+        counts = _seed_counts()
+        if counts is not None:
+            counts[self._graph] = self._seeds
+
+    def copy_for_tower(self, index):
+        """Returns a copy with which tower `index` starts; nothing done to it shows in these."""
+        new = copy.copy(self)
+        new._values = {
+            name: value[:] if isinstance(value, list) else copy.copy(value)
+            for name, value in self._values.items()
+        }
+        for name in ("_device_function_stack", "_colocation_stack"):
+            new._values[name] = self._values[name].copy()
+        collections = {key: list(items) for key, items in self._values["_collections"].items()}
+        collections[vs._VARSTORE_KEY] = [_copy_variable_store(store) for store in collections.get(
+            vs._VARSTORE_KEY, [])] or [vs._VariableStore()]
+        new._values["_collections"] = collections
+        if self._seeds is not None:
+            new._seeds = self._seeds + index * _SEED_STRIDE
+        return new
+
+    @property
+    def collections(self):
+        """Lists of items by collection key, the stores of variable scopes left out."""
+        collections = self._values["_collections"]
+        return {key: items for key, items in collections.items() if key not in _STORES}
+
+    def add_to_collection(self, key, item):
+        """Adds `item` at the end of collection `key`."""
+        self._values["_collections"].setdefault(key, []).append(item)
+
+    @property
+    def variables_by_name(self):
+        """The variables that `get_variable` finds, by name; a dictionary to read or update."""
+        stores = self._values["_collections"].get(vs._VARSTORE_KEY)
+        return stores[0]._vars if stores else {}
+
+    @property
+    def control_inputs(self):
+        """Operations on which every operation made now would wait."""
+        stack = self._values["_control_dependencies_stack"]
+        return {op for controller in stack for op in controller.control_inputs}
+
+
+def set_collection(graph, key, items):
+    """Makes the list `items` itself collection `key` of `graph`; an empty plain list removes it."""
+    if items or type(items) is not list:
+        graph._collections[key] = items
+    else:
+        graph._collections.pop(key, None)
+
+
+def _copy_variable_store(store):
+    new = vs._VariableStore()
+    new._vars.update(store._vars)
+    new._partitioned_vars.update(store._partitioned_vars)
+    return new
+
+
+class VariableScope:
+    """The variable scope of the thread that makes it, to be entered by another thread."""
+
+    def __init__(self):
+        store = vs.get_variable_scope_store()
+        # Copied, because `reuse_variables` and the like change the scope object itself.
+        self._scope = copy.copy(store.current_scope)
+        self._counts = dict(store.variable_scopes_count)
+
+    def enter(self):
+        """Makes it the current scope of the running thread, with its count of unnamed scopes."""
+        store = vs.get_variable_scope_store()
+        store.current_scope = self._scope
+        store.variable_scopes_count = self._counts
+
+
+def device_depth(graph):
+    """How many device scopes are open; `colocate_with` opens an empty stack."""
+    return sum(1 for _ in graph._device_function_stack.peek_objs())
+
+
+@contextlib.contextmanager
+def devices_of(marks, graph):
+    """A scope with the device scopes of `marks` alone, and colocated with nothing."""
+    saved = graph._device_function_stack, graph._colocation_stack
+    graph._device_function_stack = marks._values["_device_function_stack"].copy()
+    graph._colocation_stack = marks._values["_colocation_stack"].copy()
+    try:
+        yield
+    finally:
+        graph._device_function_stack, graph._colocation_stack = saved
+
+
+def in_control_flow(graph):
+    """Whether ops made now belong to a `cond` or `while_loop` body, or to a function."""
+    return tf.get_default_graph() is not graph or graph._get_control_flow_context() is not None
+
+
+def is_fed(structure):
+    """Whether a tensor in a nested structure is computed from a placeholder."""
+    pending = [
+        tensor.op
+        for tensor in tf.nest.flatten(structure, expand_composites=True)
+        if isinstance(tensor, tf.Tensor)
+    ]
+    seen = set(pending)
+    while pending:
+        op = pending.pop()
+        if op.type == "Placeholder":
+            return True
+        for tensor in op.inputs:
+            if tensor.op not in seen:
+                seen.add(tensor.op)
+                pending.append(tensor.op)
+    return False
+
+
+def add_control_inputs(op, control_inputs):
+    """Makes the existing operation `op` wait for `control_inputs`."""
+    op._add_control_inputs([c for c in control_inputs if c not in op.control_inputs])
+
+
+def flatten_with_paths(structure):
+    """Returns `(path, leaf)` pairs of a nested structure, e.g. `("image/left", tensor)`."""
+    return nest.flatten_with_joined_string_paths(structure)

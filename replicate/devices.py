@@ -1,0 +1,153 @@
+"""Which devices there are, and which of them are meant.
+
+Devices are named by canonical strings, `/device:GPU:0`. Nothing here starts a device: no GPU
+memory is allocated and no CUDA context opened by listing them.
+"""
+
+import tensorflow.compat.v1 as tf
+
+
+def canonical(device):
+    """Returns the canonical string of a device.
+
+    Args:
+        device: A name like `/gpu:0`, `GPU:0`, `/device:GPU:0` or `/job:worker/task:1/gpu:0`, a
+            `tf.DeviceSpec`, or what has such a name as its `name`.
+
+    Returns:
+        String that names job and task if `device` does, type and index.
+
+    Raises:
+        ValueError: If `device` does not name one device.
+    """
+    name = device if isinstance(device, str) else getattr(device, "name", None)
+    if name is None and hasattr(device, "to_string"):
+        name = device.to_string()
+    spec = None
+    if isinstance(name, str):
+        try:
+            spec = tf.DeviceSpec.from_string(name.replace("physical_device:", "device:"))
+        except ValueError:
+            pass
+    if spec is None or spec.device_type is None or spec.device_index is None:
+        raise ValueError(
+            f"A device is named by its type and index, like '/gpu:0', but got {device!r}."
+        )
+    return spec.replace(device_type=spec.device_type.upper()).to_string()
+
+
+def canonical_list(devices):
+    """Returns the canonical strings of `devices`, which must be several or one, each once.
+
+    Raises:
+        ValueError: If there are none, one occurs twice, or one does not name a device.
+    """
+    if isinstance(devices, str):
+        raise ValueError(f"`devices` must be a list of devices, but is {devices!r}. Pass a list.")
+    names = [canonical(device) for device in devices]
+    if not names:
+        raise ValueError(
+            "`devices` must name at least one device, but is empty. Pass None for every local GPU, "
+            "or every local CPU device if there is none."
+        )
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ValueError(
+            f"`devices` must name each device once, but {', '.join(duplicates)} is there more than "
+            f"once in {list(devices)}. To run several towers on one CPU, split it into logical "
+            "devices: '/cpu:0', '/cpu:1', with `session_config=replicate.session_config(devices)`."
+        )
+    return names
+
+
+def local(config=None):
+    """Returns the canonical strings of the devices that sessions of this process have.
+
+    Args:
+        config: The `tf.ConfigProto` of the sessions, which says how many logical CPU devices there
+            are and may hide GPUs. None: one CPU device, every GPU.
+    """
+    counts = dict(config.device_count) if config is not None else {}
+    physical = {"CPU": counts.get("CPU", 1)}
+    for device in tf.config.experimental.list_physical_devices():
+        if device.device_type != "CPU":
+            physical[device.device_type] = physical.get(device.device_type, 0) + 1
+    if config is not None and config.gpu_options.visible_device_list:
+        physical["GPU"] = len(config.gpu_options.visible_device_list.split(","))
+    names = []
+    for kind, count in sorted(physical.items()):
+        names += [f"/device:{kind}:{index}" for index in range(min(count, counts.get(kind, count)))]
+    return names
+
+
+def default(available):
+    """Returns every GPU of the device strings `available`, every CPU device if there is none."""
+    gpus = [name for name in available if _kind(name) == "GPU"]
+    return gpus or [name for name in available if _kind(name) == "CPU"]
+
+
+def check_exist(devices, config=None, cpus_known=True):
+    """Raises unless the sessions have all of `devices`.
+
+    Args:
+        devices: Canonical strings. Those that name a job belong to a cluster and are not checked.
+        config: The `tf.ConfigProto` of the sessions, or None.
+        cpus_known: Whether `config` says how many CPU devices there are; else any may exist.
+
+    Raises:
+        ValueError: If one is missing; lists those that exist.
+    """
+    available = local(config)
+    for name in devices:
+        if name in available or "/job:" in name or (_kind(name) == "CPU" and not cpus_known):
+            continue
+        hint = "Pass devices that exist."
+        if _kind(name) == "CPU":
+            hint = (
+                "Logical CPU devices exist if the session is told so: pass "
+                "`session_config=replicate.session_config(devices)` to `RunConfig`."
+            )
+        raise ValueError(
+            f"`devices` must exist, but {name} does not. Those that do: {', '.join(available)}. "
+            + hint
+        )
+
+
+def is_default_device(name):
+    """Whether TensorFlow would place operations on device `name` without being asked to."""
+    return default(local())[0] == name
+
+
+def session_config(devices=None, **kwargs):
+    """Returns a session configuration under which `devices` exist.
+
+        devices = ["/cpu:0", "/cpu:1"]
+        config = tf.estimator.RunConfig(session_config=replicate.session_config(devices))
+
+    As in an Estimator's own default, operations that have no kernel for a tower's device run
+    where they have one (`allow_soft_placement`), and the graph is optimised once.
+
+    Args:
+        devices: Devices as `replicate_model_fn` takes them. None: every local GPU, else one CPU.
+        **kwargs: Fields of `tf.ConfigProto` to set besides, e.g. `intra_op_parallelism_threads`;
+            they have precedence.
+
+    Returns:
+        A `tf.ConfigProto`.
+
+    Raises:
+        ValueError: If a device does not exist and is no CPU, or `device_count` in `kwargs` is too
+            small for the devices.
+    """
+    names = default(local()) if devices is None else canonical_list(devices)
+    cpus = 1 + max([tf.DeviceSpec.from_string(n).device_index for n in names if _kind(n) == "CPU"] + [0])
+    config = tf.ConfigProto(allow_soft_placement=True)
+    config.device_count["CPU"] = cpus
+    config.graph_options.rewrite_options.meta_optimizer_iterations = 1
+    config.MergeFrom(tf.ConfigProto(**kwargs))
+    check_exist(names, config)
+    return config
+
+
+def _kind(name):
+    return tf.DeviceSpec.from_string(name).device_type

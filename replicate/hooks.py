@@ -1,0 +1,341 @@
+"""Session hooks for the person who watches a training run.
+
+A *step* is one increment of the global step. An *example* is one row of the whole batch, counted
+before it is sharded: with N towers a step still consumes one batch.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from typing import NamedTuple, Optional, TextIO, Union
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+__all__ = ("ProgressHook",)
+
+# Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
+_BATCH_SIZE_TENSOR = "replicate/shard/batch_size:0"
+
+
+class _Mark(NamedTuple):
+    """Where training was at one time."""
+
+    time: float  # seconds of a clock that only differences mean something of
+    step: int  # global step
+    examples: int  # rows since the bar was opened
+
+
+class ProgressHook(tf.train.SessionRunHook):
+    """Shows a progress bar while an Estimator trains.
+
+    ```python
+    progress = replicate.hooks.ProgressHook(total_steps=1000, batch_size=256)
+    estimator.train(input_fn, max_steps=1000, hooks=[progress])
+    ```
+
+    ```
+    training:  42%|████████         | 420/1000 [00:04<00:05, 26,880 examples/s, loss 0.1234]
+    ```
+
+    The bar counts global steps, so that a resumed run continues where its checkpoint stopped.
+    Throughput is measured over the steps between two redraws; the last redraw gives the mean over
+    the whole run, its first step excepted because it includes one-time set-up. Log lines that
+    TensorFlow writes meanwhile appear above the bar.
+
+    Where the output is not a terminal the hook writes nothing and costs nothing. On a terminal it
+    fetches the loss and the global step when the bar is redrawn, not at every step. The bar is
+    closed when the session is, also when an exception ends training, so that a traceback starts
+    on a line of its own. One hook may serve several calls of `train`, one after the other.
+
+    The bar is drawn by `tqdm`: `pip install 'replicate-estimator[progress]'`.
+
+    Args:
+        total_steps: The global step at which training ends, i.e. the `max_steps` given to
+            `Estimator.train`. With neither this nor `steps` the bar has no end.
+        batch_size: Rows of the whole batch, all towers together: an int > 0, or an integer
+            tensor of shape [] or its name, read at every step. None takes the count that
+            `replicate_model_fn` keeps; where there is none, steps per second are shown in
+            place of examples per second.
+        steps: How many steps this call runs, i.e. the `steps` given to `Estimator.train`.
+            Excludes `total_steps`.
+        loss: The float tensor of shape [] to show, or its name in the training graph. None
+            takes the last tensor of `tf.losses.get_losses()`, which is where the Estimator
+            puts the loss of its `EstimatorSpec` just before training starts; where there is
+            none, no loss is shown. In a session of your own, pass the loss.
+        description: What stands before the bar.
+        every_secs: Seconds from one redraw to the next, >= 0. 0 redraws at every step.
+        stream: The text stream to draw on. None is `sys.stderr` at the time training starts.
+
+    Raises:
+        ImportError: If `tqdm` is not installed.
+        ValueError: If both `total_steps` and `steps` are given, or a number is out of range.
+        TypeError: If a number is not one.
+    """
+
+    def __init__(
+        self,
+        total_steps: Optional[int] = None,
+        batch_size: Union[int, str, tf.Tensor, None] = None,
+        *,
+        steps: Optional[int] = None,
+        loss: Union[str, tf.Tensor, None] = None,
+        description: str = "training",
+        every_secs: float = 0.1,
+        stream: Optional[TextIO] = None,
+    ):
+        if total_steps is not None and steps is not None:
+            raise ValueError(
+                "Give `total_steps`, the global step at which training ends, or `steps`, the "
+                f"number of steps of this run, but not both; got total_steps={total_steps!r} and "
+                f"steps={steps!r}. Drop the one that `Estimator.train` is not given."
+            )
+        _check_count("total_steps", total_steps)
+        _check_count("steps", steps)
+        if not isinstance(batch_size, (str, tf.Tensor)):
+            _check_count("batch_size", batch_size)
+        if not every_secs >= 0:
+            raise ValueError(
+                f"`every_secs` must be at least 0 seconds, but is {every_secs!r}. Pass 0 to redraw "
+                "at every step."
+            )
+        self._tqdm = _import_tqdm()
+        self._total_steps = total_steps
+        self._steps = steps
+        self._batch_size_arg = batch_size
+        self._loss_arg = loss
+        self._description = description
+        self._every_secs = every_secs
+        self._stream_arg = stream
+        self._bar = None
+        # The bar is drawn by the training thread and closed by it or by `_close_with_session`.
+        self._lock = threading.Lock()
+
+    def begin(self):
+        """Finds the tensors to watch. Called by the session, before the graph is finalised."""
+        self._stream = sys.stderr if self._stream_arg is None else self._stream_arg
+        self._active = bool(getattr(self._stream, "isatty", lambda: False)())
+        if not self._active:
+            return
+        self._global_step = tf.train.get_global_step()
+        if self._global_step is None:
+            raise RuntimeError(
+                "ProgressHook counts global steps, but the graph has no global step. Call "
+                "`tf.train.get_or_create_global_step()` where the graph is built and pass it to "
+                "the optimizer."
+            )
+        self._total = self._total_steps
+        self._loss = _loss_tensor(self._loss_arg)
+        self._batch_size = _batch_size(self._batch_size_arg)
+
+    def after_create_session(self, session, coord):
+        """Draws the bar at the global step from which training starts or resumes."""
+        if not self._active:
+            return
+        self._close()  # of an earlier session, lost to a preemption
+        start = int(session.run(self._global_step))
+        if self._total is None and self._steps is not None:
+            self._total = start + self._steps
+        self._step = start
+        self._runs = 0  # since `_step` was read
+        self._examples = 0
+        self._first = None  # the mark of the first step; what it took includes one-time set-up
+        self._drawn = None  # the mark of the last redraw
+        self._rate = None
+        self._last_loss = None
+        with self._lock:
+            self._open(start, self._total)
+        # A session tells its hooks that it ended well (`end`), but not that it failed. Its
+        # coordinator knows both, and waits for this thread before it lets the exception through.
+        closer = threading.Thread(
+            target=self._close_with_session,
+            args=(coord, self._bar),
+            name="replicate-progress",
+            daemon=True,
+        )
+        closer.start()
+        coord.register_thread(closer)
+
+    def before_run(self, run_context):
+        """Asks for the loss if the bar is to be redrawn, and for the rows if they may vary."""
+        if self._bar is None:
+            return None
+        self._redraw = (
+            self._drawn is None
+            or time.perf_counter() - self._drawn.time >= self._every_secs
+            or (self._total is not None and self._step + self._runs + 1 >= self._total)
+        )
+        fetches = {}
+        if self._redraw and self._loss is not None:
+            fetches["loss"] = self._loss
+        if isinstance(self._batch_size, tf.Tensor):
+            fetches["rows"] = self._batch_size
+        return tf.train.SessionRunArgs(fetches) if fetches else None
+
+    def after_run(self, run_context, run_values):
+        """Counts the step, and redraws the bar if that is due."""
+        if self._bar is None:
+            return
+        fetched = run_values.results or {}
+        self._runs += 1
+        self._examples += int(fetched.get("rows", 0))
+        if not self._redraw:
+            return
+        if "loss" in fetched:
+            self._last_loss = float(fetched["loss"])
+        self._read_step(run_context.session)
+        self._draw()
+
+    def end(self, session):
+        """Draws the bar a last time. Called by the session when training ended without error."""
+        if self._bar is None:
+            return
+        self._read_step(session)
+        self._draw(is_last=True)
+        self._close()
+
+    def _read_step(self, session):
+        """Brings the counts up to date; one run may have made several steps, or none."""
+        step = int(session.run(self._global_step))
+        if isinstance(self._batch_size, int):
+            self._examples += (step - self._step) * self._batch_size
+        self._step = step
+        self._runs = 0
+
+    def _draw(self, is_last=False):
+        """Redraws the bar with the counts of `_read_step`."""
+        now = _Mark(time.perf_counter(), self._step, self._examples)
+        since = self._first if is_last else self._drawn
+        if since is not None and now.time > since.time and now.step > since.step:
+            seconds = now.time - since.time
+            if self._batch_size is None:
+                self._rate = f"{(now.step - since.step) / seconds:,.1f} steps/s"
+            else:
+                self._rate = f"{(now.examples - since.examples) / seconds:,.0f} examples/s"
+        self._first = self._first or now
+        self._drawn = now
+        loss = None if self._last_loss is None else f"loss {self._last_loss:.4g}"
+        with self._lock:
+            if self._bar is None:
+                return
+            self._bar.set_postfix_str(", ".join(filter(None, (self._rate, loss))), refresh=False)
+            if self._step != self._bar.n:
+                self._bar.update(self._step - self._bar.n)  # redraws
+            else:
+                self._bar.refresh()
+
+    def _open(self, start, total):
+        """Makes the bar, and leads TensorFlow's log lines past it."""
+
+        class Bar(self._tqdm.tqdm):
+            monitor_interval = 0  # redraws are timed here: needs no thread to watch them
+
+        steps = "{percentage:3.0f}%|{bar}| {n}/{total} [{elapsed}<{remaining}{postfix}]"
+        self._bar = Bar(
+            total=total,
+            initial=start,
+            desc=self._description,
+            file=self._stream,
+            bar_format="{desc}: " + (steps if total else "{n} steps [{elapsed}{postfix}]"),
+            mininterval=0,  # redraw at every update: `_draw` is called when a redraw is due
+            miniters=1,
+            dynamic_ncols=True,
+        )
+        self._logs = contextlib.ExitStack()
+        self._logs.enter_context(
+            self._tqdm.contrib.logging.logging_redirect_tqdm([tf.get_logger()], tqdm_class=Bar)
+        )
+
+    def _close(self, bar=None):
+        """Closes the bar, leaving it on the screen; with `bar`, only if it is still the one."""
+        with self._lock:
+            if self._bar is None or (bar is not None and bar is not self._bar):
+                return
+            self._logs.close()
+            self._bar.close()
+            self._bar = None
+
+    def _close_with_session(self, coord, bar):
+        """Thread: closes `bar` when the session of `coord` stops, for whatever reason."""
+        coord.wait_for_stop()
+        self._close(bar)
+
+
+def _import_tqdm():
+    """Returns the module `tqdm` with `tqdm.contrib.logging` loaded."""
+    try:
+        import tqdm
+        import tqdm.contrib.logging
+    except ImportError as error:
+        raise ImportError(
+            f"ProgressHook draws its bar with `tqdm`, which does not import here ({error}). Run "
+            "`pip install 'replicate-estimator[progress]'`, or train without the hook."
+        ) from error
+    return tqdm
+
+
+def _check_count(name, value):
+    """Raises unless `value` is None or an integer > 0."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(
+            f"`{name}` must be an integer greater than 0, but is {value!r} "
+            f"({type(value).__name__}). Convert it with int()."
+        )
+    if value <= 0:
+        raise ValueError(
+            f"`{name}` must be an integer greater than 0, but is {value}. Leave it out if it is "
+            "not known."
+        )
+
+
+def _tensor_of_graph(argument, value):
+    """Returns the scalar tensor that `value`, a tensor or its name, stands for."""
+    tensor = value
+    if isinstance(value, str):
+        try:
+            tensor = tf.get_default_graph().get_tensor_by_name(
+                value if ":" in value else f"{value}:0"
+            )
+        except KeyError:
+            raise ValueError(
+                f"`{argument}` must name a tensor of the training graph, but there is none called "
+                f"{value!r}. Give the tensor a name with `tf.identity(tensor, name={value!r})` in "
+                "`model_fn`, or pass the tensor itself."
+            ) from None
+    if not isinstance(tensor, tf.Tensor):
+        raise TypeError(
+            f"`{argument}` must be a tensor or the name of one, but is {value!r} "
+            f"({type(value).__name__})."
+        )
+    if tensor.shape.rank not in (0, None):
+        raise ValueError(
+            f"`{argument}` must be a tensor of shape [], but {tensor.name!r} has shape "
+            f"{tensor.shape}. Reduce it, e.g. with `tf.reduce_mean`."
+        )
+    return tensor
+
+
+def _loss_tensor(value):
+    """Returns the loss to show: a float tensor of shape [], or None."""
+    if value is not None:
+        return _tensor_of_graph("loss", value)
+    losses = tf.losses.get_losses()
+    return losses[-1] if losses and losses[-1].shape.rank == 0 else None
+
+
+def _batch_size(value):
+    """Returns the rows per step: an int where fixed, else a tensor of shape []; or None."""
+    if value is None:
+        try:
+            tensor = tf.get_default_graph().get_tensor_by_name(_BATCH_SIZE_TENSOR)
+        except KeyError:
+            return None
+    elif isinstance(value, (str, tf.Tensor)):
+        tensor = _tensor_of_graph("batch_size", value)
+    else:
+        return int(value)
+    static = tf.get_static_value(tensor)
+    return tensor if static is None else int(static)

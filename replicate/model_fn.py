@@ -1,0 +1,230 @@
+"""`replicate_model_fn`: one `model_fn`, run as towers."""
+
+import copy
+import functools
+import inspect
+
+import tensorflow.compat.v1 as tf
+
+from replicate import devices as devices_lib
+from replicate import penalties, sharding, specs, tower_optimizer
+from replicate.compat import estimator
+from replicate.compat import graph as graph_lib
+from replicate.towers import Towers, current
+from replicate.variables import SharedVariables
+
+_PLACEMENTS = ("consolidation", "round_robin")
+
+
+def replicate_model_fn(
+    model_fn,
+    loss_reduction=tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
+    devices=None,
+    *,
+    consolidation_device=None,
+    variable_placement="consolidation",
+):
+    """Returns a `model_fn` that runs `model_fn` as towers, one per device.
+
+    Each tower takes a shard of the batch. What the Estimator gets is what one device would give it
+    for the whole batch: loss, gradients, variables under the same names, metrics and predictions.
+
+        model_fn = replicate.replicate_model_fn(model_fn)             # where the Estimator is made
+        optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer())  # inside model_fn
+
+    With one device, and in graphs that are built for a SavedModel, `model_fn` is called as it is.
+
+    Args:
+        model_fn: Function of `features, labels, mode, params, config` or some of them, as
+            `tf.estimator.Estimator` takes it. It is called once per tower. Tensors in `features`
+            and `labels` have the shape [n, ...], the same n in all; see `replicate.sharding`.
+        loss_reduction: How `model_fn` makes its loss from the losses of rows: a
+            `tf.losses.Reduction`. With `SUM` the towers' losses are added up; with all others they
+            are taken for means over the tower's rows, and averaged, weighted by rows.
+        devices: List of device names, one per tower. None: every local GPU, or, if there is none,
+            every local CPU device.
+        consolidation_device: Where gradients are summed and what happens once per step takes
+            place. None: the first of `devices`.
+        variable_placement: `'consolidation'` places variables on the consolidation device,
+            `'round_robin'` on the towers' devices in turn.
+
+    Returns:
+        A `model_fn`.
+
+    Raises:
+        TypeError: If `model_fn` or `loss_reduction` is something else.
+        ValueError: If `loss_reduction` is `NONE`, `variable_placement` unknown, or `devices` is
+            empty or names a device twice or one that does not exist.
+    """
+    if not callable(model_fn):
+        raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
+    loss_reduction = _check_reduction(loss_reduction)
+    if variable_placement not in _PLACEMENTS:
+        raise ValueError(
+            f"`variable_placement` must be one of {', '.join(map(repr, _PLACEMENTS))}, but is "
+            f"{variable_placement!r}."
+        )
+    if devices is not None:
+        devices = devices_lib.canonical_list(devices)
+        devices_lib.check_exist(devices, cpus_known=False)
+    if consolidation_device is not None:
+        consolidation_device = devices_lib.canonical(consolidation_device)
+        devices_lib.check_exist([consolidation_device], cpus_known=False)
+
+    accepted = inspect.signature(model_fn)
+
+    def replicated_model_fn(*args, **kwargs):
+        given = signature.bind(*args, **kwargs).arguments
+        arguments = {name: given[name] for name in accepted.parameters if name in given}
+        mode, config = given.get("mode"), given.get("config")
+        _check_not_distributed()
+        tower_devices, consolidation = _place(devices, consolidation_device, config)
+        if len(tower_devices) == 1 or _is_for_export(given["features"], mode):
+            return _call_alone(model_fn, arguments, tower_devices)
+
+        training = mode == tf.estimator.ModeKeys.TRAIN
+        shards = sharding.shard(
+            given["features"], given.get("labels"), len(tower_devices), need_row_each=training
+        )
+        rows = sharding.row_weights(shards)
+        summed = loss_reduction == tf.losses.Reduction.SUM
+        spread = variable_placement == "round_robin"
+        group = Towers(
+            tower_devices,
+            consolidation,
+            SharedVariables(tower_devices if spread else [consolidation]),
+            loss_weights=sharding.Weights([1.0] * len(tower_devices)) if summed else rows,
+            row_weights=rows,
+        )
+
+        def model(index):
+            own = dict(arguments, features=shards.features[index])
+            if "labels" in own:
+                own["labels"] = shards.labels[index]
+            if index and "params" in own:
+                own["params"] = _copy(own["params"])
+            return model_fn(**own)
+
+        tower_specs = _build_summed(group, model) if summed else group.build(model)
+        if training:
+            tower_optimizer.check_wrapped(group)
+            _log(shards, group, loss_reduction)
+        return specs.merge(tower_specs, group, mode)
+
+    signature = _with_mode_and_config(accepted)
+    functools.update_wrapper(replicated_model_fn, model_fn, updated=())
+    replicated_model_fn.__signature__ = signature  # The Estimator passes what it finds here.
+    return replicated_model_fn
+
+
+def _build_summed(group, model):
+    """Builds towers whose losses are added up, but whose weight penalties count once."""
+    with penalties.shared(group.row_weights) as start:
+
+        def with_penalties(index):
+            start()
+            return model(index)
+
+        return group.build(with_penalties)
+
+
+def _check_reduction(reduction):
+    if callable(reduction):
+        raise TypeError(
+            f"`loss_reduction` must be a `tf.losses.Reduction`, but is {reduction!r}. Optimizers "
+            "are wrapped inside `model_fn`: `optimizer = replicate.TowerOptimizer(optimizer)`."
+        )
+    if reduction not in tf.losses.Reduction.all():
+        raise ValueError(
+            f"`loss_reduction` must be one of {', '.join(tf.losses.Reduction.all())}, but is "
+            f"{reduction!r}."
+        )
+    if reduction == tf.losses.Reduction.NONE:
+        raise ValueError(
+            "`loss_reduction` must say how `model_fn` reduces its loss to a scalar, but is "
+            "`Reduction.NONE`. Pass `SUM` if it adds up the losses of rows, or one of the means."
+        )
+    return reduction
+
+
+def _with_mode_and_config(signature):
+    """Returns `signature` with the arguments that towers need besides."""
+    parameters = list(signature.parameters.values())
+    keyword = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+    parameters = [p for p in parameters if p not in keyword]
+    for name in ("mode", "config"):
+        if name not in signature.parameters:
+            parameters.append(
+                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+            )
+    return signature.replace(parameters=parameters + keyword)
+
+
+def _check_not_distributed():
+    if tf.distribute.has_strategy():
+        raise ValueError(
+            "`replicate_model_fn` runs a model on all devices by itself, but was called under "
+            f"{type(tf.distribute.get_strategy()).__name__}. Drop `train_distribute` and "
+            "`eval_distribute` from the `RunConfig`, or pass the Estimator the plain `model_fn`."
+        )
+    if current() is not None:
+        raise ValueError(
+            f"A model runs as towers once, but was replicated again in tower {current().index}. "
+            "Call `replicate_model_fn` only where the Estimator is made."
+        )
+
+
+def _place(devices, consolidation_device, config):
+    """Returns the towers' devices and the consolidation device, once sessions are known."""
+    session_config = getattr(config, "session_config", None)
+    if devices is None:
+        devices = devices_lib.default(devices_lib.local(session_config))
+    consolidation = consolidation_device or devices[0]
+    devices_lib.check_exist(
+        devices + [consolidation], session_config, cpus_known=config is not None
+    )
+    return devices, consolidation
+
+
+def _is_for_export(features, mode):
+    """Whether the graph is built for a SavedModel, which is to hold neither towers nor devices."""
+    if estimator.is_exporting():
+        return True
+    # Whoever exports by hand feeds placeholders; `Estimator.predict` has none.
+    return mode == tf.estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)
+
+
+def _call_alone(model_fn, arguments, devices):
+    """Calls `model_fn` without towers."""
+    if len(devices) > 1 or devices_lib.is_default_device(devices[0]):
+        return model_fn(**arguments)
+    with tf.device(devices[0]):
+        return model_fn(**arguments)
+
+
+def _copy(params):
+    """Returns a copy for a later tower, as the Estimator makes one for every call."""
+    try:
+        return copy.deepcopy(params)
+    except Exception:  # Whatever an object raises that cannot be copied: the towers share it.
+        return params
+
+
+def _log(shards, group, reduction):
+    """Logs what an engineer wants to check when training starts, in one line."""
+    known = isinstance(shards.total, int)
+    variables = group.variables.shared
+    size = sum(v.shape.num_elements() * v.dtype.size for v in variables) / 1e6
+    tf.logging.info(
+        "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %.3g MB, "
+        "on %s; gradients summed on %s; loss reduction %s.",
+        shards.total if known else "of dynamic size",
+        group.size,
+        ", ".join(group.devices),
+        ", ".join(map(str, shards.rows)) if known else "as even as they can be",
+        len(variables),
+        size,
+        ", ".join(sorted({variable.device for variable in variables})) or "no device",
+        group.consolidation_device,
+        reduction,
+    )

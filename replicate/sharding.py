@@ -1,0 +1,221 @@
+"""Splits a batch into shards, one per tower, and gives each its weight.
+
+The first `n mod N` of N shards of a batch of n rows get one row more than the others, as
+`tf.sparse.split` has it, so that dense, sparse and ragged leaves stay aligned.
+"""
+
+from typing import Any, List, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+
+
+class Shards(NamedTuple):
+    """The shards of one batch.
+
+    Attributes:
+        features: N structures like the batch's features, one per tower.
+        labels: N structures like the batch's labels.
+        rows: Rows of each shard: N integers, or N int32 scalar tensors if only known at run time.
+        total: Rows of the batch, an integer or an int32 scalar tensor.
+    """
+
+    features: List[Any]
+    labels: List[Any]
+    rows: List[Any]
+    total: Any
+
+
+class Weights:
+    """One scalar weight per tower.
+
+    Args:
+        values: N numbers, or N scalar float64 tensors if only known at run time.
+    """
+
+    def __init__(self, values):
+        self._values = list(values)
+        self._cast = {}
+        known = not any(isinstance(value, tf.Tensor) for value in self._values)
+        self.equal = self._values[0] if known and len(set(self._values)) == 1 else None
+        """The weight of every tower, None if they differ or are only known at run time."""
+
+    def of(self, index, dtype):
+        """Returns the weight of tower `index` as a scalar tensor of `dtype`."""
+        key = index, tf.as_dtype(dtype)
+        if key not in self._cast:
+            # Kept for later use, so it may depend on nothing that is open just now.
+            with tf.control_dependencies(None), tf.name_scope("replicate/weights/"):
+                value = self._values[index]
+                known = not isinstance(value, tf.Tensor)
+                self._cast[key] = tf.constant(value, dtype) if known else tf.cast(value, dtype)
+        return self._cast[key]
+
+    def mask(self, index, value, otherwise):
+        """Returns `value` of tower `index`, or `otherwise` if the tower's weight may be and is 0."""
+        weight = self._values[index]
+        if isinstance(weight, tf.Tensor):
+            return tf.where_v2(weight > 0, value, otherwise)
+        return value if weight else otherwise
+
+
+def row_weights(shards):
+    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch."""
+    if isinstance(shards.total, int):
+        return Weights(rows / max(shards.total, 1) for rows in shards.rows)
+    with tf.name_scope("replicate/weights/"):
+        total = tf.cast(tf.maximum(shards.total, 1), tf.float64)
+        return Weights(tf.cast(rows, tf.float64) / total for rows in shards.rows)
+
+
+def shard(features, labels, num_towers, need_row_each):
+    """Splits features and labels by rows, that is, along axis 0.
+
+    Args:
+        features: Nested structure (dict, list, tuple, namedtuple) of tensors, `tf.SparseTensor`s
+            and `tf.RaggedTensor`s of shape [n, ...], the same n in all. Scalars, None and
+            whatever else is no tensor go to every tower whole.
+        labels: Like `features`; None if there are none.
+        num_towers: N, at least 2.
+        need_row_each: Whether every shard must have a row, as in training. Otherwise towers beyond
+            the batch get empty shards.
+
+    Returns:
+        A `Shards`.
+
+    Raises:
+        ValueError: If no leaf has rows, if the leaves differ in rows, or if a row is missing. What
+            is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
+            that breaks the rule, before the towers compute.
+    """
+    with tf.device("/device:CPU:0"), tf.name_scope("replicate/shard/"):
+        batch = {"features": features, "labels": labels}
+        paths, leaves = zip(*graph_lib.flatten_with_paths(batch))
+        leaves = [_as_leaf(leaf) for leaf in leaves]
+        splitters = [_splitter(leaf) for leaf in leaves]
+        with_rows = [
+            (path, leaf) for path, leaf, split in zip(paths, leaves, splitters) if split
+        ]
+        rows, total = _shard_rows(with_rows, num_towers, need_row_each)
+        parts = [
+            split(leaf, rows) if split else [leaf] * num_towers
+            for leaf, split in zip(leaves, splitters)
+        ]
+        shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
+    return Shards(
+        [part["features"] for part in shards], [part["labels"] for part in shards], rows, total
+    )
+
+
+def _as_leaf(leaf):
+    """Returns arrays as tensors and everything else as it is."""
+    if hasattr(leaf, "__array__") and not isinstance(leaf, (tf.Tensor, tf.Variable)):
+        return tf.convert_to_tensor(leaf)
+    return leaf
+
+
+def _splitter(leaf):
+    """Returns the function that splits `leaf` by rows, None if it has none."""
+    if isinstance(leaf, tf.SparseTensor):
+        return _split_sparse
+    if isinstance(leaf, tf.RaggedTensor):
+        return _split_ragged
+    if isinstance(leaf, tf.Tensor) and leaf.shape.rank != 0:
+        return _split_dense
+    return None
+
+
+def _shard_rows(leaves, num_towers, need_row_each):
+    """Returns the rows of each shard and of the batch, as integers if the batch size is known.
+
+    Args:
+        leaves: `(path, leaf)` pairs of the leaves that have rows.
+        num_towers: N.
+        need_row_each: See `shard`.
+    """
+    if not leaves:
+        raise ValueError(
+            "The batch is split by the rows of its tensors, but neither `features` nor `labels` "
+            "holds a tensor of rank 1 or more. Let `input_fn` return the batch, or replicate over "
+            "one device."
+        )
+    known = {path: leaf.shape[:1].as_list()[0] for path, leaf in leaves if leaf.shape.rank}
+    known = {path: rows for path, rows in known.items() if rows is not None}
+    if len(set(known.values())) > 1:
+        sizes = ", ".join(f"{path} has {rows}" for path, rows in known.items())
+        raise ValueError(
+            f"All tensors of a batch must have the same number of rows (axis 0), but {sizes}. "
+            "Pass what is no part of the batch as a scalar or through `params`."
+        )
+    unknown = [(path, leaf) for path, leaf in leaves if path not in known]
+    total = next(iter(known.values()), None)
+    if total is not None and not unknown:
+        if need_row_each and total < num_towers:
+            raise ValueError(_too_few_rows(num_towers) + f" This batch has {total} rows.")
+        return [total // num_towers + (i < total % num_towers) for i in range(num_towers)], total
+
+    counts = [tf.cast(_row_count(leaf), tf.int32) for _, leaf in unknown]
+    checks = []
+    if total is None:
+        total, others = counts[0], counts[1:]
+    else:
+        others = counts
+    if others:
+        checks.append(
+            tf.Assert(
+                tf.reduce_all(tf.equal(others, total)),
+                [
+                    "All tensors of a batch must have the same number of rows (axis 0), but of "
+                    + ", ".join([path for path, _ in unknown])
+                    + " and those of known size, the rows are",
+                    tf.stack(counts),
+                    "and",
+                    total,
+                    ". Pass what is no part of the batch as a scalar or through `params`.",
+                ],
+                summarize=len(leaves),
+            )
+        )
+    if need_row_each:
+        checks.append(
+            tf.Assert(total >= num_towers, [_too_few_rows(num_towers) + " Rows of this batch:", total])
+        )
+    with tf.control_dependencies(checks):
+        total = tf.identity(total)
+    rows = total // num_towers + tf.cast(tf.range(num_towers) < total % num_towers, tf.int32)
+    return tf.unstack(rows, num=num_towers), total
+
+
+def _too_few_rows(num_towers):
+    return (
+        f"A training batch must have at least one row for each of {num_towers} towers. Enlarge "
+        "the batch, batch with `drop_remainder=True`, or pass fewer `devices`."
+    )
+
+
+def _row_count(leaf):
+    if isinstance(leaf, tf.SparseTensor):
+        return leaf.dense_shape[0]
+    if isinstance(leaf, tf.RaggedTensor):
+        return leaf.nrows()
+    return tf.shape(leaf)[0]
+
+
+def _split_dense(leaf, rows):
+    if len(set(rows)) == 1 and isinstance(rows[0], int):
+        return tf.split(leaf, len(rows))
+    sizes = rows if isinstance(rows[0], int) else tf.stack(rows)
+    return tf.split(leaf, sizes, num=len(rows))
+
+
+def _split_sparse(leaf, rows):
+    return tf.sparse.split(sp_input=leaf, num_split=len(rows), axis=0)
+
+
+def _split_ragged(leaf, rows):
+    shards, start = [], 0
+    for count in rows:
+        shards.append(leaf[start : start + count])
+        start = start + count
+    return shards

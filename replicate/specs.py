@@ -1,0 +1,139 @@
+"""Merges the towers' `EstimatorSpec`s into the one that the Estimator sees."""
+
+import tensorflow.compat.v1 as tf
+
+from replicate import gradients, metrics
+from replicate.compat import estimator
+
+
+def merge(specs, group, mode):
+    """Merges one `EstimatorSpec` per tower.
+
+    The loss is the weighted sum of the towers' losses, predictions and export outputs hold the
+    rows of all towers in order, metrics cover all rows. Hooks, scaffold and the train operation
+    are tower 0's.
+
+    Args:
+        specs: N `EstimatorSpec`s, in tower order.
+        group: The `Towers`, built.
+        mode: The mode that `model_fn` was called in.
+
+    Returns:
+        An `EstimatorSpec`.
+
+    Raises:
+        TypeError: If a tower returned something else than an `EstimatorSpec`.
+        ValueError: If the towers' specs differ in structure, or a metric cannot be merged.
+    """
+    for index, spec in enumerate(specs):
+        if not estimator.is_estimator_spec(spec):
+            raise TypeError(
+                f"`model_fn` must return a `tf.estimator.EstimatorSpec`, but returned {spec!r} in "
+                f"tower {index}. If it makes a spec of another kind, convert it before returning."
+            )
+    first = specs[0]
+    for field in ("loss", "train_op", "predictions", "eval_metric_ops", "export_outputs"):
+        _check_alike(field, [getattr(spec, field) for spec in specs])
+
+    changes = {"scaffold": _scaffold(first.scaffold, group)}
+    with tf.device(group.consolidation_device):
+        if first.loss is not None:
+            changes["loss"] = _loss([spec.loss for spec in specs], group)
+        changes["predictions"] = _concat("predictions", [spec.predictions for spec in specs])
+        if first.export_outputs:
+            changes["export_outputs"] = {
+                name: _concat_export([spec.export_outputs[name] for spec in specs], name)
+                for name in first.export_outputs
+            }
+        if mode == tf.estimator.ModeKeys.TRAIN:
+            merges = metrics.merge_statistics(group, [spec.train_op for spec in specs])
+            if merges:
+                changes["train_op"] = tf.group(first.train_op, *merges)
+        elif first.eval_metric_ops:
+            updates = [op for spec in specs for _, op in spec.eval_metric_ops.values()]
+            update = metrics.merge_metrics(group, updates)
+            changes["eval_metric_ops"] = {
+                name: (value, update) for name, (value, _) in first.eval_metric_ops.items()
+            }
+    return first._replace(**changes)
+
+
+def _check_alike(field, values):
+    """Raises unless the towers' `values` of a spec's field have the same structure."""
+    shapes = [_structure(value) for value in values]
+    for index, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"All towers must return the same structure in `{field}`, but tower 0 returned "
+                f"{shapes[0]} and tower {index} {shape}. Make what `model_fn` returns independent "
+                "of `tower_index()`."
+            )
+
+
+def _structure(value):
+    if value is None:
+        return "None"
+    if isinstance(value, dict):
+        return f"a dict with the keys {sorted(value)}"
+    return "a value"
+
+
+def _loss(losses, group):
+    """Returns the loss of the whole batch; it is named `loss` if the model left that name free."""
+    with tf.name_scope("replicate/loss/"):
+        # A tower without rows may have the mean of nothing as its loss, which is no number.
+        losses = [
+            group.row_weights.mask(index, loss, tf.zeros_like(loss)) if index else loss
+            for index, loss in enumerate(losses)
+        ]
+        loss = gradients.weighted_sum(losses, group)
+    free = group.graph.unique_name("loss", mark_as_used=False) == "loss"
+    return tf.identity(loss, "loss") if free else loss
+
+
+def _concat(path, values):
+    """Concatenates nested structures of the towers by rows; scalars are tower 0's."""
+    if isinstance(values[0], dict):
+        return {
+            key: _concat(f"{path}['{key}']", [value[key] for value in values]) for key in values[0]
+        }
+    with tf.name_scope("replicate/predictions/"):
+        if isinstance(values[0], tf.SparseTensor):
+            return tf.sparse.concat(axis=0, sp_inputs=values, expand_nonconcat_dims=True)
+        if values[0].shape.rank == 0:
+            return values[0]
+        return tf.concat(values, axis=0)
+
+
+def _concat_export(outputs, name):
+    """Concatenates the `ExportOutput`s of the towers, which must be of one kind."""
+    first = outputs[0]
+    export = tf.estimator.export
+    if isinstance(first, export.ClassificationOutput):
+        scores, classes = (
+            None
+            if getattr(first, field) is None
+            else _concat(field, [getattr(output, field) for output in outputs])
+            for field in ("scores", "classes")
+        )
+        return export.ClassificationOutput(scores, classes)
+    if isinstance(first, export.RegressionOutput):
+        return export.RegressionOutput(_concat("value", [output.value for output in outputs]))
+    if isinstance(first, export.PredictOutput):
+        return export.PredictOutput(_concat("outputs", [output.outputs for output in outputs]))
+    raise TypeError(
+        "Export outputs can be merged if they are a `ClassificationOutput`, `RegressionOutput` or "
+        f"`PredictOutput`, but '{name}' is {first!r}. Return one of these."
+    )
+
+
+def _scaffold(scaffold, group):
+    """Returns tower 0's scaffold, made to initialise what is local to the later towers, too."""
+    variables = group.kept[tf.GraphKeys.LOCAL_VARIABLES]
+    tables = group.kept[tf.GraphKeys.TABLE_INITIALIZERS]
+    if scaffold.local_init_op is None or not (variables or tables):
+        return scaffold  # The default covers all local variables of the graph.
+    local_init_op = tf.group(scaffold.local_init_op, tf.variables_initializer(variables), *tables)
+    return tf.train.Scaffold(copy_from_scaffold=scaffold, local_init_op=local_init_op)
+
+

@@ -1,0 +1,226 @@
+"""`TowerOptimizer`: gathers the towers' gradients and applies them once."""
+
+import inspect
+import re
+import weakref
+
+import tensorflow.compat.v1 as tf
+
+from replicate import gradients, towers
+
+_APPLY = "apply_gradients"
+
+# Operations by which TensorFlow's own optimizers update variables.
+_UPDATE = re.compile("(Resource)?(Sparse)?Apply")
+
+
+class TowerOptimizer(tf.train.Optimizer):
+    """Wraps an optimizer so that all towers train one set of variables.
+
+        optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+
+    `apply_gradients` is where the towers meet: their gradients are summed on the consolidation
+    device, each weighted as its loss is, and the wrapped optimizer of tower 0 applies the sum. In
+    this order, once per step: gather, `transform_gradients`, clip to `clip_norm`, apply. After
+    that, slots and variables answer in every tower. Without towers, calls are forwarded.
+
+    Args:
+        optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and
+            `apply_gradients` as `tf.train.Optimizer` has them, or a function without arguments
+            that makes one.
+        clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
+            tensor, in units of the gradient of the whole batch's loss. None: no clipping.
+        transform_gradients: Function from the list of `(gradient, variable)` pairs, gathered from
+            all towers, to the list to apply. A gradient is a tensor, a `tf.IndexedSlices` or None.
+            None: no transformation.
+
+    Raises:
+        TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or
+            `transform_gradients` cannot be called.
+        ValueError: If `clip_norm` is a number that is not positive.
+    """
+
+    def __init__(self, optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None):
+        super().__init__(use_locking=False, name="TowerOptimizer")
+        if not (_is_optimizer(optimizer_or_optimizer_fn) or callable(optimizer_or_optimizer_fn)):
+            raise TypeError(_not_an_optimizer(optimizer_or_optimizer_fn))
+        if isinstance(clip_norm, (int, float)) and not clip_norm > 0:
+            raise ValueError(
+                f"`clip_norm` must be positive, or None for no clipping, but is {clip_norm}."
+            )
+        if transform_gradients is not None and not callable(transform_gradients):
+            raise TypeError(
+                "`transform_gradients` must be a function of a list of (gradient, variable) pairs, "
+                f"or None, but is {transform_gradients!r}."
+            )
+        self._given = optimizer_or_optimizer_fn
+        self._clip_norm = clip_norm
+        self._transform_gradients = transform_gradients
+        # By graph, because a factory's optimizer may hold tensors, and because after
+        # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
+        self._by_graph = weakref.WeakKeyDictionary()
+
+    @property
+    def optimizer(self):
+        """The wrapped optimizer; after `apply_gradients`, the one that applied the gradients."""
+        if _is_optimizer(self._given):
+            return self._by_graph.get(tf.get_default_graph(), self._given)
+        graph = tf.get_default_graph()
+        if graph not in self._by_graph:
+            made = self._given()
+            if not _is_optimizer(made):
+                raise TypeError(_not_an_optimizer(made))
+            self._by_graph[graph] = made
+        return self._by_graph[graph]
+
+    def minimize(self, loss, *args, **kwargs):
+        """Computes and applies gradients; takes what `tf.train.Optimizer.minimize` takes.
+
+        Returns:
+            The operation that applies the gradients gathered from all towers.
+        """
+        signature = inspect.signature(super().minimize)
+        given = signature.bind(loss, *args, **kwargs).arguments
+        applied = {key: given.pop(key) for key in ("global_step", "name") if key in given}
+        grads_and_vars = self.compute_gradients(**given)
+        if not any(gradient is not None for gradient, _ in grads_and_vars):
+            raise ValueError(
+                "At least one variable must have a gradient, but none of "
+                f"{[variable.name for _, variable in grads_and_vars]} has one for loss {loss}. "
+                "Check that the loss depends on them through differentiable operations."
+            )
+        return self.apply_gradients(grads_and_vars, **applied)
+
+    def compute_gradients(self, loss, *args, **kwargs):
+        """Returns the wrapped optimizer's gradients of this tower's loss, as they are.
+
+        Args:
+            loss: Scalar tensor, this tower's loss.
+            *args: As the wrapped optimizer has them, e.g. `var_list`.
+            **kwargs: Likewise.
+
+        Returns:
+            List of `(gradient, variable)` pairs, neither weighted nor clipped.
+        """
+        compute = self.optimizer.compute_gradients
+        signature = inspect.signature(compute)
+        if towers.current() is not None and "gate_gradients" in signature.parameters:
+            given = signature.bind(loss, *args, **kwargs).arguments
+            if "gate_gradients" not in given and _are_snapshots(given.get("var_list")):
+                # Gating keeps an update from overtaking gradients that still read the variable.
+                # What towers read are snapshots, so it would only cost operations.
+                kwargs["gate_gradients"] = tf.train.Optimizer.GATE_NONE
+        return list(compute(loss, *args, **kwargs))
+
+    def apply_gradients(self, grads_and_vars, *args, **kwargs):
+        """Gathers the gradients of all towers and applies them once.
+
+        Args:
+            grads_and_vars: Iterable of this tower's `(gradient, variable)` pairs. It is read once,
+                so that a `zip` will do.
+            *args: As the wrapped optimizer has them, e.g. `global_step`; those of tower 0 count.
+            **kwargs: Likewise.
+
+        Returns:
+            The operation that applies the gathered gradients, the same in every tower.
+
+        Raises:
+            RuntimeError: If the towers do not apply the same optimizers in the same order, or
+                apply gradients in the body of a `tf.cond` or `tf.while_loop`.
+            TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
+        """
+        grads_and_vars = list(grads_and_vars)
+        if towers.current() is None:
+            return self._apply(grads_and_vars, args, kwargs)
+        label = f"{_APPLY} of {type(self.optimizer).__name__} '{self.get_name()}'"
+        return towers.rendezvous(_apply_once, (self, grads_and_vars, args, kwargs), label)
+
+    def get_name(self):
+        """Returns the wrapped optimizer's name."""
+        optimizer = self.optimizer
+        return optimizer.get_name() if hasattr(optimizer, "get_name") else type(optimizer).__name__
+
+    def get_slot(self, var, name):
+        """Returns slot `name` of variable `var`, None if there is none."""
+        return self.optimizer.get_slot(var, name)
+
+    def get_slot_names(self):
+        """Returns the names of the slots."""
+        return self.optimizer.get_slot_names()
+
+    def variables(self):
+        """Returns the variables that hold the wrapped optimizer's state."""
+        return self.optimizer.variables()
+
+    def __getattr__(self, name):
+        # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
+        if name.startswith("__") or "_given" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.optimizer, name)
+
+    def _apply(self, grads_and_vars, args, kwargs):
+        if self._transform_gradients is not None:
+            grads_and_vars = list(self._transform_gradients(grads_and_vars))
+        if self._clip_norm is not None:
+            clipped, _ = tf.clip_by_global_norm([g for g, _ in grads_and_vars], self._clip_norm)
+            grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]
+        return self.optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
+
+
+def check_wrapped(group):
+    """Raises if a later tower trains variables past the rendezvous of `TowerOptimizer`.
+
+    Args:
+        group: The `Towers`, built for training.
+
+    Raises:
+        ValueError: If it does; names the variable and the operation.
+    """
+    # Weights may well be assigned, say to clip them, next to an optimizer that is wrapped.
+    met = any(label.startswith((_APPLY, towers.MERGE_CALL)) for label in group.meetings)
+    scope = group.towers[1].name_scope + "/"
+    for variable in group.variables.shared:
+        if not variable.trainable:
+            continue
+        for op in variable.op.outputs[0].consumers():
+            applies = _UPDATE.match(op.type) or (not met and op.type.startswith("Assign"))
+            if applies and op.name.startswith(scope):
+                raise ValueError(
+                    "Every optimizer in a replicated `model_fn` must be wrapped, so that the "
+                    f"towers' gradients are gathered, but '{variable.name}' is updated in each "
+                    f"tower by itself, in tower 1 by {op.name}. Write "
+                    "`optimizer = replicate.TowerOptimizer(optimizer)`."
+                )
+
+
+
+def _apply_once(optimizers, grads_and_vars, args, kwargs):
+    """Merge function of `apply_gradients`."""
+    gathered = gradients.gather(grads_and_vars, towers.merging())
+    applied = optimizers[0]._apply(gathered, args[0], kwargs[0])
+    for optimizer in optimizers:
+        optimizer._by_graph[tf.get_default_graph()] = optimizers[0].optimizer
+    return applied
+
+
+def _is_optimizer(value):
+    return (
+        hasattr(value, "compute_gradients")
+        and hasattr(value, "apply_gradients")
+        and not isinstance(value, type)
+    )
+
+
+def _not_an_optimizer(value):
+    return (
+        "`TowerOptimizer` wraps an optimizer with `compute_gradients` and `apply_gradients`, or a "
+        f"function without arguments that makes one, but got {value!r}. Pass e.g. "
+        "`tf.train.AdamOptimizer(1e-3)`."
+    )
+
+
+def _are_snapshots(variables):
+    """Whether reading `variables`, by default all trainable ones, gives values that stay."""
+    variables = tf.trainable_variables() if variables is None else tf.nest.flatten(variables)
+    return all(hasattr(variable, "handle") for variable in variables)

@@ -1,0 +1,188 @@
+"""One set of variables for all towers, however `model_fn` makes them.
+
+Tower 0 creates its variables; a later tower that asks for its i-th variable receives tower 0's
+i-th. So that the towers' updates do not mix, two kinds stay *per tower*: local and metric
+variables, and those of `synchronization=ON_READ`, as batch norm makes its moving statistics. A
+later tower's copy of an `ON_READ` variable is no part of the model: it is neither saved nor listed
+among the global variables.
+"""
+
+import itertools
+import re
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+
+
+class _Creation(NamedTuple):
+    """How a tower asked for a variable."""
+
+    name: str
+    shape: Any  # tf.TensorShape, unknown where only its initialiser knows.
+    dtype: Any  # tf.DType, None where only its initialiser knows.
+    per_tower: bool
+
+    @classmethod
+    def of(cls, kwargs):
+        initial_value = kwargs.get("initial_value")
+        shape = kwargs.get("shape")
+        if shape is None and hasattr(initial_value, "shape"):
+            shape = initial_value.shape
+        dtype = kwargs.get("dtype") or getattr(initial_value, "dtype", None)
+        collections = kwargs.get("collections") or ()
+        per_tower = (
+            tf.GraphKeys.LOCAL_VARIABLES in collections
+            or tf.GraphKeys.METRIC_VARIABLES in collections
+            or kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
+        )
+        return cls(
+            kwargs.get("name") or "Variable",
+            tf.TensorShape(shape),
+            None if dtype is None else tf.as_dtype(dtype).base_dtype,
+            per_tower,
+        )
+
+    def matches(self, first):
+        """Whether a later tower's creation can be meant to be tower 0's creation `first`."""
+        return (
+            _stem(self.name) == _stem(first.name)
+            and self.shape.is_compatible_with(first.shape)
+            and (self.dtype is None or self.dtype == first.dtype)
+            and self.per_tower == first.per_tower
+        )
+
+    def __str__(self):
+        dtype = "unknown type" if self.dtype is None else self.dtype.name
+        return f"variable '{self.name}' of shape {self.shape} and {dtype}"
+
+
+class _Created(NamedTuple):
+    creation: _Creation
+    variable: Any
+    collections: list  # Keys of the collections that hold the variable in tower 0.
+    copies: list  # The later towers' variables, where each has its own.
+
+
+class SharedVariables:
+    """The variables of the towers of one graph.
+
+    Args:
+        devices: Device strings on which shared variables are placed in turn. A device scope that
+            `model_fn` opens around a variable has precedence.
+    """
+
+    def __init__(self, devices):
+        self._devices = itertools.cycle(devices)
+        self._created = []
+        self._positions = {}  # How many variables each later tower has asked for, by its index.
+
+    @property
+    def shared(self):
+        """The variables that all towers use, in the order tower 0 made them."""
+        return [made.variable for made in self._created if not made.creation.per_tower]
+
+    @property
+    def per_tower(self):
+        """Lists of N variables, one per tower, for each variable that stays per tower."""
+        return [[made.variable] + made.copies for made in self._created if made.creation.per_tower]
+
+    @property
+    def copies(self):
+        """The later towers' copies of global variables."""
+        return [
+            copy
+            for made in self._created
+            if made.creation.per_tower and _is_global(made)
+            for copy in made.copies
+        ]
+
+    def creator(self, tower):
+        """Returns the variable creator for `tf.variable_creator_scope` in `tower`."""
+
+        def create(next_creator, **kwargs):
+            if tower.towers.merging:  # Made once for all towers: a slot, a running baseline.
+                return next_creator(**kwargs)
+            if tower.index:
+                return self._create_later(tower, next_creator, kwargs)
+            return self._create_first(tower, next_creator, kwargs)
+
+        return create
+
+    def check_complete(self):
+        """Raises if a later tower asked for fewer variables than tower 0.
+
+        Raises:
+            RuntimeError: If it did; names the tower and the first variable it lacks.
+        """
+        for index, position in self._positions.items():
+            if position < len(self._created):
+                raise RuntimeError(
+                    "Towers must create the same variables in the same order, but tower "
+                    f"{index} created {position} and tower 0 {len(self._created)}: tower {index} "
+                    f"lacks {self._created[position].creation}. Create it whatever "
+                    "`tower_index()` is."
+                )
+
+    def _create_first(self, tower, next_creator, kwargs):
+        graph = tower.towers.graph
+        creation = _Creation.of(kwargs)
+        # Another depth means that the caller chose a device, or colocates with something.
+        if creation.per_tower or graph_lib.device_depth(graph) != tower.device_depth:
+            variable = next_creator(**kwargs)
+        else:
+            with tf.device(next(self._devices)):
+                variable = next_creator(**kwargs)
+        collections = [
+            key
+            for key, items in graph_lib.Marks(graph).collections.items()
+            if items and items[-1] is variable
+        ]
+        creation = creation._replace(shape=variable.shape, dtype=variable.dtype.base_dtype)
+        self._created.append(_Created(creation, variable, collections, []))
+        return variable
+
+    def _create_later(self, tower, next_creator, kwargs):
+        position = self._positions.get(tower.index, 0)
+        creation = _Creation.of(kwargs)
+        made = self._created[position] if position < len(self._created) else None
+        self._check(tower.index, creation, made)
+        self._positions[tower.index] = position + 1
+        if not made.creation.per_tower:
+            variable = made.variable
+        else:
+            if not tower.towers.graph.get_name_scope().startswith(tower.name_scope):
+                # `get_variable` leaves all name scopes; tower 0's later names must stay free.
+                kwargs["name"] = f"{tower.name_scope}/{creation.name}"
+            if _is_global(made):
+                kwargs["collections"] = []
+            variable = next_creator(**kwargs)
+            made.copies.append(variable)
+            if not _is_global(made):
+                return variable  # It entered its collections when it was made.
+        marks = graph_lib.Marks(tower.towers.graph)
+        for key in made.collections:
+            marks.add_to_collection(key, variable)
+        return variable
+
+    def _check(self, index, creation, made):
+        """Raises unless tower 0's variable `made` is what tower `index` asks for."""
+        if made is not None and creation.matches(made.creation):
+            names = {other.creation.name for other in self._created}
+            if creation.name == made.creation.name or creation.name not in names:
+                return
+        raise RuntimeError(
+            f"Towers must create the same variables in the same order, but tower {index} creates "
+            f"{creation} where tower 0 created {made.creation if made else 'no more'}. Make what "
+            "`model_fn` creates independent of `tower_index()` and of what earlier calls left."
+        )
+
+
+def _is_global(made):
+    return tf.GraphKeys.GLOBAL_VARIABLES in made.collections
+
+
+def _stem(name):
+    """Returns `name` without the numbers that make names unique: `dense_1/kernel`, `dense/kernel`."""
+    return re.sub(r"_\d+(?=/|$)", "", name)
