@@ -5,8 +5,8 @@ from replicate.compat import estimator
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
 from replicate.model_fn import replicate_model_fn
+from replicate.rendezvous import PerTower, merge_call, num_towers, tower_index
 from replicate.tower_optimizer import TowerOptimizer
-from replicate.towers import PerTower, merge_call, num_towers, tower_index
 from replicate.version import __version__
 
 __all__ = (

@@ -7,13 +7,13 @@ from typing import List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, towers
+from replicate import gradients, rendezvous
 
 _GRADIENT = "ReplicateCrossTowerSum"
 
 
 def cross_tower_sum(x):
-    """Sums `x` over all towers.
+    """Sums `x` over all rendezvous.
 
     The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, with dyⱼ the gradient
     that tower j's loss has for the result and wⱼ the weight of that loss.
@@ -63,7 +63,7 @@ def cross_tower_mean(x):
 
 
 def _sum_over_towers(x, prepare):
-    """Sums `prepare(tower, tensor)` of each tensor in `x` over the towers."""
+    """Sums `prepare(tower, tensor)` of each tensor in `x` over the rendezvous."""
     leaves = [None if leaf is None else tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(x)]
     for leaf in leaves:
         if leaf is not None and not (
@@ -73,7 +73,7 @@ def _sum_over_towers(x, prepare):
                 f"Only numeric tensors can be summed over towers, but got {leaf.dtype.name} in "
                 f"{leaf!r}. Cast it first."
             )
-    tower = towers.current()
+    tower = rendezvous.current()
     own = [leaf for leaf in leaves if leaf is not None]
     if tower is not None and own:
         sums = iter(_differentiable_sum([prepare(tower, tensor) for tensor in own]))
@@ -89,7 +89,7 @@ def _differentiable_sum(own):
     towers, once from every tower.
     """
     signature = ", ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in own)
-    sums = towers.rendezvous(_add, own, f"cross-tower sum of {signature}")
+    sums = rendezvous.meet(_add, own, f"cross-tower sum of {signature}")
     with tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT}):
         outputs = tf.identity_n(own + [tf.stop_gradient(tensor) for tensor in sums])
     return outputs[len(own) :]
@@ -104,7 +104,7 @@ def _add(*values):
 @tf.RegisterGradient(_GRADIENT)
 def _gradient(op, *upstream):
     """Gradient of the identity in `_differentiable_sum`, built when a tower asks for gradients."""
-    if towers.current() is None:
+    if rendezvous.current() is None:
         raise RuntimeError(
             "The gradient of a cross-tower sum needs the losses of all towers, so it can only be "
             f"built inside `model_fn`, but that of {op.name} was asked for outside of it."
@@ -112,7 +112,7 @@ def _gradient(op, *upstream):
     count = len(upstream) // 2
     # The sum itself is one tensor for all towers, so its name is the same in each.
     label = f"gradient of {op.inputs[count].op.inputs[0].name}"
-    own = towers.rendezvous(_whole_loss_gradient, [_Upstream(upstream[count:])], label)
+    own = rendezvous.meet(_whole_loss_gradient, [_Upstream(upstream[count:])], label)
     return own + [None] * count
 
 
@@ -124,12 +124,12 @@ class _Upstream(NamedTuple):
 
 def _whole_loss_gradient(upstream):
     """Merge function of the gradient: Σⱼ (wⱼ/wᵢ)·dyⱼ for each tower i and each sum y."""
-    group = towers.merging()
+    group = rendezvous.merging()
     with tf.name_scope("replicate/cross_tower_sum_grad/"):
         totals = []
         for dys in zip(*(one.tensors for one in upstream)):
             totals.append(gradients.weighted_sum([tf.convert_to_tensor(dy) for dy in dys], group))
-        return towers.PerTower(
+        return rendezvous.PerTower(
             [total / group.loss_weights.of(index, total.dtype) for total in totals]
             for index in range(group.size)
         )

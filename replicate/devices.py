@@ -4,6 +4,8 @@ Devices are named by canonical strings, `/device:GPU:0`. Nothing here starts a d
 memory is allocated and no CUDA context opened by listing them.
 """
 
+import contextlib
+
 import tensorflow.compat.v1 as tf
 
 
@@ -25,10 +27,8 @@ def canonical(device):
         name = device.to_string()
     spec = None
     if isinstance(name, str):
-        try:
+        with contextlib.suppress(ValueError):
             spec = tf.DeviceSpec.from_string(name.replace("physical_device:", "device:"))
-        except ValueError:
-            pass
     if spec is None or spec.device_type is None or spec.device_index is None:
         raise ValueError(
             f"A device is named by its type and index, like '/gpu:0', but got {device!r}."
@@ -140,9 +140,11 @@ def session_config(devices=None, **kwargs):
             small for the devices.
     """
     names = default(local()) if devices is None else canonical_list(devices)
-    cpus = 1 + max([tf.DeviceSpec.from_string(n).device_index for n in names if _kind(n) == "CPU"] + [0])
+    cpus = [name for name in names if _kind(name) == "CPU"]
     config = tf.ConfigProto(allow_soft_placement=True)
-    config.device_count["CPU"] = cpus
+    config.device_count["CPU"] = max(
+        [1] + [1 + tf.DeviceSpec.from_string(name).device_index for name in cpus]
+    )
     config.graph_options.rewrite_options.meta_optimizer_iterations = 1
     config.MergeFrom(tf.ConfigProto(**kwargs))
     check_exist(names, config)

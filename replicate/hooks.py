@@ -5,6 +5,7 @@ before it is sharded: with N towers a step still consumes one batch.
 """
 
 import contextlib
+import logging
 import sys
 import threading
 import time
@@ -41,8 +42,8 @@ class ProgressHook(tf.train.SessionRunHook):
 
     The bar counts global steps, so that a resumed run continues where its checkpoint stopped.
     Throughput is measured over the steps between two redraws; the last redraw gives the mean over
-    the whole run, its first step excepted because it includes one-time set-up. Log lines that
-    TensorFlow writes meanwhile appear above the bar.
+    the whole run, its first step excepted because it includes one-time set-up. Log lines written
+    meanwhile appear above the bar.
 
     Where the output is not a terminal the hook writes nothing and costs nothing. On a terminal it
     fetches the loss and the global step when the bar is redrawn, not at every step. The bar is
@@ -226,7 +227,7 @@ class ProgressHook(tf.train.SessionRunHook):
                 self._bar.refresh()
 
     def _open(self, start, total):
-        """Makes the bar, and leads TensorFlow's log lines past it."""
+        """Makes the bar, and leads log lines past it."""
 
         class Bar(self._tqdm.tqdm):
             monitor_interval = 0  # redraws are timed here: needs no thread to watch them
@@ -242,9 +243,18 @@ class ProgressHook(tf.train.SessionRunHook):
             miniters=1,
             dynamic_ncols=True,
         )
+        # Only loggers that write to the screen: the others would get one more place to write to.
+        loggers = [
+            logger
+            for logger in (tf.get_logger(), logging.getLogger())
+            if any(
+                getattr(handler, "stream", None) in (sys.stdout, sys.stderr)
+                for handler in logger.handlers
+            )
+        ]
         self._logs = contextlib.ExitStack()
         self._logs.enter_context(
-            self._tqdm.contrib.logging.logging_redirect_tqdm([tf.get_logger()], tqdm_class=Bar)
+            self._tqdm.contrib.logging.logging_redirect_tqdm(loggers, tqdm_class=Bar)
         )
 
     def _close(self, bar=None):

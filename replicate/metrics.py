@@ -15,7 +15,7 @@ from typing import Callable, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import towers
+from replicate import rendezvous
 from replicate.compat import graph as graph_lib
 
 # Operations that take a variable's handle and leave the variable as it is.
@@ -83,7 +83,7 @@ def declare_merge(variables, merge):
     """
     if not callable(merge):
         raise TypeError(f"`merge` must be a function of stacked values, but is {merge!r}.")
-    tower = towers.current()
+    tower = rendezvous.current()
     if tower is None:
         return
     flat = list(variables) if isinstance(variables, (list, tuple)) else [variables]
@@ -109,10 +109,8 @@ def merge_metrics(group, updates):
     """
     reached = _ancestors(updates)
     groups = _groups(group, reached, strict=True)
-    with tf.control_dependencies(None), tf.name_scope("replicate/metrics/"):
-        with tf.control_dependencies(updates):
-            merges = _merge(group, groups)
-            return tf.group(*(merges + updates))
+    with tf.name_scope("replicate/metrics/"), tf.control_dependencies(updates):
+        return tf.group(*_merge(group, groups), *updates)
 
 
 def merge_statistics(group, train_ops):
@@ -258,7 +256,7 @@ def _stacked(merge):
 
 
 def _uses(variable):
-    """Returns the operations on `variable`'s handle, less its initialiser and those that check it."""
+    """Returns the operations on `variable`'s handle that are neither initialiser nor check."""
     return [
         op
         for op in variable.op.outputs[0].consumers()

@@ -10,7 +10,8 @@ from replicate import devices as devices_lib
 from replicate import penalties, sharding, specs, tower_optimizer
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
-from replicate.towers import Towers, current
+from replicate.rendezvous import current
+from replicate.towers import Towers
 from replicate.variables import SharedVariables
 
 _PLACEMENTS = ("consolidation", "round_robin")
@@ -181,7 +182,7 @@ def _place(devices, consolidation_device, config):
         devices = devices_lib.default(devices_lib.local(session_config))
     consolidation = consolidation_device or devices[0]
     devices_lib.check_exist(
-        devices + [consolidation], session_config, cpus_known=config is not None
+        [*devices, consolidation], session_config, cpus_known=config is not None
     )
     return devices, consolidation
 

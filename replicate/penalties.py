@@ -9,7 +9,7 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
-from replicate import towers
+from replicate import rendezvous
 from replicate.compat import graph as graph_lib
 from replicate.compat import keras
 
@@ -29,13 +29,13 @@ def shared(row_weights):
     scaled = {}
 
     def start():
-        index, graph = towers.tower_index(), tf.get_default_graph()
+        index, graph = rendezvous.tower_index(), tf.get_default_graph()
         penalties = graph.get_collection(_KEY)
         scaled[index] = _Scaled(penalties, lambda dtype: row_weights.of(index, dtype))
         graph_lib.set_collection(graph, _KEY, scaled[index])
 
     def scale(penalty):
-        return scaled[towers.tower_index()].scale(penalty)
+        return scaled[rendezvous.tower_index()].scale(penalty)
 
     # Keras is wrapped once for all towers: scopes that parked towers leave open do not nest.
     with keras.regularizers_wrapped(scale):

@@ -10,6 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 
+_SAME_ROWS = "All tensors of a batch must have the same number of rows (axis 0),"
+_NOT_IN_BATCH = "Pass what is no part of the batch as a scalar or through `params`."
+
 
 class Shards(NamedTuple):
     """The shards of one batch.
@@ -53,7 +56,7 @@ class Weights:
         return self._cast[key]
 
     def mask(self, index, value, otherwise):
-        """Returns `value` of tower `index`, or `otherwise` if the tower's weight may be and is 0."""
+        """Returns `value` of tower `index` if the tower's weight is positive, else `otherwise`."""
         weight = self._values[index]
         if isinstance(weight, tf.Tensor):
             return tf.where_v2(weight > 0, value, otherwise)
@@ -94,14 +97,13 @@ def shard(features, labels, num_towers, need_row_each):
         paths, leaves = zip(*graph_lib.flatten_with_paths(batch))
         leaves = [_as_leaf(leaf) for leaf in leaves]
         splitters = [_splitter(leaf) for leaf in leaves]
-        with_rows = [
-            (path, leaf) for path, leaf, split in zip(paths, leaves, splitters) if split
-        ]
-        rows, total = _shard_rows(with_rows, num_towers, need_row_each)
-        parts = [
-            split(leaf, rows) if split else [leaf] * num_towers
-            for leaf, split in zip(leaves, splitters)
-        ]
+        with_rows = [(path, leaf) for path, leaf, split in zip(paths, leaves, splitters) if split]
+        rows, total, checks = _shard_rows(with_rows, num_towers, need_row_each)
+        with tf.control_dependencies(checks):
+            parts = [
+                split(leaf, rows) if split else [leaf] * num_towers
+                for leaf, split in zip(leaves, splitters)
+            ]
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
     return Shards(
         [part["features"] for part in shards], [part["labels"] for part in shards], rows, total
@@ -127,7 +129,9 @@ def _splitter(leaf):
 
 
 def _shard_rows(leaves, num_towers, need_row_each):
-    """Returns the rows of each shard and of the batch, as integers if the batch size is known.
+    """Returns the rows of each shard, those of the batch, and operations that check them.
+
+    The rows are integers if the shape of some leaf tells the batch size.
 
     Args:
         leaves: `(path, leaf)` pairs of the leaves that have rows.
@@ -140,51 +144,33 @@ def _shard_rows(leaves, num_towers, need_row_each):
             "holds a tensor of rank 1 or more. Let `input_fn` return the batch, or replicate over "
             "one device."
         )
-    known = {path: leaf.shape[:1].as_list()[0] for path, leaf in leaves if leaf.shape.rank}
-    known = {path: rows for path, rows in known.items() if rows is not None}
+    sizes = {
+        path: leaf.shape[:1].as_list()[0] if leaf.shape.rank else None for path, leaf in leaves
+    }
+    known = {path: rows for path, rows in sizes.items() if rows is not None}
     if len(set(known.values())) > 1:
-        sizes = ", ".join(f"{path} has {rows}" for path, rows in known.items())
         raise ValueError(
-            f"All tensors of a batch must have the same number of rows (axis 0), but {sizes}. "
-            "Pass what is no part of the batch as a scalar or through `params`."
+            f"{_SAME_ROWS} but {', '.join(f'{path} has {rows}' for path, rows in known.items())}. "
+            f"{_NOT_IN_BATCH}"
         )
-    unknown = [(path, leaf) for path, leaf in leaves if path not in known]
-    total = next(iter(known.values()), None)
-    if total is not None and not unknown:
-        if need_row_each and total < num_towers:
-            raise ValueError(_too_few_rows(num_towers) + f" This batch has {total} rows.")
-        return [total // num_towers + (i < total % num_towers) for i in range(num_towers)], total
-
-    counts = [tf.cast(_row_count(leaf), tf.int32) for _, leaf in unknown]
+    unknown = [(path, _row_count(leaf)) for path, leaf in leaves if path not in known]
+    total = next(iter(known.values())) if known else unknown[0][1]
     checks = []
-    if total is None:
-        total, others = counts[0], counts[1:]
-    else:
-        others = counts
-    if others:
-        checks.append(
-            tf.Assert(
-                tf.reduce_all(tf.equal(others, total)),
-                [
-                    "All tensors of a batch must have the same number of rows (axis 0), but of "
-                    + ", ".join([path for path, _ in unknown])
-                    + " and those of known size, the rows are",
-                    tf.stack(counts),
-                    "and",
-                    total,
-                    ". Pass what is no part of the batch as a scalar or through `params`.",
-                ],
-                summarize=len(leaves),
-            )
-        )
-    if need_row_each:
-        checks.append(
-            tf.Assert(total >= num_towers, [_too_few_rows(num_towers) + " Rows of this batch:", total])
-        )
-    with tf.control_dependencies(checks):
-        total = tf.identity(total)
-    rows = total // num_towers + tf.cast(tf.range(num_towers) < total % num_towers, tf.int32)
-    return tf.unstack(rows, num=num_towers), total
+    if len(leaves) > 1 and unknown:
+        paths, counts = zip(*unknown)
+        data = [f"{_SAME_ROWS} but the rows of", ", ".join(paths), "are", tf.stack(counts)]
+        data += ["in a batch of", total, f"rows. {_NOT_IN_BATCH}"]
+        checks.append(tf.Assert(tf.reduce_all(tf.equal(counts, total)), data, len(counts)))
+    if need_row_each and not known:
+        message = f"{_too_few_rows(num_towers)} Rows of this batch:"
+        checks.append(tf.Assert(total >= num_towers, [message, total]))
+    elif need_row_each and total < num_towers:
+        raise ValueError(f"{_too_few_rows(num_towers)} Rows of this batch: {total}.")
+    least, more = total // num_towers, total % num_towers
+    if known:
+        return [least + (i < more) for i in range(num_towers)], total, checks
+    rows = least + tf.cast(tf.range(num_towers) < more, tf.int32)
+    return tf.unstack(rows, num=num_towers), total, checks
 
 
 def _too_few_rows(num_towers):
@@ -195,10 +181,11 @@ def _too_few_rows(num_towers):
 
 
 def _row_count(leaf):
+    """Returns the rows of `leaf`, an int32 scalar tensor."""
     if isinstance(leaf, tf.SparseTensor):
-        return leaf.dense_shape[0]
+        return tf.cast(leaf.dense_shape[0], tf.int32)
     if isinstance(leaf, tf.RaggedTensor):
-        return leaf.nrows()
+        return leaf.nrows(tf.int32)
     return tf.shape(leaf)[0]
 
 

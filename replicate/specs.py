@@ -135,5 +135,3 @@ def _scaffold(scaffold, group):
         return scaffold  # The default covers all local variables of the graph.
     local_init_op = tf.group(scaffold.local_init_op, tf.variables_initializer(variables), *tables)
     return tf.train.Scaffold(copy_from_scaffold=scaffold, local_init_op=local_init_op)
-
-

@@ -6,7 +6,7 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, towers
+from replicate import gradients, rendezvous
 
 _APPLY = "apply_gradients"
 
@@ -105,7 +105,7 @@ class TowerOptimizer(tf.train.Optimizer):
         """
         compute = self.optimizer.compute_gradients
         signature = inspect.signature(compute)
-        if towers.current() is not None and "gate_gradients" in signature.parameters:
+        if rendezvous.current() is not None and "gate_gradients" in signature.parameters:
             given = signature.bind(loss, *args, **kwargs).arguments
             if "gate_gradients" not in given and _are_snapshots(given.get("var_list")):
                 # Gating keeps an update from overtaking gradients that still read the variable.
@@ -131,10 +131,10 @@ class TowerOptimizer(tf.train.Optimizer):
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
         """
         grads_and_vars = list(grads_and_vars)
-        if towers.current() is None:
+        if rendezvous.current() is None:
             return self._apply(grads_and_vars, args, kwargs)
         label = f"{_APPLY} of {type(self.optimizer).__name__} '{self.get_name()}'"
-        return towers.rendezvous(_apply_once, (self, grads_and_vars, args, kwargs), label)
+        return rendezvous.meet(_apply_once, (self, grads_and_vars, args, kwargs), label)
 
     def get_name(self):
         """Returns the wrapped optimizer's name."""
@@ -178,7 +178,7 @@ def check_wrapped(group):
         ValueError: If it does; names the variable and the operation.
     """
     # Weights may well be assigned, say to clip them, next to an optimizer that is wrapped.
-    met = any(label.startswith((_APPLY, towers.MERGE_CALL)) for label in group.meetings)
+    met = any(label.startswith((_APPLY, rendezvous.MERGE_CALL)) for label in group.meetings)
     scope = group.towers[1].name_scope + "/"
     for variable in group.variables.shared:
         if not variable.trainable:
@@ -194,10 +194,9 @@ def check_wrapped(group):
                 )
 
 
-
 def _apply_once(optimizers, grads_and_vars, args, kwargs):
     """Merge function of `apply_gradients`."""
-    gathered = gradients.gather(grads_and_vars, towers.merging())
+    gathered = gradients.gather(grads_and_vars, rendezvous.merging())
     applied = optimizers[0]._apply(gathered, args[0], kwargs[0])
     for optimizer in optimizers:
         optimizer._by_graph[tf.get_default_graph()] = optimizers[0].optimizer

@@ -1,28 +1,20 @@
 """Runs a function once per tower, in lockstep, in one graph.
 
-A *tower* is one copy of the model, built for one device. Each tower is built by a thread of its
-own (tower 0 by the caller's), and exactly one runs at a time, in tower order, so the graph comes
-out the same every time. A tower runs until it returns or reaches a *rendezvous* (`merge_call`):
-there it parks and the next one runs. Once all are parked, the merge function runs once, in the
-*cross-tower context*, and every tower goes on with its part of the result.
+A *tower* is one copy of the model, built for one device. Towers are built one at a time, in tower
+order, so the graph comes out the same every time. A tower runs until it returns or reaches a
+*rendezvous* (`merge_call`): there it parks and the next one runs. Once all are parked, the merge
+function runs once, in the *cross-tower context*, and every tower goes on with its part of the
+result.
 
 Each tower sees the graph as if it were alone: the collections, variable store, scopes and control
 dependencies that it finds are those that tower 0 found, plus what a rendezvous left in all.
 """
 
-import contextlib
-import contextvars
-import sys
-import threading
-from typing import Callable, NamedTuple
-
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-
-_local = threading.local()
-
-MERGE_CALL = "merge_call"  # How the labels of users' own rendezvous start.
+from replicate.lockstep import LaterTower, Tower
+from replicate.rendezvous import PerTower
 
 # What later towers made and the session must know of: initialisers, and threads to start. All
 # else that they put into collections would count twice.
@@ -34,135 +26,6 @@ _KEPT_COLLECTIONS = (
     "resources",  # Collections of resources to initialise, which `GraphKeys` does not publish.
     "local_resources",
 )
-
-
-class PerTower(tuple):
-    """One value for each tower, in tower order; what a merge function takes, and may return."""
-
-
-class _Call(NamedTuple):
-    """A rendezvous as one tower reached it."""
-
-    fn: Callable
-    args: tuple
-    label: str  # Tells calls apart: towers must meet in calls of equal labels.
-    site: str
-
-    def __str__(self):
-        return f"{self.label}, called at {self.site}"
-
-
-class _Stopped(BaseException):
-    """Unwinds a parked tower after another one failed; no `except Exception` holds it up."""
-
-
-class Tower:
-    """One tower while it is built.
-
-    Attributes:
-        index: Its position, 0 to `towers.size - 1`.
-        device: The device string of its operations.
-        towers: The `Towers` it belongs to.
-    """
-
-    def __init__(self, towers, index, device):
-        self.towers = towers
-        self.index = index
-        self.device = device
-        self.device_depth = None  # Device scopes open where the model starts.
-        self.name_scope = ""
-        self.marks = None  # The graph's marks for this tower while it does not run.
-        self.call = None  # The rendezvous it waits at.
-        self.answer = None
-        self.result = None
-        self.error = None
-        self.done = False
-        self.declarations = []  # What `replicate.metrics.declare_merge` was told in this tower.
-
-    @contextlib.contextmanager
-    def scope(self):
-        """The scopes in which the model is built."""
-        graph = self.towers.graph
-        _local.tower = self
-        try:
-            with contextlib.ExitStack() as stack:
-                if self.index:
-                    # The name stack is the thread's own, so the caller's scope is entered anew.
-                    if self.towers.name_scope:
-                        stack.enter_context(tf.name_scope(self.towers.name_scope + "/"))
-                    stack.enter_context(tf.name_scope(f"tower_{self.index}"))
-                self.name_scope = graph.get_name_scope()
-                stack.enter_context(tf.device(self.device))
-                self.device_depth = graph_lib.device_depth(graph)
-                creator = self.towers.variables.creator(self)
-                stack.enter_context(tf.variable_creator_scope(creator))
-                yield
-        finally:
-            _local.tower = None
-
-
-class _LaterTower(Tower):
-    """A tower built by a thread of its own, which runs only while the caller's thread waits."""
-
-    def __init__(self, towers, index, device, model):
-        super().__init__(towers, index, device)
-        self._model = model
-        self._variable_scope = graph_lib.VariableScope()
-        self._go = threading.Semaphore(0)
-        self._parked = threading.Semaphore(0)
-        self._running = False
-        self._stopping = False
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(
-            target=context.run, args=(self._build,), name=f"tower_{index}", daemon=True
-        )
-        self._thread.start()
-
-    def resume(self):
-        """Lets the tower run until it parks or is done; called by tower 0's thread."""
-        self._running = True
-        self._go.release()
-        self._parked.acquire()
-        self._running = False
-
-    def stop(self):
-        """Unwinds the tower wherever it is, and waits until its thread has ended."""
-        if self._running:  # An interrupt ended the wait in `resume`; the tower parks in time.
-            self._parked.acquire()
-        self._stopping = True
-        self._go.release()
-        self._thread.join()
-
-    def join(self):
-        """Waits for the thread of a tower that is done."""
-        self._thread.join()
-
-    def park(self):
-        """Hands control to tower 0's thread until that resumes this tower."""
-        self.marks = graph_lib.Marks(self.towers.graph)
-        self._parked.release()
-        self._wait()
-
-    def _wait(self):
-        self._go.acquire()
-        self.marks.put()
-        if self._stopping:
-            raise _Stopped
-
-    def _build(self):
-        graph = self.towers.graph
-        try:
-            self._wait()
-            with graph.as_default():
-                self._variable_scope.enter()
-                with self.scope():
-                    self.result = self._model(self.index)
-        except BaseException as error:  # Whatever it is, it reaches the caller in `resume_all`.
-            self.error = error
-        finally:
-            self.marks = graph_lib.Marks(graph)
-            self.done = True
-            self._parked.release()
 
 
 class Towers:
@@ -200,7 +63,7 @@ class Towers:
     @property
     def towers(self):
         """The `Tower`s, in order."""
-        return [self._first] + self._later
+        return [self._first, *self._later]
 
     def build(self, model):
         """Calls `model(index)` for every tower, in lockstep.
@@ -218,7 +81,7 @@ class Towers:
         """
         self._first = Tower(self, 0, self.devices[0])
         self._later = [
-            _LaterTower(self, index, device, model)
+            LaterTower(self, index, device, model)
             for index, device in enumerate(self.devices)
             if index
         ]
@@ -272,7 +135,7 @@ class Towers:
                 if tower.error is not None:
                     self._fail(tower.error, f"Raised in {self._describe(tower)}.")
                     raise tower.error
-                if (call and call.label) != (tower.call and tower.call.label):
+                if not (call.same_as(tower.call) if call and tower.call else call is tower.call):
                     raise RuntimeError(
                         "All towers must make the same rendezvous in the same order, but tower 0 "
                         f"{_where(call)} and tower {tower.index} {_where(tower.call)}. Make these "
@@ -341,91 +204,6 @@ class Towers:
             error.args = (f"{error.args[0]}\n[{note}]",)
         elif hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"[{note}]")
-
-
-def current():
-    """Returns the `Tower` that is being built here, None outside and in merge functions."""
-    tower = getattr(_local, "tower", None)
-    return None if tower is None or tower.towers.merging else tower
-
-
-def merging():
-    """Returns the `Towers` whose merge function runs here, None elsewhere."""
-    tower = getattr(_local, "tower", None)
-    return tower.towers if tower is not None and tower.towers.merging else None
-
-
-def num_towers():
-    """Returns N, the number of towers that the model runs as; 1 outside towers."""
-    tower = getattr(_local, "tower", None)
-    return 1 if tower is None else tower.towers.size
-
-
-def tower_index():
-    """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions."""
-    tower = getattr(_local, "tower", None)
-    return 0 if tower is None else tower.index
-
-
-def merge_call(fn, *args):
-    """Calls `fn` once for all towers, with the arguments of every tower.
-
-    All towers wait for one another here. `fn` runs once, on the consolidation device, in tower 0's
-    name and variable scopes, and after the control dependencies that are open in any tower: the
-    place for what must happen once per step, such as updating a running baseline.
-
-        def update(values):
-            return baseline.assign(0.9 * baseline + 0.1 * tf.add_n(values) / len(values))
-
-        baseline_now = replicate.merge_call(update, tf.reduce_mean(reward))
-
-    Args:
-        fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
-            function in every tower, and must not itself rendezvous.
-        *args: This tower's values, of any type, None included.
-
-    Returns:
-        What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
-        is called with `PerTower`s of one value.
-
-    Raises:
-        RuntimeError: If the towers meet in different calls, or in the body of a `tf.cond` or
-            `tf.while_loop`.
-        ValueError: If `fn` returns a `PerTower` of another length than N.
-    """
-    code = getattr(getattr(fn, "func", fn), "__code__", None)
-    name = getattr(fn, "__qualname__", None) or repr(fn)
-    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
-    return rendezvous(fn, args, f"{MERGE_CALL} of {name}{where} with {len(args)} arguments")
-
-
-def rendezvous(fn, args, label):
-    """`merge_call` under a label of its own, by which the towers' calls are told apart."""
-    tower = getattr(_local, "tower", None)
-    if tower is None:
-        result = fn(*(PerTower([arg]) for arg in args))
-        return result[0] if isinstance(result, PerTower) else result
-    call = _Call(fn, args, label, _call_site())
-    if tower.towers.merging:
-        raise RuntimeError(
-            f"A merge function must not rendezvous, but this one reached {call}. It already has "
-            "the values of all towers: combine them there."
-        )
-    if graph_lib.in_control_flow(tower.towers.graph):
-        raise RuntimeError(
-            "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or function, "
-            f"which may run any number of times, but tower {tower.index} reached {call}. Make the "
-            "call before or after the body, on what it takes or returns."
-        )
-    return tower.towers.meet(tower, call)
-
-
-def _call_site():
-    """Returns `file:line` of the nearest caller outside this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("replicate."):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _where(call):

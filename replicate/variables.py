@@ -86,7 +86,7 @@ class SharedVariables:
     @property
     def per_tower(self):
         """Lists of N variables, one per tower, for each variable that stays per tower."""
-        return [[made.variable] + made.copies for made in self._created if made.creation.per_tower]
+        return [[made.variable, *made.copies] for made in self._created if made.creation.per_tower]
 
     @property
     def copies(self):
@@ -184,5 +184,5 @@ def _is_global(made):
 
 
 def _stem(name):
-    """Returns `name` without the numbers that make names unique: `dense_1/kernel`, `dense/kernel`."""
+    """Returns `name` without the numbers that make it unique: of `dense_1/w` it is `dense/w`."""
     return re.sub(r"_\d+(?=/|$)", "", name)

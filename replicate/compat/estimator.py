@@ -16,6 +16,15 @@ def __dir__():
     return dir(tf.estimator)
 
 
+def source():
+    """Returns where the Estimator comes from, for people to read."""
+    try:
+        from importlib import metadata  # Python 3.8
+    except ImportError:
+        return "tf.estimator"
+    return f"tf.estimator, from tensorflow-estimator {metadata.version('tensorflow-estimator')}"
+
+
 def is_estimator_spec(value):
     """Whether `value` is an `EstimatorSpec`."""
     return isinstance(value, tf.estimator.EstimatorSpec)

@@ -1,11 +1,11 @@
 """What towers need of a TensorFlow graph under construction and has no public name.
 
 A thread that builds a graph leaves marks on it: device, colocation and control-dependency stacks,
-collections, variable scopes, the count that op-level random seeds come from. A tower sees the
-graph as if it were alone, so each tower has its own marks, which are put in place whenever the
-tower runs.
+collections, variable scopes, the counts that random seeds and layer names come from. A tower sees
+the graph as if it were alone, so each tower has its own marks, put in place whenever it runs.
 """
 
+import collections
 import contextlib
 import copy
 
@@ -13,6 +13,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import random_seed
 from tensorflow.python.ops import variable_scope as vs
 from tensorflow.python.util import nest
+
+from replicate.compat import keras
 
 # The marks `tf.Graph` keeps, in attributes with no public setter.
 _MARKS = (
@@ -32,27 +34,25 @@ _SEED_STRIDE = 1000003
 
 
 def _seed_counts():
-    """Seeds given out so far, by graph; None where TensorFlow derives them from op ids instead."""
-    return getattr(random_seed, "_graph_to_seed_dict", None)
+    """Op-level seeds given out so far, by graph; where TensorFlow takes op ids instead, nothing."""
+    return getattr(random_seed, "_graph_to_seed_dict", {})
 
 
 class Marks:
-    """The marks of one thread of construction: `take` copies or keeps them, `put` restores them."""
+    """The marks that a graph has now, which go on changing with it until others are `put`."""
 
     def __init__(self, graph):
-        """Keeps the marks that `graph` has now; they go on changing with the graph."""
         self._graph = graph
         self._values = {name: getattr(graph, name) for name in _MARKS}
-        counts = _seed_counts()
-        self._seeds = None if counts is None else counts.get(graph, 0)
+        self._seeds = _seed_counts().get(graph, 0)
+        self._layer_names = keras.layer_name_counts().get(graph, collections.defaultdict(int))
 
     def put(self):
         """Gives the graph these marks."""
         for name, value in self._values.items():
             setattr(self._graph, name, value)
-        counts = _seed_counts()
-        if counts is not None:
-            counts[self._graph] = self._seeds
+        _seed_counts()[self._graph] = self._seeds
+        keras.layer_name_counts()[self._graph] = self._layer_names
 
     def copy_for_tower(self, index):
         """Returns a copy with which tower `index` starts; nothing done to it shows in these."""
@@ -63,19 +63,19 @@ class Marks:
         }
         for name in ("_device_function_stack", "_colocation_stack"):
             new._values[name] = self._values[name].copy()
-        collections = {key: list(items) for key, items in self._values["_collections"].items()}
-        collections[vs._VARSTORE_KEY] = [_copy_variable_store(store) for store in collections.get(
-            vs._VARSTORE_KEY, [])] or [vs._VariableStore()]
-        new._values["_collections"] = collections
-        if self._seeds is not None:
-            new._seeds = self._seeds + index * _SEED_STRIDE
+        lists = {key: list(items) for key, items in self._values["_collections"].items()}
+        stores = lists.get(vs._VARSTORE_KEY) or [vs._VariableStore()]
+        lists[vs._VARSTORE_KEY] = [_copy_variable_store(store) for store in stores]
+        new._values["_collections"] = lists
+        new._seeds = self._seeds + index * _SEED_STRIDE
+        new._layer_names = copy.copy(self._layer_names)
         return new
 
     @property
     def collections(self):
         """Lists of items by collection key, the stores of variable scopes left out."""
-        collections = self._values["_collections"]
-        return {key: items for key, items in collections.items() if key not in _STORES}
+        lists = self._values["_collections"]
+        return {key: items for key, items in lists.items() if key not in _STORES}
 
     def add_to_collection(self, key, item):
         """Adds `item` at the end of collection `key`."""

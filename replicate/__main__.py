@@ -1,0 +1,45 @@
+"""`python -m replicate`: which versions and devices there are, and what would be done with them."""
+
+import platform
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from replicate import devices
+from replicate.compat import estimator
+from replicate.version import __version__
+
+
+def report():
+    """Returns the lines to print."""
+    available = devices.local()
+    chosen = devices.default(available)
+    if len(chosen) > 1:
+        plan = f"{len(chosen)} towers, one on each of {', '.join(chosen)}"
+    else:
+        plan = f"calls model_fn as it is, on {chosen[0]}, the only device"
+    rows = [
+        ("replicate", __version__),
+        ("Python", platform.python_version()),
+        ("TensorFlow", tf.__version__),
+        ("NumPy", np.__version__),
+        ("Estimator", estimator.source()),
+        ("devices", ", ".join(available)),
+        ("replicate_model_fn(model_fn)", plan),
+    ]
+    width = max(len(name) for name, _ in rows) + 2
+    lines = [f"{name:<{width}}{value}" for name, value in rows]
+    if len(chosen) == 1:
+        lines += [
+            "",
+            "To run towers on one CPU, split it into logical devices:",
+            '    devices = ["/cpu:0", "/cpu:1"]',
+            "    model_fn = replicate.replicate_model_fn(model_fn, devices=devices)",
+            "    config = replicate.estimator.RunConfig(",
+            "        session_config=replicate.session_config(devices))",
+        ]
+    return lines
+
+
+if __name__ == "__main__":
+    print("\n".join(report()))
