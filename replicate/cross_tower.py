@@ -13,7 +13,7 @@ _GRADIENT = "ReplicateCrossTowerSum"
 
 
 def cross_tower_sum(x):
-    """Sums `x` over all rendezvous.
+    """Sums `x` over all towers.
 
     The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, with dyⱼ the gradient
     that tower j's loss has for the result and wⱼ the weight of that loss.
@@ -31,7 +31,7 @@ def cross_tower_sum(x):
             `tf.while_loop`.
         TypeError: If a tensor is not numeric.
     """
-    return _sum_over_towers(x, lambda tower, tensor: tensor)
+    return tf.nest.pack_sequence_as(x, _sum_over_towers(_tensors(x)))
 
 
 def cross_tower_mean(x):
@@ -50,20 +50,24 @@ def cross_tower_mean(x):
         RuntimeError: As `cross_tower_sum`.
         TypeError: If a tensor is neither floating nor complex.
     """
-
-    def share(tower, tensor):
-        if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+    leaves = _tensors(x)
+    for leaf in leaves:
+        if leaf is not None and leaf.dtype.is_integer:
             raise TypeError(
-                f"`cross_tower_mean` takes floating or complex tensors, but got {tensor.dtype.name}"
-                ". Cast it first, or use `cross_tower_sum`."
+                f"`cross_tower_mean` takes floating or complex tensors, but got {leaf.dtype.name} "
+                f"in {leaf!r}. Cast it first, or use `cross_tower_sum`."
             )
-        return tensor * tower.towers.row_weights.of(tower.index, tensor.dtype)
+    tower = rendezvous.current()
+    if tower is not None:
+        weights = tower.towers.row_weights
+        leaves = [
+            None if leaf is None else leaf * weights.of(tower.index, leaf.dtype) for leaf in leaves
+        ]
+    return tf.nest.pack_sequence_as(x, _sum_over_towers(leaves))
 
-    return _sum_over_towers(x, share)
 
-
-def _sum_over_towers(x, prepare):
-    """Sums `prepare(tower, tensor)` of each tensor in `x` over the rendezvous."""
+def _tensors(x):
+    """Returns the leaves of `x` as numeric tensors, or None."""
     leaves = [None if leaf is None else tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(x)]
     for leaf in leaves:
         if leaf is not None and not (
@@ -73,12 +77,16 @@ def _sum_over_towers(x, prepare):
                 f"Only numeric tensors can be summed over towers, but got {leaf.dtype.name} in "
                 f"{leaf!r}. Cast it first."
             )
-    tower = rendezvous.current()
+    return leaves
+
+
+def _sum_over_towers(leaves):
+    """Returns the tensors `leaves`, each summed over the towers; None stays None."""
     own = [leaf for leaf in leaves if leaf is not None]
-    if tower is not None and own:
-        sums = iter(_differentiable_sum([prepare(tower, tensor) for tensor in own]))
-        leaves = [None if leaf is None else next(sums) for leaf in leaves]
-    return tf.nest.pack_sequence_as(x, leaves)
+    if rendezvous.num_towers() == 1 or not own:
+        return leaves
+    sums = iter(_differentiable_sum(own))
+    return [None if leaf is None else next(sums) for leaf in leaves]
 
 
 def _differentiable_sum(own):
@@ -112,12 +120,14 @@ def _gradient(op, *upstream):
     count = len(upstream) // 2
     # The sum itself is one tensor for all towers, so its name is the same in each.
     label = f"gradient of {op.inputs[count].op.inputs[0].name}"
-    own = rendezvous.meet(_whole_loss_gradient, [_Upstream(upstream[count:])], label)
-    return own + [None] * count
+    upstream = upstream[count:]  # None for integers
+    known = [dy for dy in upstream if dy is not None]
+    own = iter(rendezvous.meet(_whole_loss_gradient, [_Upstream(known)], label))
+    return [None if dy is None else next(own) for dy in upstream] + [None] * count
 
 
 class _Upstream(NamedTuple):
-    """The gradients that one tower's loss has for the sums."""
+    """The gradients that one tower's loss has for the sums, as far as there are any."""
 
     tensors: List[tf.Tensor]
 

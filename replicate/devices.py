@@ -4,6 +4,7 @@ Devices are named by canonical strings, `/device:GPU:0`. Nothing here starts a d
 memory is allocated and no CUDA context opened by listing them.
 """
 
+import collections.abc
 import contextlib
 
 import tensorflow.compat.v1 as tf
@@ -42,8 +43,12 @@ def canonical_list(devices):
     Raises:
         ValueError: If there are none, one occurs twice, or one does not name a device.
     """
-    if isinstance(devices, str):
-        raise ValueError(f"`devices` must be a list of devices, but is {devices!r}. Pass a list.")
+    if isinstance(devices, str) or not isinstance(devices, collections.abc.Iterable):
+        raise ValueError(
+            f"`devices` must be a list of device names, but is {devices!r}. Pass e.g. "
+            "['/gpu:0', '/gpu:1']."
+        )
+    devices = list(devices)
     names = [canonical(device) for device in devices]
     if not names:
         raise ValueError(
@@ -54,7 +59,7 @@ def canonical_list(devices):
     if duplicates:
         raise ValueError(
             f"`devices` must name each device once, but {', '.join(duplicates)} is there more than "
-            f"once in {list(devices)}. To run several towers on one CPU, split it into logical "
+            f"once in {devices}. To run several towers on one CPU, split it into logical "
             "devices: '/cpu:0', '/cpu:1', with `session_config=replicate.session_config(devices)`."
         )
     return names

@@ -76,7 +76,7 @@ def _weighted_sum(grads, variable, towers):
             with tf.device(towers.devices[index]):
                 scaled.append((index, _scale(gradient, towers.loss_weights.of(index, dtype))))
         grads = scaled
-    total = _sum([gradient for _, gradient in grads])
+    total = _sum([gradient for _, gradient in grads], variable)
     if after and weight != 1:
         total = _scale(total, towers.loss_weights.of(0, dtype))
     return total
@@ -88,7 +88,7 @@ def _scale(gradient, weight):
     return gradient * weight
 
 
-def _sum(grads):
+def _sum(grads, variable):
     if len(grads) == 1:
         return grads[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in grads):
@@ -100,4 +100,11 @@ def _sum(grads):
             tf.concat([tf.cast(gradient.indices, index_type) for gradient in grads], axis=0),
             grads[0].dense_shape,
         )
-    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in grads])
+    return tf.add_n([_dense(gradient, variable) for gradient in grads])
+
+
+def _dense(gradient, variable):
+    if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
+        shape = tf.shape(variable, gradient.indices.dtype)
+        return tf.scatter_nd(gradient.indices[:, tf.newaxis], gradient.values, shape)
+    return tf.convert_to_tensor(gradient)

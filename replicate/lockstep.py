@@ -76,43 +76,47 @@ class LaterTower(Tower):
         super().__init__(towers, index, device)
         self._model = model
         self._variable_scope = graph_lib.VariableScope()
-        self._go = threading.Semaphore(0)
-        self._parked = threading.Semaphore(0)
-        self._running = False
+        self._turn = threading.Condition()
+        self._runs = False  # Whether it is this tower's turn; guarded by `_turn`.
         self._stopping = False
         context = contextvars.copy_context()
         self._thread = threading.Thread(
             target=context.run, args=(self._build,), name=f"tower_{index}", daemon=True
         )
-        self._thread.start()
 
     def resume(self):
         """Lets the tower run until it parks or is done; called by tower 0's thread."""
-        self._running = True
-        self._go.release()
-        self._parked.acquire()
-        self._running = False
+        if self._thread.ident is None:
+            self._thread.start()
+        with self._turn:
+            self._runs = True
+            self._turn.notify()
+            self._turn.wait_for(lambda: not self._runs)
 
     def stop(self):
         """Unwinds the tower wherever it is, and waits until its thread has ended."""
-        if self._running:  # An interrupt ended the wait in `resume`; the tower parks in time.
-            self._parked.acquire()
-        self._stopping = True
-        self._go.release()
-        self._thread.join()
-
-    def join(self):
-        """Waits for the thread of a tower that is done."""
+        if self._thread.ident is None:
+            return
+        with self._turn:
+            self._turn.wait_for(lambda: not self._runs)  # It runs if an interrupt ended `resume`.
+            self._stopping = True
+            self._runs = not self.done
+            self._turn.notify()
         self._thread.join()
 
     def park(self):
         """Hands control to tower 0's thread until that resumes this tower."""
+        if self._stopping:  # The model caught what was to unwind it.
+            raise _Stopped
         self.marks = graph_lib.Marks(self.towers.graph)
-        self._parked.release()
+        with self._turn:
+            self._runs = False
+            self._turn.notify()
         self._wait()
 
     def _wait(self):
-        self._go.acquire()
+        with self._turn:
+            self._turn.wait_for(lambda: self._runs)
         self.marks.put()
         if self._stopping:
             raise _Stopped
@@ -125,9 +129,11 @@ class LaterTower(Tower):
                 self._variable_scope.enter()
                 with self.scope():
                     self.result = self._model(self.index)
-        except BaseException as error:  # Whatever it is, it reaches the caller in `resume_all`.
+        except BaseException as error:  # Whatever it is, it reaches the caller.
             self.error = error
         finally:
             self.marks = graph_lib.Marks(graph)
-            self.done = True
-            self._parked.release()
+            with self._turn:
+                self.done = True
+                self._runs = False
+                self._turn.notify()

@@ -16,23 +16,8 @@ from typing import Callable, List, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate import rendezvous
+from replicate import updates as updates_lib
 from replicate.compat import graph as graph_lib
-
-# Operations that take a variable's handle and leave the variable as it is.
-_READS = frozenset(
-    [
-        "Identity",
-        "IsVariableInitialized",
-        "ReadVariableOp",
-        "ResourceGather",
-        "ResourceGatherNd",
-        "SaveV2",
-        "VarIsInitializedOp",
-        "VariableShape",
-    ]
-)
-_CHECKS = frozenset(["IsVariableInitialized", "VarIsInitializedOp"])
-_CONTROL_FLOW_V1 = frozenset(["Enter", "RefEnter", "RefSwitch", "Switch"])
 
 
 class Declaration(NamedTuple):
@@ -107,7 +92,7 @@ def merge_metrics(group, updates):
     Raises:
         ValueError: If a variable that a metric updates says nowhere how it is merged.
     """
-    reached = _ancestors(updates)
+    reached = updates_lib.ancestors(updates)
     groups = _groups(group, reached, strict=True)
     with tf.name_scope("replicate/metrics/"), tf.control_dependencies(updates):
         return tf.group(*_merge(group, groups), *updates)
@@ -123,18 +108,18 @@ def merge_statistics(group, train_ops):
     """
     if not group.variables.per_tower:
         return []
-    reached = _ancestors(train_ops)
+    reached = updates_lib.ancestors(train_ops)
     groups = _groups(group, reached, strict=False)
     writes = [
         op
         for one in groups
         for variables in one.variables
         for variable in variables
-        for op in _writes(variable)
+        for op in updates_lib.writes(variable)
         if op in reached
     ]
     for op in writes:
-        if op.type in _CONTROL_FLOW_V1:
+        if op.type in updates_lib.CONTROL_FLOW_V1:
             raise ValueError(
                 "A variable that each tower has of its own must not be updated in a `tf.cond` or "
                 f"`tf.while_loop` of the first kind, but {op.inputs[0].op.name} is. Call "
@@ -153,7 +138,9 @@ def _groups(group, reached, strict):
     groups, done = [], set()
     for record in group.variables.per_tower:
         first = record[0]
-        if id(first) in done or not any(op in reached for v in record for op in _writes(v)):
+        if id(first) in done or not any(
+            op in reached for v in record for op in updates_lib.writes(v)
+        ):
             continue
         if id(first) in declared:
             declarations = declared[id(first)]
@@ -209,8 +196,8 @@ def _start_afresh(one, variables, initial):
     """Makes each use of a later tower's `variables` wait until the returned operations set them."""
     restarts = []
     for variable, first, start in zip(variables, one.variables[0], initial):
-        uses = _uses(variable)
-        first_writes = _writes(first)
+        uses = updates_lib.uses(variable)
+        first_writes = updates_lib.writes(first)
         with tf.control_dependencies(None):
             value = first.read_value() if one.from_first else start
             restart = variable.assign(value, read_value=False)
@@ -253,29 +240,3 @@ def _stacked(merge):
         return result if isinstance(result, (list, tuple)) else [result]
 
     return merged
-
-
-def _uses(variable):
-    """Returns the operations on `variable`'s handle that are neither initialiser nor check."""
-    return [
-        op
-        for op in variable.op.outputs[0].consumers()
-        if op is not variable.initializer and op.type not in _CHECKS
-    ]
-
-
-def _writes(variable):
-    return [op for op in _uses(variable) if op.type not in _READS]
-
-
-def _ancestors(operations):
-    """Returns the set of operations that run when `operations` are fetched."""
-    pending = [getattr(operation, "op", operation) for operation in operations]
-    seen = set(pending)
-    while pending:
-        op = pending.pop()
-        for before in [tensor.op for tensor in op.inputs] + op.control_inputs:
-            if before not in seen:
-                seen.add(before)
-                pending.append(before)
-    return seen

@@ -215,7 +215,7 @@ def _log(shards, group, reduction):
     """Logs what an engineer wants to check when training starts, in one line."""
     known = isinstance(shards.total, int)
     variables = group.variables.shared
-    size = sum(v.shape.num_elements() * v.dtype.size for v in variables) / 1e6
+    size = sum((v.shape.num_elements() or 0) * v.dtype.size for v in variables) / 1e6
     tf.logging.info(
         "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %.3g MB, "
         "on %s; gradients summed on %s; loss reduction %s.",

@@ -39,8 +39,11 @@ def shared(row_weights):
 
     # Keras is wrapped once for all towers: scopes that parked towers leave open do not nest.
     with keras.regularizers_wrapped(scale):
-        yield start
-    graph_lib.set_collection(tf.get_default_graph(), _KEY, list(scaled[0]))
+        try:
+            yield start
+        finally:
+            if 0 in scaled:
+                graph_lib.set_collection(tf.get_default_graph(), _KEY, list(scaled[0]))
 
 
 class _Scaled(list):

@@ -3,13 +3,16 @@
 Outside towers, the model is the only tower there is: N is 1, and a merge function gets one value.
 """
 
+import functools
+import re
 import sys
 from typing import Callable, NamedTuple
 
 from replicate.compat import graph as graph_lib
 from replicate.lockstep import running_tower
 
-MERGE_CALL = "merge_call"  # How the labels of users' own rendezvous start.
+# Modules whose lines tell users nothing about where they made a call.
+_LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
 
 
 class PerTower(tuple):
@@ -82,10 +85,12 @@ def merge_call(fn, *args):
             `tf.while_loop`.
         ValueError: If `fn` returns a `PerTower` of another length than N.
     """
-    code = _code(fn)
-    name = getattr(fn, "__qualname__", None) or repr(fn)
+    fn_or_type = _unwrapped(fn) if hasattr(_unwrapped(fn), "__qualname__") else type(fn)
+    code = getattr(fn_or_type, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""
-    return meet(fn, args, f"{MERGE_CALL} of {name}{where} with {len(args)} arguments")
+    return meet(
+        fn, args, f"merge_call of {fn_or_type.__qualname__}{where} with {len(args)} arguments"
+    )
 
 
 def meet(fn, args, label):
@@ -109,14 +114,21 @@ def meet(fn, args, label):
     return tower.towers.meet(tower, call)
 
 
+def _unwrapped(fn):
+    """Returns the function below partial applications."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return fn
+
+
 def _code(fn):
     """Returns what functions that each tower defines anew have in common."""
-    return getattr(getattr(fn, "func", fn), "__code__", type(fn))
+    return getattr(_unwrapped(fn), "__code__", type(fn))
 
 
 def _call_site():
-    """Returns `file:line` of the nearest caller outside this package."""
+    """Returns `file:line` of the nearest caller outside this package and TensorFlow."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("replicate."):
+    while frame.f_back is not None and _LIBRARY.match(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

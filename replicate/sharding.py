@@ -10,6 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 
+SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
+
 _SAME_ROWS = "All tensors of a batch must have the same number of rows (axis 0),"
 _NOT_IN_BATCH = "Pass what is no part of the batch as a scalar or through `params`."
 
@@ -92,7 +94,7 @@ def shard(features, labels, num_towers, need_row_each):
             is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
             that breaks the rule, before the towers compute.
     """
-    with tf.device("/device:CPU:0"), tf.name_scope("replicate/shard/"):
+    with tf.device("/device:CPU:0"), tf.name_scope(SHARD_SCOPE):
         batch = {"features": features, "labels": labels}
         paths, leaves = zip(*graph_lib.flatten_with_paths(batch))
         leaves = [_as_leaf(leaf) for leaf in leaves]
@@ -197,7 +199,14 @@ def _split_dense(leaf, rows):
 
 
 def _split_sparse(leaf, rows):
-    return tf.sparse.split(sp_input=leaf, num_split=len(rows), axis=0)
+    # Not `tf.sparse.split`, which makes no empty shards.
+    shards, start, rest = [], 0, leaf.dense_shape[1:]
+    for count in rows:
+        starts = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(rest)], axis=0)
+        sizes = tf.concat([[tf.cast(count, tf.int64)], rest], axis=0)
+        shards.append(tf.sparse.slice(leaf, starts, sizes))
+        start = start + count
+    return shards
 
 
 def _split_ragged(leaf, rows):

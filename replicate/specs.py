@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, metrics
+from replicate import gradients, metrics, updates
 from replicate.compat import estimator
 
 
@@ -47,11 +47,12 @@ def merge(specs, group, mode):
             }
         if mode == tf.estimator.ModeKeys.TRAIN:
             merges = metrics.merge_statistics(group, [spec.train_op for spec in specs])
-            if merges:
-                changes["train_op"] = tf.group(first.train_op, *merges)
+            train_op = tf.group(first.train_op, *merges) if merges else first.train_op
+            updates.warn_if_repeated(group, train_op)
+            changes["train_op"] = train_op
         elif first.eval_metric_ops:
-            updates = [op for spec in specs for _, op in spec.eval_metric_ops.values()]
-            update = metrics.merge_metrics(group, updates)
+            metric_updates = [op for spec in specs for _, op in spec.eval_metric_ops.values()]
+            update = metrics.merge_metrics(group, metric_updates)
             changes["eval_metric_ops"] = {
                 name: (value, update) for name, (value, _) in first.eval_metric_ops.items()
             }
@@ -74,8 +75,9 @@ def _structure(value):
     if value is None:
         return "None"
     if isinstance(value, dict):
-        return f"a dict with the keys {sorted(value)}"
-    return "a value"
+        items = ", ".join(f"{key!r}: {_structure(value[key])}" for key in sorted(value))
+        return f"{{{items}}}"
+    return type(value).__name__ if estimator.is_export_output(value) else "a value"
 
 
 def _loss(losses, group):

@@ -1,17 +1,12 @@
 """`TowerOptimizer`: gathers the towers' gradients and applies them once."""
 
 import inspect
-import re
+import numbers
 import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, rendezvous
-
-_APPLY = "apply_gradients"
-
-# Operations by which TensorFlow's own optimizers update variables.
-_UPDATE = re.compile("(Resource)?(Sparse)?Apply")
+from replicate import gradients, rendezvous, updates
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -38,16 +33,21 @@ class TowerOptimizer(tf.train.Optimizer):
     Raises:
         TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or
             `transform_gradients` cannot be called.
-        ValueError: If `clip_norm` is a number that is not positive.
+        ValueError: If `clip_norm` is a number that is not positive, or no number.
     """
 
     def __init__(self, optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None):
         super().__init__(use_locking=False, name="TowerOptimizer")
         if not (_is_optimizer(optimizer_or_optimizer_fn) or callable(optimizer_or_optimizer_fn)):
             raise TypeError(_not_an_optimizer(optimizer_or_optimizer_fn))
-        if isinstance(clip_norm, (int, float)) and not clip_norm > 0:
+        if not (
+            clip_norm > 0
+            if isinstance(clip_norm, numbers.Real)
+            else clip_norm is None or isinstance(clip_norm, (tf.Tensor, tf.Variable))
+        ):
             raise ValueError(
-                f"`clip_norm` must be positive, or None for no clipping, but is {clip_norm}."
+                "`clip_norm` must be a positive number or scalar tensor, or None for no clipping, "
+                f"but is {clip_norm!r}."
             )
         if transform_gradients is not None and not callable(transform_gradients):
             raise TypeError(
@@ -133,7 +133,7 @@ class TowerOptimizer(tf.train.Optimizer):
         grads_and_vars = list(grads_and_vars)
         if rendezvous.current() is None:
             return self._apply(grads_and_vars, args, kwargs)
-        label = f"{_APPLY} of {type(self.optimizer).__name__} '{self.get_name()}'"
+        label = f"apply_gradients of {type(self.optimizer).__name__} '{self.get_name()}'"
         return rendezvous.meet(_apply_once, (self, grads_and_vars, args, kwargs), label)
 
     def get_name(self):
@@ -177,21 +177,13 @@ def check_wrapped(group):
     Raises:
         ValueError: If it does; names the variable and the operation.
     """
-    # Weights may well be assigned, say to clip them, next to an optimizer that is wrapped.
-    met = any(label.startswith((_APPLY, rendezvous.MERGE_CALL)) for label in group.meetings)
-    scope = group.towers[1].name_scope + "/"
-    for variable in group.variables.shared:
-        if not variable.trainable:
-            continue
-        for op in variable.op.outputs[0].consumers():
-            applies = _UPDATE.match(op.type) or (not met and op.type.startswith("Assign"))
-            if applies and op.name.startswith(scope):
-                raise ValueError(
-                    "Every optimizer in a replicated `model_fn` must be wrapped, so that the "
-                    f"towers' gradients are gathered, but '{variable.name}' is updated in each "
-                    f"tower by itself, in tower 1 by {op.name}. Write "
-                    "`optimizer = replicate.TowerOptimizer(optimizer)`."
-                )
+    trained = [v for v in group.variables.shared if v.trainable] + tf.trainable_variables()
+    for variable, op in updates.own_updates(group.towers[1], trained):
+        raise ValueError(
+            "Every optimizer in a replicated `model_fn` must be wrapped, so that the towers' "
+            f"gradients are gathered, but '{variable.name}' is updated in each tower by itself, in "
+            f"tower 1 by {op.name}. Write `optimizer = replicate.TowerOptimizer(optimizer)`."
+        )
 
 
 def _apply_once(optimizers, grads_and_vars, args, kwargs):

@@ -40,7 +40,6 @@ class Towers:
         row_weights: The `Weights` of the towers' means, which add up to 1.
         graph: The graph under construction.
         kept: Dictionary of what the later towers left in collections, by key, once built.
-        meetings: The labels of the calls in which the towers met.
     """
 
     def __init__(self, devices, consolidation_device, variables, loss_weights, row_weights):
@@ -54,7 +53,6 @@ class Towers:
         self.name_scope = self.graph.get_name_scope()
         self.merging = False
         self.kept = {}
-        self.meetings = set()
         self._entry = None
         self._first = None
         self._later = []
@@ -99,7 +97,7 @@ class Towers:
             if self._failure is not None:  # The model caught what a rendezvous raised.
                 raise self._failure
             self._resume_later(None)
-            self.variables.check_complete()
+            self.variables.check_complete(self.size)
         except BaseException:
             marks = graph_lib.Marks(self.graph)
             for tower in self._later:
@@ -107,7 +105,7 @@ class Towers:
             marks.put()
             raise
         for tower in self._later:
-            tower.join()
+            tower.stop()
         self._keep_collections()
         return [tower.result for tower in self.towers]
 
@@ -117,8 +115,9 @@ class Towers:
             tower.call = call
             tower.park()
             return tower.answer
+        if self._failure is not None:  # The model caught what an earlier rendezvous raised.
+            raise self._failure
         self._resume_later(call)
-        self.meetings.add(call.label)
         answers = self._merge([call] + [later.call for later in self._later])
         for later, answer in zip(self._later, answers[1:]):
             later.answer = answer
@@ -204,6 +203,8 @@ class Towers:
             error.args = (f"{error.args[0]}\n[{note}]",)
         elif hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"[{note}]")
+        elif error.__cause__ is None:
+            error.__cause__ = RuntimeError(note)
 
 
 def _where(call):

@@ -110,13 +110,14 @@ class SharedVariables:
 
         return create
 
-    def check_complete(self):
-        """Raises if a later tower asked for fewer variables than tower 0.
+    def check_complete(self, num_towers):
+        """Raises if one of the later towers asked for fewer variables than tower 0.
 
         Raises:
             RuntimeError: If it did; names the tower and the first variable it lacks.
         """
-        for index, position in self._positions.items():
+        for index in range(1, num_towers):
+            position = self._positions.get(index, 0)
             if position < len(self._created):
                 raise RuntimeError(
                     "Towers must create the same variables in the same order, but tower "

@@ -30,6 +30,11 @@ def is_estimator_spec(value):
     return isinstance(value, tf.estimator.EstimatorSpec)
 
 
+def is_export_output(value):
+    """Whether `value` is a `ClassificationOutput`, `RegressionOutput`, `PredictOutput` or such."""
+    return isinstance(value, tf.estimator.export.ExportOutput)
+
+
 def is_exporting():
     """Whether an Estimator is building the graph of a SavedModel right now.
 

@@ -26,6 +26,8 @@ _MARKS = (
     "_attr_scope_map",
     "_op_to_kernel_label_map",
     "_gradient_override_map",
+    "_default_original_op",
+    "_container",
 )
 _STORES = (vs._VARSTORE_KEY, vs._VARSCOPESTORE_KEY)
 
