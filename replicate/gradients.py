@@ -105,6 +105,6 @@ def _sum(grads, variable):
 
 def _dense(gradient, variable):
     if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
-        shape = tf.shape(variable, gradient.indices.dtype)
+        shape = tf.shape(variable, out_type=gradient.indices.dtype)
         return tf.scatter_nd(gradient.indices[:, tf.newaxis], gradient.values, shape)
     return tf.convert_to_tensor(gradient)

@@ -101,6 +101,8 @@ def shard(features, labels, num_towers, need_row_each):
         splitters = [_splitter(leaf) for leaf in leaves]
         with_rows = [(path, leaf) for path, leaf, split in zip(paths, leaves, splitters) if split]
         rows, total, checks = _shard_rows(with_rows, num_towers, need_row_each)
+        # For hooks, which find it by this name.
+        tf.identity(total, name="batch_size")
         with tf.control_dependencies(checks):
             parts = [
                 split(leaf, rows) if split else [leaf] * num_towers
