@@ -145,13 +145,11 @@ def session_config(devices=None, **kwargs):
             small for the devices.
     """
     names = default(local()) if devices is None else canonical_list(devices)
-    cpus = [name for name in names if _kind(name) == "CPU"]
-    config = tf.ConfigProto(allow_soft_placement=True)
-    config.device_count["CPU"] = max(
-        [1] + [1 + tf.DeviceSpec.from_string(name).device_index for name in cpus]
-    )
-    config.graph_options.rewrite_options.meta_optimizer_iterations = 1
-    config.MergeFrom(tf.ConfigProto(**kwargs))
+    cpus = [tf.DeviceSpec.from_string(name).device_index for name in names if _kind(name) == "CPU"]
+    counts = {"CPU": 1 + max([0, *cpus]), **kwargs.pop("device_count", {})}
+    config = tf.ConfigProto(**{"allow_soft_placement": True, "device_count": counts, **kwargs})
+    options = config.graph_options.rewrite_options
+    options.meta_optimizer_iterations = options.meta_optimizer_iterations or options.ONE
     check_exist(names, config)
     return config
 

@@ -25,7 +25,8 @@ class TowerOptimizer(tf.train.Optimizer):
             `apply_gradients` as `tf.train.Optimizer` has them, or a function without arguments
             that makes one.
         clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
-            tensor, in units of the gradient of the whole batch's loss. None: no clipping.
+            tensor, in units of the gradient of the whole batch's loss. Slices of a sparse gradient
+            that are of the same row are added up first. None: no clipping.
         transform_gradients: Function from the list of `(gradient, variable)` pairs, gathered from
             all towers, to the list to apply. A gradient is a tensor, a `tf.IndexedSlices` or None.
             None: no transformation.
@@ -163,7 +164,8 @@ class TowerOptimizer(tf.train.Optimizer):
         if self._transform_gradients is not None:
             grads_and_vars = list(self._transform_gradients(grads_and_vars))
         if self._clip_norm is not None:
-            clipped, _ = tf.clip_by_global_norm([g for g, _ in grads_and_vars], self._clip_norm)
+            grads = [_with_unique_rows(gradient) for gradient, _ in grads_and_vars]
+            clipped, _ = tf.clip_by_global_norm(grads, self._clip_norm)
             grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]
         return self.optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
 
@@ -193,6 +195,15 @@ def _apply_once(optimizers, grads_and_vars, args, kwargs):
     for optimizer in optimizers:
         optimizer._by_graph[tf.get_default_graph()] = optimizers[0].optimizer
     return applied
+
+
+def _with_unique_rows(gradient):
+    """Returns `gradient` with rows that occur several times added up, as a norm needs them."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    indices, positions = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(indices))
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
 
 
 def _is_optimizer(value):

@@ -140,6 +140,12 @@ class SharedVariables:
             for key, items in graph_lib.Marks(graph).collections.items()
             if items and items[-1] is variable
         ]
+        if tf.GraphKeys.GLOBAL_STEP in collections:
+            # TensorFlow looks for it by collection, then by name, before it makes another one.
+            for later in tower.towers.towers[1:]:
+                for key in collections:
+                    later.marks.add_to_collection(key, variable)
+            return variable
         creation = creation._replace(shape=variable.shape, dtype=variable.dtype.base_dtype)
         self._created.append(_Created(creation, variable, collections, []))
         return variable
