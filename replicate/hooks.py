@@ -4,8 +4,6 @@ A *step* is one increment of the global step. An *example* is one row of the who
 before it is sharded: with N towers a step still consumes one batch.
 """
 
-import contextlib
-import logging
 import sys
 import threading
 import time
@@ -14,10 +12,13 @@ from typing import NamedTuple, Optional, TextIO, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from replicate.progress_bar import ProgressBar, import_tqdm
+from replicate.sharding import SHARD_SCOPE
+
 __all__ = ("ProgressHook",)
 
 # Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
-_BATCH_SIZE_TENSOR = "replicate/shard/batch_size:0"
+_BATCH_SIZE_TENSOR = SHARD_SCOPE + "batch_size:0"
 
 
 class _Mark(NamedTuple):
@@ -101,7 +102,7 @@ class ProgressHook(tf.train.SessionRunHook):
                 f"`every_secs` must be at least 0 seconds, but is {every_secs!r}. Pass 0 to redraw "
                 "at every step."
             )
-        self._tqdm = _import_tqdm()
+        import_tqdm()  # so that a missing one is known before training starts
         self._total_steps = total_steps
         self._steps = steps
         self._batch_size_arg = batch_size
@@ -110,8 +111,6 @@ class ProgressHook(tf.train.SessionRunHook):
         self._every_secs = every_secs
         self._stream_arg = stream
         self._bar = None
-        # The bar is drawn by the training thread and closed by it or by `_close_with_session`.
-        self._lock = threading.Lock()
 
     def begin(self):
         """Finds the tensors to watch. Called by the session, before the graph is finalised."""
@@ -145,12 +144,11 @@ class ProgressHook(tf.train.SessionRunHook):
         self._drawn = None  # the mark of the last redraw
         self._rate = None
         self._last_loss = None
-        with self._lock:
-            self._open(start, self._total)
+        self._bar = ProgressBar(self._description, self._stream, start, self._total)
         # A session tells its hooks that it ended well (`end`), but not that it failed. Its
         # coordinator knows both, and waits for this thread before it lets the exception through.
         closer = threading.Thread(
-            target=self._close_with_session,
+            target=_close_with_session,
             args=(coord, self._bar),
             name="replicate-progress",
             daemon=True,
@@ -217,72 +215,18 @@ class ProgressHook(tf.train.SessionRunHook):
         self._first = self._first or now
         self._drawn = now
         loss = None if self._last_loss is None else f"loss {self._last_loss:.4g}"
-        with self._lock:
-            if self._bar is None:
-                return
-            self._bar.set_postfix_str(", ".join(filter(None, (self._rate, loss))), refresh=False)
-            if self._step != self._bar.n:
-                self._bar.update(self._step - self._bar.n)  # redraws
-            else:
-                self._bar.refresh()
+        self._bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))))
 
-    def _open(self, start, total):
-        """Makes the bar, and leads log lines past it."""
-
-        class Bar(self._tqdm.tqdm):
-            monitor_interval = 0  # redraws are timed here: needs no thread to watch them
-
-        steps = "{percentage:3.0f}%|{bar}| {n}/{total} [{elapsed}<{remaining}{postfix}]"
-        self._bar = Bar(
-            total=total,
-            initial=start,
-            desc=self._description,
-            file=self._stream,
-            bar_format="{desc}: " + (steps if total else "{n} steps [{elapsed}{postfix}]"),
-            mininterval=0,  # redraw at every update: `_draw` is called when a redraw is due
-            miniters=1,
-            dynamic_ncols=True,
-        )
-        # Only loggers that write to the screen: the others would get one more place to write to.
-        loggers = [
-            logger
-            for logger in (tf.get_logger(), logging.getLogger())
-            if any(
-                getattr(handler, "stream", None) in (sys.stdout, sys.stderr)
-                for handler in logger.handlers
-            )
-        ]
-        self._logs = contextlib.ExitStack()
-        self._logs.enter_context(
-            self._tqdm.contrib.logging.logging_redirect_tqdm(loggers, tqdm_class=Bar)
-        )
-
-    def _close(self, bar=None):
-        """Closes the bar, leaving it on the screen; with `bar`, only if it is still the one."""
-        with self._lock:
-            if self._bar is None or (bar is not None and bar is not self._bar):
-                return
-            self._logs.close()
+    def _close(self):
+        if self._bar is not None:
             self._bar.close()
             self._bar = None
 
-    def _close_with_session(self, coord, bar):
-        """Thread: closes `bar` when the session of `coord` stops, for whatever reason."""
-        coord.wait_for_stop()
-        self._close(bar)
 
-
-def _import_tqdm():
-    """Returns the module `tqdm` with `tqdm.contrib.logging` loaded."""
-    try:
-        import tqdm
-        import tqdm.contrib.logging
-    except ImportError as error:
-        raise ImportError(
-            f"ProgressHook draws its bar with `tqdm`, which does not import here ({error}). Run "
-            "`pip install 'replicate-estimator[progress]'`, or train without the hook."
-        ) from error
-    return tqdm
+def _close_with_session(coord, bar):
+    """Thread: closes `bar` when the session of `coord` stops, for whatever reason."""
+    coord.wait_for_stop()
+    bar.close()
 
 
 def _check_count(name, value):

@@ -19,6 +19,8 @@ from replicate import rendezvous
 from replicate import updates as updates_lib
 from replicate.compat import graph as graph_lib
 
+__all__ = ("declare_merge",)
+
 
 class Declaration(NamedTuple):
     """What `declare_merge` was told by one tower."""
@@ -105,6 +107,10 @@ def merge_statistics(group, train_ops):
         group: The `Towers`.
         train_ops: One train operation per tower. Of the later towers' only the updates of their
             own variables are run.
+
+    Raises:
+        ValueError: If such a variable is updated in control flow of TensorFlow 1, or is `ON_READ`
+            and says nowhere how it is merged.
     """
     if not group.variables.per_tower:
         return []

@@ -81,16 +81,14 @@ def _structure(value):
 
 
 def _loss(losses, group):
-    """Returns the loss of the whole batch; it is named `loss` if the model left that name free."""
+    """Returns the loss of the whole batch."""
     with tf.name_scope("replicate/loss/"):
         # A tower without rows may have the mean of nothing as its loss, which is no number.
         losses = [
             group.row_weights.mask(index, loss, tf.zeros_like(loss)) if index else loss
             for index, loss in enumerate(losses)
         ]
-        loss = gradients.weighted_sum(losses, group)
-    free = group.graph.unique_name("loss", mark_as_used=False) == "loss"
-    return tf.identity(loss, "loss") if free else loss
+        return gradients.weighted_sum(losses, group)
 
 
 def _concat(path, values):

@@ -44,7 +44,7 @@ class TowerOptimizer(tf.train.Optimizer):
         if not (
             clip_norm > 0
             if isinstance(clip_norm, numbers.Real)
-            else clip_norm is None or isinstance(clip_norm, (tf.Tensor, tf.Variable))
+            else clip_norm is None or tf.is_tensor(clip_norm)
         ):
             raise ValueError(
                 "`clip_norm` must be a positive number or scalar tensor, or None for no clipping, "

@@ -25,7 +25,11 @@ class _Creation(NamedTuple):
     per_tower: bool
 
     @classmethod
-    def of(cls, kwargs):
+    def of(cls, kwargs, tower):
+        """Returns what the arguments of a variable creator in `tower` ask for."""
+        name, scope = kwargs.get("name") or "Variable", tower.name_scope + "/"
+        if name.startswith(scope):  # The name is that of an open scope, `scope/name/`.
+            name = name[len(scope) :]
         initial_value = kwargs.get("initial_value")
         shape = kwargs.get("shape")
         if shape is None and hasattr(initial_value, "shape"):
@@ -38,7 +42,7 @@ class _Creation(NamedTuple):
             or kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
         )
         return cls(
-            kwargs.get("name") or "Variable",
+            name,
             tf.TensorShape(shape),
             None if dtype is None else tf.as_dtype(dtype).base_dtype,
             per_tower,
@@ -128,7 +132,7 @@ class SharedVariables:
 
     def _create_first(self, tower, next_creator, kwargs):
         graph = tower.towers.graph
-        creation = _Creation.of(kwargs)
+        creation = _Creation.of(kwargs, tower)
         # Another depth means that the caller chose a device, or colocates with something.
         if creation.per_tower or graph_lib.device_depth(graph) != tower.device_depth:
             variable = next_creator(**kwargs)
@@ -152,14 +156,15 @@ class SharedVariables:
 
     def _create_later(self, tower, next_creator, kwargs):
         position = self._positions.get(tower.index, 0)
-        creation = _Creation.of(kwargs)
+        creation = _Creation.of(kwargs, tower)
         made = self._created[position] if position < len(self._created) else None
         self._check(tower.index, creation, made)
         self._positions[tower.index] = position + 1
         if not made.creation.per_tower:
             variable = made.variable
         else:
-            if not tower.towers.graph.get_name_scope().startswith(tower.name_scope):
+            names = tower.towers.graph.get_name_scope(), kwargs.get("name") or ""
+            if not any(name.startswith(tower.name_scope) for name in names):
                 # `get_variable` leaves all name scopes; tower 0's later names must stay free.
                 kwargs["name"] = f"{tower.name_scope}/{creation.name}"
             if _is_global(made):
