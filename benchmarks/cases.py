@@ -1,0 +1,128 @@
+"""Models and data of the tower benchmarks: the same mathematics for every engine.
+
+B is the global batch in rows, N the number of towers; a *share* is the B / N rows of one tower.
+Weights start from seeds kept per layer, so that all engines start from equal weights however many
+random ops they make before.
+"""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+CLASSES = 10
+GLOBAL_BATCHES = 8  # distinct batches held in memory, then repeated
+SEED = 7
+
+
+def _seeded_initializer(seed):
+    # He's scale keeps the signal alive through 61 ReLU layers. With Glorot's it fades to nothing,
+    # and losses would agree whatever the gradients are.
+    return tf.variance_scaling_initializer(scale=2.0, mode="fan_in", seed=SEED + seed)
+
+
+def _dense_layers(net, case):
+    """Applies `case.layers` ReLU layers of `case.width` units to `net`, float32 [rows, inputs]."""
+    for i in range(case.layers):
+        net = tf.layers.dense(
+            net, case.width, activation=tf.nn.relu, kernel_initializer=_seeded_initializer(i)
+        )
+    return net
+
+
+def _convolutions(net, case):
+    """Applies `case.layers` blocks of 3x3 convolution and batch norm, then averages each channel.
+
+    Args:
+        net: Images, float32 [rows, height, width, channels].
+        case: The `Case`; `case.width` is the number of channels of each convolution.
+
+    Returns:
+        float32 [rows, case.width].
+    """
+    for i in range(case.layers):
+        net = tf.layers.conv2d(
+            net,
+            case.width,
+            3,
+            padding="same",
+            use_bias=False,
+            kernel_initializer=_seeded_initializer(i),
+        )
+        net = tf.nn.relu(tf.layers.batch_normalization(net, training=True))
+    return tf.reduce_mean(net, axis=[1, 2])
+
+
+# model -> (shape of one row of features, layers between features and logits)
+MODELS = {
+    "wide": ((64,), _dense_layers),
+    "cnn": ((28, 28, 1), _convolutions),
+    "mlp": ((784,), _dense_layers),
+}
+
+
+def make_model_fn(case, make_optimizer):
+    """Returns the TRAIN `model_fn` of `case`, free of any engine's name.
+
+    Args:
+        case: The `Case` to build.
+        make_optimizer: Function of no arguments that returns the `tf.train.Optimizer` to use.
+
+    Returns:
+        A function of `features`, float32 [rows, ...], `labels`, int32 [rows], and `mode`, whose
+        loss is the mean over the rows that it was given.
+    """
+    _, apply_layers = MODELS[case.model]
+
+    def model_fn(features, labels, mode):
+        logits = tf.layers.dense(
+            apply_layers(features, case),
+            CLASSES,
+            kernel_initializer=_seeded_initializer(case.layers),
+        )
+        loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+        # Batch norm's moving statistics; empty for the other models.
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+            train_op = make_optimizer().minimize(loss, tf.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return model_fn
+
+
+def make_input_fn(case, shares):
+    """Returns an `input_fn` whose elements hold B / `shares` rows each, always in the same order.
+
+    The rows are cut into elements in NumPy. Cutting them with `batch(drop_remainder=True)` gives
+    the same static shapes, but costs a dataset call per row: a large part of these short steps.
+
+    Args:
+        case: The `Case` to feed.
+        shares: 1 where the engine takes the global batch from the dataset, N where each of N towers
+            takes its own element (tf.distribute).
+
+    Returns:
+        A function of no arguments that returns an endless `tf.data.Dataset` of `(features,
+        labels)`, as `make_model_fn` describes them.
+
+    Raises:
+        ValueError: If `shares` does not divide B.
+    """
+    if case.global_batch % shares:
+        raise ValueError(
+            f"`global_batch` must be a multiple of {shares}, the elements that tf.distribute takes "
+            f"per step, but is {case.global_batch}. Change `global_batch` or `towers` of the case."
+        )
+    row_shape, _ = MODELS[case.model]
+    rng = np.random.RandomState(SEED)
+    rows = GLOBAL_BATCHES * case.global_batch
+    features = rng.standard_normal((rows, *row_shape)).astype(np.float32)
+    # Labels that depend on the features: a loss that falls shows that the engine trains.
+    teacher = rng.standard_normal((int(np.prod(row_shape)), CLASSES))
+    labels = np.argmax(features.reshape(rows, -1).dot(teacher), axis=1).astype(np.int32)
+
+    def input_fn():
+        elements = (GLOBAL_BATCHES * shares, case.global_batch // shares)
+        arrays = (features.reshape((*elements, *row_shape)), labels.reshape(elements))
+        dataset = tf.data.Dataset.from_tensor_slices(arrays).repeat()
+        # One stage of prefetching each: the iterators of tf.distribute bring their own.
+        return dataset.prefetch(2) if shares == 1 else dataset
+
+    return input_fn

@@ -1,0 +1,246 @@
+"""Compares `replicate` with other ways to train an Estimator on N devices, on logical CPU devices.
+
+    python benchmarks/towers.py --cases wide8,mlp2 --engines mirrored,replicate --out towers.jsonl
+
+A *round* runs every engine once on a case, one after the other and each in its own process, so that
+a slow spell of the machine falls on all of them. Figures are medians over rounds; ratios are taken
+within a round and then their median. Prints one JSON line per case and engine, then a table.
+
+TensorFlow is never imported here: on Linux a child's peak of resident memory starts from its
+parent's.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import typing
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ENGINES = ("single", "mirrored", "central", "replicate")
+STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
+FIGURES = (*STEP, "build_s", "ops_at_begin", "ops_in_session", "peak_rss_mb")
+COMPARED = ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb")
+SPREAD = ("step_ms_p50", "build_s", "peak_rss_mb")  # graphs do not differ between rounds
+TIMEOUT_S = 900
+AT_ROOT = {"cwd": str(ROOT), "capture_output": True, "text": True}
+EARLY_STEPS, EARLY_RTOL = 5, 1e-3  # a doubled gradient moves these by 2e-3 (cnn2) to 1e-1 (mlp2)
+LAST_RTOL = 0.1  # of the mean over the last pass; rounding in 61 layers has grown to 2e-2
+
+
+class Case(typing.NamedTuple):
+    """A model and how it is trained; B is `global_batch`, N is `towers`."""
+
+    model: str  # "wide" and "mlp" are dense layers, "cnn" convolutions with batch norm
+    towers: int  # N; the engine `single` trains on one device whatever N is
+    layers: int  # without the layer that makes the logits
+    width: int  # units or channels per layer
+    global_batch: int = 256  # B rows, B / N on each tower
+    intra_op_threads: int = 0  # threads inside one kernel; 0 leaves the choice to TensorFlow
+
+
+CASES = {
+    "wide8": Case("wide", towers=8, layers=61, width=64),
+    "wide2": Case("wide", towers=2, layers=61, width=64),
+    "cnn2": Case("cnn", towers=2, layers=3, width=16),
+    "mlp2": Case("mlp", towers=2, layers=3, width=512, intra_op_threads=1),
+}
+
+
+def run_engine(name, case, engine, warmup, steps):
+    """Trains `case` with `engine` in a process of its own.
+
+    Args:
+        name: The case's name, for messages.
+        case: The `Case` to train.
+        engine: One of `ENGINES`.
+        warmup: Steps before the first timed one.
+        steps: Number of timed steps.
+
+    Returns:
+        The dict described at `engines.measure`.
+
+    Raises:
+        RuntimeError: If the process fails, as it does when `engines.measure` raises.
+    """
+    request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
+    # Without GPUs in sight, logical CPU devices are the only ones an engine can choose.
+    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+    command = [sys.executable, "-m", "benchmarks.engines", json.dumps(request)]
+    child = subprocess.run(command, env=env, timeout=TIMEOUT_S, **AT_ROOT)
+    if child.returncode:
+        raise RuntimeError(
+            f"An engine's process must exit with 0, but `{engine}` on `{name}` exited with "
+            f"{child.returncode}. Mend it or omit it from `--engines`.\n{child.stderr[-2000:]}"
+        )
+    return json.loads(child.stdout.splitlines()[-1])
+
+
+def check_losses(name, results):
+    """Checks that all engines trained the same model on the same rows.
+
+    Args:
+        name: The case's name, for messages.
+        results: Engine -> its dict from `run_engine`.
+
+    Raises:
+        RuntimeError: If the first losses, or the last ones, differ between engines.
+    """
+    expected, reference = None, next(iter(results))
+    for engine, result in results.items():
+        got = [(loss, EARLY_RTOL) for loss in result["losses"][:EARLY_STEPS]]
+        got.append((result["loss_last_pass"], LAST_RTOL))
+        expected = expected or got
+        for (loss, rtol), (other, _) in zip(got, expected):
+            if not abs(loss - other) <= rtol * abs(other):
+                raise RuntimeError(
+                    f"Losses of the first {EARLY_STEPS} steps must agree to {EARLY_RTOL}, and of "
+                    f"the last pass to {LAST_RTOL}, but on `{name}` `{reference}` has {other} and "
+                    f"`{engine}` {loss}. Find which is wrong before comparing times."
+                )
+
+
+def spread(values):
+    """Returns the median, least and greatest of `values`, rounded to a float's 5 digits."""
+    figures = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {key: float(f"{value:.5g}") for key, value in figures.items()}
+
+
+def records(name, case, rounds):
+    """Returns one flat, self-describing record per engine of a case.
+
+    Args:
+        name: The case's name.
+        case: The `Case`.
+        rounds: One dict per round, engine -> its dict from `run_engine`.
+    """
+    made = []
+    for engine in rounds[0]:
+        runs = [results[engine] for results in rounds]
+        record = {"case": name, "engine": engine, **case._asdict()}
+        record["towers"] = 1 if engine == "single" else case.towers
+        record.update(optimizer="Adam", dtype="float32", device="logical CPU")
+        for figure in FIGURES:
+            over_rounds = spread([run[figure] for run in runs])
+            record[figure] = over_rounds["median"]
+            if figure in SPREAD:
+                record[figure + "_round_min"] = over_rounds["min"]
+                record[figure + "_round_max"] = over_rounds["max"]
+        record["ratio_to"] = {peer: {} for peer in rounds[0] if peer != engine}
+        for peer, ratios in record["ratio_to"].items():
+            for figure in COMPARED:
+                pairs = [(results[engine][figure], results[peer][figure]) for results in rounds]
+                ratios[figure] = spread([mine / other for mine, other in pairs])
+        record["loss_first_pass"] = runs[0]["loss_first_pass"]
+        record["loss_last_pass"] = runs[0]["loss_last_pass"]
+        record["load_average_max"] = max(run["load_average"] for run in runs)
+        record.update({key: runs[0][key] for key in ("tf", "numpy", "python")})
+        made.append(record)
+    return made
+
+
+def machine():
+    """Returns where and when figures were taken: processor, cores, git commit and UTC date."""
+    cpu, cpuinfo = platform.processor() or platform.machine(), pathlib.Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = re.findall(r"(?m)^model name\s*: (.*)$", cpuinfo.read_text())
+        cpu = names[0] if names else cpu
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], **AT_ROOT).stdout.strip()
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "commit": commit or None,
+        "date": now.isoformat(timespec="seconds"),
+    }
+
+
+def table(made):
+    """Returns `made`, a list of records, as a Markdown table."""
+    base = made[0]["engine"]
+    lines = [
+        f"| case | engine | step ms p50 (p10, p90) | step / {base} (round min, max) "
+        "| graph build s | graph ops | peak RSS MB |",
+        "|" + " --- |" * 7,
+    ]
+    for record in made:
+        ratio = record["ratio_to"].get(base, {}).get("step_ms_p50")
+        ratio = "{median:.2f} ({min:.2f}, {max:.2f})".format(**ratio) if ratio else "1"
+        lines.append(
+            "| {case} | {engine} | {step_ms_p50:.1f} ({step_ms_p10:.1f}, {step_ms_p90:.1f}) | "
+            "{ratio} | {build_s:.1f} | {ops_in_session:,.0f} | {peak_rss_mb:,.0f} |".format(
+                ratio=ratio, **record
+            )
+        )
+    return "\n".join(lines)
+
+
+def _names(accepted):
+    def parse(text):
+        names = text.split(",")
+        unknown = [name for name in names if name not in accepted]
+        if unknown or len(set(names)) < len(names):
+            raise argparse.ArgumentTypeError(
+                f"must be distinct names out of {','.join(accepted)}, separated by commas, but is "
+                f"{text!r}. Leave the option out to run all of them."
+            )
+        return names
+
+    return parse
+
+
+def _positive(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number >= 1, but is {text!r}. Leave the option out for the default."
+        )
+    return int(text)
+
+
+def main(argv=None):
+    """Runs the benchmark that the command line `argv` describes; see `--help`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=_names(CASES), default=list(CASES))
+    parser.add_argument("--engines", type=_names(ENGINES), default=list(ENGINES))
+    parser.add_argument("--rounds", type=_positive, help="default 5, or 1 with --quick")
+    parser.add_argument("--steps", type=_positive, help="timed steps, default 100; --quick 16")
+    parser.add_argument("--warmup", type=_positive, help="steps not timed, default 20; --quick 2")
+    parser.add_argument("--out", help="file to which the JSON lines are appended")
+    parser.add_argument("--quick", action="store_true", help="tiny models, figures mean nothing")
+    args = parser.parse_args(argv)
+    rounds = args.rounds or (1 if args.quick else 5)
+    steps = args.steps or (16 if args.quick else 100)
+    warmup = args.warmup or (2 if args.quick else 20)
+    made, context = [], dict(machine(), rounds=rounds, steps=steps, warmup=warmup, quick=args.quick)
+    for name in args.cases:
+        case = CASES[name]
+        if args.quick:
+            case = case._replace(layers=2, width=8, global_batch=16)
+        results = []
+        for number in range(rounds):
+            results.append({})
+            for engine in args.engines:
+                print(f"{name}: round {number + 1} of {rounds}, {engine}", file=sys.stderr)
+                load_average = os.getloadavg()[0]
+                results[-1][engine] = run_engine(name, case, engine, warmup, steps)
+                results[-1][engine]["load_average"] = load_average
+            check_losses(name, results[-1])
+        version = results[0].get("replicate", {}).get("replicate")
+        for record in records(name, case, results):
+            record.update(context, replicate=version)
+            made.append(record)
+            print(json.dumps(record), flush=True)
+            if args.out:
+                with open(args.out, "a") as out:
+                    print(json.dumps(record), file=out)
+    print("\n" + table(made))
+
+
+if __name__ == "__main__":
+    main()

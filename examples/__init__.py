@@ -1,0 +1,1 @@
+"""Programs that show what `replicate` does; each is importable and tested."""

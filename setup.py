@@ -1,0 +1,48 @@
+"""Packaging of `replicate`; the distribution is called `replicate-estimator`."""
+
+import pathlib
+import runpy
+
+from setuptools import find_packages, setup
+
+ROOT = pathlib.Path(__file__).resolve().parent
+# The version lives in one file, which is run rather than imported: importing the package would
+# import TensorFlow, which need not be installed yet.
+VERSION = runpy.run_path(str(ROOT / "replicate" / "version.py"))["__version__"]
+README = ROOT / "README.md"
+
+PROGRESS = ["tqdm>=4.59"]
+EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", *PROGRESS]
+TEST = ["pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES]
+
+setup(
+    # The name `replicate` on the package index belongs to an unrelated client of a web service.
+    name="replicate-estimator",
+    version=VERSION,
+    description="Trains an ordinary TensorFlow Estimator model_fn on every accelerator of a host.",
+    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description_content_type="text/markdown",
+    author="The replicate authors",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords="tensorflow estimator multi-gpu data-parallel towers replicate_model_fn",
+    classifiers=[
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    packages=find_packages(include=["replicate", "replicate.*"]),
+    package_data={"replicate": ["py.typed"]},
+    zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.
+    python_requires=">=3.7",
+    install_requires=[
+        # Bounds are what the tests run on; TensorFlow 2.16 dropped `tf.estimator`.
+        "numpy<2",
+        "six",
+        "tensorflow>=2.12,<2.16",
+        "tensorflow-estimator>=2.12,<2.16",
+    ],
+    extras_require={"examples": EXAMPLES, "progress": PROGRESS, "test": TEST},
+)
