@@ -3,6 +3,7 @@
 Outside towers these are identities: the one tower has the whole batch.
 """
 
+import functools
 from typing import List, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -59,10 +60,8 @@ def cross_tower_mean(x):
             )
     tower = rendezvous.current()
     if tower is not None:
-        weights = tower.towers.row_weights
-        leaves = [
-            None if leaf is None else leaf * weights.of(tower.index, leaf.dtype) for leaf in leaves
-        ]
+        share = functools.partial(tower.towers.row_weights.of, tower.index)
+        leaves = [None if leaf is None else leaf * share(leaf.dtype) for leaf in leaves]
     return tf.nest.pack_sequence_as(x, _sum_over_towers(leaves))
 
 
@@ -85,6 +84,10 @@ def _sum_over_towers(leaves):
     own = [leaf for leaf in leaves if leaf is not None]
     if rendezvous.num_towers() == 1 or not own:
         return leaves
+    tower = rendezvous.current()
+    if tower is not None:  # What a tower without rows computes does not count.
+        mask = functools.partial(tower.towers.row_weights.mask, tower.index)
+        own = [mask(leaf, tf.zeros_like(leaf)) for leaf in own]
     sums = iter(_differentiable_sum(own))
     return [None if leaf is None else next(sums) for leaf in leaves]
 

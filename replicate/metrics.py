@@ -187,11 +187,10 @@ def _merge(group, groups):
             continue
         with tf.control_dependencies(restarts):
             values = [[variable.read_value() for variable in own] for own in one.variables]
-        for index in range(1, group.size):
-            values[index] = [
-                group.row_weights.mask(index, value, start)
-                for value, start in zip(values[index], initial[index])
-            ]
+        values = [
+            [group.row_weights.mask(index, *pair) for pair in zip(own, initial[index])]
+            for index, own in enumerate(values)
+        ]
         with tf.control_dependencies([value for own in values for value in own]):
             for variable, value in zip(one.variables[0], one.merge(values)):
                 operations.append(variable.assign(value, read_value=False))

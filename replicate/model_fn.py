@@ -87,7 +87,7 @@ def replicate_model_fn(
         shards = sharding.shard(
             given["features"], given.get("labels"), len(tower_devices), need_row_each=training
         )
-        rows = sharding.row_weights(shards)
+        rows = sharding.row_weights(shards, positive=training)
         summed = loss_reduction == tf.losses.Reduction.SUM
         spread = variable_placement == "round_robin"
         group = Towers(

@@ -4,6 +4,7 @@ The first `n mod N` of N shards of a batch of n rows get one row more than the o
 `tf.sparse.split` has it, so that dense, sparse and ragged leaves stay aligned.
 """
 
+import itertools
 from typing import Any, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -22,7 +23,8 @@ class Shards(NamedTuple):
     Attributes:
         features: N structures like the batch's features, one per tower.
         labels: N structures like the batch's labels.
-        rows: Rows of each shard: N integers, or N int32 scalar tensors if only known at run time.
+        rows: Rows of the batch in each shard, which may be 0: N integers, or N int32 scalar tensors
+            if only known at run time.
         total: Rows of the batch, an integer or an int32 scalar tensor.
     """
 
@@ -32,15 +34,25 @@ class Shards(NamedTuple):
     total: Any
 
 
+class _Spans(NamedTuple):
+    """First row and number of rows of each shard, integers or int32 scalar tensors."""
+
+    starts: List[Any]
+    counts: List[Any]
+    overlap: bool  # Whether shards may have rows in common.
+
+
 class Weights:
     """One scalar weight per tower.
 
     Args:
         values: N numbers, or N scalar float64 tensors if only known at run time.
+        positive: Whether all values are known to be positive.
     """
 
-    def __init__(self, values):
+    def __init__(self, values, positive=False):
         self._values = list(values)
+        self._positive = positive
         self._cast = {}
         known = not any(isinstance(value, tf.Tensor) for value in self._values)
         self.equal = self._values[0] if known and len(set(self._values)) == 1 else None
@@ -57,21 +69,30 @@ class Weights:
                 self._cast[key] = tf.constant(value, dtype) if known else tf.cast(value, dtype)
         return self._cast[key]
 
+    def is_positive(self, index):
+        """Whether the weight of tower `index` is known to be positive."""
+        weight = self._values[index]
+        return self._positive or (not isinstance(weight, tf.Tensor) and weight > 0)
+
     def mask(self, index, value, otherwise):
         """Returns `value` of tower `index` if the tower's weight is positive, else `otherwise`."""
-        weight = self._values[index]
-        if isinstance(weight, tf.Tensor):
-            return tf.where_v2(weight > 0, value, otherwise)
-        return value if weight else otherwise
+        if self.is_positive(index):
+            return value
+        return tf.where_v2(self.of(index, tf.float32) > 0, value, otherwise)
 
 
-def row_weights(shards):
-    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch."""
+def row_weights(shards, positive):
+    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch.
+
+    Args:
+        shards: The `Shards`.
+        positive: Whether every shard has a row.
+    """
     if isinstance(shards.total, int):
-        return Weights(rows / max(shards.total, 1) for rows in shards.rows)
+        return Weights([rows / max(shards.total, 1) for rows in shards.rows])
     with tf.name_scope("replicate/weights/"):
         total = tf.cast(tf.maximum(shards.total, 1), tf.float64)
-        return Weights(tf.cast(rows, tf.float64) / total for rows in shards.rows)
+        return Weights([tf.cast(rows, tf.float64) / total for rows in shards.rows], positive)
 
 
 def shard(features, labels, num_towers, need_row_each):
@@ -83,8 +104,8 @@ def shard(features, labels, num_towers, need_row_each):
             whatever else is no tensor go to every tower whole.
         labels: Like `features`; None if there are none.
         num_towers: N, at least 2.
-        need_row_each: Whether every shard must have a row, as in training. Otherwise towers beyond
-            the batch get empty shards.
+        need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
+            the batch hold a copy of its last row, and weigh nothing.
 
     Returns:
         A `Shards`.
@@ -104,8 +125,9 @@ def shard(features, labels, num_towers, need_row_each):
         # For hooks, which find it by this name.
         tf.identity(total, name="batch_size")
         with tf.control_dependencies(checks):
+            spans = _spans(rows, total, need_row_each)
             parts = [
-                split(leaf, rows) if split else [leaf] * num_towers
+                split(leaf, spans) if split else [leaf] * num_towers
                 for leaf, split in zip(leaves, splitters)
             ]
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
@@ -193,27 +215,39 @@ def _row_count(leaf):
     return tf.shape(leaf)[0]
 
 
-def _split_dense(leaf, rows):
-    if len(set(rows)) == 1 and isinstance(rows[0], int):
-        return tf.split(leaf, len(rows))
-    sizes = rows if isinstance(rows[0], int) else tf.stack(rows)
-    return tf.split(leaf, sizes, num=len(rows))
+def _spans(rows, total, need_row_each):
+    """Returns where in the batch the shards of `rows` rows are.
+
+    A shard without rows is given a copy of the batch's last row, since many a model cannot take
+    an empty batch; nothing that is computed from it counts.
+    """
+    starts = list(itertools.accumulate([0, *rows[:-1]]))
+    if need_row_each or all(isinstance(count, int) and count for count in rows):
+        return _Spans(starts, rows, overlap=False)
+    least, low, high = 1, min, max
+    if not isinstance(total, int):
+        least, low, high = tf.minimum(total, 1), tf.minimum, tf.maximum  # A batch may be empty.
+    starts = [low(start, total - least) for start in starts]
+    return _Spans(starts, [high(count, least) for count in rows], overlap=True)
 
 
-def _split_sparse(leaf, rows):
-    # Not `tf.sparse.split`, which makes no empty shards.
-    shards, start, rest = [], 0, leaf.dense_shape[1:]
-    for count in rows:
-        starts = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(rest)], axis=0)
-        sizes = tf.concat([[tf.cast(count, tf.int64)], rest], axis=0)
-        shards.append(tf.sparse.slice(leaf, starts, sizes))
-        start = start + count
+def _split_dense(leaf, spans):
+    if spans.overlap:
+        return _split_ragged(leaf, spans)
+    if all(isinstance(count, int) for count in spans.counts):
+        return tf.split(leaf, len(spans.counts) if len(set(spans.counts)) == 1 else spans.counts)
+    return tf.split(leaf, tf.stack(spans.counts), num=len(spans.counts))
+
+
+def _split_sparse(leaf, spans):
+    # Not `tf.sparse.split`, whose shards cannot overlap.
+    shards, rest = [], leaf.dense_shape[1:]
+    for start, count in zip(spans.starts, spans.counts):
+        first = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(rest)], axis=0)
+        size = tf.concat([[tf.cast(count, tf.int64)], rest], axis=0)
+        shards.append(tf.sparse.slice(leaf, first, size))
     return shards
 
 
-def _split_ragged(leaf, rows):
-    shards, start = [], 0
-    for count in rows:
-        shards.append(leaf[start : start + count])
-        start = start + count
-    return shards
+def _split_ragged(leaf, spans):
+    return [leaf[start : start + count] for start, count in zip(spans.starts, spans.counts)]

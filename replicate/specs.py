@@ -39,10 +39,11 @@ def merge(specs, group, mode):
     with tf.device(group.consolidation_device):
         if first.loss is not None:
             changes["loss"] = _loss([spec.loss for spec in specs], group)
-        changes["predictions"] = _concat("predictions", [spec.predictions for spec in specs])
+        predictions = [spec.predictions for spec in specs]
+        changes["predictions"] = _concat(predictions, group)
         if first.export_outputs:
             changes["export_outputs"] = {
-                name: _concat_export([spec.export_outputs[name] for spec in specs], name)
+                name: _concat_export([spec.export_outputs[name] for spec in specs], name, group)
                 for name in first.export_outputs
             }
         if mode == tf.estimator.ModeKeys.TRAIN:
@@ -83,44 +84,41 @@ def _structure(value):
 def _loss(losses, group):
     """Returns the loss of the whole batch."""
     with tf.name_scope("replicate/loss/"):
-        # A tower without rows may have the mean of nothing as its loss, which is no number.
         losses = [
-            group.row_weights.mask(index, loss, tf.zeros_like(loss)) if index else loss
+            group.row_weights.mask(index, loss, tf.zeros_like(loss))
             for index, loss in enumerate(losses)
         ]
         return gradients.weighted_sum(losses, group)
 
 
-def _concat(path, values):
-    """Concatenates nested structures of the towers by rows; scalars are tower 0's."""
+def _concat(values, group):
+    """Concatenates dictionaries or tensors of the towers by rows; scalars are tower 0's."""
     if isinstance(values[0], dict):
-        return {
-            key: _concat(f"{path}['{key}']", [value[key] for value in values]) for key in values[0]
-        }
+        return {key: _concat([value[key] for value in values], group) for key in values[0]}
+    if values[0].shape.rank == 0:
+        return values[0]
     with tf.name_scope("replicate/predictions/"):
-        if isinstance(values[0], tf.SparseTensor):
-            return tf.sparse.concat(axis=0, sp_inputs=values, expand_nonconcat_dims=True)
-        if values[0].shape.rank == 0:
-            return values[0]
-        return tf.concat(values, axis=0)
+        kept = [
+            value
+            if group.row_weights.is_positive(index)
+            else value[: group.row_weights.mask(index, tf.shape(value)[0], 0)]
+            for index, value in enumerate(values)
+        ]
+        return tf.concat(kept, axis=0)
 
 
-def _concat_export(outputs, name):
-    """Concatenates the `ExportOutput`s of the towers, which must be of one kind."""
+def _concat_export(outputs, name, group):
+    """Concatenates the `ExportOutput`s of the towers, which are of one kind."""
     first = outputs[0]
     export = tf.estimator.export
     if isinstance(first, export.ClassificationOutput):
-        scores, classes = (
-            None
-            if getattr(first, field) is None
-            else _concat(field, [getattr(output, field) for output in outputs])
-            for field in ("scores", "classes")
-        )
-        return export.ClassificationOutput(scores, classes)
+        given = [field for field in ("scores", "classes") if getattr(first, field) is not None]
+        values = [{field: getattr(output, field) for field in given} for output in outputs]
+        return export.ClassificationOutput(**_concat(values, group))
     if isinstance(first, export.RegressionOutput):
-        return export.RegressionOutput(_concat("value", [output.value for output in outputs]))
+        return export.RegressionOutput(_concat([output.value for output in outputs], group))
     if isinstance(first, export.PredictOutput):
-        return export.PredictOutput(_concat("outputs", [output.outputs for output in outputs]))
+        return export.PredictOutput(_concat([output.outputs for output in outputs], group))
     raise TypeError(
         "Export outputs can be merged if they are a `ClassificationOutput`, `RegressionOutput` or "
         f"`PredictOutput`, but '{name}' is {first!r}. Return one of these."

@@ -28,8 +28,10 @@ class _Creation(NamedTuple):
     def of(cls, kwargs, tower):
         """Returns what the arguments of a variable creator in `tower` ask for."""
         name, scope = kwargs.get("name") or "Variable", tower.name_scope + "/"
-        if name.startswith(scope):  # The name is that of an open scope, `scope/name/`.
-            name = name[len(scope) :]
+        if tower.index and name.startswith(scope):
+            # The name is that of an open scope, `tower_1/name/`. Tower 0 is in the caller's scope.
+            outer = tower.towers.name_scope
+            name = (outer + "/" if outer else "") + name[len(scope) :]
         initial_value = kwargs.get("initial_value")
         shape = kwargs.get("shape")
         if shape is None and hasattr(initial_value, "shape"):
