@@ -224,9 +224,8 @@ def _spans(rows, total, need_row_each):
     starts = list(itertools.accumulate([0, *rows[:-1]]))
     if need_row_each or all(isinstance(count, int) and count for count in rows):
         return _Spans(starts, rows, overlap=False)
-    least, low, high = 1, min, max
-    if not isinstance(total, int):
-        least, low, high = tf.minimum(total, 1), tf.minimum, tf.maximum  # A batch may be empty.
+    low, high = (min, max) if isinstance(total, int) else (tf.minimum, tf.maximum)
+    least = low(total, 1)  # The batch itself may be empty.
     starts = [low(start, total - least) for start in starts]
     return _Spans(starts, [high(count, least) for count in rows], overlap=True)
 
