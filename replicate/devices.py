@@ -34,6 +34,8 @@ def canonical(device):
         raise ValueError(
             f"A device is named by its type and index, like '/gpu:0', but got {device!r}."
         )
+    if spec.job == "localhost":  # What sessions without a cluster call themselves.
+        spec = spec.replace(job=None, replica=None, task=None)
     return spec.replace(device_type=spec.device_type.upper()).to_string()
 
 

@@ -98,12 +98,15 @@ def replicate_model_fn(
             row_weights=rows,
         )
 
+        # Copied before tower 0 runs, which may change its own.
+        later_params = [_copy(arguments.get("params")) for _ in tower_devices[1:]]
+
         def model(index):
             own = dict(arguments, features=shards.features[index])
             if "labels" in own:
                 own["labels"] = shards.labels[index]
             if index and "params" in own:
-                own["params"] = _copy(own["params"])
+                own["params"] = later_params[index - 1]
             return model_fn(**own)
 
         tower_specs = _build_summed(group, model) if summed else group.build(model)

@@ -26,41 +26,55 @@ def shared(row_weights):
     Yields:
         Function without arguments that each tower calls before it builds its model.
     """
-    scaled = {}
+    collections, raw = {}, {}
 
     def start():
         index, graph = rendezvous.tower_index(), tf.get_default_graph()
-        penalties = graph.get_collection(_KEY)
-        scaled[index] = _Scaled(penalties, lambda dtype: row_weights.of(index, dtype))
-        graph_lib.set_collection(graph, _KEY, scaled[index])
+
+        def share(penalty):
+            return penalty * row_weights.of(index, penalty.dtype.base_dtype)
+
+        collections[index] = _Scaled(graph.get_collection(_KEY), share, raw)
+        graph_lib.set_collection(graph, _KEY, collections[index])
 
     def scale(penalty):
-        return scaled[rendezvous.tower_index()].scale(penalty)
+        return collections[rendezvous.tower_index()].scale(penalty)
 
     # Keras is wrapped once for all towers: scopes that parked towers leave open do not nest.
     with keras.regularizers_wrapped(scale):
         try:
             yield start
         finally:
-            if 0 in scaled:
-                graph_lib.set_collection(tf.get_default_graph(), _KEY, list(scaled[0]))
+            if 0 in collections:
+                graph_lib.set_collection(tf.get_default_graph(), _KEY, list(collections[0]))
 
 
 class _Scaled(list):
-    """A collection that scales what is added to it, unless that was done when it was made."""
+    """A tower's collection of penalties, which scales what is added to it.
 
-    def __init__(self, items, share):
+    Args:
+        items: What is in the collection already.
+        share: Function from a penalty to this tower's share of it.
+        raw: Dictionary from the id of any tower's scaled penalty to that and the penalty itself.
+            What a rendezvous makes is scaled in tower 0 and then enters the others' collections.
+    """
+
+    def __init__(self, items, share, raw):
         super().__init__(items)
         self._share = share
-        self._made = []
+        self._raw = raw
+        self._own = set()  # ids of what was scaled here
 
     def scale(self, penalty):
         """Returns this tower's share of `penalty`, None for None."""
-        if penalty is None or any(penalty is made for made in self._made):
+        if penalty is None or id(penalty) in self._own:
             return penalty
+        _, penalty = self._raw.get(id(penalty), (None, penalty))
         penalty = tf.convert_to_tensor(penalty)
-        self._made.append(penalty * self._share(penalty.dtype.base_dtype))
-        return self._made[-1]
+        scaled = self._share(penalty)
+        self._raw[id(scaled)] = scaled, penalty
+        self._own.add(id(scaled))
+        return scaled
 
     def append(self, penalty):
         super().append(self.scale(penalty))

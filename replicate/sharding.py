@@ -81,7 +81,7 @@ class Weights:
         return tf.where_v2(self.of(index, tf.float32) > 0, value, otherwise)
 
 
-def row_weights(shards, positive):
+def row_weights(shards, positive=False):
     """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch.
 
     Args:

@@ -1,0 +1,26 @@
+"""Lets tests import this checkout and their shared modules, and keeps TensorFlow quiet."""
+
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+_TESTS = pathlib.Path(__file__).resolve().parent
+# At the end: an installed `replicate` comes first, and so does what `PYTHONPATH` names.
+for directory in (_TESTS, _TESTS.parent):
+    if str(directory) not in sys.path:
+        sys.path.append(str(directory))
+
+import pytest  # noqa: E402  # TensorFlow reads the environment when it is imported.
+import tensorflow.compat.v1 as tf  # noqa: E402
+
+tf.logging.set_verbosity(tf.logging.ERROR)
+
+
+@pytest.fixture(autouse=True)
+def fresh_graph():
+    """Gives each test a default graph of its own, with a seed."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        yield graph

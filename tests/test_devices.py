@@ -1,0 +1,221 @@
+"""Names of devices, which there are, and that looking does not start them."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import replicate
+from bodies import matching
+from replicate import devices
+
+
+@pytest.mark.parametrize(
+    ("device", "want"),
+    [
+        ("/cpu:0", "/device:CPU:0"),
+        ("cpu:1", "/device:CPU:1"),
+        ("GPU:3", "/device:GPU:3"),
+        ("/gpu:10", "/device:GPU:10"),
+        ("/device:gpu:2", "/device:GPU:2"),
+        ("/physical_device:GPU:1", "/device:GPU:1"),
+        ("/job:worker/task:1/gpu:0", "/job:worker/task:1/device:GPU:0"),
+        ("/job:worker/replica:0/task:1/device:CPU:0",) * 2,
+        (tf.DeviceSpec(device_type="gpu", device_index=1), "/device:GPU:1"),
+        (SimpleNamespace(name="/device:CPU:0", device_type="CPU"), "/device:CPU:0"),
+        (SimpleNamespace(name="/physical_device:CPU:0"), "/device:CPU:0"),
+    ],
+    ids=str,
+)
+def test_canonical(device, want):
+    assert devices.canonical(device) == want
+    assert devices.canonical(want) == want
+
+
+@pytest.mark.parametrize(
+    "device", ["", "/cpu", "/gpu:*", "gpu0", "/cpu:a", 0, None, 1.5, ["/cpu:0"]]
+)
+def test_what_names_no_device(device):
+    phrases = f"A device is named by its type and index, like '/gpu:0', but got {device!r}"
+    with pytest.raises(ValueError, match=matching(phrases)):
+        devices.canonical(device)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter, lambda names: (name for name in names)])
+def test_canonical_list_takes_what_can_be_iterated(kind):
+    assert devices.canonical_list(kind(["/cpu:0", "/gpu:1"])) == ["/device:CPU:0", "/device:GPU:1"]
+
+
+def _host(monkeypatch, **counts):
+    """Makes TensorFlow find these devices."""
+    found = [
+        SimpleNamespace(device_type=kind, name=f"/physical_device:{kind}:{index}")
+        for kind, count in counts.items()
+        for index in range(count)
+    ]
+    monkeypatch.setattr(tf.config.experimental, "list_physical_devices", lambda kind=None: found)
+
+
+CPU, GPU = ["/device:CPU:0"], ["/device:GPU:0", "/device:GPU:1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "config", "want"),
+    [
+        ({"CPU": 1}, None, CPU),
+        ({"CPU": 1}, tf.ConfigProto(), CPU),
+        ({"CPU": 1}, tf.ConfigProto(device_count={"CPU": 2}), [*CPU, "/device:CPU:1"]),
+        ({"CPU": 1, "GPU": 2}, None, CPU + GPU),
+        ({"CPU": 1, "GPU": 2}, tf.ConfigProto(device_count={"GPU": 1}), CPU + GPU[:1]),
+        ({"CPU": 1, "GPU": 2}, tf.ConfigProto(device_count={"GPU": 0}), CPU),
+        ({"CPU": 1, "GPU": 2}, tf.ConfigProto(device_count={"GPU": 8}), CPU + GPU),
+        (
+            {"CPU": 1, "GPU": 2},
+            tf.ConfigProto(gpu_options=tf.GPUOptions(visible_device_list="1")),
+            CPU + GPU[:1],
+        ),
+        ({"CPU": 1, "TPU": 1}, None, [*CPU, "/device:TPU:0"]),
+    ],
+)
+def test_local(monkeypatch, host, config, want):
+    _host(monkeypatch, **host)
+    assert devices.local(config) == want
+
+
+@pytest.mark.parametrize(
+    ("available", "want"),
+    [(CPU, CPU), (CPU + GPU, GPU), ([*CPU, "/device:CPU:1"], [*CPU, "/device:CPU:1"])],
+)
+def test_default_is_every_gpu_else_every_cpu(available, want):
+    assert devices.default(available) == want
+
+
+def test_towers_run_on_every_gpu_by_default(monkeypatch):
+    _host(monkeypatch, CPU=1, GPU=2)
+    seen = []
+
+    def model_fn(features, mode):
+        seen.append((tf.no_op().device, tf.get_variable("w", []).device))
+        return tf.estimator.EstimatorSpec(mode, predictions=features)
+
+    replicate.replicate_model_fn(model_fn)(tf.ones([4]), tf.estimator.ModeKeys.PREDICT)
+    assert seen == [(GPU[0], GPU[0]), (GPU[1], GPU[0])]
+
+
+@pytest.mark.parametrize(
+    ("names", "config", "cpus_known"),
+    [
+        (["/device:GPU:1", "/device:CPU:0"], None, True),
+        (["/device:CPU:7"], None, False),
+        (["/device:CPU:7"], tf.ConfigProto(device_count={"CPU": 8}), True),
+        (["/job:worker/task:3/device:GPU:9"], None, True),
+    ],
+)
+def test_devices_that_exist(monkeypatch, names, config, cpus_known):
+    _host(monkeypatch, CPU=1, GPU=2)
+    devices.check_exist(names, config, cpus_known)
+
+
+@pytest.mark.parametrize(
+    ("names", "config", "cpus_known", "phrases"),
+    [
+        (["/device:GPU:2"], None, False, "GPU:2 does not…CPU:0, /device:GPU:0, /device:GPU:1…Pass"),
+        (["/device:CPU:1"], None, True, "CPU:1 does not…CPU:0…replicate.session_config(devices)"),
+        (
+            GPU,
+            tf.ConfigProto(device_count={"GPU": 1}),
+            True,
+            "GPU:1 does not…CPU:0, /device:GPU:0.",
+        ),
+    ],
+)
+def test_devices_that_do_not_exist(monkeypatch, names, config, cpus_known, phrases):
+    _host(monkeypatch, CPU=1, GPU=2)
+    phrases = f"`devices` must exist, but…{phrases}"
+    with pytest.raises(ValueError, match=matching(phrases)):
+        devices.check_exist(names, config, cpus_known)
+
+
+# Session configurations.
+
+
+@pytest.mark.parametrize(
+    ("names", "cpus"),
+    [(None, 1), (["/cpu:0"], 1), (["/cpu:0", "/cpu:1"], 2), (["/cpu:3"], 4), (["/gpu:1"], 1)],
+)
+def test_session_config_makes_the_devices_exist(monkeypatch, names, cpus):
+    _host(monkeypatch, CPU=1, GPU=2)
+    config = replicate.session_config(names)
+    assert dict(config.device_count) == {"CPU": cpus}
+    assert config.allow_soft_placement
+    devices.check_exist(devices.canonical_list(names or GPU), config)
+
+
+def test_sessions_have_the_devices():
+    with tf.Session(config=replicate.session_config(["/cpu:0", "/cpu:2"])) as session:
+        kinds = [device.device_type for device in session.list_devices()]
+    assert kinds.count("CPU") == 3
+
+
+def test_session_config_is_the_estimators_default_besides():
+    config = replicate.session_config(["/cpu:0"])
+    want = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": 1})
+    want.graph_options.rewrite_options.meta_optimizer_iterations = 1
+    assert config == want
+
+
+def test_fields_given_have_precedence():
+    config = replicate.session_config(
+        ["/cpu:0", "/cpu:1"],
+        intra_op_parallelism_threads=3,
+        allow_soft_placement=False,
+        device_count={"CPU": 5},
+        gpu_options=tf.GPUOptions(allow_growth=True),
+    )
+    assert config.intra_op_parallelism_threads == 3
+    assert not config.allow_soft_placement
+    assert config.device_count["CPU"] == 5
+    assert config.gpu_options.allow_growth
+    assert config.graph_options.rewrite_options.meta_optimizer_iterations == 1
+
+
+# TensorFlow refuses to change how devices are made once they are: sound, and public.
+LISTING = """
+import tensorflow.compat.v1 as tf
+import replicate
+from replicate import devices
+
+replicate.session_config(["/cpu:0", "/cpu:1"])
+devices.local(), devices.default(devices.local())
+replicated = replicate.replicate_model_fn(
+    lambda features, mode: tf.estimator.EstimatorSpec(mode, predictions=features),
+    devices=["/cpu:0", "/cpu:1"],
+)
+with tf.Graph().as_default():
+    replicated(tf.ones([2]), tf.estimator.ModeKeys.PREDICT)
+    replicate.replicate_model_fn(replicated)(tf.ones([2]), tf.estimator.ModeKeys.PREDICT)
+"""
+SPLIT = """
+(cpu,) = tf.config.list_physical_devices("CPU")
+half = tf.config.LogicalDeviceConfiguration()
+tf.config.set_logical_device_configuration(cpu, [half, half])
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "starts"),
+    [(LISTING, False), (LISTING + "tf.config.list_logical_devices()", True)],
+    ids=["listing", "control"],
+)
+def test_listing_devices_does_not_start_them(script, starts):
+    code = script + SPLIT
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    refused = "cannot be modified after being initialized" in done.stderr
+    assert (done.returncode != 0) == refused == starts, done.stderr

@@ -1,0 +1,251 @@
+"""Metrics over towers equal those of one device, or are refused; never a wrong number."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import contract
+import replicate
+
+SUM_ON_READ = {
+    "synchronization": tf.VariableSynchronization.ON_READ,
+    "aggregation": tf.VariableAggregation.SUM,
+}
+
+# The inputs of each public function of `tf.metrics`, by the names of `data` below.
+BINARY = ("binary", "probability")
+CLASSES = ("classes", "predicted_classes")
+REAL = ("real", "predicted_real")
+TOP_K = ("classes", "scores")
+INTEGERS = ("binary", "binary_guess", "classes", "predicted_classes", "top")
+TF_METRICS = {
+    "accuracy": (CLASSES, {}),
+    "auc": (BINARY, {"num_thresholds": 20}),
+    "average_precision_at_k": (TOP_K, {"k": 2}),
+    "false_negatives": (("binary", "binary_guess"), {}),
+    "false_negatives_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
+    "false_positives": (("binary", "binary_guess"), {}),
+    "false_positives_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
+    "mean": (("real",), {}),
+    "mean_absolute_error": (REAL, {}),
+    "mean_cosine_distance": (("unit", "predicted_unit"), {"dim": 1}),
+    "mean_iou": (CLASSES, {"num_classes": 3}),
+    "mean_per_class_accuracy": (CLASSES, {"num_classes": 3}),
+    "mean_relative_error": (("real", "predicted_real", "real"), {}),
+    "mean_squared_error": (REAL, {}),
+    "mean_tensor": (("real",), {}),
+    "percentage_below": (("real",), {"threshold": 0.1}),
+    "precision": (("binary", "binary_guess"), {}),
+    "precision_at_k": (TOP_K, {"k": 2}),
+    "precision_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
+    "precision_at_top_k": (("classes", "top"), {}),
+    "recall": (("binary", "binary_guess"), {}),
+    "recall_at_k": (TOP_K, {"k": 2}),
+    "recall_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
+    "recall_at_top_k": (("classes", "top"), {}),
+    "root_mean_squared_error": (REAL, {}),
+    "sensitivity_at_specificity": (BINARY, {"specificity": 0.5, "num_thresholds": 20}),
+    "sparse_average_precision_at_k": (TOP_K, {"k": 2}),
+    "sparse_precision_at_k": (TOP_K, {"k": 2}),
+    "specificity_at_sensitivity": (BINARY, {"sensitivity": 0.5, "num_thresholds": 20}),
+    "true_negatives": (("binary", "binary_guess"), {}),
+    "true_negatives_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
+    "true_positives": (("binary", "binary_guess"), {}),
+    "true_positives_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
+}
+KERAS_METRICS = {
+    "keras_mean": (tf.keras.metrics.Mean, ("real",)),
+    "keras_accuracy": (tf.keras.metrics.BinaryAccuracy, BINARY),
+    "keras_auc": (tf.keras.metrics.AUC, BINARY),
+    "keras_precision": (tf.keras.metrics.Precision, BINARY),
+}
+TOTAL = 21
+# Rows of a batch and towers: uneven shards; and batches with empty shards.
+RUNS = [(7, 2), (8, 3), (2, 3)]
+
+
+def data(total=TOTAL):
+    random = np.random.RandomState(3)
+    classes = random.randint(0, 3, total)
+    scores = random.uniform(size=(total, 3))
+    unit = random.normal(size=(2, total, 4))
+    unit /= np.linalg.norm(unit, axis=2, keepdims=True)
+    return {
+        "binary": random.randint(0, 2, total),
+        "binary_guess": random.randint(0, 2, total),
+        "probability": random.uniform(size=total),
+        "classes": classes,
+        "predicted_classes": np.where(random.uniform(size=total) < 0.5, classes, 0),
+        "scores": scores,
+        "top": np.argsort(scores, axis=1)[:, :2],
+        "real": random.normal(size=total) + 0.1 * np.arange(total),
+        "predicted_real": random.normal(size=total),
+        "unit": unit[0],
+        "predicted_unit": unit[1],
+        "weight": random.uniform(size=total),
+    }
+
+
+def batches(size, drop_remainder=False):
+    features = tf.data.Dataset.from_tensor_slices(data())
+    return features.batch(size, drop_remainder).map(lambda x: (x, {}))
+
+
+def mean_tensor(x, weights):
+    """`tf.metrics.mean_tensor` of the means of what is shaped like a batch, weighted by rows."""
+    rows = tf.cast(tf.size(x), tf.float32)
+    means = tf.math.divide_no_nan([tf.reduce_sum(x), tf.reduce_sum(x**2)], rows)
+    return tf.metrics.mean_tensor(means, weights=tf.fill([2], rows))
+
+
+def all_metrics(features):
+    """Returns every metric of the tables by name, with weights for the rows."""
+    floats = {key: tf.cast(x, tf.float32) for key, x in features.items()}
+    metrics = {}
+    for name, (inputs, kwargs) in TF_METRICS.items():
+        make = mean_tensor if name == "mean_tensor" else getattr(tf.metrics, name)
+        given = [features[key] if key in INTEGERS else floats[key] for key in inputs]
+        metrics[name] = make(*given, weights=floats["weight"], **kwargs)
+    for name, (make, inputs) in KERAS_METRICS.items():
+        metrics[name] = make()
+        metrics[name].update_state(*(floats[key] for key in inputs))
+    return metrics
+
+
+def eval_spec(mode, metrics):
+    return tf.estimator.EstimatorSpec(mode, loss=tf.constant(0.0), eval_metric_ops=metrics)
+
+
+def model_fn(features, labels, mode, params):
+    return eval_spec(mode, all_metrics(features))
+
+
+@functools.lru_cache(maxsize=None)
+def evaluated(size, num_towers):
+    chosen = contract.replicated(model_fn, num_towers) if num_towers > 1 else model_fn
+    return contract.evaluate(chosen, functools.partial(batches, size), num_towers)
+
+
+def test_the_table_has_every_metric():
+    assert sorted(TF_METRICS) == sorted(n for n in dir(tf.metrics) if not n.startswith("_"))
+
+
+@pytest.mark.parametrize("size, num_towers", RUNS)
+@pytest.mark.parametrize("name", [*TF_METRICS, *KERAS_METRICS])
+def test_a_metric_over_towers_is_that_of_one_device(name, size, num_towers):
+    want, got = evaluated(size, 1), evaluated(size, num_towers)
+    assert np.all(np.isfinite(want[name]))
+    np.testing.assert_allclose(got[name], want[name], rtol=1e-5)  # Float32 sums of 21 terms.
+
+
+def evaluate_metric(make_metric, size, num_towers, drop_remainder=False):
+    """Returns the value of the metric that `make_metric(x)` makes of the rows x = 0, 1, … 20."""
+
+    def metric_model_fn(features, labels, mode, params):
+        return eval_spec(mode, {"metric": make_metric(features)})
+
+    rows = tf.float64.as_numpy_dtype(0) + np.arange(TOTAL)
+    seen = contract.evaluate(
+        contract.replicated(metric_model_fn, num_towers),
+        lambda: tf.data.Dataset.from_tensor_slices((rows, rows)).batch(size, drop_remainder),
+        num_towers,
+    )
+    return seen["metric"]
+
+
+def local(name, value, **kwargs):
+    return tf.get_variable(
+        name,
+        initializer=np.float64(value),
+        trainable=False,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        **kwargs,
+    )
+
+
+def running_max(x):
+    largest = local("largest", -np.inf)
+    replicate.metrics.declare_merge(largest, lambda values: tf.reduce_max(values, axis=0))
+    # With empty shards, the maximum of nothing is -inf: neutral, as an initial value must be.
+    return tf.identity(largest), largest.assign(tf.maximum(largest, tf.reduce_max(x % 15.0)))
+
+
+def merge_moments(counts, means, squares):
+    """Chan's rule: squares are sums of squared deviations from each part's own mean."""
+    count = tf.reduce_sum(counts)
+    mean = tf.reduce_sum(counts * means) / tf.maximum(count, 1.0)
+    return [count, mean, tf.reduce_sum(squares + counts * (means - mean) ** 2)]
+
+
+def running_variance(x):
+    moments = [local(name, 0.0) for name in ("count", "mean", "squares")]
+    replicate.metrics.declare_merge(moments, merge_moments)
+    rows = tf.cast(tf.size(x), tf.float64)
+    mean = tf.math.divide_no_nan(tf.reduce_sum(x), rows)
+    own = [rows, mean, tf.reduce_sum((x - mean) ** 2)]
+    merged = merge_moments(*(tf.stack([v.read_value(), o]) for v, o in zip(moments, own)))
+    update = tf.group(*(v.assign(m, read_value=False) for v, m in zip(moments, merged)))
+    with tf.control_dependencies([update]):
+        done = tf.identity(rows)
+    return moments[2] / moments[0], done
+
+
+@pytest.mark.parametrize("size", [2, 7, 21])
+@pytest.mark.parametrize("num_towers", [1, 2, 3, 8])
+def test_declared_merges(num_towers, size):
+    # The largest of x mod 15 over x = 0, …, 20 is 14; it is in the middle of the rows.
+    assert evaluate_metric(running_max, size, num_towers) == 14.0
+    # The variance of 0, …, n − 1 is (n² − 1) / 12 = 440 / 12.
+    value = evaluate_metric(running_variance, size, num_towers)
+    np.testing.assert_allclose(value, 440 / 12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("drop_remainder", [True, False])
+def test_a_variable_that_says_how_it_adds_up_needs_no_declaration(drop_remainder):
+    def total(x):
+        variable = local("total", 0.0, **SUM_ON_READ)
+        return tf.identity(variable), variable.assign_add(tf.reduce_sum(x))
+
+    # Batches of 5: rows 20 is left over. 0 + … + 20 = 210.
+    value = evaluate_metric(total, 5, 3, drop_remainder)
+    assert value == (190.0 if drop_remainder else 210.0)
+
+
+def test_a_metric_that_nobody_told_how_to_merge_is_refused():
+    def undeclared(x):
+        largest = local("largest", -np.inf)
+        return tf.identity(largest), largest.assign(tf.maximum(largest, tf.reduce_max(x)))
+
+    message = (
+        r"'largest:0'.*nothing says how.*aggregation is NONE.*declare_merge\(variable, merge\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        evaluate_metric(undeclared, 7, 2)
+    # One device has nothing to merge.
+    assert evaluate_metric(undeclared, 7, 1) == 20.0
+
+
+@pytest.mark.parametrize(
+    "declare, error, message",
+    [
+        (
+            lambda: replicate.metrics.declare_merge(tf.get_variable("shared", []), tf.reduce_max),
+            ValueError,
+            r"'shared:0' is shared by all.*LOCAL_VARIABLES",
+        ),
+        (
+            lambda: replicate.metrics.declare_merge(local("largest", 0.0), "max"),
+            TypeError,
+            r"`merge` must be a function.*'max'",
+        ),
+    ],
+)
+def test_wrong_declarations(declare, error, message):
+    with pytest.raises(error, match=message):
+        evaluate_metric(lambda x: declare() or tf.metrics.mean(x), 7, 2)
+
+
+def test_declarations_do_nothing_outside_towers():
+    assert replicate.metrics.declare_merge(local("largest", 0.0), tf.reduce_max) is None

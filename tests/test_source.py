@@ -1,0 +1,156 @@
+"""What must hold of the source text; it is parsed, so that strings and comments do not count."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+import replicate
+from bodies import source_files
+
+ROOT = pathlib.Path(replicate.__file__).parent
+MODULES = {
+    ".".join(["replicate", *path.relative_to(ROOT).with_suffix("").parts]): ast.parse(
+        path.read_text()
+    )
+    for path in source_files()
+}
+PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
+
+# Modules that know nothing of their callers, and what of the library they may import.
+FOUNDATIONS = {
+    "replicate.devices": set(),
+    "replicate.version": set(),
+    "replicate.sharding": {"replicate.compat.graph"},
+    "replicate.variables": {"replicate.compat.graph"},
+    "replicate.lockstep": {"replicate.compat.graph"},
+    "replicate.rendezvous": {"replicate.compat.graph", "replicate.lockstep"},
+    "replicate.towers": {"replicate.compat.graph", "replicate.lockstep", "replicate.rendezvous"},
+    "replicate.gradients": set(),
+    "replicate.compat.graph": {"replicate.compat.keras"},
+    "replicate.compat.keras": set(),
+}
+FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
+
+
+def imported(tree):
+    """Yields the full names of what `tree` imports; of `from a import b` both `a` and `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name their package"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own(tree):
+    """Returns the library's modules that `tree` imports."""
+    return {name for name in imported(tree) if name in MODULES and name != "replicate"}
+
+
+def private_uses(tree):
+    """Yields where `tree` imports `tensorflow.python`, or reaches for it or a private attribute."""
+    aliases = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = getattr(node, "module", None)
+            for alias in node.names:
+                full = f"{module}.{alias.name}" if module else alias.name
+                if re.match(r"(tensorflow|keras|tensorflow_estimator)(\.|$)", full):
+                    aliases.add((alias.asname or alias.name).split(".")[0])
+                    if re.search(r"\.(python|src|_\w+)(\.|$)", full):
+                        yield f"line {node.lineno}: {full}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            text = ast.unparse(node)
+            root, _, rest = text.partition(".")
+            if root in aliases and re.search(r"(^|\.)(python|__internal__|_[a-z]\w*)(\.|$)", rest):
+                yield f"line {node.lineno}: {text}"
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_private_tensorflow_is_touched_in_compat_alone(module):
+    assert list(private_uses(MODULES[module])) == [], "move this to replicate/compat"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tensorflow.python.ops import variable_scope",
+        "from tensorflow.python import ops",
+        "from tensorflow import python",
+        "import tensorflow.python.ops as ops",
+        "import tensorflow.compat.v1 as tf\ntf.python.ops",
+        "import tensorflow as tf\nf(tf.__internal__.monitoring)",
+        "import tensorflow.compat.v1 as tf\ntf._api",
+        "import keras.src.backend",
+    ],
+)
+def test_the_search_for_private_names_finds_them(line):
+    assert list(private_uses(ast.parse(line)))
+
+
+def test_the_search_for_private_names_finds_nothing_else():
+    text = "import tensorflow.compat.v1 as tf\n'tf.python'  # tensorflow.python\ntf.nest.flatten(x)"
+    assert not list(private_uses(ast.parse(text)))
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_versions_are_asked_for_in_compat_alone(module):
+    asked = [
+        node.lineno
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.Compare)
+        and re.search(r"__version__|version_info", ast.unparse(node))
+    ]
+    assert asked == [], "move this to replicate/compat"
+
+
+@pytest.mark.parametrize("module", FOUNDATIONS)
+def test_foundations_do_not_know_their_callers(module):
+    below = {name for name in own(MODULES[module]) if name != "replicate.compat"}
+    assert below <= FOUNDATIONS[module]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_imports_the_flow_but_what_starts_it(module):
+    importers = {"replicate.__init__"} | ({"replicate.__main__"} & {module})
+    if "replicate.model_fn" in own(MODULES[module]):
+        assert module in importers
+    if module.startswith("replicate.compat"):
+        assert all(name.startswith("replicate.compat") for name in own(MODULES[module]))
+
+
+def test_imports_run_one_way():
+    """Each module can be put after all that it imports."""
+    # A package's own name in `from replicate import x` is not a use of what it re-exports.
+    remaining = {
+        module: {name for name in own(tree) if name != module} for module, tree in MODULES.items()
+    }
+    while remaining:
+        free = [module for module, needs in remaining.items() if not needs & set(remaining)]
+        assert free, f"these import one another: {sorted(remaining)}"
+        for module in free:
+            del remaining[module]
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda path: path.name)
+def test_a_file_holds_one_concept(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 300
+    assert ast.get_docstring(ast.parse(path.read_text())), "its docstring names it"
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda path: path.name)
+def test_no_path_of_a_machine(path):
+    found = re.findall(
+        r"[\"'`( ](/(?:home|root|work|tmp|usr|Users|opt)/[^\s\"']*)", path.read_text()
+    )
+    assert found == []
+
+
+def test_python_3_7_can_read_it():
+    for path in source_files():
+        ast.parse(path.read_text(), feature_version=(3, 7))
