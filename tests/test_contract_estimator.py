@@ -295,3 +295,30 @@ def test_evaluation_gives_the_mean_of_the_whole_batches_losses(tmp_path):
     w = 1 - 0.125 * sum(MEANS)
     np.testing.assert_allclose(evaluation["loss"], w * np.mean(MEANS), rtol=1e-5)
     assert evaluation["global_step"] == 3
+
+
+@pytest.mark.parametrize("num_towers", [1, 2, 3])
+def test_what_an_update_waits_for_it_waits_for_in_all_towers(num_towers):
+    """A check of the rows, made before the gradients are applied, stops the step on any tower."""
+
+    def model_fn(features, labels, mode, params):
+        w = models.get_variable("w", [], initializer=tf.ones_initializer())
+        loss = w * tf.reduce_mean(features)
+        optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.125))
+        pairs = optimizer.compute_gradients(loss)
+        check = tf.debugging.assert_less(features, tf.constant(params["limit"], tf.float64))
+        with tf.control_dependencies([check]):
+            train_op = optimizer.apply_gradients(pairs, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def run(limit):
+        return contract.record(
+            contract.replicated(model_fn, num_towers),
+            lambda: tf.data.Dataset.from_tensors((np.array([1.0, 2.0, 9.0]), {})),
+            {"limit": limit},
+            num_towers,
+        )
+
+    assert run(10.0).variables[0]["w:0"] == 0.5  # 1 - 0.125·(1 + 2 + 9)/3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="x < y did not hold"):
+        run(5.0)  # The last tower has the 9.

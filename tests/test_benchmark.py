@@ -1,0 +1,37 @@
+"""The benchmark runs, checks what it measures, and describes its figures."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.slow
+def test_a_quick_run_prints_a_line_per_engine_and_a_table():
+    command = [sys.executable, "benchmarks/towers.py", "--quick"]
+    command += ["--cases", "mlp2", "--engines", "single,replicate"]
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [(line["case"], line["engine"], line["towers"]) for line in lines] == [
+        ("mlp2", "single", 1),
+        ("mlp2", "replicate", 2),
+    ]
+    for line in lines:
+        for figure in ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb"):
+            assert line[figure] > 0
+            assert figure in line["ratio_to"]["replicate" if line["towers"] == 1 else "single"]
+        assert line["global_batch"] % 2 == 0
+    assert "| mlp2 | replicate |" in result.stdout

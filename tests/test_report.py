@@ -1,0 +1,100 @@
+"""What `replicate` tells people: `python -m replicate`, the line at training start, warnings."""
+
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import replicate
+
+DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]
+
+
+def test_python_m_replicate_answers_what_a_user_asks_first():
+    result = subprocess.run(
+        [sys.executable, "-m", "replicate"],
+        cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = dict(line.split(None, 1) for line in result.stdout.splitlines()[:6])
+    assert rows["replicate"] == replicate.__version__
+    assert rows["TensorFlow"] == tf.__version__
+    assert "tensorflow-estimator" in rows["Estimator"]
+    assert rows["devices"] == "/device:CPU:0"
+    assert "calls model_fn as it is, on /device:CPU:0" in result.stdout
+    assert 'devices = ["/cpu:0", "/cpu:1"]' in result.stdout
+
+
+@pytest.fixture
+def messages():
+    """The messages that are logged, as they are logged."""
+    logged = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            logged.append(record.getMessage())
+
+    handler, logger = Handler(), tf.get_logger()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield logged
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def model_fn(features, labels, mode):
+    kernel = tf.get_variable("kernel", [1, 4])
+    loss = tf.reduce_mean(features @ kernel)
+    train_op = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1)).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@pytest.mark.parametrize(
+    ("features", "batch"),
+    [
+        (lambda: tf.zeros([7, 1]), "global batch 7, 3 towers on .*, rows per tower 3, 2, 2;"),
+        (
+            lambda: tf.placeholder(tf.float32, [None, 1]),
+            "global batch of dynamic size, 3 towers on .*, rows per tower as even as they can be;",
+        ),
+    ],
+    ids=["static", "dynamic"],
+)
+def test_one_line_at_training_start(messages, features, batch):
+    wrapped = replicate.replicate_model_fn(
+        model_fn, tf.losses.Reduction.SUM, DEVICES, consolidation_device="/cpu:1"
+    )
+    wrapped(features(), None, "train")
+    # One variable of 4 float32: 16 bytes.
+    pattern = (
+        f"^replicate: {batch} 1 variables, 1.6e-05 MB, on /device:CPU:1; gradients summed on "
+        "/device:CPU:1; loss reduction weighted_sum.$"
+    )
+    assert len(messages) == 1
+    with pytest.raises(AssertionError, match=pattern):
+        raise AssertionError(messages[0])
+
+
+def test_a_warning_names_variables_that_every_tower_updates(messages):
+    def with_average(features, labels, mode):
+        spec = model_fn(features, labels, mode)
+        average = tf.get_variable("average", [], trainable=False)
+        update = average.assign_sub(0.1 * (average - tf.reduce_mean(features)))
+        with tf.control_dependencies([update]):
+            optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
+            train_op = tf.group(optimizer.minimize(spec.loss), spec.train_op)
+        return spec._replace(train_op=train_op)
+
+    wrapped = replicate.replicate_model_fn(with_average, devices=DEVICES)
+    wrapped(tf.zeros([7, 1]), None, "train")
+    warnings = [message for message in messages if "every tower updates" in message]
+    assert len(warnings) == 1
+    for part in ("average:0 from its own rows", "3 times", "ON_READ", "merge_call"):
+        assert part in warnings[0]
