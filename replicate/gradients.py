@@ -6,6 +6,10 @@ i; where a tower has no gradient, it counts as zero.
 
 import tensorflow.compat.v1 as tf
 
+# Gradients of up to _SMALL_BYTES are packed into tensors of about _PACK_BYTES.
+_SMALL_BYTES = 64 * 2**10
+_PACK_BYTES = 2 * 2**20
+
 # A sum of N gradients may overflow in these types where their mean does not.
 _NARROW = (tf.float16,)
 
@@ -34,16 +38,75 @@ def gather(grads_and_vars, towers):
             _, grads = by_variable.setdefault(id(variable), (variable, []))
             if gradient is not None:
                 grads.append((index, _as_gradient(gradient, variable, index)))
-    gathered = []
+    gathered = {}
     with tf.name_scope("replicate/gather/"):
-        for variable, grads in by_variable.values():
-            gathered.append((_weighted_sum(grads, variable, towers) if grads else None, variable))
-    return gathered
+        for pack in _packs(by_variable.values()):
+            for variable, gradient in zip([v for v, _ in pack], _sum_pack(pack, towers)):
+                gathered[id(variable)] = gradient
+    return [(gathered[key], variable) for key, (variable, _) in by_variable.items()]
 
 
 def weighted_sum(values, towers):
     """Returns Σ wᵢ·xᵢ of N tensors of one shape, one per tower, on the current device."""
     return _weighted_sum(list(enumerate(values)), None, towers)
+
+
+def _packs(entries):
+    """Yields lists of entries whose gradients are to be gathered together.
+
+    Small tensors are packed, because each that crosses devices costs time however small it is.
+
+    Args:
+        entries: `(variable, gradients)` pairs; `gradients` are `(tower index, gradient)` pairs.
+    """
+    packs = {}  # Those that are not full, by type and towers.
+    for variable, grads in entries:
+        size = _size_if_small(grads)
+        if size is None:
+            yield [(variable, grads)]
+            continue
+        key = (grads[0][1].dtype, *(index for index, _ in grads))
+        pack, total = packs.pop(key, ([], 0))
+        pack.append((variable, grads))
+        if total + size >= _PACK_BYTES:
+            yield pack
+        else:
+            packs[key] = pack, total + size
+    for pack, _ in packs.values():
+        yield pack
+
+
+def _size_if_small(grads):
+    """Returns the bytes of each of the towers' gradients if they are to be packed, else None."""
+    if len(grads) < 2 or not all(isinstance(gradient, tf.Tensor) for _, gradient in grads):
+        return None
+    first = grads[0][1]
+    known = first.shape.is_fully_defined()
+    if not known or any(g.shape != first.shape or g.dtype != first.dtype for _, g in grads):
+        return None
+    size = first.shape.num_elements() * first.dtype.size
+    return size if size <= _SMALL_BYTES else None
+
+
+def _sum_pack(pack, towers):
+    """Returns the weighted sums of the gradients of a pack, one for each of its entries."""
+    variable, grads = pack[0]
+    if len(pack) == 1:
+        return [_weighted_sum(grads, variable, towers) if grads else None]
+    flat = []
+    for position, (index, _) in enumerate(grads):
+        with tf.device(towers.devices[index]):
+            own = [entry[position][1] for _, entry in pack]
+            flat.append((index, tf.concat([_reshape(gradient, [-1]) for gradient in own], axis=0)))
+    shapes = [entry[0][1].shape for _, entry in pack]
+    total = _weighted_sum(flat, variable, towers)
+    parts = tf.split(total, [shape.num_elements() for shape in shapes])
+    return [_reshape(part, shape) for part, shape in zip(parts, shapes)]
+
+
+def _reshape(tensor, shape):
+    rank = len(shape)
+    return tensor if tensor.shape.rank == rank == 1 else tf.reshape(tensor, shape)
 
 
 def _as_gradient(gradient, variable, index):

@@ -11,6 +11,7 @@ import contract
 import contract_models as models
 import replicate
 from contract import ModeKeys
+from replicate import gradients
 
 LAYERS = 3
 
@@ -73,10 +74,20 @@ def test_operations_of_a_tower_are_on_its_device(num_towers):
 @pytest.mark.parametrize("consolidation", [0, 1])
 @pytest.mark.parametrize("num_towers", [2, 3, 8])
 @pytest.mark.parametrize("batches", [contract.EVEN, contract.UNEVEN])
-def test_one_sum_per_variable_on_the_consolidation_device(batches, num_towers, consolidation):
+@pytest.mark.parametrize(
+    ("small", "expected"),
+    [
+        (-1, 2 * LAYERS),  # One for the kernel and bias of each layer.
+        (gradients._SMALL_BYTES, 1),  # All are small, and packed into one.
+    ],
+)
+def test_sums_are_on_the_consolidation_device(
+    batches, num_towers, consolidation, small, expected, monkeypatch
+):
+    monkeypatch.setattr(gradients, "_SMALL_BYTES", small)
     graph, _ = build(num_towers, batches, consolidation_device=cpu(consolidation))
     sums = devices_by_type(graph, "AddN", "replicate/gather/")
-    assert sums == {cpu(consolidation): 2 * LAYERS}  # Kernel and bias of each layer.
+    assert sums == {cpu(consolidation): expected}
     applied = devices_by_type(graph, "ResourceApplyAdam")
     assert sum(applied.values()) == 2 * LAYERS
 

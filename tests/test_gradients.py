@@ -159,6 +159,50 @@ def test_one_sum_per_variable_on_the_current_device(weights, fresh_graph):
     assert scales == {0.5: DEVICES[:1], 0.75: DEVICES[:2], 1.0: []}[weights[0]]
 
 
+PACKED = {
+    # name: (shapes of the gradients, bytes of a small one, bytes of a pack, sums)
+    "all_small": ([(3,), (2, 2), (), (5,)], 64, 10**6, 1),
+    "one_large": ([(3,), (9,), (2, 2), (5,)], 64, 10**6, 2),  # 9 float64 are 72 bytes.
+    "packs_are_full": ([(4,), (4,), (4,), (4,), (4,)], 64, 64, 3),  # Of 2, 2 and 1.
+    "nothing_small": ([(3,), (2, 2)], 0, 10**6, 2),
+}
+
+
+@pytest.mark.parametrize("weights", [HALVES, UNEVEN, ONES])
+@pytest.mark.parametrize(("shapes", "small", "pack", "sums"), PACKED.values(), ids=list(PACKED))
+def test_small_gradients_are_packed(shapes, small, pack, sums, weights, monkeypatch, fresh_graph):
+    monkeypatch.setattr(gradients, "_SMALL_BYTES", small)
+    monkeypatch.setattr(gradients, "_PACK_BYTES", pack)
+    values = [
+        [
+            np.asarray(np.random.RandomState(10 * tower + i).randn(*shape))
+            for i, shape in enumerate(shapes)
+        ]
+        for tower in range(2)
+    ]
+    variables = [tf.get_variable(f"v{i}", shape, tf.float64) for i, shape in enumerate(shapes)]
+    pairs = [list(zip(map(tf.constant, own), variables)) for own in values]
+    with tf.device("/device:CPU:0"):
+        gathered = gradients.gather(pairs, group(weights))
+    assert [variable for _, variable in gathered] == variables
+    for (gradient, variable), first, second in zip(gathered, *values):
+        assert gradient.shape == variable.shape
+        want = weights[0] * first + weights[1] * second
+        np.testing.assert_allclose(run(gradient), want, rtol=1e-12)
+    assert len([op for op in fresh_graph.get_operations() if op.type == "AddN"]) == sums
+
+
+def test_gradients_of_other_types_or_towers_are_packed_apart(fresh_graph):
+    a, b, c = (tf.get_variable(name, [2], tf.float64) for name in "abc")
+    d, e = (tf.get_variable(name, [2], tf.float32) for name in "de")
+    one = [(tf.ones([2], v.dtype), v) for v in (a, d, b, e)]
+    gathered = gradients.gather([[*one, (tf.ones([2], tf.float64), c)], one], group(ONES))
+    assert [variable for _, variable in gathered] == [a, d, b, e, c]
+    assert [run(gradient).tolist() for gradient, _ in gathered] == [[2, 2]] * 4 + [[1, 1]]
+    # a with b and d with e; c is tower 0's alone, and needs no sum.
+    assert len([op for op in fresh_graph.get_operations() if op.type == "AddN"]) == 2
+
+
 @pytest.mark.parametrize(
     ("grads", "phrases"),
     [

@@ -216,7 +216,7 @@ def test_it_applies_once_on_the_consolidation_device(num_towers, fresh_graph):
     ops = fresh_graph.get_operations()
     assert len([op for op in ops if op.type == "ResourceApplyAdam"]) == 2  # One per variable.
     sums = [op for op in ops if op.type == "AddN" and op.name.startswith("replicate/gather")]
-    assert [op.device for op in sums] == ["/device:CPU:0"] * 2
+    assert [op.device for op in sums] == ["/device:CPU:0"]  # Of a and b, packed.
     assert len([op for op in ops if op.type == "VarHandleOp"]) == 2 + 1 + 2 * 2 + 2
     assert not [op.name for op in ops if "Adam" in op.name and "tower_" in op.name]
 
