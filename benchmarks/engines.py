@@ -96,7 +96,9 @@ def _replicate(case, devices):
     model_fn = replicate.replicate_model_fn(
         cases.make_model_fn(case, lambda: replicate.TowerOptimizer(_adam())), devices=devices
     )
-    return model_fn, _run_config(devices), 1
+    config = _run_config(devices)
+    # What the README tells users to pass; it divides the cores among the towers.
+    return model_fn, config.replace(session_config=replicate.session_config(devices)), 1
 
 
 # engine -> function of (case, devices) that returns (model_fn, RunConfig, elements per batch)

@@ -6,6 +6,7 @@ memory is allocated and no CUDA context opened by listing them.
 
 import collections.abc
 import contextlib
+import os
 
 import tensorflow.compat.v1 as tf
 
@@ -149,7 +150,12 @@ def session_config(devices=None, **kwargs):
     names = default(local()) if devices is None else canonical_list(devices)
     cpus = [tf.DeviceSpec.from_string(name).device_index for name in names if _kind(name) == "CPU"]
     counts = {"CPU": 1 + max([0, *cpus]), **kwargs.pop("device_count", {})}
-    config = tf.ConfigProto(**{"allow_soft_placement": True, "device_count": counts, **kwargs})
+    fields = {"allow_soft_placement": True, "device_count": counts}
+    if len(cpus) > 1:
+        # Towers compute side by side: with all cores each, their kernels would get in each
+        # other's way.
+        fields["intra_op_parallelism_threads"] = max(1, os.cpu_count() // len(cpus))
+    config = tf.ConfigProto(**{**fields, **kwargs})
     options = config.graph_options.rewrite_options
     options.meta_optimizer_iterations = options.meta_optimizer_iterations or options.ONE
     check_exist(names, config)

@@ -166,6 +166,13 @@ def test_session_config_is_the_estimators_default_besides():
     assert config == want
 
 
+@pytest.mark.parametrize(("cores", "cpus", "threads"), [(8, 2, 4), (8, 3, 2), (2, 8, 1), (8, 1, 0)])
+def test_logical_cpus_share_the_cores(cores, cpus, threads, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    config = replicate.session_config([f"/cpu:{index}" for index in range(cpus)])
+    assert config.intra_op_parallelism_threads == threads  # 0 leaves it to TensorFlow.
+
+
 def test_fields_given_have_precedence():
     config = replicate.session_config(
         ["/cpu:0", "/cpu:1"],
