@@ -133,7 +133,9 @@ def session_config(devices=None, **kwargs):
         config = tf.estimator.RunConfig(session_config=replicate.session_config(devices))
 
     As in an Estimator's own default, operations that have no kernel for a tower's device run
-    where they have one (`allow_soft_placement`), and the graph is optimised once.
+    where they have one (`allow_soft_placement`), and the graph is optimised once. Logical CPU
+    devices share the cores: with several of them, a kernel uses as many threads as there are cores
+    for each. The first session of a process fixes that number for all that follow.
 
     Args:
         devices: Devices as `replicate_model_fn` takes them. None: every local GPU, else one CPU.
