@@ -198,7 +198,8 @@ def measure(case, engine, warmup, steps):
     tf.config.threading.set_intra_op_parallelism_threads(case.intra_op_threads)
     devices = [f"/cpu:{i}" for i in range(case.towers)]
     model_fn, config, shares = ENGINES[engine](case, devices)
-    config.session_config.intra_op_parallelism_threads = case.intra_op_threads
+    threads = case.intra_op_threads or config.session_config.intra_op_parallelism_threads
+    config.session_config.intra_op_parallelism_threads = threads
     input_fn, timer = cases.make_input_fn(case, shares), StepTimer(warmup + steps)
     with tempfile.TemporaryDirectory() as model_dir:
         estimator = tf.estimator.Estimator(model_fn, model_dir, config)
