@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from replicate import hooks
+from replicate import estimator, hooks
 from replicate.hooks import ProgressHook
 
 
@@ -260,8 +260,6 @@ def test_log_lines_appear_above_the_bar(terminal, monkeypatch, name):
 
 
 def test_the_estimator_loss_is_found_whatever_it_is_called(terminal, tmp_path):
-    estimator_api = pytest.importorskip("replicate").estimator
-
     def model_fn(features, labels, mode):
         weight = tf.get_variable("w", initializer=3.0)
         tf.losses.mean_squared_error(labels, weight * features)
@@ -270,13 +268,13 @@ def test_the_estimator_loss_is_found_whatever_it_is_called(terminal, tmp_path):
         loss = tf.losses.get_total_loss()
         optimizer = tf.train.GradientDescentOptimizer(0.0)
         train_op = optimizer.minimize(loss, tf.train.get_global_step())
-        return estimator_api.EstimatorSpec(mode, loss=loss, train_op=train_op)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def input_fn():
         return tf.data.Dataset.from_tensors((np.float32([1, 2]), np.float32([3, 6]))).repeat()
 
-    estimator = estimator_api.Estimator(model_fn, str(tmp_path))
-    estimator.train(input_fn, max_steps=2, hooks=[ProgressHook(2, 2, stream=terminal)])
+    trained = estimator.Estimator(model_fn, str(tmp_path))
+    trained.train(input_fn, max_steps=2, hooks=[ProgressHook(2, 2, stream=terminal)])
     assert "| 2/2 [" in terminal.lines[-1]
     assert "loss 9]" in terminal.lines[-1]  # 0 + 3 ** 2
 
