@@ -1,28 +1,16 @@
 """The benchmark runs, checks what it measures, and describes its figures."""
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import programs
 
 
 @pytest.mark.slow
 def test_a_quick_run_prints_a_line_per_engine_and_a_table():
-    command = [sys.executable, "benchmarks/towers.py", "--quick"]
-    command += ["--cases", "mlp2", "--engines", "single,replicate"]
-    result = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    cases = ["--cases", "mlp2", "--engines", "single,replicate"]
+    result = programs.run("benchmarks/towers.py", "--quick", *cases)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     assert [(line["case"], line["engine"], line["towers"]) for line in lines] == [

@@ -2,19 +2,15 @@
 
 import dataclasses
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import programs
 from examples import digits
 
 SHORT = digits.Config(steps=12, dtype="float64")  # an epoch of 10 batches of 125 rows, and of 97
-ROOT = pathlib.Path(digits.__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +115,7 @@ def test_the_program_fails_if_the_runs_differ(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_program_runs_as_the_readme_says(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "examples/digits.py", f"--out={tmp_path}"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = programs.run("examples/digits.py", f"--out={tmp_path}")
     assert result.returncode == 0, result.stderr
     assert "agree: no deviation exceeds the tolerance of 1e-05 (float32)" in result.stdout
     assert "deprecated" not in result.stderr

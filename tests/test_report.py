@@ -1,27 +1,19 @@
 """What `replicate` tells people: `python -m replicate`, the line at training start, warnings."""
 
 import logging
-import os
-import subprocess
-import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+import programs
 import replicate
 
 DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]
 
 
 def test_python_m_replicate_answers_what_a_user_asks_first():
-    result = subprocess.run(
-        [sys.executable, "-m", "replicate"],
-        cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    result = programs.run("-m", "replicate")
+    assert result.returncode == 0, result.stderr
     rows = dict(line.split(None, 1) for line in result.stdout.splitlines()[:6])
     assert rows["replicate"] == replicate.__version__
     assert rows["TensorFlow"] == tf.__version__
