@@ -250,8 +250,19 @@ def by_two_optimizers(loss, params):
     return tf.group(first, optimizer(params).minimize(loss, step(), var_list=others))
 
 
+class SyncReplicas(tf.train.SyncReplicasOptimizer):
+    """`SyncReplicasOptimizer` whose thread ends with its session, at whatever point it is then."""
+
+    def get_chief_queue_runner(self):
+        runner = super().get_chief_queue_runner()
+        ends = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+        return tf.train.QueueRunner(
+            runner.queue, runner.enqueue_ops, queue_closed_exception_types=ends
+        )
+
+
 def by_sync_replicas(loss, params):
-    inner = tf.train.SyncReplicasOptimizer(OPTIMIZERS[params["optimizer"]](), 1, 1)
+    inner = SyncReplicas(OPTIMIZERS[params["optimizer"]](), 1, 1)
     opt = params["wrap"](inner)
     train_op = opt.minimize(loss, global_step=step())
     return train_op, [opt.make_session_run_hook(True, num_tokens=0)]
