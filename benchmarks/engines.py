@@ -113,6 +113,7 @@ class StepTimer(tf.train.SessionRunHook):
         ops_at_begin: Ops in the graph then, before savers and initialisers are added.
         ops_in_session: Ops in the graph that the session got.
         ended: `time.perf_counter()` seconds at the end of each step.
+        cpu: `time.process_time()` seconds, of all threads, at the end of each step.
         losses: The loss that the engine reports, per step, dimensionless.
         peak_rss_mb: Peak resident memory of this process after the last timed step, in MiB.
         kernels: Device name -> number of matrix products and convolutions in the traced step.
@@ -122,7 +123,7 @@ class StepTimer(tf.train.SessionRunHook):
         """Makes a hook for `timed_steps` steps, warm-up included, and a traced one after them."""
         self._timed_steps = timed_steps
         self.began = self.ops_at_begin = self.ops_in_session = self.peak_rss_mb = None
-        self.ended, self.losses = [], []
+        self.ended, self.cpu, self.losses = [], [], []
         self.kernels = collections.Counter()
 
     def begin(self):
@@ -146,6 +147,7 @@ class StepTimer(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         """Ends the time of a step."""
         self.ended.append(time.perf_counter())
+        self.cpu.append(time.process_time())
         self.losses.append(float(run_values.results))
         if len(self.ended) == self._timed_steps:
             # Linux counts in KiB, macOS in bytes. Taken here because tracing needs memory too.
@@ -180,7 +182,8 @@ def measure(case, engine, warmup, steps):
 
     Returns:
         A dict ready for JSON. `step_ms_*` are percentiles over the timed steps of the time from
-        the end of one step to the end of the next; `build_s` is the time from the call of `train`
+        the end of one step to the end of the next; `cores_used` is the CPU time of all threads
+        per time of a timed step, dimensionless; `build_s` is the time from the call of `train`
         to the first call of a hook, the session not yet made; `loss_*_pass` are means over the
         first and last pass over the data; the rest is as in `StepTimer`.
 
@@ -214,12 +217,15 @@ def measure(case, engine, warmup, steps):
             f"The loss must fall by 0.1%, but with `{engine}` its mean over the data went from "
             f"{first} to {last}. Raise `--steps`, or look for updates that are lost."
         )
-    step_ms = 1e3 * np.diff(timer.ended)[warmup - 1 : warmup + steps - 1]
+    timed = slice(warmup - 1, warmup + steps - 1)
+    step_ms = 1e3 * np.diff(timer.ended)[timed]
+    cpu_ms = 1e3 * np.diff(timer.cpu)[timed]
     p10, p50, p90 = np.percentile(step_ms, [10, 50, 90])
     return {
         "step_ms_p50": p50,
         "step_ms_p10": p10,
         "step_ms_p90": p90,
+        "cores_used": cpu_ms.sum() / step_ms.sum(),
         "build_s": timer.began - start,
         "ops_at_begin": timer.ops_at_begin,
         "ops_in_session": timer.ops_in_session,

@@ -25,7 +25,7 @@ import typing
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGINES = ("single", "mirrored", "central", "replicate")
 STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
-FIGURES = (*STEP, "build_s", "ops_at_begin", "ops_in_session", "peak_rss_mb")
+FIGURES = (*STEP, "cores_used", "build_s", "ops_at_begin", "ops_in_session", "peak_rss_mb")
 COMPARED = ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb")
 SPREAD = ("step_ms_p50", "build_s", "peak_rss_mb")  # graphs do not differ between rounds
 TIMEOUT_S = 900

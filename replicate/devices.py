@@ -135,7 +135,9 @@ def session_config(devices=None, **kwargs):
     As in an Estimator's own default, operations that have no kernel for a tower's device run
     where they have one (`allow_soft_placement`), and the graph is optimised once. Logical CPU
     devices share the cores: with several of them, a kernel uses as many threads as there are cores
-    for each. The first session of a process fixes that number for all that follow.
+    for each. TensorFlow makes its threads with a process's first device, and an Estimator makes
+    one before its session; so the number is also set in `tf.config.threading`, unless one is set
+    there or TensorFlow has its devices already.
 
     Args:
         devices: Devices as `replicate_model_fn` takes them. None: every local GPU, else one CPU.
@@ -161,7 +163,20 @@ def session_config(devices=None, **kwargs):
     options = config.graph_options.rewrite_options
     options.meta_optimizer_iterations = options.meta_optimizer_iterations or options.ONE
     check_exist(names, config)
+    if config.intra_op_parallelism_threads:
+        _set_threads(config.intra_op_parallelism_threads)
     return config
+
+
+def _set_threads(number):
+    """Sets the threads of the process's kernels, unless the user or TensorFlow already did.
+
+    A session's own number comes too late in an Estimator: its global step is read in a `tf.cond`,
+    which starts TensorFlow's eager devices, and all later sessions share their threads.
+    """
+    with contextlib.suppress(RuntimeError):  # TensorFlow has its devices already.
+        if not tf.config.threading.get_intra_op_parallelism_threads():
+            tf.config.threading.set_intra_op_parallelism_threads(number)
 
 
 def _kind(name):

@@ -1,12 +1,11 @@
 """Names of devices, which there are, and that looking does not start them."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+import programs
 import replicate
 from bodies import matching
 from replicate import devices
@@ -188,6 +187,35 @@ def test_fields_given_have_precedence():
     assert config.graph_options.rewrite_options.meta_optimizer_iterations == 1
 
 
+# A process has one set of threads for its kernels, made with its first device. In an Estimator that
+# is not the session's, so the number must be the process's.
+THREADS = """
+import os
+os.cpu_count = lambda: 2
+import tensorflow.compat.v1 as tf
+import replicate
+
+{before}
+config = replicate.session_config(["/cpu:0", "/cpu:1"])
+print(tf.config.threading.get_intra_op_parallelism_threads())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "threads"),
+    [
+        ("", 1),
+        ("tf.config.threading.set_intra_op_parallelism_threads(2)", 2),
+        ("tf.config.list_logical_devices()", 0),
+        ("replicate.session_config(intra_op_parallelism_threads=3)", 3),
+    ],
+    ids=["default", "already-chosen", "devices-made", "given"],
+)
+def test_the_cores_are_shared_in_estimators_too(before, threads):
+    done = programs.run("-c", THREADS.format(before=before))
+    assert done.stdout.split() == [str(threads)], done.stderr
+
+
 # TensorFlow refuses to change how devices are made once they are: sound, and public.
 LISTING = """
 import tensorflow.compat.v1 as tf
@@ -217,12 +245,6 @@ tf.config.set_logical_device_configuration(cpu, [half, half])
     ids=["listing", "control"],
 )
 def test_listing_devices_does_not_start_them(script, starts):
-    code = script + SPLIT
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = programs.run("-c", script + SPLIT)
     refused = "cannot be modified after being initialized" in done.stderr
     assert (done.returncode != 0) == refused == starts, done.stderr
