@@ -1,6 +1,7 @@
 """Sums and means over towers, in the middle of the model, differentiable.
 
-Outside towers these are identities: the one tower has the whole batch.
+Outside towers these are identities: the one tower has the whole batch. In a TPU replica they are
+sums over the replicas, whose shards are of equal size.
 """
 
 import functools
@@ -8,7 +9,7 @@ from typing import List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, rendezvous
+from replicate import gradients, rendezvous, tpu
 
 _GRADIENT = "ReplicateCrossTowerSum"
 
@@ -62,6 +63,8 @@ def cross_tower_mean(x):
     if tower is not None:
         share = functools.partial(tower.towers.row_weights.of, tower.index)
         leaves = [None if leaf is None else leaf * share(leaf.dtype) for leaf in leaves]
+    elif tpu.number_of_shards():
+        return tf.nest.pack_sequence_as(x, [tpu.mean(leaf) for leaf in leaves])
     return tf.nest.pack_sequence_as(x, _sum_over_towers(leaves))
 
 
@@ -84,6 +87,8 @@ def _sum_over_towers(leaves):
     own = [leaf for leaf in leaves if leaf is not None]
     if rendezvous.num_towers() == 1 or not own:
         return leaves
+    if tpu.number_of_shards():
+        return [None if leaf is None else tpu.total(leaf) for leaf in leaves]
     tower = rendezvous.current()
     if tower is not None:  # What a tower without rows computes does not count.
         mask = functools.partial(tower.towers.row_weights.mask, tower.index)

@@ -181,7 +181,7 @@ def _merge(group, groups):
         restarts = [
             restart
             for variables, starts in zip(one.variables[1:], initial[1:])
-            for restart in _start_afresh(one, variables, starts)
+            for restart in _start_afresh(group, one, variables, starts)
         ]
         if one.merge is None:
             continue
@@ -197,7 +197,22 @@ def _merge(group, groups):
     return operations
 
 
-def _start_afresh(one, variables, initial):
+def follow_first_tower(group):
+    """Gives later towers tower 0's value of statistics that no operation merges in this graph.
+
+    In evaluation, or in a frozen layer, towers only read them, and no checkpoint has the copies.
+
+    Args:
+        group: The `Towers`, what they update merged.
+    """
+    for record in group.variables.of_model:
+        one = _Group([[variable] for variable in record], None, True)
+        for copy in record[1:]:
+            if id(copy) not in group.variables.restarted:
+                _start_afresh(group, one, [copy], [None])
+
+
+def _start_afresh(group, one, variables, initial):
     """Makes each use of a later tower's `variables` wait until the returned operations set them."""
     restarts = []
     for variable, first, start in zip(variables, one.variables[0], initial):
@@ -212,6 +227,7 @@ def _start_afresh(one, variables, initial):
             for write in first_writes:
                 graph_lib.add_control_inputs(write, [restart])
         restarts.append(restart)
+        group.variables.restarted.add(id(variable))
     return restarts
 
 

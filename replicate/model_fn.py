@@ -7,7 +7,7 @@ import inspect
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
-from replicate import penalties, sharding, specs, tower_optimizer
+from replicate import penalties, sharding, specs, tower_optimizer, weights
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.rendezvous import current
@@ -38,7 +38,8 @@ def replicate_model_fn(
     Args:
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
             `tf.estimator.Estimator` takes it. It is called once per tower. Tensors in `features`
-            and `labels` have the shape [n, ...], the same n in all; see `replicate.sharding`.
+            and `labels` have the shape [n, ...], the same n in all of a batch; where both are dicts
+            with the same keys, each key may hold a batch of its own; see `replicate.sharding`.
         loss_reduction: How `model_fn` makes its loss from the losses of rows: a
             `tf.losses.Reduction`. With `SUM` the towers' losses are added up; with all others they
             are taken for means over the tower's rows, and averaged, weighted by rows.
@@ -87,14 +88,14 @@ def replicate_model_fn(
         shards = sharding.shard(
             given["features"], given.get("labels"), len(tower_devices), need_row_each=training
         )
-        rows = sharding.row_weights(shards, positive=training)
+        rows = weights.row_weights(shards, positive=training)
         summed = loss_reduction == tf.losses.Reduction.SUM
         spread = variable_placement == "round_robin"
         group = Towers(
             tower_devices,
             consolidation,
             SharedVariables(tower_devices if spread else [consolidation]),
-            loss_weights=sharding.Weights([1.0] * len(tower_devices)) if summed else rows,
+            loss_weights=weights.Weights([1.0] * len(tower_devices)) if summed else rows,
             row_weights=rows,
         )
 

@@ -1,6 +1,7 @@
 """Where towers meet: `merge_call`, and what a tower knows of itself.
 
 Outside towers, the model is the only tower there is: N is 1, and a merge function gets one value.
+In a TPU replica, replicas stand for towers; see `replicate.tpu`.
 """
 
 import functools
@@ -8,6 +9,7 @@ import re
 import sys
 from typing import Callable, NamedTuple
 
+from replicate import tpu
 from replicate.compat import graph as graph_lib
 from replicate.lockstep import running_tower
 
@@ -48,15 +50,20 @@ def merging():
 
 
 def num_towers():
-    """Returns N, the number of towers that the model runs as; 1 outside towers."""
+    """Returns N, the number of towers or TPU replicas that the model runs as; else 1."""
     tower = running_tower()
-    return 1 if tower is None else tower.towers.size
+    return tower.towers.size if tower is not None else tpu.number_of_shards() or 1
 
 
 def tower_index():
-    """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions."""
+    """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
+
+    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor.
+    """
     tower = running_tower()
-    return 0 if tower is None else tower.index
+    if tower is None:
+        return tpu.replica_id() if tpu.number_of_shards() else 0
+    return tower.index
 
 
 def merge_call(fn, *args):
@@ -78,7 +85,9 @@ def merge_call(fn, *args):
 
     Returns:
         What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
-        is called with `PerTower`s of one value.
+        is called with `PerTower`s of one value. In a TPU replica, every replica does what `fn`
+        does, with the same values; tensors in `args` must be numeric, and in a `PerTower` that
+        `fn` returns, all must be tensors of one shape and dtype.
 
     Raises:
         RuntimeError: If the towers meet in different calls, or in the body of a `tf.cond` or
@@ -97,8 +106,7 @@ def meet(fn, args, label):
     """`merge_call` under a label of its own, by which the towers' calls are told apart."""
     tower = running_tower()
     if tower is None:
-        result = fn(*(PerTower([arg]) for arg in args))
-        return result[0] if isinstance(result, PerTower) else result
+        return _meet_alone(fn, args) if tpu.number_of_shards() is None else _meet_replicas(fn, args)
     call = Call(fn, args, label, _call_site())
     if tower.towers.merging:
         raise RuntimeError(
@@ -112,6 +120,16 @@ def meet(fn, args, label):
             "call before or after the body, on what it takes or returns."
         )
     return tower.towers.meet(tower, call)
+
+
+def _meet_alone(fn, args):
+    result = fn(*(PerTower([arg]) for arg in args))
+    return result[0] if isinstance(result, PerTower) else result
+
+
+def _meet_replicas(fn, args):
+    result = fn(*(PerTower(tpu.all_replicas(arg)) for arg in args))
+    return tpu.of_replica(result) if isinstance(result, PerTower) else result
 
 
 def _unwrapped(fn):

@@ -1,9 +1,14 @@
-"""Splits a batch into shards, one per tower, and gives each its weight.
+"""Splits a batch into shards, one per tower.
 
 The first `n mod N` of N shards of a batch of n rows get one row more than the others, as
 `tf.sparse.split` has it, so that dense, sparse and ragged leaves stay aligned.
+
+A step may take several batches, such as one for training and one for validation: where features
+and labels are dicts with the same keys, each key holds a batch of its own. Its rows are a multiple
+of those of the smallest, which counts as *the* batch, and it is split in the same proportion.
 """
 
+import collections.abc
 import itertools
 from typing import Any, List, NamedTuple
 
@@ -14,6 +19,10 @@ from replicate.compat import graph as graph_lib
 SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
 
 _SAME_ROWS = "All tensors of a batch must have the same number of rows (axis 0),"
+_MULTIPLES = (
+    "Features and labels with the same keys hold one batch per key, each with a whole number of "
+    "rows for every row of the smallest,"
+)
 _NOT_IN_BATCH = "Pass what is no part of the batch as a scalar or through `params`."
 
 
@@ -41,58 +50,14 @@ class _Spans(NamedTuple):
     counts: List[Any]
     overlap: bool  # Whether shards may have rows in common.
 
-
-class Weights:
-    """One scalar weight per tower.
-
-    Args:
-        values: N numbers, or N scalar float64 tensors if only known at run time.
-        positive: Whether all values are known to be positive.
-    """
-
-    def __init__(self, values, positive=False):
-        self._values = list(values)
-        self._positive = positive
-        self._cast = {}
-        known = not any(isinstance(value, tf.Tensor) for value in self._values)
-        self.equal = self._values[0] if known and len(set(self._values)) == 1 else None
-        """The weight of every tower, None if they differ or are only known at run time."""
-
-    def of(self, index, dtype):
-        """Returns the weight of tower `index` as a scalar tensor of `dtype`."""
-        key = index, tf.as_dtype(dtype)
-        if key not in self._cast:
-            # Kept for later use, so it may depend on nothing that is open just now.
-            with tf.control_dependencies(None), tf.name_scope("replicate/weights/"):
-                value = self._values[index]
-                known = not isinstance(value, tf.Tensor)
-                self._cast[key] = tf.constant(value, dtype) if known else tf.cast(value, dtype)
-        return self._cast[key]
-
-    def is_positive(self, index):
-        """Whether the weight of tower `index` is known to be positive."""
-        weight = self._values[index]
-        return self._positive or (not isinstance(weight, tf.Tensor) and weight > 0)
-
-    def mask(self, index, value, otherwise):
-        """Returns `value` of tower `index` if the tower's weight is positive, else `otherwise`."""
-        if self.is_positive(index):
-            return value
-        return tf.where_v2(self.of(index, tf.float32) > 0, value, otherwise)
-
-
-def row_weights(shards, positive=False):
-    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch.
-
-    Args:
-        shards: The `Shards`.
-        positive: Whether every shard has a row.
-    """
-    if isinstance(shards.total, int):
-        return Weights([rows / max(shards.total, 1) for rows in shards.rows])
-    with tf.name_scope("replicate/weights/"):
-        total = tf.cast(tf.maximum(shards.total, 1), tf.float64)
-        return Weights([tf.cast(rows, tf.float64) / total for rows in shards.rows], positive)
+    def times(self, rows):
+        """Returns the spans in a batch that has `rows` rows for each row of this one."""
+        if isinstance(rows, int) and rows == 1:
+            return self
+        return self._replace(
+            starts=[start * rows for start in self.starts],
+            counts=[count * rows for count in self.counts],
+        )
 
 
 def shard(features, labels, num_towers, need_row_each):
@@ -100,9 +65,10 @@ def shard(features, labels, num_towers, need_row_each):
 
     Args:
         features: Nested structure (dict, list, tuple, namedtuple) of tensors, `tf.SparseTensor`s
-            and `tf.RaggedTensor`s of shape [n, ...], the same n in all. Scalars, None and
-            whatever else is no tensor go to every tower whole.
-        labels: Like `features`; None if there are none.
+            and `tf.RaggedTensor`s of shape [n, ...], the same n in all of a batch. Scalars, None
+            and whatever else is no tensor go to every tower whole.
+        labels: Like `features`; None if there are none. If both are dicts with the same keys, each
+            key holds a batch of its own, of n times a whole number of rows.
         num_towers: N, at least 2.
         need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
             the batch hold a copy of its last row, and weigh nothing.
@@ -120,15 +86,22 @@ def shard(features, labels, num_towers, need_row_each):
         paths, leaves = zip(*graph_lib.flatten_with_paths(batch))
         leaves = [_as_leaf(leaf) for leaf in leaves]
         splitters = [_splitter(leaf) for leaf in leaves]
-        with_rows = [(path, leaf) for path, leaf, split in zip(paths, leaves, splitters) if split]
-        rows, total, checks = _shard_rows(with_rows, num_towers, need_row_each)
+        keys = _batch_keys(features, labels)
+        batches = {}
+        for key, path, leaf, split in zip(keys, paths, leaves, splitters):
+            if split:
+                batches.setdefault(key, []).append((path, leaf))
+        totals, checks = _count_rows(batches)
+        total, repeats = _smallest(totals, checks)
+        rows = _shard_rows(total, num_towers, need_row_each, checks)
         # For hooks, which find it by this name.
         tf.identity(total, name="batch_size")
         with tf.control_dependencies(checks):
             spans = _spans(rows, total, need_row_each)
+            spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
             parts = [
-                split(leaf, spans) if split else [leaf] * num_towers
-                for leaf, split in zip(leaves, splitters)
+                split(leaf, spans[key]) if split else [leaf] * num_towers
+                for key, leaf, split in zip(keys, leaves, splitters)
             ]
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
     return Shards(
@@ -154,39 +127,96 @@ def _splitter(leaf):
     return None
 
 
-def _shard_rows(leaves, num_towers, need_row_each):
-    """Returns the rows of each shard, those of the batch, and operations that check them.
+def _batch_keys(features, labels):
+    """Returns, for each leaf of features and labels, the key of the batch it is part of."""
+    several = (
+        isinstance(features, collections.abc.Mapping)
+        and isinstance(labels, collections.abc.Mapping)
+        and features.keys() == labels.keys()
+    )
 
-    The rows are integers if the shape of some leaf tells the batch size.
+    def keys(structure):
+        if not several:
+            return tf.nest.map_structure(lambda leaf: None, structure)
+        return {
+            key: tf.nest.map_structure(lambda leaf, key=key: key, structure[key])
+            for key in structure
+        }
+
+    return tf.nest.flatten({"features": keys(features), "labels": keys(labels)})
+
+
+def _count_rows(batches):
+    """Returns the rows of each batch and a list of operations that check them.
+
+    The rows are an integer if the shape of some leaf tells them, else an int32 scalar tensor.
 
     Args:
-        leaves: `(path, leaf)` pairs of the leaves that have rows.
-        num_towers: N.
-        need_row_each: See `shard`.
+        batches: Dict of lists of `(path, leaf)` pairs, the leaves of each batch that have rows.
     """
-    if not leaves:
+    if not batches:
         raise ValueError(
             "The batch is split by the rows of its tensors, but neither `features` nor `labels` "
             "holds a tensor of rank 1 or more. Let `input_fn` return the batch, or replicate over "
             "one device."
         )
-    sizes = {
-        path: leaf.shape[:1].as_list()[0] if leaf.shape.rank else None for path, leaf in leaves
-    }
-    known = {path: rows for path, rows in sizes.items() if rows is not None}
-    if len(set(known.values())) > 1:
-        raise ValueError(
-            f"{_SAME_ROWS} but {', '.join(f'{path} has {rows}' for path, rows in known.items())}. "
-            f"{_NOT_IN_BATCH}"
-        )
-    unknown = [(path, _row_count(leaf)) for path, leaf in leaves if path not in known]
-    total = next(iter(known.values())) if known else unknown[0][1]
-    checks = []
-    if len(leaves) > 1 and unknown:
-        paths, counts = zip(*unknown)
-        data = [f"{_SAME_ROWS} but the rows of", ", ".join(paths), "are", tf.stack(counts)]
-        data += ["in a batch of", total, f"rows. {_NOT_IN_BATCH}"]
-        checks.append(tf.Assert(tf.reduce_all(tf.equal(counts, total)), data, len(counts)))
+    totals, checks = {}, []
+    for key, leaves in batches.items():
+        sizes = {
+            path: leaf.shape[:1].as_list()[0] if leaf.shape.rank else None for path, leaf in leaves
+        }
+        known = {path: rows for path, rows in sizes.items() if rows is not None}
+        if len(set(known.values())) > 1:
+            raise ValueError(
+                f"{_SAME_ROWS} but {', '.join(f'{path} has {n}' for path, n in known.items())}. "
+                f"{_NOT_IN_BATCH}"
+            )
+        unknown = [(path, _row_count(leaf)) for path, leaf in leaves if path not in known]
+        totals[key] = next(iter(known.values())) if known else unknown[0][1]
+        if len(leaves) > 1 and unknown:
+            paths, counts = zip(*unknown)
+            data = [f"{_SAME_ROWS} but the rows of", ", ".join(paths), "are", tf.stack(counts)]
+            data += ["in a batch of", totals[key], f"rows. {_NOT_IN_BATCH}"]
+            equal = tf.reduce_all(tf.equal(counts, totals[key]))
+            checks.append(tf.Assert(equal, data, len(counts)))
+    return totals, checks
+
+
+def _smallest(totals, checks):
+    """Returns the rows of the smallest batch, and of each batch for each of these.
+
+    Args:
+        totals: Dict of the rows of each batch, integers or int32 scalar tensors.
+        checks: List to which operations that check the rows are added.
+    """
+    if len(totals) == 1:
+        return next(iter(totals.values())), dict.fromkeys(totals, 1)
+    way_out = "Enlarge a batch, or let `input_fn` return features and labels of one batch."
+    if all(isinstance(total, int) for total in totals.values()):
+        total = min(totals.values())
+        if any(rows % max(total, 1) for rows in totals.values()):
+            batches = ", ".join(f"{key!r} has {rows}" for key, rows in totals.items())
+            raise ValueError(f"{_MULTIPLES} but {batches}. {way_out}")
+        return total, {key: rows // max(total, 1) for key, rows in totals.items()}
+    counts = tf.stack(list(totals.values()))
+    total = tf.reduce_min(counts)
+    least = tf.maximum(total, 1)
+    whole = tf.reduce_all(tf.equal(counts % least, 0))
+    data = [f"{_MULTIPLES} but the rows of", ", ".join(map(repr, totals)), "are", counts, way_out]
+    checks.append(tf.Assert(whole, data, len(totals)))
+    return total, {key: rows // least for key, rows in totals.items()}
+
+
+def _shard_rows(total, num_towers, need_row_each, checks):
+    """Returns the rows of each shard of a batch of `total` rows, integers if `total` is one.
+
+    Args:
+        total: n, an integer or an int32 scalar tensor.
+        num_towers: N.
+        need_row_each: See `shard`.
+        checks: List to which an operation that checks the rows is added.
+    """
+    known = isinstance(total, int)
     if need_row_each and not known:
         message = f"{_too_few_rows(num_towers)} Rows of this batch:"
         checks.append(tf.Assert(total >= num_towers, [message, total]))
@@ -194,9 +224,9 @@ def _shard_rows(leaves, num_towers, need_row_each):
         raise ValueError(f"{_too_few_rows(num_towers)} Rows of this batch: {total}.")
     least, more = total // num_towers, total % num_towers
     if known:
-        return [least + (i < more) for i in range(num_towers)], total, checks
+        return [least + (i < more) for i in range(num_towers)]
     rows = least + tf.cast(tf.range(num_towers) < more, tf.int32)
-    return tf.unstack(rows, num=num_towers), total, checks
+    return tf.unstack(rows, num=num_towers)
 
 
 def _too_few_rows(num_towers):

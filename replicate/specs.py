@@ -57,6 +57,7 @@ def merge(specs, group, mode):
             changes["eval_metric_ops"] = {
                 name: (value, update) for name, (value, _) in first.eval_metric_ops.items()
             }
+        metrics.follow_first_tower(group)
     return first._replace(**changes)
 
 

@@ -6,7 +6,7 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, rendezvous, updates
+from replicate import gradients, rendezvous, tpu, updates
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -18,7 +18,8 @@ class TowerOptimizer(tf.train.Optimizer):
     `apply_gradients` is where the towers meet: their gradients are summed on the consolidation
     device, each weighted as its loss is, and the wrapped optimizer of tower 0 applies the sum. In
     this order, once per step: gather, `transform_gradients`, clip to `clip_norm`, apply. After
-    that, slots and variables answer in every tower. Without towers, calls are forwarded.
+    that, slots and variables answer in every tower. In a TPU replica, the mean of the replicas'
+    gradients is applied, as a cross-replica sum. Without towers, calls are forwarded.
 
     Args:
         optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and
@@ -133,6 +134,8 @@ class TowerOptimizer(tf.train.Optimizer):
         """
         grads_and_vars = list(grads_and_vars)
         if rendezvous.current() is None:
+            if tpu.number_of_shards():
+                grads_and_vars = [(tpu.mean(gradient), v) for gradient, v in grads_and_vars]
             return self._apply(grads_and_vars, args, kwargs)
         label = f"apply_gradients of {type(self.optimizer).__name__} '{self.get_name()}'"
         return rendezvous.meet(_apply_once, (self, grads_and_vars, args, kwargs), label)

@@ -81,6 +81,8 @@ class SharedVariables:
 
     def __init__(self, devices):
         self._devices = itertools.cycle(devices)
+        self.restarted = set()
+        """The `id`s of later towers' copies that are given a value at the start of each step."""
         self._created = []
         self._positions = {}  # How many variables each later tower has asked for, by its index.
 
@@ -95,14 +97,18 @@ class SharedVariables:
         return [[made.variable, *made.copies] for made in self._created if made.creation.per_tower]
 
     @property
-    def copies(self):
-        """The later towers' copies of global variables."""
+    def of_model(self):
+        """Those of `per_tower` that are variables of the model, saved as tower 0 has them."""
         return [
-            copy
+            [made.variable, *made.copies]
             for made in self._created
             if made.creation.per_tower and _is_global(made)
-            for copy in made.copies
         ]
+
+    @property
+    def copies(self):
+        """The later towers' copies of the model's variables."""
+        return [copy for record in self.of_model for copy in record[1:]]
 
     def creator(self, tower):
         """Returns the variable creator for `tf.variable_creator_scope` in `tower`."""

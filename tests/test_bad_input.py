@@ -12,7 +12,13 @@ import bodies
 import replicate
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, as_model_fn, build, good, matching, session
 
-WITH_CASES = ("test_bad_input", "test_bad_models", "test_gradients", "test_unwrapped_optimizers")
+WITH_CASES = (
+    "test_bad_input",
+    "test_bad_models",
+    "test_gradients",
+    "test_sharding",
+    "test_unwrapped_optimizers",
+)
 
 # The rules of `hooks.py`, and the pattern in `test_hooks.py` that looks for each.
 RULES_OF_HOOKS = {

@@ -114,3 +114,69 @@ def test_evaluation_and_prediction_use_the_checkpoint_of_the_other(trained):
 def test_a_checkpoint_of_towers_has_no_trace_of_them(trained):
     directory = pathlib.Path(trained("adam", 3))
     assert not [name for name in read(directory) if "tower" in name.lower() or "replicate" in name]
+
+
+def statistics_model_fn(features, labels, mode, params):
+    """Batch norm by `tf.layers`, by Keras and by hand, read in all modes and updated in training.
+
+    The last is frozen: its statistics are read in training, too, and nothing updates them.
+    """
+    training = mode == tf.estimator.ModeKeys.TRAIN
+    net = tf.layers.batch_normalization(features, momentum=0.5, training=training)
+    net = tf.layers.dense(net, 3, kernel_initializer=tf.ones_initializer())
+    keras = tf.keras.layers.BatchNormalization(momentum=0.5)
+    net = keras(net, training=training)
+    frozen = tf.get_variable(
+        "frozen",
+        [3],
+        initializer=tf.constant_initializer([1.0, 2.0, 3.0]),
+        trainable=False,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.MEAN,
+    )
+    net = net + frozen
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions=net)
+    loss = tf.reduce_mean(tf.square(tf.reduce_sum(net, axis=1) - labels))
+    metrics = {"mean": tf.metrics.mean(net)}
+    optimizer = params["wrap"](tf.train.GradientDescentOptimizer(1e-3))
+    step = tf.train.get_or_create_global_step()
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS) + (keras.updates if training else [])
+    train_op = tf.group(optimizer.minimize(loss, step), *updates)
+    return tf.estimator.EstimatorSpec(mode, None, loss, train_op, metrics)
+
+
+@pytest.mark.parametrize("num_towers", [2, 3])
+def test_towers_evaluate_and_predict_with_the_statistics_of_the_checkpoint(tmp_path, num_towers):
+    rows = np.arange(28, dtype=np.float32).reshape(7, 4) ** 1.5
+
+    def input_fn():
+        return tf.data.Dataset.from_tensors((rows, rows[:, 0]))
+
+    def estimator(towers):
+        model_fn, wrap = statistics_model_fn, replicate.TowerOptimizer
+        if towers:
+            model_fn = contract.replicated(model_fn, towers)
+        return contract.make_estimator(model_fn, tmp_path, {"wrap": wrap}, max(towers, 1))
+
+    estimator(0).train(lambda: input_fn().repeat(), steps=3)
+    # Statistics that are not the initial ones, and would be if towers read their own copies.
+    moved = read(tmp_path)
+    assert np.max(np.abs(moved["batch_normalization/moving_mean"])) > 1
+    saved = tf.train.latest_checkpoint(str(tmp_path))
+    with tf.Graph().as_default(), tf.Session() as session:
+        for name, value in moved.items():
+            value = value + np.float32([5, 6, 7]) if name == "frozen" else value
+            tf.get_variable(name, initializer=tf.constant(value))
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, saved, write_meta_graph=False)
+    want = estimator(0).evaluate(input_fn)
+    got = estimator(num_towers).evaluate(input_fn)
+    assert got.keys() == want.keys()
+    for name in want:
+        np.testing.assert_allclose(got[name], want[name], rtol=1e-5, err_msg=name)
+    np.testing.assert_allclose(
+        list(estimator(num_towers).predict(input_fn)),
+        list(estimator(0).predict(input_fn)),
+        rtol=1e-4,
+    )

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from bodies import matching
 from replicate import gradients, sharding
-from replicate.sharding import Weights
+from replicate.weights import Weights, row_weights
 
 ROWS, WIDTH = 4, 2
 DEVICES = ["/device:CPU:0", "/device:CPU:1", "/device:CPU:2"]
@@ -227,7 +227,7 @@ def test_row_weights_are_shares_of_the_batch(sizes):
     for known in (True, False):
         rows = list(sizes) if known else [tf.constant(size) for size in sizes]
         shards = sharding.Shards([], [], rows, total if known else tf.constant(total))
-        weights = sharding.row_weights(shards, positive=False)
+        weights = row_weights(shards, positive=False)
         assert weights.equal is None
         got = run(*[weights.of(index, tf.float64) for index in range(2)])
         np.testing.assert_array_equal(got, [size / total for size in sizes])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from bodies import matching
 from replicate import sharding
+from replicate import weights as weights_lib
 
 Point = collections.namedtuple("Point", ["x", "y"])
 
@@ -171,18 +173,59 @@ def test_a_static_batch_is_split_without_checks(fresh_graph):
     assert types.count("Split") == 2
 
 
+# Training rows 0 to 4 and, for each, 3 rows of validation; two towers take 3 and 2 of the former.
+@pytest.mark.parametrize("known", [(True, True), (True, False), (False, False)])
+def test_features_and_labels_with_the_same_keys_hold_a_batch_each(known):
+    rows = {"train": 5, "validation": 15}
+    features, values = {}, {}
+    for (key, count), is_known in zip(rows.items(), known):
+        features[key], values[key] = dense(count, is_known)
+    labels = {key: tf.range(tf.shape(leaf)[0]) for key, leaf in features.items()}
+    shards = sharding.shard(features, labels, 2, need_row_each=True)
+    got_features, got_labels, got_rows, got_total = run(
+        [shards.features, shards.labels]
+        + [tf.stack(shards.rows), tf.convert_to_tensor(shards.total)]
+    )
+    assert (list(got_rows), got_total) == ([3, 2], 5)
+    for tower, (train, validation) in enumerate(
+        [(slice(0, 3), slice(0, 9)), (slice(3, 5), slice(9, 15))]
+    ):
+        for key, part in (("train", train), ("validation", validation)):
+            np.testing.assert_array_equal(got_features[tower][key], values[key][part])
+            np.testing.assert_array_equal(got_labels[tower][key], np.arange(rows[key])[part])
+
+
+UNEQUAL = "Features and labels with the same keys hold one batch per key, each with a whole number"
+
+
+def test_batches_of_a_step_must_be_multiples_of_the_smallest():
+    features = {"a": dense(4, True)[0], "b": dense(6, True)[0]}
+    with pytest.raises(ValueError, match=matching(UNEQUAL + "…'a' has 4, 'b' has 6…Enlarge")):
+        sharding.shard(features, dict(features), 2, need_row_each=True)
+    features["b"] = dense(6, False)[0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=matching(UNEQUAL + "…[4 6]…Enlarge")):
+        run(sharding.shard(features, dict(features), 2, need_row_each=True).features)
+
+
+def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
+    features = {"image": dense(4, True)[0], "anchors": dense(8, True)[0]}
+    labels = {"boxes": dense(4, True)[0]}
+    with pytest.raises(ValueError, match="features/anchors has 8"):
+        sharding.shard(features, labels, 2, need_row_each=True)
+
+
 @pytest.mark.parametrize(
     ("values", "equal"), [([0.5, 0.5], 0.5), ([1.0] * 3, 1.0), ([0.6, 0.4], None)]
 )
 def test_weights_know_whether_they_are_equal(values, equal):
-    assert sharding.Weights(values).equal == equal
-    assert sharding.Weights([tf.constant(value) for value in values]).equal is None
+    assert weights_lib.Weights(values).equal == equal
+    assert weights_lib.Weights([tf.constant(value) for value in values]).equal is None
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_mask_hides_what_a_tower_without_rows_has(known):
     values = [1.0, 0.0]
-    weights = sharding.Weights(values if known else [tf.constant(v) for v in values])
+    weights = weights_lib.Weights(values if known else [tf.constant(v) for v in values])
     nan = tf.constant(float("nan"))
     masked = [
         weights.mask(index, value, 0.0) for index, value in enumerate([tf.constant(3.0), nan])

@@ -1,0 +1,56 @@
+"""What each tower counts for in sums and means over towers."""
+
+import tensorflow.compat.v1 as tf
+
+
+class Weights:
+    """One scalar weight per tower.
+
+    Args:
+        values: N numbers, or N scalar float64 tensors if only known at run time.
+        positive: Whether all values are known to be positive.
+    """
+
+    def __init__(self, values, positive=False):
+        self._values = list(values)
+        self._positive = positive
+        self._cast = {}
+        known = not any(isinstance(value, tf.Tensor) for value in self._values)
+        self.equal = self._values[0] if known and len(set(self._values)) == 1 else None
+        """The weight of every tower, None if they differ or are only known at run time."""
+
+    def of(self, index, dtype):
+        """Returns the weight of tower `index` as a scalar tensor of `dtype`."""
+        key = index, tf.as_dtype(dtype)
+        if key not in self._cast:
+            # Kept for later use, so it may depend on nothing that is open just now.
+            with tf.control_dependencies(None), tf.name_scope("replicate/weights/"):
+                value = self._values[index]
+                known = not isinstance(value, tf.Tensor)
+                self._cast[key] = tf.constant(value, dtype) if known else tf.cast(value, dtype)
+        return self._cast[key]
+
+    def is_positive(self, index):
+        """Whether the weight of tower `index` is known to be positive."""
+        weight = self._values[index]
+        return self._positive or (not isinstance(weight, tf.Tensor) and weight > 0)
+
+    def mask(self, index, value, otherwise):
+        """Returns `value` of tower `index` if the tower's weight is positive, else `otherwise`."""
+        if self.is_positive(index):
+            return value
+        return tf.where_v2(self.of(index, tf.float32) > 0, value, otherwise)
+
+
+def row_weights(shards, positive=False):
+    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch.
+
+    Args:
+        shards: The `Shards`.
+        positive: Whether every shard has a row.
+    """
+    if isinstance(shards.total, int):
+        return Weights([rows / max(shards.total, 1) for rows in shards.rows])
+    with tf.name_scope("replicate/weights/"):
+        total = tf.cast(tf.maximum(shards.total, 1), tf.float64)
+        return Weights([tf.cast(rows, tf.float64) / total for rows in shards.rows], positive)

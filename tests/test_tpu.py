@@ -1,0 +1,92 @@
+"""The vocabulary of towers inside a TPU replica: the graph it builds, for there is no TPU here."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import replicate
+from replicate import tpu
+
+REPLICAS = 4
+
+
+def shard(computation, *inputs):
+    """Builds `computation` as a TPU would run it on 4 cores; returns its operations by type."""
+    tf.tpu.shard(computation, [tf.convert_to_tensor(value) for value in inputs], REPLICAS)
+    by_type = {}
+    for op in tf.get_default_graph().get_operations():
+        by_type.setdefault(op.type, []).append(op)
+    return by_type
+
+
+def test_sums_and_means_are_cross_replica_sums(fresh_graph):
+    shapes = []
+
+    def computation(x):
+        assert replicate.num_towers() == REPLICAS
+        total, nothing = replicate.cross_tower_sum((x, None))
+        mean = replicate.cross_tower_mean({"x": x})["x"]
+        shapes.extend([total.shape.as_list(), mean.shape.as_list()])
+        assert nothing is None
+        return total + mean
+
+    ops = shard(computation, np.ones([8, 3], np.float32))
+    assert shapes == [[2, 3], [2, 3]]
+    assert len(ops["CrossReplicaSum"]) == 2
+    (share,) = {op.inputs[0].op.type for op in ops["CrossReplicaSum"]} - {"Identity"}
+    assert share == "RealDiv"  # The mean is a sum of quarters.
+
+
+def test_the_gradient_of_a_sum_is_the_sum_of_gradients(fresh_graph):
+    def computation(x):
+        return tf.gradients(tf.square(replicate.cross_tower_sum(x)), x)
+
+    ops = shard(computation, np.ones([8], np.float32))
+    assert len(ops["CrossReplicaSum"]) == 2  # one forward, one of the upstream gradients
+
+
+def test_the_optimizer_applies_the_mean_of_the_replicas_gradients(fresh_graph):
+    def computation(x):
+        weight = tf.get_variable("w", [3], use_resource=True)
+        rows = tf.get_variable("rows", [5, 3], use_resource=True)
+        loss = tf.reduce_sum(x * (weight + tf.nn.embedding_lookup(rows, [1])))
+        return replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(1.0)).minimize(loss)
+
+    ops = shard(computation, np.ones([8, 3], np.float32))
+    assert sorted(op.inputs[0].shape.as_list() for op in ops["CrossReplicaSum"]) == [[3], [5, 3]]
+    assert len(ops["ResourceApplyGradientDescent"]) == 2
+
+
+def test_a_merge_function_gets_the_values_of_all_replicas(fresh_graph):
+    seen = []
+
+    def merge(values, names):
+        seen.extend([type(values), [value.shape.as_list() for value in values], names])
+        return replicate.PerTower(values)
+
+    def computation(x):
+        own = replicate.merge_call(merge, x, "name")
+        seen.append(own.shape.as_list())
+        seen.append(replicate.tower_index().dtype)
+        return own
+
+    ops = shard(computation, np.ones([8], np.float32))
+    assert seen == [replicate.PerTower, [[2]] * REPLICAS, ("name",) * REPLICAS, [2], tf.int32]
+    assert len(ops["CrossReplicaSum"]) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_values_of_all_replicas_are_put_in_order(dtype, monkeypatch):
+    # Replica 2 of 4: its own value is the third, and a sum over replicas would add the others'.
+    monkeypatch.setattr(tpu, "number_of_shards", lambda: REPLICAS)
+    monkeypatch.setattr(tpu, "replica_id", lambda: tf.constant(2))
+    monkeypatch.setattr(tpu, "total", lambda tensor: tensor)
+    own = np.array([[1, 0], [1, 1]], dtype)
+    values = tpu.all_replicas(tf.constant(own))
+    assert [value.dtype.name for value in values] == [dtype] * REPLICAS
+    with tf.Session() as session:
+        got, mine = session.run([values, tpu.of_replica(values)])
+    np.testing.assert_array_equal(got[2], own)
+    assert not np.any([got[0], got[1], got[3]])
+    np.testing.assert_array_equal(mine, own)
+    assert tpu.all_replicas("text") == ["text"] * REPLICAS
