@@ -1,3 +1,4 @@
+# make search  finds a network for handwritten digits on two towers, and trains what it found
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
 # make test    lint, formatting and all tests, ending with pytest's summary
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
@@ -9,7 +10,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench clean
+.PHONY: help search demo test lint format bench clean
 
 export TF_CPP_MIN_LOG_LEVEL = 2
 
@@ -24,7 +25,10 @@ help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
-demo: export TF_CPP_MIN_LOG_LEVEL = 3
+search demo: export TF_CPP_MIN_LOG_LEVEL = 3
+search: $(VENV)/.examples
+	$(VENV)/bin/python -m examples.nas_search.demo
+
 demo: $(VENV)/.examples
 	$(VENV)/bin/python examples/digits.py
 

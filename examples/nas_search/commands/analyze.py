@@ -1,0 +1,182 @@
+"""`analyze`: tells which network a search found, what it costs and how sure the controller is.
+
+Results go to stdout, as lines for people, CSV or JSON; notices go to stderr.
+"""
+
+import csv
+import json
+import os
+import sys
+
+from examples.nas_search import flags
+from examples.nas_search.flags import Flag, boolean
+
+_PLOT = "search.png"
+# The first four columns are those of the published tool.
+_COLUMNS = (
+    *("indices", "global_step", "directory", "cost_model"),
+    *("ssd", "cost_target", "madds", "params", "probability", "entropy", "initial_entropy"),
+)
+
+FLAGS = (
+    Flag(
+        "dirname",
+        str,
+        None,
+        "directory of a search, or a pattern like 'runs/*' for several",
+        required=True,
+    ),
+    Flag(
+        "output_format",
+        str,
+        "lines",
+        "how results are written to stdout",
+        choices=("lines", "csv", "json"),
+    ),
+    Flag(
+        "plot",
+        boolean,
+        True,
+        f"whether to draw reward, accuracy, cost and entropy into {_PLOT} of each directory",
+    ),
+)
+
+
+def add_flags(parser):
+    """Adds the command's flags to an `argparse` parser."""
+    flags.add_flags(parser, FLAGS, {"all": {}})
+
+
+def main(args):
+    """Analyses the directories that `args.dirname` names.
+
+    Args:
+        args: Namespace with what `add_flags` adds.
+
+    Returns:
+        Exit status: 0 if at least one directory was analysed, else 1.
+    """
+    # Here, because they import TensorFlow: flags are checked without.
+    import tensorflow.compat.v1 as tf
+
+    from examples.nas_search import search_analysis
+
+    given = flags.with_defaults(vars(args), FLAGS, {})
+    directories = sorted(tf.io.gfile.glob(given["dirname"]))
+    if not directories:
+        _notice(f"--dirname must name a directory, but nothing matches {given['dirname']!r}.")
+    analyses = []
+    for directory in directories:
+        if len(directories) > 1 and not tf.io.gfile.isdir(directory):
+            continue  # A pattern matches files, too.
+        try:
+            analyses.append(search_analysis.analyze(directory))
+        except search_analysis.UnreadableError as error:
+            _notice(f"skipping {directory}: {error}")
+    plotted = {a.directory: _plot(a) for a in analyses} if given["plot"] else {}
+    write = {"lines": _write_lines, "csv": _write_csv, "json": _write_json}
+    write[given["output_format"]](analyses, plotted, sys.stdout)
+    return 0 if analyses else 1
+
+
+def _notice(text):
+    print(text, file=sys.stderr)
+
+
+def _plot(analysis):
+    """Draws the plot of a search; returns the file's name, None if it could not be written."""
+    import tensorflow.compat.v1 as tf
+
+    from examples.nas_search import plots
+
+    path = os.path.join(analysis.directory, _PLOT)
+    target = analysis.cost_target
+    try:
+        with tf.io.gfile.GFile(path, "wb") as file:
+            plots.plot_search(
+                analysis.history,
+                file,
+                title=f"{analysis.ssd}, step {analysis.global_step:,}",
+                target=None if target is None else (target, "million multiply-adds"),
+                controller_start=analysis.controller_start,
+            )
+    except tf.errors.OpError as error:  # Results of others may be read-only.
+        _notice(f"no plot of {analysis.directory}: {error.message}")
+        return None
+    return path
+
+
+def _record(analysis):
+    """Returns the numbers of an `Analysis` by column; None where the search had no cost model."""
+    record = {name: getattr(analysis, name) for name in _COLUMNS}
+    return {**record, "indices": ":".join(map(str, analysis.indices))}
+
+
+def _write_lines(analyses, plotted, stream):
+    for analysis in analyses:
+        # The first four as the published tool has them.
+        lines = [
+            f"directory = {analysis.directory}",
+            f"global_step = {analysis.global_step}",
+            f"indices = {':'.join(map(str, analysis.indices))}",
+        ]
+        if analysis.cost_model is not None:
+            lines.append(f"cost_model = {analysis.cost_model:.6f}")
+        if analysis.cost_target is not None:
+            lines.append(f"cost_target = {analysis.cost_target:.6f}")
+        lines += [
+            f"ssd = {analysis.ssd}",
+            f"madds = {analysis.madds}",
+            f"params = {analysis.params}",
+            f"probability = {analysis.probability:.4g}",
+            f"entropy = {analysis.entropy:.4g}",
+            f"initial_entropy = {analysis.initial_entropy:.4g}",
+        ]
+        if plotted.get(analysis.directory):
+            lines.append(f"plot = {plotted[analysis.directory]}")
+        lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
+        print("\n".join(lines), file=stream)
+
+
+def _certainty(nodes):
+    """Returns a table of the nodes with more than one alternative as lines."""
+    from examples.nas_search import architecture_text
+
+    rows = [("choice", "taken", "probability", "entropy", "of")]
+    for node in nodes:
+        if len(node.choices) == 1:
+            continue
+        taken = node.choices[node.index] if node.reached else "(not reached)"
+        rows.append(
+            (
+                node.path,
+                taken,
+                f"{node.probability:.1%}",
+                f"{node.entropy:.2f}",
+                " ".join(node.choices),
+            )
+        )
+    return architecture_text.aligned(rows, "<<>><")
+
+
+def _write_csv(analyses, plotted, stream):
+    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for analysis in analyses:
+        cost = analysis.cost_model
+        cost = "" if cost is None else f"{cost:.6f}"
+        writer.writerow({**_record(analysis), "cost_model": cost})
+
+
+def _write_json(analyses, plotted, stream):
+    records = [
+        {
+            **_record(analysis),
+            "layers": analysis.layers,
+            "nodes": [node._asdict() for node in analysis.nodes],
+            "plot": plotted.get(analysis.directory),
+        }
+        for analysis in analyses
+    ]
+    json.dump(records, stream, indent=2)
+    stream.write("\n")

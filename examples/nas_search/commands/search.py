@@ -1,0 +1,69 @@
+"""`search`: searches for a network that is as accurate as can be at a given cost."""
+
+import shlex
+
+from examples.nas_search import flags, search_flags
+
+INTERRUPTED = 130  # exit status of what Ctrl-C ended
+
+
+def add_flags(parser):
+    """Adds the command's flags to an `argparse` parser."""
+    flags.add_flags(parser, search_flags.FLAGS, search_flags.PRESETS)
+
+
+def main(args):
+    """Searches, or resumes.
+
+    Args:
+        args: Namespace with what `add_flags` adds.
+
+    Returns:
+        Exit status: 0 if the search is at its end, `INTERRUPTED` if it was stopped before.
+    """
+    # Here, because they import TensorFlow: flags are checked without.
+    from examples.nas_search import engines, search, settings
+
+    params = settings.resolve(**vars(args))
+    directory = params["checkpoint_dir"]
+    start, end = engines.latest_step(directory), params["max_global_step"]
+    settings.check_same(params)  # before anything is announced
+    if start < end:
+        _say(_plan(params, start))
+    is_done = search.run(params)
+    if is_done:
+        _say(f"At its end, step {end:,}. What it found:")
+        _say(f"    {_command('analyze', '--dirname', directory)}")
+        return 0
+    _say(f"Stopped and saved at step {engines.latest_step(directory):,} of {end:,}. Go on with")
+    _say(f"    {_command('search', *_given(args))}")
+    return INTERRUPTED
+
+
+def _plan(params, start):
+    where = params["tpu"] if params["use_tpu"] else _count(params["num_towers"], "tower")
+    end = params["max_global_step"]
+    steps = f"from step {start:,} to {end:,}" if start else _count(end, "step")
+    return f"Searching {params['ssd']} on {where}, {steps}. The first takes a while."
+
+
+def _count(number, noun):
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _say(line):
+    print(line, flush=True)
+
+
+def _given(args):
+    """Returns the arguments of the command line that `args` came from."""
+    for name, value in vars(args).items():
+        if isinstance(value, list):
+            yield f"--{name}"
+            yield from value
+        else:
+            yield f"--{name}={value}"
+
+
+def _command(*args):
+    return " ".join(map(shlex.quote, ["python", "-m", "examples.nas_search", *args]))

@@ -1,0 +1,54 @@
+"""`train`: trains a network alone, and tells how accurate it is."""
+
+import json
+import sys
+
+from examples.nas_search import flags, train_flags
+
+INTERRUPTED = 130  # exit status of what Ctrl-C ended
+
+
+def add_flags(parser):
+    """Adds the command's flags to an `argparse` parser."""
+    flags.add_flags(parser, (train_flags.MODE, *train_flags.FLAGS), train_flags.PRESETS)
+
+
+def main(args):
+    """Trains a network, and evaluates it; prints its metrics as JSON.
+
+    Args:
+        args: Namespace with what `add_flags` adds.
+
+    Returns:
+        Exit status: 0, or `INTERRUPTED` if it was stopped before the end.
+    """
+    # Here, because they import TensorFlow: flags are checked without.
+    from examples.nas_search import engines, mobile_train_eval, train_settings
+
+    given = dict(vars(args))
+    mode = given.pop("mode", train_flags.MODE.default)
+    params = train_settings.resolve(**given)
+    directory, end = params["checkpoint_dir"], params["max_global_step"]
+    if mode == "eval":
+        for metrics in mobile_train_eval.evaluate_checkpoints(params):
+            print(json.dumps(metrics, sort_keys=True), flush=True)
+        return 0
+    network = f"{params['ssd']} {params['indices']}".strip()
+    where = params["tpu"] if params["use_tpu"] else f"{params['num_towers']} towers"
+    _say(f"Training {network} on {where}: {end:,} steps.")
+    try:
+        if mode == "train_and_eval":
+            metrics = mobile_train_eval.train_network(params)
+            _say(f"Written to {directory}/{mobile_train_eval.METRICS}.")
+            print(json.dumps(metrics, indent=2, sort_keys=True))
+        elif not mobile_train_eval.train(params):
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        step = engines.latest_step(directory)
+        _say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on from there.")
+        return INTERRUPTED
+    return 0
+
+
+def _say(line):
+    print(line, file=sys.stderr, flush=True)

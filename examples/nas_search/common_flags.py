@@ -1,0 +1,52 @@
+"""Flags that searching and stand-alone training have in common: the data and the devices."""
+
+from examples.nas_search.flags import POSITIVE, SHARE, Flag
+
+RUN = (
+    Flag(
+        "checkpoint_dir",
+        str,
+        None,
+        "directory for everything that is written; a rerun in the same one resumes",
+        required=True,
+    ),
+    Flag("seed", int, 0, "number that all random choices depend on", (0, 2**31 - 1)),
+)
+
+DATA = (
+    Flag("dataset", str, "image_folder", "digits, or image_folder for images of your own"),
+    Flag("dataset_dir", str, None, "folder with a folder of images for each class"),
+    Flag("image_size", int, 224, "side of the inputs made from images of a folder", POSITIVE),
+    Flag("validation_fraction", float, 0.04, "share of the images to reward with", SHARE),
+    Flag(
+        "test_fraction",
+        float,
+        0.1,
+        "share of the images that a search never sees, unless dataset_dir has train/ and test/",
+        SHARE,
+    ),
+)
+
+ENGINE = (
+    Flag(
+        "devices",
+        str,
+        None,
+        "one tower on each, like /gpu:0 /gpu:1 (default: every GPU, else two towers on the CPU)",
+        nargs="+",
+    ),
+    Flag("num_towers", int, None, "in place of --devices: how many of them", POSITIVE),
+    Flag("tpu", str, "", "name or address of a TPU, or 'local' on a TPU VM, to run on it"),
+    Flag("gcp_project", str, None, "project that the TPU belongs to"),
+    Flag("tpu_zone", str, None, "zone that the TPU is in"),
+    Flag("tpu_iterations_per_loop", int, 100, "steps between summaries for TensorBoard", POSITIVE),
+)
+
+# What suits the preset `digits`.
+DIGITS = {
+    "dataset": "digits",
+    "image_size": 32,
+    "validation_fraction": 0.2,
+    "test_fraction": 0.2,
+    "tpu_iterations_per_loop": 10,
+}

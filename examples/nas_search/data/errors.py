@@ -1,0 +1,7 @@
+"""The error of data that are missing, empty or damaged."""
+
+from examples.nas_search.errors import UserError
+
+
+class DataError(UserError):
+    """The images cannot be used; says which, and the command or layout that would mend it."""

@@ -1,0 +1,143 @@
+"""What a person sees of a search while it runs.
+
+A *scalar* is one of the numbers that `summaries.make_spec` puts under `search/progress/`. They
+vary from step to step with the networks that are drawn; shown is the mean over the latest steps.
+"""
+
+import collections
+import contextlib
+import os
+import sys
+import time
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search.summaries import PROGRESS_SCOPE
+from replicate.progress_bar import ProgressBar, import_tqdm
+
+_SCALARS = ("reward", "validation_accuracy", "estimated_cost", "entropy")
+_LATEST = 20  # steps
+_REDRAW_SECS = 0.2
+_LINES = 10  # in all, where there is no terminal
+_WIDE = 115  # columns of a terminal with room for whole words beside the bar
+
+
+class SearchProgress(tf.train.SessionRunHook):
+    """Shows how a search goes: by a bar on a terminal, elsewhere by a line at each tenth of it.
+
+    ```
+    search:  42%|████▎     | 420/1000 [00:41<00:57, reward 0.871 acc 92% cost 104% H 12.3]
+    ```
+
+    These are the step and the last one; the time since the start, and what is left of it; the means
+    over the latest steps of the reward, the validation accuracy, the cost in units of the target,
+    and the entropy of the controller in nats, which falls as it makes up its mind. On TPUs, which
+    have no scalars to fetch, steps and times are all.
+
+    The bar is closed when training ends; used as a context, also when it fails:
+
+        with progress:
+            estimator.train(input_fn, max_steps=total_steps, hooks=[progress])
+
+    Args:
+        total_steps: Global step at which the search ends.
+        cost_target: Cost that it aims at, in the unit of the estimated cost; None if it has none.
+        stream: Text stream to write to; None is `sys.stderr` at the time training starts.
+
+    Attributes:
+        step: The global step when it was last looked at.
+    """
+
+    def __init__(self, total_steps, cost_target=None, stream=None):
+        import_tqdm()  # so that a missing one is known before training starts
+        self.step = 0
+        self._total = total_steps
+        self._target = cost_target
+        self._stream_arg = stream
+        self._bar = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._close()
+
+    def begin(self):
+        """Finds the tensors to watch. Called by the session, before the graph is finalised."""
+        self._stream = sys.stderr if self._stream_arg is None else self._stream_arg
+        self._global_step = tf.train.get_global_step()
+        graph = tf.get_default_graph()
+        self._tensors = {}
+        for name in _SCALARS:
+            with contextlib.suppress(KeyError):
+                self._tensors[name] = graph.get_tensor_by_name(f"{PROGRESS_SCOPE}{name}:0")
+
+    def after_create_session(self, session, coord):
+        """Starts at the step at which the search starts or resumes."""
+        self._close()  # of an earlier session, lost to a preemption
+        self.step = self._first_step = int(session.run(self._global_step))
+        self._start = self._looked = time.perf_counter()
+        self._latest = {name: collections.deque(maxlen=_LATEST) for name in self._tensors}
+        if getattr(self._stream, "isatty", lambda: False)():
+            self._bar = ProgressBar("search", self._stream, self.step, self._total)
+
+    def before_run(self, run_context):
+        """Asks for the scalars of the step."""
+        return tf.train.SessionRunArgs(self._tensors)
+
+    def after_run(self, run_context, run_values):
+        """Keeps the scalars, and shows them if it is time to."""
+        for name, values in self._latest.items():
+            values.append(float(run_values.results[name]))
+        now = time.perf_counter()
+        if now - self._looked >= _REDRAW_SECS:
+            self._looked = now
+            self._show(run_context.session)
+
+    def end(self, session):
+        """Shows the last step. Called by the session when training ended without error."""
+        self._show(session)
+        self._close()
+
+    def _show(self, session):
+        before, self.step = self.step, int(session.run(self._global_step))
+        if self._bar is not None:
+            self._bar.draw(self.step, self._note(_columns(self._stream) >= _WIDE))
+        elif self.step * _LINES // self._total > before * _LINES // self._total:
+            print(self._line(), file=self._stream, flush=True)
+
+    def _line(self):
+        interval = import_tqdm().tqdm.format_interval
+        elapsed = time.perf_counter() - self._start
+        left = elapsed / (self.step - self._first_step) * (self._total - self.step)
+        times = f"{interval(elapsed)} so far, {interval(left)} to go"
+        return f"search: step {self.step:,} of {self._total:,}, {times}, {self._note(True)}"
+
+    def _note(self, wide):
+        """Returns the scalars as text, in whole words or such that it fits into 80 columns."""
+        means = {name: sum(values) / len(values) for name, values in self._latest.items() if values}
+        parts = []
+        if "reward" in means:
+            parts.append(f"reward {means['reward']:.3f}")
+        if "validation_accuracy" in means:
+            accuracy = means["validation_accuracy"]
+            parts.append(f"accuracy {accuracy:.1%}" if wide else f"acc {accuracy:.0%}")
+        if "estimated_cost" in means and self._target:
+            cost, share = means["estimated_cost"], means["estimated_cost"] / self._target
+            full = f"cost {cost:.3g} ({share:.0%} of target)"
+            parts.append(full if wide else f"cost {share:.0%}")
+        if "entropy" in means:
+            parts.append(f"{'entropy' if wide else 'H'} {means['entropy']:.1f}")
+        return (", " if wide else " ").join(parts)
+
+    def _close(self):
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _columns(stream):
+    """Returns how wide a terminal is."""
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(stream.fileno()).columns
+    return 80

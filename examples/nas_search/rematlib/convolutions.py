@@ -1,0 +1,202 @@
+"""Convolutions, and those that use only some channels of their kernels.
+
+Images are [batch, height, width, channels]. A *width* is a number of channels. A *masked* layer has
+the weights of the largest width and uses the part that its masks leave: masks are tensors, so that
+the width can be drawn anew in each run.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search import depthwise_initializers
+from examples.nas_search.rematlib import tensors
+from examples.nas_search.rematlib.base import Layer
+from examples.nas_search.search_space_utils import normalize_strides
+
+
+class Conv2D(Layer):
+    """A convolution; its output has sides ⌈side / stride⌉.
+
+    Args:
+        filters: Width of the output.
+        kernel_size: Int, or pair (vertical, horizontal).
+        strides: Int, or pair (vertical, horizontal).
+        dilation_rates: How far neighbours in the kernel are apart, int or pair.
+        kernel_initializer: As of `tf.get_variable`. None: He et al.'s normal distribution.
+        kernel_regularizer: Function from the kernel [height, width, input width, `filters`] to its
+            penalty, a scalar. None for none. Biases have no penalty.
+        use_bias: Whether a bias [`filters`], 0 at first, is added.
+        use_explicit_padding: Whether the border is padded alike for all sizes of images, with
+            ⌊(k − 1) / 2⌋ pixels before and ⌈(k − 1) / 2⌉ after k dilated ones. Without, what is
+            before depends on the image's size, as for padding "SAME".
+
+    Raises:
+        ValueError: If `dilation_rates` and `strides` both differ from 1.
+    """
+
+    def __init__(
+        self,
+        filters,
+        kernel_size,
+        strides=1,
+        dilation_rates=1,
+        kernel_initializer=None,
+        kernel_regularizer=None,
+        use_bias=False,
+        use_explicit_padding=False,
+    ):
+        super().__init__()
+        self._filters = filters
+        self._window = _Window(kernel_size, strides, dilation_rates, use_explicit_padding)
+        self._initializer = kernel_initializer or tf.initializers.he_normal()
+        self._regularizer = kernel_regularizer
+        self._use_bias = use_bias
+
+    def _kernel_masks(self, input_width):
+        """Returns the masks of the kernel for inputs of a width, and those of the bias."""
+        del input_width
+        return (), ()
+
+    def _setup(self, input_shape):
+        width = input_shape.as_list()[3]
+        kernel_masks, bias_masks = self._kernel_masks(width)
+        shape = [*self._window.size, width, self._filters]
+        self.add_weight("kernel", shape, self._initializer, self._regularizer, kernel_masks)
+        if self._use_bias:
+            self.add_weight("bias", [self._filters], tf.zeros_initializer(), masks=bias_masks)
+        return tensors.get_conv_output_shape(input_shape, self._window.strides, self._filters)
+
+    def _call(self, inputs, run):
+        kernel = self.weight("kernel").value(run, inputs.dtype)
+        outputs = self._window.slide(tf.nn.conv2d, inputs, kernel)
+        if self._use_bias:
+            outputs += self.weight("bias").value(run, inputs.dtype)
+        return outputs
+
+
+class DepthwiseConv2D(Layer):
+    """A convolution of each channel by itself; its output has sides ⌈side / stride⌉.
+
+    Args:
+        kernel_size: Int, or pair (vertical, horizontal).
+        strides: Int, or pair of equal ints.
+        dilation_rates: As in `Conv2D`.
+        depthwise_initializer: As of `tf.get_variable`. None: `depthwise_he_normal`.
+        depthwise_regularizer: Function from the kernel [height, width, channels, 1] to its penalty,
+            a scalar. None for none.
+        use_explicit_padding: As in `Conv2D`.
+
+    Raises:
+        ValueError: If `dilation_rates` and `strides` both differ from 1, or strides differ.
+    """
+
+    def __init__(
+        self,
+        kernel_size,
+        strides=1,
+        dilation_rates=1,
+        depthwise_initializer=None,
+        depthwise_regularizer=None,
+        use_explicit_padding=False,
+    ):
+        super().__init__()
+        self._window = _Window(kernel_size, strides, dilation_rates, use_explicit_padding)
+        if len(set(self._window.strides)) > 1:
+            raise ValueError(
+                "Depthwise convolutions have the same stride in both directions, but `strides` is "
+                f"{strides}. TensorFlow knows no others."
+            )
+        self._initializer = depthwise_initializer or depthwise_initializers.depthwise_he_normal()
+        self._regularizer = depthwise_regularizer
+
+    def _kernel_masks(self, input_width):
+        """Returns the masks of the kernel for inputs of a width."""
+        del input_width
+        return ()
+
+    def _setup(self, input_shape):
+        width = input_shape.as_list()[3]
+        masks = self._kernel_masks(width)
+        shape = [*self._window.size, width, 1]
+        self.add_weight("depthwise_kernel", shape, self._initializer, self._regularizer, masks)
+        return tensors.get_conv_output_shape(input_shape, self._window.strides, width)
+
+    def _call(self, inputs, run):
+        kernel = self.weight("depthwise_kernel").value(run, inputs.dtype)
+        return self._window.slide(tf.nn.depthwise_conv2d, inputs, kernel)
+
+
+class MaskedConv2D(Conv2D):
+    """A `Conv2D` between drawn widths.
+
+    Args:
+        kernel_size: As in `Conv2D`.
+        input_mask: Tensor [largest input width] of 1 for channels in use and else 0. None if all
+            are.
+        output_mask: Tensor [largest output width], likewise.
+        **kwargs: As of `Conv2D`. The penalty is that of the part of the kernel in use.
+    """
+
+    def __init__(self, kernel_size, input_mask, output_mask, **kwargs):
+        super().__init__(output_mask.shape.as_list()[0], kernel_size, **kwargs)
+        self._input_mask = input_mask
+        self._output_mask = output_mask
+
+    def _kernel_masks(self, input_width):
+        output_mask = tf.stop_gradient(self._output_mask)
+        if self._input_mask is None:
+            return [output_mask], [output_mask]
+        _check_width("input_mask", self._input_mask, input_width)
+        return [tf.stop_gradient(self._input_mask)[:, tf.newaxis], output_mask], [output_mask]
+
+
+class MaskedDepthwiseConv2D(DepthwiseConv2D):
+    """A `DepthwiseConv2D` of a drawn width.
+
+    Args:
+        kernel_size: As in `DepthwiseConv2D`.
+        mask: Tensor [largest width] of 1 for channels in use and else 0.
+        **kwargs: As of `DepthwiseConv2D`. The penalty is that of the part of the kernel in use.
+    """
+
+    def __init__(self, kernel_size, mask, **kwargs):
+        super().__init__(kernel_size, **kwargs)
+        self._mask = mask
+
+    def _kernel_masks(self, input_width):
+        _check_width("mask", self._mask, input_width)
+        return [tf.stop_gradient(self._mask)[:, tf.newaxis]]
+
+
+class _Window:
+    """How a kernel is moved over an image; arguments as in `Conv2D`."""
+
+    def __init__(self, kernel_size, strides, dilation_rates, use_explicit_padding):
+        self.size = normalize_strides(kernel_size)
+        self.strides = normalize_strides(strides)
+        self._dilations = normalize_strides(dilation_rates)
+        self._use_explicit_padding = use_explicit_padding
+        if self._dilations != (1, 1) and self.strides != (1, 1):
+            raise ValueError(
+                "A convolution can be dilated or strided, not both, but `dilation_rates` is "
+                f"{dilation_rates} and `strides` is {strides}."
+            )
+
+    def slide(self, convolution, inputs, kernel):
+        """Calls `tf.nn.conv2d` or `tf.nn.depthwise_conv2d`."""
+        padding = "SAME"
+        if self._use_explicit_padding:
+            padding = "VALID"
+            extents = [rate * (size - 1) for rate, size in zip(self._dilations, self.size)]
+            sides = [[extent // 2, extent - extent // 2] for extent in extents]
+            inputs = tf.pad(inputs, [[0, 0], *sides, [0, 0]])
+        strides = [1, *self.strides, 1]
+        return convolution(inputs, kernel, strides, padding, dilations=self._dilations)
+
+
+def _check_width(name, mask, input_width):
+    (width,) = mask.shape.as_list()
+    if width != input_width:
+        raise ValueError(
+            f"`{name}` must have an entry for each channel of the inputs, but has {width} for "
+            f"{input_width} channels. Pad the inputs to the largest width with `DepthPadding`."
+        )

@@ -1,0 +1,285 @@
+"""From a spec to a network.
+
+What a spec leaves open becomes part of the network: *widths* become masks, and *operations* become
+switches between layers, of which those drawn run. As little as possible is in a switch, so that as
+many weights as possible are shared: kernel sizes have depthwise convolutions of their own but share
+the 1×1 convolutions around them. After TuNAS (Bender, Liu et al., CVPR 2020).
+"""
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search import mobile_specs as specs
+from examples.nas_search import schema
+from examples.nas_search.basic_specs import ZeroSpec
+from examples.nas_search.rematlib import layers as lib
+from examples.nas_search.rematlib import widths
+from examples.nas_search.schema import OneOf
+from examples.nas_search.search_space_utils import is_zero
+
+_ACTIVATIONS = {
+    specs.RELU: lib.ReLU,
+    specs.RELU6: lib.ReLU6,
+    specs.SWISH6: lib.Swish6,
+    specs.SIGMOID: lib.Sigmoid,
+}
+
+
+def _default_regularizer(kernel):
+    return 4e-5 * tf.nn.l2_loss(kernel)
+
+
+def get_model(
+    model_spec,
+    kernel_initializer=None,
+    depthwise_initializer=None,
+    dense_initializer=None,
+    kernel_regularizer=_default_regularizer,
+    batch_norm_epsilon=0.001,
+    force_stateless_batch_norm=False,
+    dropout_rate=0,
+    num_classes=1001,
+):
+    """Makes the network of a spec.
+
+    Args:
+        model_spec: A `ConvTowerSpec`. Choices of several have a mask: one-hot for widths, any for
+            operations.
+        kernel_initializer: Initialiser of convolutions; None for He et al.'s.
+        depthwise_initializer: Initialiser of depthwise convolutions; None for
+            `depthwise_he_normal`.
+        dense_initializer: Initialiser of the classifier; None for N(0, 0.01²).
+        kernel_regularizer: Function from a kernel to its penalty, or None. It is applied to the
+            channels in use of all kernels but the classifier's, and to nothing else. By default
+            4e-5 / 2 · Σ w².
+        batch_norm_epsilon: Number that is added to variances.
+        force_stateless_batch_norm: Whether to normalize by the batch in evaluation as well. A
+            network with open choices needs that.
+        dropout_rate: Probability of being dropped before the classifier, in [0, 1].
+        num_classes: Number of outputs.
+
+    Returns:
+        A layer from images [rows, height, width, channels] to a pair: logits [rows, num_classes],
+        and the list of endpoints, one tensor [rows, height, width, channels] for each
+        `DetectionEndpointSpec`.
+
+    Raises:
+        ValueError: If an argument is not as above or the spec makes no network; where it is one
+            layer's fault, the message names it.
+    """
+    if model_spec.filters_base < 1:
+        raise ValueError(f"`filters_base` must be at least 1, but is {model_spec.filters_base}.")
+    if not force_stateless_batch_norm:
+        schema.map_oneofs_with_paths(_check_chosen, model_spec)
+    builder = _Builder(
+        filters_base=model_spec.filters_base,
+        convolution={
+            "kernel_initializer": kernel_initializer,
+            "kernel_regularizer": kernel_regularizer,
+        },
+        depthwise_convolution={
+            "depthwise_initializer": depthwise_initializer,
+            "depthwise_regularizer": kernel_regularizer,
+        },
+        batch_norm={"epsilon": batch_norm_epsilon, "stateful": not force_stateless_batch_norm},
+    )
+    layers, endpoints, width = [], [], None
+    for block_number, block in enumerate(model_spec.blocks):
+        filters = widths.choose(block.filters, None, model_spec.filters_base)
+        for number, spec in enumerate(block.layers):
+            try:
+                if isinstance(spec, specs.DetectionEndpointSpec):
+                    endpoints += _last(layers)
+                else:
+                    layer, width = builder.layer(spec, width, filters)
+                    layers.append(layer)
+            except ValueError as error:
+                path = f"blocks/{block_number}/layers/{number}"
+                raise ValueError(f"{error} [Layer {path}.]") from error
+    if dropout_rate:
+        layers.append(lib.Dropout(dropout_rate))
+    layers.append(
+        builder.conv(
+            1,
+            1,
+            width,
+            widths.fixed(num_classes),
+            use_bias=True,
+            kernel_initializer=dense_initializer or tf.random_normal_initializer(stddev=0.01),
+            kernel_regularizer=None,
+        )
+    )
+    layers.append(lib.GlobalAveragePool())
+    return lib.Sequential(layers, aux_outputs=endpoints)
+
+
+class _Builder:
+    """Makes layers of specs.
+
+    Methods take `width`, the `Width` of the input, None for images, and `filters`, the `Width` of
+    the block's outputs.
+
+    Args:
+        filters_base: As in `ConvTowerSpec`.
+        convolution: Dict of arguments of `Conv2D`.
+        depthwise_convolution: Dict of arguments of `DepthwiseConv2D`.
+        batch_norm: Dict of arguments of `BatchNorm`.
+    """
+
+    def __init__(self, filters_base, convolution, depthwise_convolution, batch_norm):
+        self._base = filters_base
+        self._convolution = convolution
+        self._depthwise_convolution = depthwise_convolution
+        self._batch_norm = batch_norm
+
+    def layer(self, spec, width, filters):
+        """Returns a spec's layer and the `Width` of its output."""
+        if isinstance(spec, OneOf):
+            return self._choice(spec, width, filters)
+        if isinstance(spec, specs.ResidualSpec):
+            return self._residual(spec, width, filters)
+        if isinstance(spec, ZeroSpec):
+            return lib.Zeros([None, None, None, filters.largest]), filters
+        if isinstance(spec, specs.ActivationSpec):
+            return _activation(spec.name), width
+        if isinstance(spec, specs.GlobalAveragePoolSpec):
+            return lib.GlobalAveragePool(keepdims=True), width
+        if isinstance(spec, specs.ConvSpec):
+            return self._normalized_conv(spec, width, filters), filters
+        if isinstance(spec, specs.SeparableConvSpec):
+            activation = spec.activation
+            layers = [
+                self._depthwise(spec.kernel_size, spec.strides, width, activation),
+                *self._pointwise(width, filters),
+            ]
+            return lib.Sequential(layers), filters
+        if isinstance(spec, specs.DepthwiseBottleneckSpec):
+            return self._bottleneck(spec, width, filters), filters
+        raise ValueError(
+            f"Only specs of layers can be made layers, not a {type(spec).__name__}: {spec!r}. Add "
+            "it to mobile_model_v3.py, and its cost to network_cost.py."
+        )
+
+    def conv(self, kernel_size, strides, width, filters, **kwargs):
+        """Returns a convolution, masked if one of its widths is drawn."""
+        kwargs = {"strides": strides, **self._convolution, **kwargs}
+        input_mask = None if width is None else width.mask
+        if input_mask is None and filters.mask is None:
+            return lib.Conv2D(filters.largest, kernel_size, **kwargs)
+        return lib.MaskedConv2D(kernel_size, input_mask, filters.full_mask(), **kwargs)
+
+    def _choice(self, spec, width, filters):
+        specs.get_strides(spec)  # Raises if they differ.
+        options, option_widths = zip(*(self.layer(each, width, filters) for each in spec.choices))
+        if not all(_same(option_widths[0], each) for each in option_widths):
+            raise ValueError(
+                "All options of a choice must have outputs of the same number of channels, but "
+                f"{spec!r} mixes the input's with the block's."
+            )
+        return lib.maybe_switch_v2(spec.mask, options), option_widths[0]
+
+    def _residual(self, spec, width, filters):
+        specs.get_strides(spec)  # Raises if it has any.
+        inner, inner_width = self.layer(spec.layer, width, filters)
+        if not _same(width, inner_width):
+            raise ValueError(
+                "A residual layer must have as many output channels as inputs. Use it only after a "
+                "layer of the same block that has the block's width."
+            )
+        if all(map(is_zero, getattr(spec.layer, "choices", [spec.layer]))):
+            return lib.Identity(), width
+        return lib.ParallelSum([inner, lib.Identity()]), width
+
+    def _normalized_conv(self, spec, width, filters):
+        def make(kernel_size):
+            if not spec.use_batch_norm:
+                return self.conv(kernel_size, spec.strides, width, filters, use_bias=True)
+            conv = self.conv(kernel_size, spec.strides, width, filters)
+            return lib.Sequential([conv, self._normalize(filters)])
+
+        return _switch(spec.kernel_size, make)
+
+    def _bottleneck(self, spec, width, filters):
+        expanded = widths.choose(spec.expansion_filters, width, self._base)
+
+        def make_squeeze_and_excite(is_used):
+            return self._squeeze_and_excite(spec, expanded) if is_used else lib.Identity()
+
+        layers = [
+            *self._pointwise(width, expanded),
+            _activation(spec.activation),
+            self._depthwise(spec.kernel_size, spec.strides, expanded, spec.activation),
+            _switch(spec.use_squeeze_and_excite, make_squeeze_and_excite),
+            *self._pointwise(expanded, filters),
+        ]
+        return lib.Sequential(layers)
+
+    def _depthwise(self, kernel_sizes, strides, width, activation):
+        def make(kernel_size):
+            kwargs = {"strides": strides, **self._depthwise_convolution}
+            if width is None or width.mask is None:
+                conv = lib.DepthwiseConv2D(kernel_size, **kwargs)
+            else:
+                conv = lib.MaskedDepthwiseConv2D(kernel_size, width.mask, **kwargs)
+            return lib.Sequential([conv, self._normalize(width), _activation(activation)])
+
+        return _switch(kernel_sizes, make)
+
+    def _squeeze_and_excite(self, spec, width):
+        hidden = widths.fraction(width, 0.25, self._base)
+        gate = lib.Sequential(
+            [
+                lib.GlobalAveragePool(keepdims=True),
+                self.conv(1, 1, width, hidden, use_bias=True),
+                _activation(spec.se_inner_activation),
+                self.conv(1, 1, hidden, width, use_bias=True),
+                _activation(spec.se_gating_activation),
+            ]
+        )
+        return lib.ParallelProduct([lib.Identity(), gate])
+
+    def _pointwise(self, width, filters):
+        return [self.conv(1, 1, width, filters), self._normalize(filters)]
+
+    def _normalize(self, width):
+        if width is None or width.mask is None:
+            return lib.BatchNorm(**self._batch_norm)
+        return lib.MaskedStatelessBatchNorm(width.mask, self._batch_norm["epsilon"])
+
+
+def _switch(choice, make):
+    """Returns the layer of a value or a `OneOf` of values, each made by `make`."""
+    if not isinstance(choice, OneOf):
+        return make(choice)
+    options = [make(value) for value in choice.choices]
+    return lib.maybe_switch_v2(choice.mask if len(options) > 1 else None, options)
+
+
+def _activation(name):
+    if name not in _ACTIVATIONS:
+        raise ValueError(f"An activation must be one of {list(_ACTIVATIONS)}, but is {name!r}.")
+    return _ACTIVATIONS[name]()
+
+
+def _same(width, other):
+    if width is None or other is None:
+        return width is other
+    return width is other or (width.mask is None and other.mask is None and width == other)
+
+
+def _last(layers):
+    if not layers:
+        raise ValueError(
+            "An endpoint marks the output of the layer before it, but there is none. Move the "
+            "`DetectionEndpointSpec` behind a layer."
+        )
+    return layers[-1:]
+
+
+def _check_chosen(path, oneof):
+    if len(oneof.choices) > 1:
+        raise ValueError(
+            "A network with open choices has no meaningful moving averages, but "
+            f"`force_stateless_batch_norm` is False and {path} is open. Use "
+            "`mobile_classifier_factory.get_model_for_search`, or choose with `prune_model_spec`."
+        )
+    return oneof

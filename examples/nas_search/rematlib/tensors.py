@@ -1,0 +1,104 @@
+"""Functions of shapes and tensors that layers are made of."""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search.search_space_utils import normalize_strides
+
+
+def merge_shapes_with_broadcast(shape_a, shape_b):
+    """Returns the shape of the sum of two tensors.
+
+    Args:
+        shape_a: Shape, sequence or `tf.TensorShape`; unknown sizes are None.
+        shape_b: The other one's.
+
+    Returns:
+        `tf.TensorShape`. Where a size is 1, the other one's counts.
+
+    Raises:
+        ValueError: If their ranks or sizes do not fit.
+    """
+    shapes = [tf.TensorShape(shape_a), tf.TensorShape(shape_b)]
+    try:
+        if shapes[0].rank == shapes[1].rank:
+            return tf.broadcast_static_shape(*shapes)
+    except ValueError:
+        pass
+    raise ValueError(
+        f"Shapes must be of one rank, with sizes that are equal or 1, but are {shapes[0]} and "
+        f"{shapes[1]}. Give the layers the same strides and number of channels."
+    )
+
+
+def get_conv_output_shape(shape, strides, filters):
+    """Returns the shape of a convolution's output, whose sides are ⌈side / stride⌉.
+
+    Args:
+        shape: Shape of the inputs [batch, height, width, channels]; unknown sizes are None.
+        strides: Int, or pair (vertical, horizontal).
+        filters: Number of channels of the output.
+
+    Returns:
+        `tf.TensorShape` of rank 4.
+    """
+    batch, *sides, _ = tf.TensorShape(shape).as_list()
+    sides = [
+        None if side is None else -(-side // stride)
+        for side, stride in zip(sides, normalize_strides(strides))
+    ]
+    return tf.TensorShape([batch, *sides, filters])
+
+
+def create_mask(choices, selection):
+    """Makes the mask of a number of channels that was drawn.
+
+    Args:
+        choices: Sequence of ints, the numbers to choose from.
+        selection: Index of the one drawn, int scalar tensor.
+
+    Returns:
+        Float32 [max(choices)]: ones in the first `choices[selection]` places, then zeros.
+    """
+    return tf.sequence_mask(tf.gather(list(choices), selection), max(choices), tf.float32)
+
+
+def zeros_of_batch(inputs, shape):
+    """Returns zeros of the type of `inputs`, for as many rows.
+
+    Args:
+        inputs: Tensor whose first axis is the batch.
+        shape: Shape of the zeros, known except for the first axis, which is ignored.
+    """
+    shape = tf.TensorShape(shape).as_list()[1:]
+    rows = inputs.shape.as_list()[0]
+    if rows is not None:
+        return tf.zeros([rows, *shape], inputs.dtype)
+    zeros = tf.zeros(tf.concat([tf.shape(inputs)[:1], shape], axis=0), inputs.dtype)
+    return tf.ensure_shape(zeros, [None, *shape])
+
+
+def with_data_dependencies(deps, outputs):
+    """Makes tensors wait for others, on engines that ignore control dependencies.
+
+    To each output is added the first element of each dependency, times the smallest normal number
+    of the output's type: too little to change anything, as long as dependencies are finite.
+
+    Args:
+        deps: List of non-empty tensors of number types. They get no gradient.
+        outputs: List of float tensors.
+
+    Returns:
+        List of tensors like `outputs`.
+    """
+    firsts = [tf.stop_gradient(dep[(0,) * dep.shape.rank]) for dep in deps]
+
+    def wait(output):
+        if not firsts:
+            return output
+        is_bfloat16 = output.dtype == tf.bfloat16
+        tiny = 2e-38 if is_bfloat16 else np.finfo(output.dtype.as_numpy_dtype).tiny
+        total = tf.add_n([tf.cast(first, output.dtype) for first in firsts])
+        return output + total * tf.constant(tiny, output.dtype)
+
+    return [wait(output) for output in outputs]

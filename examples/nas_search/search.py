@@ -1,0 +1,47 @@
+"""Runs a search: an Estimator trains `model_fn.model_fn` and can be stopped and resumed."""
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search import data as data_lib
+from examples.nas_search import engines, model_fn, settings
+from examples.nas_search.errors import UserError
+from examples.nas_search.progress import SearchProgress
+from examples.nas_search.stopping import StopOnSignal
+
+
+def run(params):
+    """Searches to the end, or until it is told to stop; a rerun resumes.
+
+    Leaves params.json, model_spec.json, checkpoints and event files in `params['checkpoint_dir']`.
+
+    Args:
+        params: Dict of settings, as `settings.resolve` returns it.
+
+    Returns:
+        Whether the search is at its end.
+
+    Raises:
+        UserError: If it was begun with other settings, an image cannot be decoded, or the loss is
+            no longer a number.
+    """
+    settings.check_same(params)
+    settings.save(params)
+    data = data_lib.open_data(params)
+    end = params["max_global_step"]
+    start = engines.latest_step(params["checkpoint_dir"])
+
+    def input_fn(params, config):
+        return data.search_input_fn(params, start, config)
+
+    searching = engines.make_estimator(model_fn.model_fn, params)
+    progress = SearchProgress(end, params["rl_cost_model_target"])
+    stop = StopOnSignal()
+    try:
+        with data_lib.naming_broken_images(data), progress, stop:
+            searching.train(input_fn, max_steps=end, hooks=[progress, stop])
+    except tf.train.NanLossDuringTrainingError as error:
+        raise UserError(
+            f"The loss is no longer a number, near step {progress.step}. Lower "
+            "--model_learning_rate, and name a new --checkpoint_dir."
+        ) from error
+    return engines.latest_step(params["checkpoint_dir"]) >= end

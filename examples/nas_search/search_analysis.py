@@ -1,0 +1,252 @@
+"""What a search found, and how sure its controller is of it.
+
+A *node* is a choice of the search space; its *probability* of an alternative is the softmax of the
+controller's logits. The network *found* takes the most probable alternative of every node. A node
+is *reached* if the branch that it stands in is taken: the kernel size of a skipped layer is not.
+Entropies are in nats, costs in millions of multiply-adds.
+"""
+
+import json
+import os
+from typing import Dict, List, NamedTuple, Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search import (
+    analyze_mobile_search_lib,
+    architecture_text,
+    mobile_cost_model,
+    network_cost,
+    schema,
+    schema_io,
+    search_space_utils,
+)
+from examples.nas_search.errors import UserError
+
+
+class Node(NamedTuple):
+    """A choice of the space and what the controller makes of it."""
+
+    path: str  # e.g. blocks/0/filters
+    tag: str
+    choices: List[str]  # the alternatives, in words
+    index: int  # of the most probable one
+    probability: float  # of that one, where the node is reached
+    entropy: float  # in [0, log(alternatives)]
+    reached: bool  # by the network found
+
+
+class Analysis(NamedTuple):
+    """What a search directory tells; but for `history`, after step `global_step`."""
+
+    directory: str
+    global_step: int
+    ssd: str
+    indices: List[int]  # of the network found, in visiting order
+    cost_model: Optional[float]  # estimate of its cost; None if the search had no cost model
+    cost_target: Optional[float]  # what the search aimed at; None likewise
+    madds: int  # multiply-adds for one image, exact
+    params: int  # trainable weights of the network alone, exact
+    probability: float  # with which the controller draws the network found
+    entropy: float  # of the controller's distribution over distinct networks
+    initial_entropy: float  # of the same with equal probabilities, with which a search starts
+    layers: List[str]  # the network found, in words
+    nodes: List[Node]
+    controller_start: int  # step at which the controller started to learn
+    history: Dict[str, Dict[int, float]]  # {'reward' and so on: {step: value}}, see `plots`
+
+
+class UnreadableError(UserError):
+    """A directory has no search that could be analysed; says what is missing or wrong."""
+
+
+def analyze(dirname):
+    """Analyses the search in a directory.
+
+    Args:
+        dirname: The search's `checkpoint_dir`, with model_spec.json, params.json and event files.
+
+    Returns:
+        An `Analysis` of the last step whose logits are complete.
+
+    Raises:
+        UnreadableError: If a file is missing or damaged, or the logits are of another space.
+    """
+    params = _read(dirname, "params.json", json.loads)
+    space = _read(dirname, "model_spec.json", schema_io.deserialize)
+    missing = [name for name in ("ssd", "image_shape", "num_classes") if name not in params]
+    if missing:
+        raise UnreadableError(
+            f"params.json in {dirname} must hold the settings of a search, but lacks "
+            f"{', '.join(missing)}. Name the `--checkpoint_dir` of a search."
+        )
+    oneofs = open_nodes(space)
+    scalars = analyze_mobile_search_lib.read_scalars(dirname)
+    probabilities = {
+        step: [_softmax(logits[_name(path)]) for path, _ in oneofs]
+        for step, logits in analyze_mobile_search_lib.path_logits(scalars).items()
+        if not _mismatch(logits, oneofs)
+    }
+    if not probabilities:
+        raise UnreadableError(_why_no_step(dirname, scalars, oneofs))
+
+    step = max(probabilities)
+    indices = [int(np.argmax(row)) for row in probabilities[step]]
+    found = search_space_utils.prune_model_spec(space, indices)
+    cost = network_cost.network_cost(found, params["image_shape"], params["num_classes"])
+    nodes = _nodes(oneofs, probabilities[step], indices)
+    with_cost = params.get("enable_cost_model", True)
+    return Analysis(
+        directory=dirname,
+        global_step=step,
+        ssd=params["ssd"],
+        indices=indices,
+        cost_model=_estimate(dirname, params, indices) if with_cost else None,
+        cost_target=params.get("rl_cost_model_target") if with_cost else None,
+        madds=cost.madds,
+        params=cost.params,
+        probability=float(np.prod([node.probability for node in nodes if node.reached])),
+        entropy=entropy(oneofs, probabilities[step]),
+        initial_entropy=entropy(oneofs, [_softmax(np.zeros(len(o.choices))) for _, o in oneofs]),
+        layers=architecture_text.describe(found, cost.layers),
+        nodes=nodes,
+        controller_start=params.get("rl_delay_steps", 0),
+        history={
+            "reward": scalars.get("rlcontroller/reward", {}),
+            "accuracy": scalars.get("rlcontroller/validation_accuracy", {}),
+            "cost": scalars.get("rlcontroller/estimated_cost", {}),
+            "entropy": {at: entropy(oneofs, rows) for at, rows in probabilities.items()},
+        },
+    )
+
+
+def open_nodes(space):
+    """Returns the nodes of a space in visiting order, as pairs (tuple path, `OneOf`)."""
+    oneofs = []
+    schema.map_oneofs_with_tuple_paths(lambda *node: oneofs.append(node) or node[1], space)
+    return oneofs
+
+
+def entropy(oneofs, probabilities):
+    """Returns the entropy of independent nodes as a distribution over distinct networks.
+
+    A node that is not reached does not matter to a network. By the chain rule the entropy is
+    Σ P(node is reached) · entropy of the node.
+
+    Args:
+        oneofs: N pairs (tuple path, `OneOf`), as `open_nodes` gives them.
+        probabilities: N vectors, the probability of each alternative.
+
+    Returns:
+        Float, in nats.
+    """
+    taken = {path: row for (path, _), row in zip(oneofs, probabilities)}
+    return float(
+        sum(
+            np.prod([taken[outer][choice] for outer, choice in enclosing(path, taken)])
+            * _entropy(row)
+            for (path, _), row in zip(oneofs, probabilities)
+        )
+    )
+
+
+def enclosing(path, paths):
+    """Returns the nodes that must choose for the node at `path` to be reached.
+
+    Args:
+        path: Tuple path of a node.
+        paths: Container of the tuple paths of all nodes.
+
+    Returns:
+        List of pairs (tuple path of the outer node, index of the choice that leads to `path`).
+    """
+    return [
+        (path[:i], path[i + 1])
+        for i, element in enumerate(path)
+        if element == "choices" and path[:i] in paths
+    ]
+
+
+def _estimate(dirname, params, indices):
+    """Returns the cost of a network as the search estimated it."""
+    try:
+        model = mobile_cost_model.load({**params, "checkpoint_dir": dirname})  # It may have moved.
+        return mobile_cost_model.estimate_cost(indices, params["ssd"], model)
+    except (ValueError, tf.errors.OpError) as error:
+        reason = getattr(error, "message", error)
+        raise UnreadableError(f"the cost model of {dirname} cannot be used: {reason}") from error
+
+
+def _nodes(oneofs, probabilities, indices):
+    chosen = {path: index for (path, _), index in zip(oneofs, indices)}
+    return [
+        Node(
+            path=_name(path),
+            tag=oneof.tag,
+            choices=[architecture_text.brief(choice) for choice in oneof.choices],
+            index=index,
+            probability=float(row[index]),
+            entropy=_entropy(row),
+            reached=all(chosen[outer] == choice for outer, choice in enclosing(path, chosen)),
+        )
+        for (path, oneof), row, index in zip(oneofs, probabilities, indices)
+    ]
+
+
+def _read(dirname, name, parse):
+    """Returns what `parse` makes of a file of the directory."""
+    path = os.path.join(dirname, name)
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return parse(file.read())
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError, NotADirectoryError):
+        raise UnreadableError(
+            f"there is no {path}, which a search writes when it starts. Name the "
+            "`--checkpoint_dir` of a search."
+        ) from None
+    except (ValueError, KeyError) as error:
+        raise UnreadableError(f"{path} is damaged, or of another program: {error}") from error
+
+
+def _why_no_step(dirname, scalars, oneofs):
+    steps = analyze_mobile_search_lib.path_logits(scalars)
+    if not steps:
+        return (
+            f"no event file in {dirname} has logits of a controller (rlpathlogits/...). Let the "
+            "search run until it has written summaries."
+        )
+    return (
+        f"no step in the event files of {dirname} has all logits of the space in model_spec.json. "
+        f"At step {max(steps)}: {_mismatch(steps[max(steps)], oneofs)}. Have two searches written "
+        "to this directory?"
+    )
+
+
+def _mismatch(logits, oneofs):
+    """Returns how {path: logits} differs from the nodes of the space, empty if it does not."""
+    wanted = {_name(path): len(oneof.choices) for path, oneof in oneofs}
+    given = {path: len(row) for path, row in logits.items()}
+    parts = [f"{path} is missing" for path in wanted if path not in given]
+    parts += [f"{path} is not in the space" for path in given if path not in wanted]
+    parts += [
+        f"{path} has {given[path]} logits for {number} choices"
+        for path, number in wanted.items()
+        if given.get(path, number) != number
+    ]
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return ", ".join(parts[:3]) + more
+
+
+def _name(path):
+    return "/".join(map(str, path))
+
+
+def _softmax(logits):
+    shifted = np.exp(np.array(logits, np.float64) - np.max(logits))
+    return shifted / shifted.sum()
+
+
+def _entropy(probabilities):
+    positive = probabilities[probabilities > 0]
+    return float(-np.sum(positive * np.log(positive)))

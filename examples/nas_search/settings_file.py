@@ -1,0 +1,83 @@
+"""params.json: the settings of a run, beside its checkpoints. A run resumes with the same ones."""
+
+import json
+import os
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search.flags import SettingsError
+
+_NAME = "params.json"
+# What neither the result nor the checkpoints depend on.
+_MAY_CHANGE = ("checkpoint_dir", "tpu", "gcp_project", "tpu_zone", "preset")
+
+
+def path(checkpoint_dir):
+    """Returns the path of the settings of the run in a directory, which need not exist."""
+    return os.path.join(checkpoint_dir, _NAME)
+
+
+def save(params):
+    """Writes settings to params.json in their `checkpoint_dir`, which is made if need be."""
+    write_json(params, params["checkpoint_dir"], _NAME)
+
+
+def write_json(value, directory, name):
+    """Writes a JSON file, sorted and indented by 2, that is there as a whole or not at all."""
+    tf.io.gfile.makedirs(directory)
+    written = os.path.join(directory, f".{name}.partial")
+    with tf.io.gfile.GFile(written, "w") as file:
+        file.write(json.dumps(value, indent=2, sort_keys=True) + "\n")
+    tf.io.gfile.rename(written, os.path.join(directory, name), overwrite=True)
+
+
+def check_same(params):
+    """Checks that the run in `params['checkpoint_dir']`, if there is one, had the same settings.
+
+    Devices may be others of the same number: then the towers do the same.
+
+    Args:
+        params: Dict of settings that can be written as JSON.
+
+    Raises:
+        SettingsError: If some differ; names each, its old and its new value.
+    """
+    directory = params["checkpoint_dir"]
+    if not tf.io.gfile.exists(path(directory)):
+        if tf.train.latest_checkpoint(directory):
+            raise SettingsError(
+                f"A run resumes with the settings it started with, but {directory} has checkpoints "
+                f"and no {_NAME} that tells them. Name a new --checkpoint_dir."
+            )
+        return
+    with tf.io.gfile.GFile(path(directory)) as file:
+        try:
+            before = json.load(file)
+        except ValueError as error:
+            raise SettingsError(
+                f"{path(directory)} must be the settings of the run, but cannot be read: {error}. "
+                "Name a new --checkpoint_dir."
+            ) from error
+    now = json.loads(json.dumps(params))
+    changes = [
+        f"{name} was {_shown(before, name)} and is {_shown(now, name)}"
+        for name in sorted({*before, *now})
+        if name not in _MAY_CHANGE and not _is_same(name, before, now)
+    ]
+    if changes:
+        raise SettingsError(
+            f"A run resumes with the settings it started with, but those in {directory} differ: "
+            f"{'; '.join(changes)}. Pass the old values, or name a new --checkpoint_dir."
+        )
+
+
+def _is_same(name, before, now):
+    if (name in before) != (name in now):
+        return False
+    if name == "devices":
+        return len(before[name]) == len(now[name])
+    return before[name] == now[name]
+
+
+def _shown(settings, name):
+    return json.dumps(settings[name]) if name in settings else "not set"

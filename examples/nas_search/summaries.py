@@ -1,0 +1,75 @@
+"""What a search tells TensorBoard, on every engine: summaries in the graph, on TPUs from the host.
+
+A *tag* is the name under which TensorBoard shows a scalar. Files are written to the checkpoint
+directory every `tpu_iterations_per_loop` steps.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from replicate import estimator
+
+# Where a progress bar finds scalars by name, e.g. `search/progress/reward:0`.
+PROGRESS_SCOPE = "search/progress/"
+_PROGRESS_TAGS = (
+    "rlcontroller/reward",
+    "rlcontroller/validation_accuracy",
+    "rlcontroller/entropy",
+    "rlcontroller/estimated_cost",
+    "rlcontroller/cost_ratio",
+)
+
+
+def logits(prefix, logits_by_name):
+    """Returns `{prefix/name/i: scalar}` of a dict of logits, float32 vectors by name."""
+    return {
+        f"{prefix}/{name}/{index}": logit
+        for name, vector in logits_by_name.items()
+        for index, logit in enumerate(tf.unstack(vector))
+    }
+
+
+def make_spec(mode, loss, train_op, scalars, params):
+    """Returns the spec of a training step that reports scalars.
+
+    Args:
+        mode: `tf.estimator.ModeKeys.TRAIN`.
+        loss: Float scalar tensor.
+        train_op: The operation of the step.
+        scalars: Dict of scalar tensors by tag, the same on all towers.
+        params: Settings; with `use_tpu`, the host writes the scalars.
+
+    Returns:
+        An `EstimatorSpec`; a `TPUEstimatorSpec` with a `host_call` if `params['use_tpu']`.
+    """
+    if params["use_tpu"]:
+        return estimator.tpu.TPUEstimatorSpec(
+            mode, loss=loss, train_op=train_op, host_call=_host_call(scalars, params)
+        )
+    with tf.name_scope(None):
+        for tag, scalar in scalars.items():
+            tf.summary.scalar(tag, scalar)
+    with tf.name_scope(PROGRESS_SCOPE):
+        for tag in _PROGRESS_TAGS:
+            if tag in scalars:
+                tf.identity(scalars[tag], name=tag.split("/")[-1])
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _host_call(scalars, params):
+    """Returns a `host_call`: TPUs hand their values over as vectors, one entry per replica."""
+    tags = sorted(scalars)
+    values = [tf.reshape(tf.cast(scalars[tag], tf.float32), [1]) for tag in tags]
+    step = tf.reshape(tf.train.get_global_step(), [1])
+    every = params["tpu_iterations_per_loop"]
+    directory = params["checkpoint_dir"]
+
+    def write(step, *values):
+        step = tf.cast(step[0], tf.int64)
+        summary = tf.compat.v2.summary
+        writer = summary.create_file_writer(directory, filename_suffix=".v2")
+        with writer.as_default(), summary.record_if(tf.equal(step % every, 0)):
+            for tag, value in zip(tags, values):
+                summary.scalar(tag, tf.reduce_mean(value), step=step)
+            return tf.summary.all_v2_summary_ops()
+
+    return write, [step, *values]

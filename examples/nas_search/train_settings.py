@@ -1,0 +1,134 @@
+"""The settings of stand-alone training: what the flags say, and what follows from them.
+
+*Resolved* settings are complete, as those of a search are, see `settings.py`. They have the names
+of the flags, see `train_flags.py`, and besides
+
+    max_global_step, warmup_steps    steps of training, and those with a rising rate
+    learning_rate                    the peak rate for the batch, no longer for 256 images
+    train_split, eval_split          which images are for what
+    num_classes, image_shape         of the data
+    devices, num_towers, use_tpu     as of a search
+"""
+
+import json
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search import common_flags, engines, search_analysis, settings_file
+from examples.nas_search import data as data_lib
+from examples.nas_search.flags import SettingsError, with_defaults
+from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
+from examples.nas_search.train_flags import EVALUATE_FLAGS, FLAGS, PRESETS
+
+_LONG_TRAINING = 150  # epochs from which on the published networks are trained with dropout
+# What a network has in common with the search that found it.
+_OF_SEARCH = ("preset", "ssd", *(flag.name for flag in common_flags.DATA))
+
+
+def resolve(**given):
+    """Returns the resolved settings of stand-alone training, a dict that can be written as JSON.
+
+    Args:
+        **given: Values of `train_flags.FLAGS` by name; those left out, or None, are those of the
+            search in `search_dir`, if that is given, and else the preset's.
+
+    Raises:
+        SettingsError: If a setting is out of range, or they do not fit together.
+        UnreadableError: If `search_dir` has no search that could be analysed.
+        DataError: If the data are missing, empty or damaged.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if "search_dir" in given:
+        given = _with_search(given)
+    params = with_defaults(given, FLAGS, PRESETS.get(given.get("preset", "digits"), {}))
+    params.update(engines.resolve(params))
+    params["train_split"], params["eval_split"] = (
+        ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
+    )
+    if params["epochs"] is None:
+        params["epochs"] = 360 if params["use_held_out_test_set"] else 90
+    if params["weight_decay"] is None:
+        params["weight_decay"] = 3e-5 if params["use_bfloat16"] else 4e-5
+    if params["dropout_rate"] is None:
+        rate = 0.25 if params["ssd"] in MOBILENET_V3_LIKE_SSDS else 0.15
+        params["dropout_rate"] = rate if params["epochs"] >= _LONG_TRAINING else 0.0
+    params["learning_rate"] = params["base_learning_rate"] * params["train_batch_size"] / 256
+
+    data = data_lib.open_data(params)
+    params.update(num_classes=data.num_classes, image_shape=list(data.image_shape))
+    data.size(params["eval_split"])
+    params["max_global_step"] = _steps(params, data.size(params["train_split"]))
+    params["warmup_steps"] = int(params["warmup_steps_fraction"] * params["max_global_step"])
+    return params
+
+
+def resolve_evaluation(**given):
+    """Returns the settings with which a network was trained, but with what is given for evaluation.
+
+    Args:
+        **given: Values of `train_flags.EVALUATE_FLAGS` by name, `checkpoint_dir` among them.
+
+    Returns:
+        Settings as `resolve` returns them.
+
+    Raises:
+        SettingsError: If a setting is out of range, or no network was trained there.
+    """
+    given = with_defaults(given, EVALUATE_FLAGS, {})
+    directory = given["checkpoint_dir"]
+    params = _read(directory)
+    if "train_split" not in params:
+        raise SettingsError(
+            f"--checkpoint_dir must be that of a network trained alone, but {directory} is of "
+            "another run. Train the network that a search found: "
+            f"`python -m examples.nas_search train --search_dir {directory}`."
+        )
+    params["checkpoint_dir"] = directory  # It may have been moved.
+    if given["eval_batch_size"]:
+        params["eval_batch_size"] = given["eval_batch_size"]
+    # Where it is evaluated need not be where it was trained.
+    params.update({name: given[name] for name in ("tpu", "gcp_project", "tpu_zone")})
+    params.update(engines.resolve(given))
+    return params
+
+
+def _with_search(given):
+    """Returns the settings given, with those taken over from the search in `search_dir`."""
+    directory = given["search_dir"]
+    searched = _read(directory)
+    if given.get("ssd", searched.get("ssd")) != searched.get("ssd"):
+        raise SettingsError(
+            f"--ssd must be that of the search, but is {given['ssd']!r}, and --search_dir "
+            f"{directory} searched {searched.get('ssd')!r}. Leave out one of the two."
+        )
+    taken = {name: searched[name] for name in _OF_SEARCH if searched.get(name) is not None}
+    if "indices" not in given:
+        taken["indices"] = ":".join(map(str, search_analysis.analyze(directory).indices))
+    return {**taken, **given}
+
+
+def _read(directory):
+    """Returns the settings of the run in a directory."""
+    path = settings_file.path(directory)
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return json.load(file)
+    except (tf.errors.OpError, ValueError) as error:
+        reason = getattr(error, "message", error)
+        raise SettingsError(
+            f"The settings of a run must be in its directory, but {path} cannot be read: {reason}. "
+            "Name the --checkpoint_dir of a run."
+        ) from error
+
+
+def _steps(params, num_images):
+    steps = params["max_global_step"]
+    if steps is None:
+        steps = params["epochs"] * num_images // params["train_batch_size"]
+    if steps < 1:
+        raise SettingsError(
+            f"Training must make a step, but --epochs {params['epochs']} of {num_images} images "
+            f"make no batch of --train_batch_size {params['train_batch_size']}. Lower the batch "
+            "size, or pass --max_global_step."
+        )
+    return steps

@@ -1,0 +1,24 @@
+"""`make search`, with fewer steps: the whole story, and what it leaves."""
+
+import json
+
+import pytest
+
+from examples.nas_search import demo
+
+
+@pytest.mark.slow
+def test_the_story_runs_and_names_its_files(tmp_path, capsys):
+    argv = ["--quick", "--num_random", "1", "--out", str(tmp_path)]
+    assert demo.main(argv) == 0
+    out = capsys.readouterr().out
+    comparison = json.loads((tmp_path / "comparison.json").read_text())
+    assert [row["network"] for row in comparison] == ["found", "random 1"]
+    for row in comparison:
+        assert row["split"] == "test"
+        assert row["num_images"] > 300  # all of the part that no training sees
+        assert f"{row['accuracy']:.2%}" in out
+        assert f"{row['madds']:,}" in out
+    for name in ("search/search.png", "search/params.json", "comparison.json"):
+        assert (tmp_path / name).stat().st_size > 0
+        assert name.split("/")[-1] in out

@@ -1,0 +1,53 @@
+"""Directories as a search leaves them, written without searching."""
+
+import json
+
+import tensorflow.compat.v1 as tf
+
+from examples.nas_search import mobile_classifier_factory, schema_io, search_analysis
+
+SSD = "digits_search"
+# A network that skips the optional layer of block 1 (the sixth choice) but not that of block 2.
+INDICES = [0, 1, 1, 0, 1, 1, 2, 0, 0, 1, 0, 0, 1, 0]
+PARAMS = {
+    "ssd": SSD,
+    "enable_cost_model": True,
+    "rl_cost_model_target": 0.5,
+    "rl_delay_steps": 10,
+    "image_shape": [8, 8, 1],
+    "num_classes": 10,
+}
+
+
+def log(directory, steps, suffix=None):
+    """Writes an event file with the scalars {step: {tag: number}}."""
+    with tf.summary.FileWriter(str(directory), filename_suffix=suffix) as writer:
+        for step, scalars in steps.items():
+            values = [tf.Summary.Value(tag=tag, simple_value=x) for tag, x in scalars.items()]
+            writer.add_summary(tf.Summary(value=values), step)
+
+
+def logits(scale, indices=INDICES):
+    """Returns the scalars of a controller that gives `scale` to the choices of `indices`."""
+    nodes = search_analysis.open_nodes(mobile_classifier_factory.get_model_spec(SSD))
+    return {
+        f"rlpathlogits/{'/'.join(map(str, path))}/{i}": scale * (i == index)
+        for (path, oneof), index in zip(nodes, indices)
+        for i in range(len(oneof.choices))
+    }
+
+
+def write_search(directory, steps=None, **changes):
+    """Writes what a search leaves: at step 20 the network `INDICES` has logits of 3."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "params.json").write_text(json.dumps({**PARAMS, **changes}))
+    spec = mobile_classifier_factory.get_model_spec(SSD)
+    (directory / "model_spec.json").write_text(schema_io.serialize(spec))
+    if steps is None:
+        steps = {0: logits(0.0), 10: logits(1.0), 20: logits(3.0)}
+        for step, scalars in steps.items():
+            scalars["rlcontroller/reward"] = 0.5 + step / 100
+            scalars["rlcontroller/validation_accuracy"] = 0.6 + step / 100
+            scalars["rlcontroller/estimated_cost"] = 0.4
+    log(directory, steps)
+    return directory
