@@ -54,7 +54,7 @@ class CostModel:
         bias: The estimate where all features are 0, in `unit`.
         statistics: `num_networks`, how many distinct ones it was fitted to; `mean_relative_error`
             and `max_relative_error` that a fit without `num_held_out` of them had on those; and
-            the `median` of the objective, in `unit`.
+            the `lower_quartile` of the objective, in `unit`.
     """
 
     ssd: str
@@ -161,7 +161,7 @@ def _statistics(num_features, positions, costs):
         "num_held_out": int(is_held_out.sum()),
         "mean_relative_error": float(errors.mean()),
         "max_relative_error": float(errors.max()),
-        "median": float(np.median(costs)),
+        "lower_quartile": float(np.quantile(costs, 0.25)),
     }
 
 

@@ -24,7 +24,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default="runs/nas_search", help="directory")
     parser.add_argument("--seed", type=int, default=0, help="of the search and of all networks")
-    parser.add_argument("--num_random", type=int, default=3, help="random networks to compare with")
+    parser.add_argument("--num_random", type=int, default=5, help="random networks to compare with")
     parser.add_argument("--quick", action="store_true", help="few steps; figures mean nothing")
     args = parser.parse_args(argv)
     started = time.monotonic()
@@ -66,20 +66,29 @@ def _title(text):
 
 
 def _networks(search_dir, args):
-    """Yields names and indices: of the network found, then of random ones that cost about as much.
+    """Returns names and indices: of the network found, then of random ones that cost about as much.
 
-    They cost what the search aimed at, give or take 10 %, so that accuracies can be compared.
+    They cost what the search aimed at, give or take 10 %, so that accuracies can be compared. All
+    are different: what is chosen for a layer that is then skipped makes no difference.
     """
-    from examples.nas_search import search_analysis
+    from examples.nas_search import architecture_text, mobile_classifier_factory, search_analysis
     from examples.nas_search.commands import sample
 
+    def layers(indices):
+        return "\n".join(
+            architecture_text.describe(
+                mobile_classifier_factory.get_model_spec(SPACE, indices=indices)
+            )
+        )
+
     found = search_analysis.analyze(str(search_dir))
-    yield "found", ":".join(map(str, found.indices))
-    drawn = sample.sample_networks(
-        SPACE, 0.9 * found.cost_target, 1.1 * found.cost_target, args.num_random, seed=args.seed
-    )
-    for number, network in enumerate(drawn, start=1):
-        yield f"random {number}", network["indices"]
+    window = 0.9 * found.cost_target, 1.1 * found.cost_target
+    networks = {layers(found.indices): found.indices}
+    for drawn in sample.sample_networks(SPACE, *window, 10 * args.num_random + 10, seed=args.seed):
+        indices = [int(index) for index in drawn["indices"].split(":")]
+        networks.setdefault(layers(indices), indices)
+    names = ["found", *(f"random {number}" for number in range(1, args.num_random + 1))]
+    return [(name, ":".join(map(str, one))) for name, one in zip(names, networks.values())]
 
 
 def _train(name, indices, args):

@@ -71,7 +71,7 @@ PRESETS = {
     "digits": {
         **common_flags.DIGITS,
         "ssd": "digits_search",
-        "epochs": 30,
+        "epochs": 60,
         "train_batch_size": 64,
     },
     "imagenet": {},

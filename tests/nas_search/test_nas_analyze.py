@@ -65,7 +65,7 @@ def test_nodes_say_how_sure_the_controller_is(tmp_path):
     assert (kernel.choices, kernel.index, kernel.reached) == (["3", "5"], 1, True)
     assert kernel.probability == pytest.approx(two)
     assert kernel.entropy == pytest.approx(-two * math.log(two) - (1 - two) * math.log(1 - two))
-    assert (width.choices, width.index) == (["4", "12", "24"], 2)
+    assert (width.choices, width.index) == (["2", "4", "8"], 2)
     assert width.probability == pytest.approx(three)
     outer = nodes["blocks/1/layers/1/layer"]
     assert (outer.choices, outer.index, outer.reached) == (["bottleneck", "skip"], 1, True)
@@ -207,10 +207,10 @@ def test_lines_are_for_people(tmp_path, capsys):
         "ssd = digits_search",
     ]
     assert f"plot = {tmp_path / 'search.png'}" in lines
-    assert any(line.startswith("  bottleneck 5×5, expansion ×6, stride 2, relu ") for line in lines)
+    assert any(line.startswith("  bottleneck 5×5, expansion ×3, stride 2, relu ") for line in lines)
     words = [line.split() for line in lines]
     # e³ / (e³ + 2) = 0.909, and its entropy is 0.368.
-    assert ["blocks/1/filters", "24", "90.9%", "0.37", "4", "12", "24"] in words
+    assert ["blocks/1/filters", "8", "90.9%", "0.37", "2", "4", "8"] in words
     assert ["blocks/1/layers/1/layer", "skip", "95.3%", "0.19", "bottleneck", "skip"] in words
     assert sum("(not reached)" in line for line in lines) == 2
 
@@ -234,7 +234,7 @@ def test_json_holds_everything(tmp_path, capsys):
     (record,) = json.loads(out)
     assert record["indices"] == ":".join(map(str, INDICES))
     assert record["plot"] == str(tmp_path / "search.png")
-    assert record["layers"][3] == "block 1, width 24"
+    assert record["layers"][3] == "block 1, width 8"
     assert record["nodes"][1]["choices"] == ["3", "5"]
     assert record["cost_target"] == 0.5
 

@@ -60,13 +60,13 @@ def test_a_network_in_words():
         mobile_classifier_factory.get_model_spec(SSD, indices=INDICES)
     )
     assert lines[3:10] == [
-        "block 1, width 24",
-        "  bottleneck 5×5, expansion ×6, stride 2, relu",
+        "block 1, width 8",
+        "  bottleneck 5×5, expansion ×3, stride 2, relu",
         "  skipped",
-        "block 2, width 24",
+        "block 2, width 8",
         "  bottleneck 3×3, expansion ×1, stride 2, relu",
         "  bottleneck 5×5, expansion ×1, relu, residual",
-        "block 3, width 64",
+        "block 3, width 32",
     ]
 
 
@@ -75,11 +75,11 @@ def test_layers_are_shown_with_what_they_cost():
     layers = network_cost.network_cost(spec, [8, 8, 1], 10).layers
     lines = [line.split("  ") for line in architecture_text.describe(spec, layers)]
     words = [[word.strip() for word in line if word] for line in lines]
-    # 3 · 3 · 1 · 8 weights at each of 8 · 8 pixels; scale and offset of 8 channels.
+    # 3 · 3 · 1 · 4 weights at each of 8 · 8 pixels; scale and offset of 4 channels.
     assert words[:3] == [
-        ["block 0, width 8"],
-        ["convolution 3×3, batch norm", "8×8×8", "4,608 MAdds", "88 parameters"],
+        ["block 0, width 4"],
+        ["convolution 3×3, batch norm", "8×8×4", "2,304 MAdds", "44 parameters"],
         ["relu"],
     ]
-    # 64 · 10 weights once, and 10 biases.
-    assert words[-1] == ["classifier", "1×1×10", "640 MAdds", "650 parameters"]
+    # 32 · 10 weights once, and 10 biases.
+    assert words[-1] == ["classifier", "1×1×10", "320 MAdds", "330 parameters"]

@@ -17,8 +17,9 @@ search's 0.0048, which has 27,000 steps of 32 draws where these have 1,500 to 3,
 0.0048, as many steps reach 99.2 % of the optimum or more, but miss costs by up to 3 %; of 10⁴⁰
 members, 4,000 steps meet the target.
 
-Where it does not get: a distribution of independent choices may settle in a local optimum. Where
-pairs weigh as much as what choices do by themselves, one search in five does, 4 % below the best.
+A distribution of independent choices may settle in a local optimum, the sooner the faster it
+learns. Where pairs weigh as much as what choices do by themselves, a rate of 0.015 does so in one
+search of ten, 4 % below the best one; a third of that, with 4,000 steps, in none.
 """
 
 import functools
@@ -37,7 +38,7 @@ from examples.nas_search.custom_layers import update_exponential_moving_average
 from examples.nas_search.schema import OneOf
 from examples.nas_search.tpu_optimizer_ops import apply_adam
 
-LEARNING_RATE, GROWTH = 0.015, 10.0
+LEARNING_RATE, SLOW_LEARNING_RATE, GROWTH = 0.015, 0.005, 10.0
 NUM_TOWERS = 2
 EXPONENT = -0.1  # of the `abs` reward, the published default
 SEEDS = range(5)
@@ -141,7 +142,7 @@ class Search:
         with self.graph.as_default():
             count = sum(sizes)
             shapes = {"unary": [count], "pair": [count, count], "cost": [count]}
-            shapes.update({name: [] for name in ["offset", "target", "steps"]})
+            shapes.update({name: [] for name in ["offset", "target", "steps", "rate"]})
             zeros = tf.zeros_initializer()
             self.problem = {
                 name: tf.get_variable(name, shape, initializer=zeros, trainable=False)
@@ -157,7 +158,7 @@ class Search:
             self.session = tf.Session(config=config)
             self.step = self.session.make_callable(spec.train_op)
 
-    def run(self, problem, steps, seed, offset=0.0, target=1.0):
+    def run(self, problem, steps, seed, offset=0.0, target=1.0, rate=LEARNING_RATE):
         """Returns the most probable member after a search."""
         starts = np.cumsum([0, *self.sizes])
         pair = np.zeros([starts[-1]] * 2)
@@ -172,6 +173,7 @@ class Search:
             "offset": offset,
             "target": target,
             "steps": steps,
+            "rate": rate,
         }
         with self.graph.as_default():
             self.session.run(self.initializer)
@@ -206,7 +208,7 @@ def _model_fn(sizes, problem, seed, features, labels, mode):
         loss,
         global_step=step,
         var_list=tf.trainable_variables(),
-        learning_rate=LEARNING_RATE * tf.pow(GROWTH, progress),
+        learning_rate=problem["rate"] * tf.pow(GROWTH, progress),
         beta1=0.0,
     )
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
@@ -238,13 +240,13 @@ def small_and_large(steps):
     )
 
 
-def share_of_optimum(search, problem, steps, seed):
+def share_of_optimum(search, problem, steps, seed, rate=LEARNING_RATE):
     """Returns the reward of the member found, relative to that of the best one."""
     best = problem.best()
     mean, _ = problem.means()
     problem = problem.scaled(0.4 / (problem.quality(best) - mean))
     offset = 0.8 - problem.quality(best)
-    found = search(problem.sizes).run(problem, steps, seed, offset)
+    found = search(problem.sizes).run(problem, steps, seed, offset, rate=rate)
     share = (problem.quality(found) + offset) / 0.8
     print(f"seed {seed}: {share:.2%} of the optimum")
     return share
@@ -265,12 +267,10 @@ def test_reward_with_pairwise_interactions(search, sizes, steps, seed):
     assert share_of_optimum(search, problem, steps, seed) >= 0.99
 
 
-def test_reward_of_which_half_are_interactions(search):
-    shares = [
-        share_of_optimum(search, Problem.random(SMALL, seed, pairs=1.0), 1500, seed)
-        for seed in SEEDS
-    ]
-    assert np.median(shares) >= 0.99 and min(shares) >= 0.95
+@pytest.mark.parametrize("seed", SEEDS)
+def test_reward_of_which_half_are_interactions(search, seed):
+    problem = Problem.random(SMALL, seed, pairs=1.0)
+    assert share_of_optimum(search, problem, 4000, seed, SLOW_LEARNING_RATE) >= 0.99
 
 
 def search_with_costs(search, sizes, steps, seed, slope):

@@ -257,7 +257,7 @@ def test_fits_are_repeatable_and_depend_on_their_arguments():
     np.testing.assert_array_equal(again.kernel, first.kernel)
     assert cost_fit.fit("digits_search", seed=1, **small).statistics != first.statistics
     larger = cost_fit.fit("digits_search", num_classes=10, input_shape=(16, 16, 1))
-    assert larger.statistics["median"] > 2 * first.statistics["median"]
+    assert larger.statistics["lower_quartile"] > 2 * first.statistics["lower_quartile"]
     assert first.unit == "million MAdds" and first.objective == "madds"
 
 
@@ -316,7 +316,7 @@ def test_targets_of_published_spaces(ssd, reference):
     assert mobile_cost_model.target_cost(ssd, [64, 64, 3], 100) == smaller / 1e6
 
 
-def test_the_target_of_digits_is_in_the_middle():
+def test_a_quarter_of_the_networks_of_digits_cost_less_than_the_target():
     space = search_spaces.get_search_space_spec("digits_search")
     sizes = [len(mask) for mask in one_hots(space, [0] * 14)]
     everything = np.array(list(itertools.product(*map(range, sizes))))
@@ -325,7 +325,7 @@ def test_the_target_of_digits_is_in_the_middle():
     assert len(distinct) == 3600
     madds, _ = network_cost.costs_of_many(space, everything[distinct], (8, 8, 1), 10)
     target = mobile_cost_model.target_cost("digits_search")
-    np.testing.assert_allclose(target, np.median(madds) / 1e6, rtol=0.02)
+    np.testing.assert_allclose(target, np.quantile(madds, 0.25) / 1e6, rtol=0.02)
 
 
 @pytest.mark.parametrize("ssd", ["mobilenet_v2", "mobilenet_v3_large"])

@@ -17,7 +17,7 @@ from examples.nas_search.schema import OneOf
 
 # Skips the optional layer of block 1 and keeps that of block 2.
 DIGITS_INDICES = [0, *(0, 0), *(1, 1, 1), 0, *(1, 0), *(0, 1, 0), 1, 0]
-ONE, SIX = FilterMultiplier(1), FilterMultiplier(6)
+ONE, THREE = FilterMultiplier(1), FilterMultiplier(3)
 REFERENCES = {
     "mobilenet_v2": (archive.MOBILENET_V2_FILTERS, archive.MOBILENET_V2_OPERATIONS),
     "mnasnet_b1": (archive.MNASNET_FILTERS, archive.MNASNET_OPERATIONS),
@@ -94,11 +94,11 @@ def test_indices_choose_everything():
     def bottleneck(kernel_size, expansion, strides):
         return v3.DepthwiseBottleneckSpec(kernel_size, FilterMultiplier(expansion), False, strides)
 
-    assert [chosen(block.filters) for block in spec.blocks] == [8, 4, 24, 64]
+    assert [chosen(block.filters) for block in spec.blocks] == [4, 2, 8, 32]
     assert chosen(spec.blocks[1].layers) == [bottleneck(3, 1, 2), v3.ResidualSpec(ZeroSpec())]
     assert chosen(spec.blocks[2].layers) == [
         bottleneck(5, 1, 2),
-        v3.ResidualSpec(bottleneck(3, 6, 1)),
+        v3.ResidualSpec(bottleneck(3, 3, 1)),
     ]
 
 
@@ -110,7 +110,7 @@ def test_indices_win_over_filters_and_operations():
 def test_filters_are_given_by_value_and_operations_by_index():
     spec = get_model_spec(
         "digits_search",
-        filters=[8, ONE, SIX, 4, ONE, SIX, 24, 64],
+        filters=[4, ONE, THREE, 2, ONE, THREE, 8, 32],
         op_indices=[0, 1, 1, 1, 0, 0],
     )
     assert spec == get_model_spec("digits_search", indices=DIGITS_INDICES)
@@ -120,7 +120,7 @@ def test_filters_are_given_by_value_and_operations_by_index():
     ("choice", "open_tag"),
     [
         ({"op_indices": [0] * 6}, FILTERS_TAG),
-        ({"filters": [8, ONE, ONE, 4, ONE, ONE, 8, 64]}, OP_TAG),
+        ({"filters": [4, ONE, ONE, 2, ONE, ONE, 4, 32]}, OP_TAG),
     ],
 )
 def test_what_is_not_given_stays_open(choice, open_tag):
@@ -134,12 +134,12 @@ def test_what_is_not_given_stays_open(choice, open_tag):
 
 def test_widths_are_scaled_after_they_were_chosen():
     spec = get_model_spec("digits_search", indices=DIGITS_INDICES, filters_multipliers=0.5)
-    # Halves of 8, 4, 24 and 64 in multiples of 4. Nothing is left to choose.
+    # Halves of 4, 2, 8 and 32 in multiples of 2. Nothing is left to choose.
     assert [block.filters for block in spec.blocks] == [
-        OneOf([width], FILTERS_TAG) for width in (4, 4, 12, 32)
+        OneOf([width], FILTERS_TAG) for width in (2, 2, 4, 16)
     ]
     several = get_model_spec("digits_search", indices=DIGITS_INDICES, filters_multipliers=[0.5, 1])
-    assert several.blocks[2].filters == OneOf([12, 24], FILTERS_TAG)
+    assert several.blocks[2].filters == OneOf([4, 8], FILTERS_TAG)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_path_dropout_multiplies_residual_layers():
     )
     models = [
         factory.get_standalone_model(each, num_classes=2)
-        for each in (ConvTowerSpec(blocks, 4), spec, skipped)
+        for each in (ConvTowerSpec(blocks, 2), spec, skipped)
     ]
     logits = []
     for model in models:

@@ -37,7 +37,7 @@ def make_params(directory, **changes):
         "model_weight_decay": 1e-2,
         "rl_learning_rate": 1.0,
         "rl_entropy_regularization": 0.1,
-        "rl_cost_model_target": 0.3,
+        "rl_cost_model_target": 0.012,
         "num_towers": 2,
         "seed": 3,
         "checkpoint_dir": str(directory),
@@ -180,7 +180,8 @@ class Reference:
         fetches = [self.accuracy, self.cost, self.score, self.entropy_gradient]
         runs = [self.run(fetches, step, i, batch) for i in each]
         rewards = [
-            accuracy - 0.1 * abs(cost / params["rl_cost_model_target"] - 1)
+            accuracy
+            + params["rl_cost_model_exponent"] * abs(cost / params["rl_cost_model_target"] - 1)
             for accuracy, cost, _, _ in runs
         ]
         mean = "exponential_moving_average"

@@ -156,7 +156,7 @@ def test_widths_to_choose_from(ssd, num_narrow):
 @pytest.mark.parametrize("ssd", search_spaces.ALL_SSDS)
 def test_widths_are_multiples_of_the_base(ssd):
     spec = get_spec(ssd)
-    base = {"mobilenet_multi_avg": 32, "mobilenet_multi_max": 32, "digits_search": 4}.get(ssd, 8)
+    base = {"mobilenet_multi_avg": 32, "mobilenet_multi_max": 32, "digits_search": 2}.get(ssd, 8)
     assert spec.filters_base == base
     for path, oneof in oneofs(spec).items():
         for choice in oneof.choices if oneof.tag == FILTERS_TAG else []:
@@ -184,7 +184,7 @@ def multipliers(*scales):
         ("mobilenet_v3_like_search", V3_LAYOUT, "e", multipliers(1, 2, 3, 4, 5, 6)),
         ("mobilenet_v3_like_search", V3_LAYOUT, "x", [False, True]),
         ("digits_search", DIGITS_LAYOUT, "k", [3, 5]),
-        ("digits_search", DIGITS_LAYOUT, "e", multipliers(1, 6)),
+        ("digits_search", DIGITS_LAYOUT, "e", multipliers(1, 3)),
     ],
 )
 def test_choices_of_layers(ssd, layout, letter, choices):

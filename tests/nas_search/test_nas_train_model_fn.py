@@ -51,7 +51,7 @@ def test_the_loss_is_smoothed_cross_entropy_and_penalty():
     losses = [build(EVAL, weight_decay=rate).loss for rate in (0.0, 4.0)]
     probabilities = build(tf.estimator.ModeKeys.PREDICT).predictions["probabilities"]
     kernels = [v for v in tf.trainable_variables() if v.shape.rank == 4]
-    assert kernels[-1].shape == [1, 1, 64, 10]  # the classifier's, which is not penalized
+    assert kernels[-1].shape == [1, 1, 32, 10]  # the classifier's, which is not penalized
     with session() as sess:
         without, with_penalty = sess.run(losses)
         squares = sum(np.sum(kernel**2) for kernel in sess.run(kernels[:-1]))
