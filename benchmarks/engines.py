@@ -38,7 +38,7 @@ def _run_config(devices, strategy=None):
         allow_soft_placement=True, device_count={"CPU": 1 + max(map(_index, devices))}
     )
     session_config.graph_options.rewrite_options.meta_optimizer_iterations = 1
-    return tf.estimator.RunConfig(
+    return cases.estimator_api().RunConfig(
         tf_random_seed=cases.SEED,
         session_config=session_config,
         train_distribute=strategy,
@@ -205,7 +205,7 @@ def measure(case, engine, warmup, steps):
     config.session_config.intra_op_parallelism_threads = threads
     input_fn, timer = cases.make_input_fn(case, shares), StepTimer(warmup + steps)
     with tempfile.TemporaryDirectory() as model_dir:
-        estimator = tf.estimator.Estimator(model_fn, model_dir, config)
+        estimator = cases.estimator_api().Estimator(model_fn, model_dir, config)
         start = time.perf_counter()
         estimator.train(input_fn, hooks=[timer], steps=warmup + steps + 1)
     _check_devices(engine, case, timer.kernels)

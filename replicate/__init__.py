@@ -1,6 +1,10 @@
 """Trains a TensorFlow Estimator's `model_fn` on every accelerator of a host."""
 
-from replicate import hooks, metrics
+from replicate.compat import environment
+
+environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
+
+from replicate import compat, hooks, metrics
 from replicate.compat import estimator
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
@@ -13,6 +17,7 @@ __all__ = (
     "PerTower",
     "TowerOptimizer",
     "__version__",
+    "compat",
     "cross_tower_mean",
     "cross_tower_sum",
     "estimator",

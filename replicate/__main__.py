@@ -1,12 +1,17 @@
-"""`python -m replicate`: which versions and devices there are, and what would be done with them."""
+"""`python -m replicate`: which versions and devices there are, and what would be done with them.
+
+Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
+TensorFlow can be imported, importing `replicate` has said so before.
+"""
 
 import platform
+import sys
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate import devices
-from replicate.compat import estimator
+from replicate.compat import environment, estimator
 from replicate.version import __version__
 
 
@@ -41,5 +46,14 @@ def report():
     return lines
 
 
-if __name__ == "__main__":
+def main():
+    """Prints the report; returns the exit status."""
     print("\n".join(report()))
+    problem = environment.estimator_problem()
+    if problem:
+        print(f"\nProblem: {problem}", file=sys.stderr)
+    return 1 if problem else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -130,7 +130,7 @@ def session_config(devices=None, **kwargs):
     """Returns a session configuration under which `devices` exist.
 
         devices = ["/cpu:0", "/cpu:1"]
-        config = tf.estimator.RunConfig(session_config=replicate.session_config(devices))
+        config = replicate.estimator.RunConfig(session_config=replicate.session_config(devices))
 
     As in an Estimator's own default, operations that have no kernel for a tower's device run
     where they have one (`allow_soft_placement`), and the graph is optimised once. Logical CPU

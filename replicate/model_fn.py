@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
 from replicate import penalties, sharding, specs, tower_optimizer, weights
-from replicate.compat import estimator
+from replicate.compat import environment, estimator
 from replicate.compat import graph as graph_lib
 from replicate.rendezvous import current
 from replicate.towers import Towers
@@ -57,7 +57,9 @@ def replicate_model_fn(
         TypeError: If `model_fn` or `loss_reduction` is something else.
         ValueError: If `loss_reduction` is `NONE`, `variable_placement` unknown, or `devices` is
             empty or names a device twice or one that does not exist.
+        ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
+    environment.check_estimator()
     if not callable(model_fn):
         raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
     loss_reduction = _check_reduction(loss_reduction)
@@ -84,7 +86,7 @@ def replicate_model_fn(
         if len(tower_devices) == 1 or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
-        training = mode == tf.estimator.ModeKeys.TRAIN
+        training = mode == estimator.ModeKeys.TRAIN
         shards = sharding.shard(
             given["features"], given.get("labels"), len(tower_devices), need_row_each=training
         )
@@ -196,7 +198,7 @@ def _is_for_export(features, mode):
     if estimator.is_exporting():
         return True
     # Whoever exports by hand feeds placeholders; `Estimator.predict` has none.
-    return mode == tf.estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)
+    return mode == estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)
 
 
 def _call_alone(model_fn, arguments, devices):

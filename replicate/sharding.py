@@ -111,7 +111,7 @@ def shard(features, labels, num_towers, need_row_each):
 
 def _as_leaf(leaf):
     """Returns arrays as tensors and everything else as it is."""
-    if hasattr(leaf, "__array__") and not isinstance(leaf, (tf.Tensor, tf.compat.v2.Variable)):
+    if hasattr(leaf, "__array__") and not tf.is_tensor(leaf):
         return tf.convert_to_tensor(leaf)
     return leaf
 

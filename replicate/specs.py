@@ -46,7 +46,7 @@ def merge(specs, group, mode):
                 name: _concat_export([spec.export_outputs[name] for spec in specs], name, group)
                 for name in first.export_outputs
             }
-        if mode == tf.estimator.ModeKeys.TRAIN:
+        if mode == estimator.ModeKeys.TRAIN:
             merges = metrics.merge_statistics(group, [spec.train_op for spec in specs])
             train_op = tf.group(first.train_op, *merges) if merges else first.train_op
             updates.warn_if_repeated(group, train_op)
@@ -111,7 +111,7 @@ def _concat(values, group):
 def _concat_export(outputs, name, group):
     """Concatenates the `ExportOutput`s of the towers, which are of one kind."""
     first = outputs[0]
-    export = tf.estimator.export
+    export = estimator.export
     if isinstance(first, export.ClassificationOutput):
         given = [field for field in ("scores", "classes") if getattr(first, field) is not None]
         values = [{field: getattr(output, field) for field in given} for output in outputs]

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+from importlib import util
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -12,10 +13,18 @@ for directory in (_TESTS, _TESTS.parent):
     if str(directory) not in sys.path:
         sys.path.append(str(directory))
 
+# TensorFlow reads it when it is imported. Before 2.16 it has Keras 2 of its own.
+if util.find_spec("tf_keras"):
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+
 import pytest  # noqa: E402  # TensorFlow reads the environment when it is imported.
 import tensorflow.compat.v1 as tf  # noqa: E402
 
+import replicate  # noqa: E402
+
 tf.logging.set_verbosity(tf.logging.ERROR)
+# Most tests say `tf.estimator`, as users do. The library itself must not: see `test_source.py`.
+replicate.compat.install()
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def run(*args):
-    """Runs Python with `args` in the root of the checkout; returns the process when it is done."""
+def run(*args, env=None):
+    """Runs Python with `args` in the root of the checkout; returns the process when it is done.
+
+    `env` has environment variables that differ from this process's.
+    """
     return subprocess.run(
         [sys.executable, *args],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **(env or {})},
         capture_output=True,
         text=True,
         check=False,

@@ -225,12 +225,12 @@ from replicate import devices
 replicate.session_config(["/cpu:0", "/cpu:1"])
 devices.local(), devices.default(devices.local())
 replicated = replicate.replicate_model_fn(
-    lambda features, mode: tf.estimator.EstimatorSpec(mode, predictions=features),
+    lambda features, mode: replicate.estimator.EstimatorSpec(mode, predictions=features),
     devices=["/cpu:0", "/cpu:1"],
 )
 with tf.Graph().as_default():
-    replicated(tf.ones([2]), tf.estimator.ModeKeys.PREDICT)
-    replicate.replicate_model_fn(replicated)(tf.ones([2]), tf.estimator.ModeKeys.PREDICT)
+    replicated(tf.ones([2]), replicate.estimator.ModeKeys.PREDICT)
+    replicate.replicate_model_fn(replicated)(tf.ones([2]), replicate.estimator.ModeKeys.PREDICT)
 """
 SPLIT = """
 (cpu,) = tf.config.list_physical_devices("CPU")

@@ -33,6 +33,7 @@ from examples.nas_search.custom_layers import (
     update_exponential_moving_average,
 )
 from examples.nas_search.tpu_optimizer_ops import apply_adam
+from replicate import estimator
 
 
 def model_fn(features, labels, mode, params):
@@ -52,7 +53,7 @@ def model_fn(features, labels, mode, params):
     Raises:
         NotImplementedError: If `mode` is another.
     """
-    if mode != tf.estimator.ModeKeys.TRAIN:
+    if mode != estimator.ModeKeys.TRAIN:
         raise NotImplementedError(
             f"A search can only be trained, but `mode` is {mode!r}. To evaluate the network that "
             "it found, train that alone: `python -m examples.nas_search train`."

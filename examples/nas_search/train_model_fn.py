@@ -68,7 +68,7 @@ def model_fn(features, labels, mode, params):
         An `EstimatorSpec`, on TPUs a `TPUEstimatorSpec`. Predictions are `classes`, int64 [rows],
         and `probabilities`, float32 [rows, classes].
     """
-    training = mode == tf.estimator.ModeKeys.TRAIN
+    training = mode == estimator.ModeKeys.TRAIN
     images = tf.transpose(features, [3, 0, 1, 2]) if params["use_tpu"] else features
     images = tf.cast(images, tf.bfloat16) if params["use_bfloat16"] else images
     model = mobile_classifier_factory.get_standalone_model(
@@ -82,7 +82,7 @@ def model_fn(features, labels, mode, params):
     logits = tf.cast(logits, tf.float32)
     new_spec = estimator.tpu.TPUEstimatorSpec if params["use_tpu"] else estimator.EstimatorSpec
 
-    if mode == tf.estimator.ModeKeys.PREDICT:
+    if mode == estimator.ModeKeys.PREDICT:
         predictions = {
             "classes": tf.argmax(logits, axis=1),
             "probabilities": tf.nn.softmax(logits),
@@ -95,7 +95,7 @@ def model_fn(features, labels, mode, params):
     regularization_loss = model.regularization_loss()
     loss = empirical_loss + regularization_loss
 
-    if mode == tf.estimator.ModeKeys.EVAL:
+    if mode == estimator.ModeKeys.EVAL:
         if params["use_tpu"]:
             return new_spec(mode, loss=loss, eval_metrics=(_metrics, [labels, logits]))
         return new_spec(mode, loss=loss, eval_metric_ops=_metrics(labels, logits))

@@ -1,4 +1,26 @@
 """The only package that touches private TensorFlow names or depends on TensorFlow's version.
 
-`graph` holds what the towers need of a graph under construction; `estimator` is the Estimator API.
+`install` is for codebases written for TensorFlow 1. `environment` tells whether the installed
+packages fit together. `estimator` is the Estimator API; `revival` brings it back where TensorFlow
+has dropped it. `graph`, `keras` and `tpu` hold what the towers need of each.
 """
+
+
+def install():
+    """Makes `tf.estimator` and `tf.contrib.estimator` work, for files written for TensorFlow 1.
+
+    Afterwards these names resolve, in every file of the process:
+
+        tensorflow.compat.v1.estimator                                the Estimator API, version 1
+        tensorflow.compat.v1.contrib.estimator.replicate_model_fn     of `replicate`
+        tensorflow.compat.v1.contrib.estimator.TowerOptimizer         of `replicate`
+        tensorflow.estimator                                          the Estimator API, version 2
+
+    What TensorFlow itself has is left as it is. A second call changes nothing.
+
+    Raises:
+        ImportError: If the Estimator cannot work in this process. The message says what to run.
+    """
+    from replicate.compat import installation
+
+    installation.install()

@@ -1,38 +1,58 @@
 """The Estimator API to use: `replicate.estimator.Estimator`, `.RunConfig`, `.EstimatorSpec`, ...
 
-TensorFlow 2.12 to 2.15 carry it as `tf.compat.v1.estimator`; every name is looked up there.
+TensorFlow 2.12 to 2.15 carry it as `tf.compat.v1.estimator`. Newer ones do not; there it is brought
+back from the package tensorflow-estimator when one of its names is first asked for.
 """
 
+import functools
 import sys
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import environment
+
+
+@functools.lru_cache(maxsize=None)
+def api():
+    """Returns the module that holds the API.
+
+    Raises:
+        ImportError: If the Estimator cannot work in this process. The message says what to run.
+    """
+    environment.check_estimator()
+    if hasattr(tf, "estimator"):
+        return tf.estimator
+    from replicate.compat import revival
+
+    return revival.estimator()
+
 
 def __getattr__(name):
-    return getattr(tf.estimator, name)
+    if name.startswith("__"):  # Python's own questions must not bring it to life.
+        raise AttributeError(name)
+    return getattr(api(), name)
 
 
 def __dir__():
-    return dir(tf.estimator)
+    return dir(api())
 
 
 def source():
     """Returns where the Estimator comes from, for people to read."""
-    try:
-        from importlib import metadata  # Python 3.8
-    except ImportError:
-        return "tf.estimator"
-    return f"tf.estimator, from tensorflow-estimator {metadata.version('tensorflow-estimator')}"
+    version = environment.version_of("tensorflow-estimator")
+    if (environment.parse(tf.__version__) or (0,)) < environment.FIRST_WITHOUT_ESTIMATOR:
+        return f"tf.estimator, from tensorflow-estimator {version}"
+    return f"brought back from tensorflow-estimator {version}"
 
 
 def is_estimator_spec(value):
     """Whether `value` is an `EstimatorSpec`."""
-    return isinstance(value, tf.estimator.EstimatorSpec)
+    return isinstance(value, api().EstimatorSpec)
 
 
 def is_export_output(value):
     """Whether `value` is a `ClassificationOutput`, `RegressionOutput`, `PredictOutput` or such."""
-    return isinstance(value, tf.estimator.export.ExportOutput)
+    return isinstance(value, api().export.ExportOutput)
 
 
 def is_exporting():

@@ -4,6 +4,7 @@ import contextlib
 import sys
 
 import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as tf2
 
 
 def layer_name_counts():
@@ -14,7 +15,7 @@ def layer_name_counts():
 def _layer_classes():
     """The classes that turn regularizers into losses: Keras layers' of TF 1 and TF 2 behaviour."""
     found = []
-    for layer in (tf.keras.layers.Layer, tf.compat.v2.keras.layers.Layer, tf.layers.Layer):
+    for layer in (tf.keras.layers.Layer, tf2.keras.layers.Layer, tf.layers.Layer):
         for cls in layer.__mro__:
             if "_handle_weight_regularization" in vars(cls) and cls not in found:
                 found.append(cls)

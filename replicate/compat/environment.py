@@ -1,0 +1,169 @@
+"""Whether the installed packages and the process fit together, before TensorFlow is asked to work.
+
+Imports nothing but the standard library, so that it can speak where TensorFlow cannot even be
+imported. Each problem is one message: the rule, what was found, and the command that mends it.
+"""
+
+import os
+import sys
+from importlib import util
+
+try:
+    from importlib import metadata
+except ImportError:  # Python 3.7
+    metadata = None
+
+# TensorFlow is published under several names.
+_DISTRIBUTIONS = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tensorflow-macos",
+    "tf-nightly",
+)
+_OLDEST = (2, 12)
+FIRST_WITHOUT_ESTIMATOR = (2, 16)
+_FIRST_WITH_NUMPY_2 = (2, 18)
+_ESTIMATOR = "2.15.0"
+_LEGACY = "TF_USE_LEGACY_KERAS"
+_TRUE = ("1", "true", "True")  # What TensorFlow takes for yes.
+
+
+def check_packages():
+    """Raises an ImportError if TensorFlow is not there, or cannot work with this NumPy."""
+    _raise(
+        packages_problem(
+            find("tensorflow") and version_of(*_DISTRIBUTIONS),
+            version_of("numpy"),
+            sys.version_info,
+        )
+    )
+
+
+def check_estimator():
+    """Raises an ImportError if the Estimator cannot work here, or could but with another Keras."""
+    _raise(estimator_problem())
+
+
+def estimator_problem():
+    """Returns what keeps the Estimator from working in this process, or None."""
+    import tensorflow.compat.v1 as tf
+
+    return keras_problem(
+        tensorflow=tf.__version__,
+        estimator=version_of("tensorflow-estimator") if find("tensorflow_estimator") else None,
+        tf_keras=version_of("tf-keras", "tf_keras") if find("tf_keras") else None,
+        is_asked_for=os.environ.get(_LEGACY) in _TRUE,
+        # TensorFlow >= 2.16 notes in this attribute what it decided when it was imported.
+        was_asked_for=getattr(tf, "_tf_uses_legacy_keras", False),
+    )
+
+
+def packages_problem(tensorflow, numpy, python):
+    """Returns what keeps TensorFlow from being imported, or None.
+
+    Args:
+        tensorflow: Its version, None if it is not installed, "unknown" if it does not say.
+        numpy: The version of NumPy, likewise.
+        python: The version of Python, a tuple.
+    """
+    if not tensorflow:
+        return (
+            "replicate needs TensorFlow 2.12 or newer, but none is installed. Run: "
+            + _install_command(python)
+        )
+    if parse(tensorflow) is None:
+        return None
+    if parse(tensorflow) < _OLDEST:
+        return (
+            f"replicate needs TensorFlow 2.12 or newer, but {tensorflow} is installed. Run: "
+            + _install_command(python)
+        )
+    if parse(tensorflow) < _FIRST_WITH_NUMPY_2 and (parse(numpy) or (0,)) >= (2,):
+        return (
+            f"TensorFlow {tensorflow} needs NumPy 1, but NumPy {numpy} is installed. Run: "
+            "pip install 'numpy<2'"
+        )
+    return None
+
+
+def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
+    """Returns what keeps the Estimator from working, or None.
+
+    Args:
+        tensorflow: The version of TensorFlow.
+        estimator: The version of tensorflow-estimator, None if it is not installed.
+        tf_keras: The version of tf-keras, likewise.
+        is_asked_for: Whether the environment asks for Keras 2 from tf-keras now.
+        was_asked_for: Whether it did when TensorFlow was imported.
+    """
+    if (parse(tensorflow) or _OLDEST) < FIRST_WITHOUT_ESTIMATOR:
+        if is_asked_for and not tf_keras:
+            return (
+                f"{_LEGACY} is set, but TensorFlow {tensorflow} has Keras 2 of its own and breaks "
+                f"without tf-keras then. Run: unset {_LEGACY}"
+            )
+        return None
+    minor = ".".join(map(str, parse(tensorflow)[:2]))
+    if not estimator or parse(estimator) != parse(_ESTIMATOR):
+        found = f"{estimator} is" if estimator else "it is not"
+        return (
+            f"TensorFlow {tensorflow} has no Estimator of its own; replicate brings back that of "
+            f"tensorflow-estimator {_ESTIMATOR}, but {found} installed. Run: "
+            f"pip install tensorflow-estimator=={_ESTIMATOR}"
+        )
+    if not tf_keras or parse(tf_keras)[:2] != parse(tensorflow)[:2]:
+        found = f"{tf_keras} is" if tf_keras else "it is not"
+        return (
+            f"The Estimator and tf.layers need Keras 2, which for TensorFlow {tensorflow} is in "
+            f"tf-keras {minor}, but {found} installed. Run: pip install 'tf-keras=={minor}.*'"
+        )
+    if not is_asked_for:
+        return (
+            f"TensorFlow {tensorflow} uses Keras 3, with which neither the Estimator nor tf.layers "
+            f"works, unless {_LEGACY} is 1; it is {os.environ.get(_LEGACY)!r}. Run, before Python: "
+            f"export {_LEGACY}=1"
+        )
+    if not was_asked_for:
+        return (
+            f"{_LEGACY} must be 1 when TensorFlow is imported, but was set after that. Set it "
+            f"above the first import of TensorFlow, or run, before Python: export {_LEGACY}=1"
+        )
+    return None
+
+
+def find(module):
+    """Whether a module can be found; it is not imported."""
+    return module in sys.modules or util.find_spec(module) is not None
+
+
+def version_of(*distributions):
+    """Returns the version of the first of these distributions that is installed, or "unknown"."""
+    for name in distributions if metadata else ():
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            pass
+    return "unknown"
+
+
+def parse(version):
+    """Returns the leading numbers of a version, `(2, 15, 1)`; None if there are none."""
+    numbers = []
+    for part in (version or "").split(".")[:3]:
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers) or None
+
+
+def _install_command(python):
+    if python < (3, 12):
+        return "pip install 'tensorflow==2.15.*'"
+    return f"pip install tensorflow tf-keras tensorflow-estimator=={_ESTIMATOR}"
+
+
+def _raise(problem):
+    if problem:
+        raise ImportError(problem)

@@ -1,0 +1,33 @@
+"""Puts the Estimator and the towers where files written for TensorFlow 1 look for them."""
+
+import types
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import environment, estimator
+
+
+def install():
+    """See `replicate.compat.install`."""
+    import replicate
+
+    environment.check_estimator()
+    if not hasattr(tf, "estimator"):
+        tf.estimator = estimator.api()
+    if not hasattr(tf2, "estimator"):
+        from replicate.compat import revival
+
+        tf2.estimator = revival.estimator("v2")
+    contrib = _submodule(tf, "contrib")
+    towers = _submodule(contrib, "estimator")
+    for name in ("replicate_model_fn", "TowerOptimizer"):
+        if not hasattr(towers, name):
+            setattr(towers, name, getattr(replicate, name))
+
+
+def _submodule(module, name):
+    """Returns an attribute of a module that is a module, which is made if there is none."""
+    if not hasattr(module, name):
+        setattr(module, name, types.ModuleType(f"{module.__name__}.{name}"))
+    return getattr(module, name)

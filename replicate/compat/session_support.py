@@ -1,0 +1,42 @@
+"""What TPUEstimator asks `tensorflow.python.tpu.session_support` for, which is gone.
+
+There it watched the heartbeats of TPU workers, to save and stop before one was preempted. Without
+it a job trains all the same and, when a worker was lost, goes on from its last checkpoint.
+"""
+
+import tensorflow.compat.v1 as tf
+
+
+class GracefulShutdownHook(tf.train.SessionRunHook):
+    """Says once that nobody watches the workers."""
+
+    def __init__(self, checkpoint_prefix, saver=None, on_shutdown_hooks=None):
+        del checkpoint_prefix, saver, on_shutdown_hooks
+
+    def after_create_session(self, session, coord):
+        """Logs a warning."""
+        del session, coord
+        tf.logging.warning(
+            "TPU workers are not watched for preemption with TensorFlow 2.16 and newer. After one "
+            "was lost, the same command goes on from the last checkpoint."
+        )
+
+
+class ResetComputation:
+    """What to do when a worker is lost: nothing."""
+
+
+ShutdownLameWorkers = ShutdownAllWorkers = ResetComputation
+
+
+def start_worker_watchdog(session, shutdown_timeout=None, **kwargs):
+    """Refuses what TF_TPU_WATCHDOG_TIMEOUT asks for.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    del session, kwargs
+    raise NotImplementedError(
+        f"TF_TPU_WATCHDOG_TIMEOUT is {shutdown_timeout}, but TensorFlow 2.16 and newer cannot "
+        "watch TPU workers. Run: unset TF_TPU_WATCHDOG_TIMEOUT"
+    )
