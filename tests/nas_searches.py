@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import mobile_classifier_factory, schema_io, search_analysis
@@ -51,3 +52,13 @@ def write_search(directory, steps=None, **changes):
             scalars["rlcontroller/estimated_cost"] = 0.4
     log(directory, steps)
     return directory
+
+
+def save_checkpoint(directory, step=1, **values):
+    """Saves a checkpoint with the global step and other values by name: a run has begun there."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = {"global_step": tf.Variable(np.int64(step), name="global_step")}
+        for name, value in values.items():
+            variables[name] = tf.Variable(value)
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver(variables).save(session, str(directory / "model.ckpt"), step)

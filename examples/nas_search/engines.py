@@ -58,6 +58,9 @@ def make_estimator(model_fn, params, eval_batch_size=None):
         params: Dict of resolved settings, which `model_fn` gets; on TPUs with `batch_size`, the
             rows for one core, added.
         eval_batch_size: Rows of a batch to evaluate, which TPUs need to know.
+
+    Raises:
+        SettingsError: If there is no such TPU.
     """
     config = {
         "model_dir": params["checkpoint_dir"],
@@ -72,21 +75,41 @@ def make_estimator(model_fn, params, eval_batch_size=None):
             config=estimator.RunConfig(session_config=replicate.session_config(devices), **config),
             params=params,
         )
-    cluster = tf.distribute.cluster_resolver.TPUClusterResolver(
-        params["tpu"], zone=params["tpu_zone"], project=params["gcp_project"]
-    )
     tpu_config = estimator.tpu.TPUConfig(
         iterations_per_loop=params["tpu_iterations_per_loop"],
         # A batch for each core: images have their rows last there, where no other way splits them.
         per_host_input_for_training=estimator.tpu.InputPipelineConfig.PER_HOST_V2,
     )
+    try:
+        cluster = tf.distribute.cluster_resolver.TPUClusterResolver(
+            params["tpu"], zone=params["tpu_zone"], project=params["gcp_project"]
+        )
+        run_config = estimator.tpu.RunConfig(cluster=cluster, tpu_config=tpu_config, **config)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SettingsError(
+            "--tpu must be the name or address of a TPU that can be reached from here, or 'local' "
+            f"on a TPU VM, but {params['tpu']!r} is not: {error}. Leave it out to run on towers."
+        ) from error
     return estimator.tpu.TPUEstimator(
         model_fn,
-        config=estimator.tpu.RunConfig(cluster=cluster, tpu_config=tpu_config, **config),
+        config=run_config,
         params=params,
         train_batch_size=params["train_batch_size"],
         eval_batch_size=eval_batch_size,
     )
+
+
+def network_input(images, params):
+    """Returns images as networks take them: [rows, height, width, channels], in their type.
+
+    Args:
+        images: Float [rows, height, width, channels]; for TPUs [height, width, channels, rows],
+            which is how they take them fastest.
+        params: Settings. Those used are `use_tpu` and `use_bfloat16`.
+    """
+    if params["use_tpu"]:
+        images = tf.transpose(images, [3, 0, 1, 2])
+    return tf.cast(images, tf.bfloat16) if params["use_bfloat16"] else images
 
 
 def latest_step(checkpoint_dir):

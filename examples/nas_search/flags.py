@@ -6,6 +6,7 @@ TensorFlow, so that the command line answers at once.
 
 import argparse
 import functools
+import math
 from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from examples.nas_search.errors import UserError
@@ -31,6 +32,7 @@ class Flag(NamedTuple):
 ANY = float("inf")
 POSITIVE = (1, ANY)  # of integers
 SHARE = (0, 1)
+BELOW_ONE = (0, 0.9999)
 _KINDS = {int: "a whole number", float: "a number", str: "a text"}
 
 
@@ -145,6 +147,8 @@ def _fault(flag, value):
     """Returns what is wrong with a value, or None."""
     if flag.choices and value not in flag.choices:
         return f"must be one of {', '.join(flag.choices)}, but is {value!r}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"must be a finite number, but is {value}"
     if flag.bounds and not flag.bounds[0] <= value <= flag.bounds[1]:
         low, high = flag.bounds
         if high == ANY:

@@ -78,7 +78,8 @@ def load(params):
     """Returns the cost model of a search, and keeps it beside the checkpoints.
 
     Args:
-        params: Settings. Those used are `ssd`, `image_shape`, `num_classes` and `checkpoint_dir`.
+        params: Settings. Those used are `ssd`, `rl_cost_model_objective`, `image_shape`,
+            `num_classes` and `checkpoint_dir`.
 
     Returns:
         A `CostModel`, that of `cost_model.json` in the checkpoint directory if there is one.
@@ -86,13 +87,10 @@ def load(params):
     Raises:
         ValueError: If that file is of other settings, or broken.
     """
-    wanted = _arguments(params["ssd"], "madds", params["image_shape"], params["num_classes"])
+    wanted = arguments_of(params)
     path = os.path.join(params["checkpoint_dir"], _FILE_NAME)
     if not tf.io.gfile.exists(path):
-        model = cost_fit.fit(**wanted)
-        _warn_of_errors(model)
-        _write(path, cost_fit.to_json(model))
-        return model
+        return _fit(wanted, path)
     with tf.io.gfile.GFile(path) as file:
         text = file.read()
     try:
@@ -101,6 +99,8 @@ def load(params):
         raise ValueError(f"{error} [File {path}.]") from error
     for name, value in wanted.items():
         found = getattr(model, name)
+        if found != value and not tf.train.latest_checkpoint(params["checkpoint_dir"]):
+            return _fit(wanted, path)  # The file is of a search that never began.
         if found != value:
             raise ValueError(
                 f"The cost model of a search must be of its settings, but {path} has {name} "
@@ -108,6 +108,16 @@ def load(params):
                 "the file."
             )
     return model
+
+
+def arguments_of(params):
+    """Returns what `cost_fit.fit` needs for the cost model of a search with these settings."""
+    return _arguments(
+        params["ssd"],
+        params.get("rl_cost_model_objective", "madds"),
+        params["image_shape"],
+        params["num_classes"],
+    )
 
 
 def _model(ssd, objective, input_shape, num_classes):
@@ -124,6 +134,14 @@ def _arguments(ssd, objective, input_shape, num_classes):
         "input_shape": tuple(input_shape),
         "num_classes": num_classes,
     }
+
+
+def _fit(arguments, path):
+    """Returns a new cost model, which it keeps in a file."""
+    model = cost_fit.fit(**arguments)
+    _warn_of_errors(model)
+    _write(path, cost_fit.to_json(model))
+    return model
 
 
 def _warn_of_errors(model):

@@ -28,6 +28,7 @@ from examples.nas_search.train_model_fn import model_fn, model_spec
 from replicate.hooks import ProgressHook
 
 METRICS = "metrics.json"
+_MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")
 
 
 def train_network(params):
@@ -161,7 +162,11 @@ def evaluate_checkpoints(params):
 
     Yields:
         Metrics of a checkpoint.
+
+    Raises:
+        UserError: If the settings are not those of the training, except for where it is evaluated.
     """
+    settings_file.check_same(params, may_change=_MAY_CHANGE_TO_EVALUATE)
     for checkpoint in tf.train.checkpoints_iterator(params["checkpoint_dir"]):
         metrics = evaluate_network(params, checkpoint=checkpoint)
         yield metrics

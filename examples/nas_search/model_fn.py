@@ -11,8 +11,7 @@ a distribution over networks: a vector of logits for each choice. In every step,
 4. measures with the updated weights how accurate its network is on validation images,
 5. rewards the controller for accuracy and cost, by one update together with all towers.
 
-Nothing here names a device or an engine: the same function runs on one device, on towers and in TPU
-replicas.
+Nothing here names a device: the same function runs on one, on towers and in the replicas of a TPU.
 """
 
 import tensorflow.compat.v1 as tf
@@ -21,6 +20,7 @@ import replicate
 from examples.nas_search import (
     controller,
     cost_model_lib,
+    engines,
     mobile_classifier_factory,
     mobile_cost_model,
     schema_io,
@@ -41,14 +41,13 @@ def model_fn(features, labels, mode, params):
 
     Args:
         features: Dict of images, float [rows, height, width, channels], by part: `'train'` and
-            `'validation'`. With `params['use_tpu']`, [height, width, channels, rows], which is how
-            TPUs take them fastest.
+            `'validation'`; or laid out otherwise, see `engines.network_input`.
         labels: Dict of one-hot labels, float32 [rows, classes], by part.
         mode: `tf.estimator.ModeKeys.TRAIN`.
         params: Dict of all settings, see `settings.py`.
 
     Returns:
-        An `EstimatorSpec`, on TPUs a `TPUEstimatorSpec`. Its loss is that of the shared weights.
+        An `EstimatorSpec`, see `summaries.make_spec`. Its loss is that of the shared weights.
 
     Raises:
         NotImplementedError: If `mode` is another.
@@ -59,7 +58,7 @@ def model_fn(features, labels, mode, params):
             "it found, train that alone: `python -m examples.nas_search train`."
         )
     step = tf.train.get_or_create_global_step()
-    images = {part: _as_network_input(batch, params) for part, batch in features.items()}
+    images = {part: engines.network_input(batch, params) for part, batch in features.items()}
     scalars = {}
 
     # 1. Draw a network. At first some choices are replaced, so that all weights get trained: by
@@ -156,13 +155,6 @@ def model_fn(features, labels, mode, params):
     scalars.update(summaries.logits("rltaglogits", draw["logits_by_tag"]))
     train_op = tf.group(model_update, controller_update)
     return summaries.make_spec(mode, loss, train_op, scalars, params)
-
-
-def _as_network_input(batch, params):
-    """Returns images as [rows, height, width, channels], in the type to compute with."""
-    if params["use_tpu"]:
-        batch = tf.transpose(batch, [3, 0, 1, 2])
-    return tf.cast(batch, tf.bfloat16) if params["use_bfloat16"] else batch
 
 
 def _seed_of_draw(step, params):

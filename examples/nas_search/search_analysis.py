@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import (
     analyze_mobile_search_lib,
     architecture_text,
+    cost_fit,
     mobile_cost_model,
     network_cost,
     schema,
@@ -46,6 +47,7 @@ class Analysis(NamedTuple):
     indices: List[int]  # of the network found, in visiting order
     cost_model: Optional[float]  # estimate of its cost; None if the search had no cost model
     cost_target: Optional[float]  # what the search aimed at; None likewise
+    cost_unit: str  # of cost_model and cost_target, see `cost_fit.OBJECTIVES`
     madds: int  # multiply-adds for one image, exact
     params: int  # trainable weights of the network alone, exact
     probability: float  # with which the controller draws the network found
@@ -68,7 +70,7 @@ def analyze(dirname):
         dirname: The search's `checkpoint_dir`, with model_spec.json, params.json and event files.
 
     Returns:
-        An `Analysis` of the last step whose logits are complete.
+        An `Analysis` of the latest checkpoint, or of a later summary whose logits are complete.
 
     Raises:
         UnreadableError: If a file is missing or damaged, or the logits are of another space.
@@ -88,6 +90,8 @@ def analyze(dirname):
         for step, logits in analyze_mobile_search_lib.path_logits(scalars).items()
         if not _mismatch(logits, oneofs)
     }
+    # What the search ended with: summaries are fewer, and may stop before the last step.
+    probabilities.update(_of_checkpoint(dirname, oneofs))
     if not probabilities:
         raise UnreadableError(_why_no_step(dirname, scalars, oneofs))
 
@@ -104,6 +108,7 @@ def analyze(dirname):
         indices=indices,
         cost_model=_estimate(dirname, params, indices) if with_cost else None,
         cost_target=params.get("rl_cost_model_target") if with_cost else None,
+        cost_unit=cost_fit.OBJECTIVES[params.get("rl_cost_model_objective", "madds")].unit,
         madds=cost.madds,
         params=cost.params,
         probability=float(np.prod([node.probability for node in nodes if node.reached])),
@@ -119,6 +124,19 @@ def analyze(dirname):
             "entropy": {at: entropy(oneofs, rows) for at, rows in probabilities.items()},
         },
     )
+
+
+def _of_checkpoint(dirname, oneofs):
+    """Returns `{step: probabilities}` of the latest checkpoint, empty if there is none."""
+    checkpoint = tf.train.latest_checkpoint(dirname)
+    if not checkpoint:
+        return {}
+    reader = tf.train.load_checkpoint(checkpoint)
+    prefix = "rl_controller/independent_sample/"
+    names = [prefix + _name(path) for path, _ in oneofs]
+    if not all(reader.has_tensor(name) for name in names):
+        return {}
+    return {int(reader.get_tensor("global_step")): [_softmax(reader.get_tensor(n)) for n in names]}
 
 
 def open_nodes(space):

@@ -5,7 +5,7 @@ Names and the values of the preset `imagenet` are those of `mobile_architecture_
 """
 
 from examples.nas_search import common_flags
-from examples.nas_search.flags import ANY, POSITIVE, SHARE, Flag, boolean
+from examples.nas_search.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
 _NON_NEGATIVE = (0, ANY)
 
@@ -51,7 +51,11 @@ FLAGS = (
     ),
     Flag("rl_entropy_regularization", float, 0.0, "weight of the entropy bonus", (-ANY, ANY)),
     Flag(
-        "rl_baseline_momentum", float, 0.95, "of the mean reward that others are compared to", SHARE
+        "rl_baseline_momentum",
+        float,
+        0.95,
+        "of the mean reward that others are compared to",
+        BELOW_ONE,
     ),
     Flag(
         "rl_batch_size_multiplier",
@@ -86,10 +90,16 @@ FLAGS = (
     ),
     Flag("enable_cost_model", boolean, True, "whether cost counts"),
     Flag(
+        "rl_cost_model_objective",
+        str,
+        "madds",
+        "what cost is: madds (multiply-adds), params, or one of your own in cost_fit.OBJECTIVES",
+    ),
+    Flag(
         "rl_cost_model_target",
         float,
         None,
-        "cost to aim at, in million multiply-adds (default: that of the space)",
+        "cost to aim at, in the unit of the objective: millions (default: that of the space)",
         (0, ANY),
     ),
     Flag("rl_cost_model_exponent", float, -0.10, "how much cost counts, <= 0", (-ANY, 0)),

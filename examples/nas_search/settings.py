@@ -13,8 +13,8 @@ that a result depends on. They have the names of the flags, see `search_flags.py
 Learning rates are those for the batch, no longer those for 256 images.
 """
 
+from examples.nas_search import cost_fit, engines, mobile_cost_model, search_spaces
 from examples.nas_search import data as data_lib
-from examples.nas_search import engines, mobile_cost_model, search_spaces
 from examples.nas_search.flags import SettingsError, with_defaults
 from examples.nas_search.search_flags import FLAGS, PRESETS
 from examples.nas_search.settings_file import check_same, save, write_json
@@ -35,6 +35,7 @@ def resolve(**given):
     preset = PRESETS.get(given.get("preset") or "digits", {})
     params = with_defaults(given, FLAGS, preset)
     _check_space(params["ssd"])
+    _check_objective(params["rl_cost_model_objective"])
     params.update(engines.resolve(params))
     _check_batches(params)
     params["use_bfloat16"] = _use_bfloat16(params)
@@ -57,6 +58,14 @@ def _check_space(ssd):
         search_spaces.get_search_space_spec(ssd)
     except ValueError as error:
         raise SettingsError(f"--ssd: {error}") from error
+
+
+def _check_objective(name):
+    if name not in cost_fit.OBJECTIVES:
+        raise SettingsError(
+            f"--rl_cost_model_objective must be one of {sorted(cost_fit.OBJECTIVES)}, but is "
+            f"{name!r}. A new one gets its entry in `cost_fit.OBJECTIVES`."
+        )
 
 
 def _check_batches(params):
@@ -141,7 +150,10 @@ def _target(params):
     target = params["rl_cost_model_target"]
     if target is None:
         target = mobile_cost_model.target_cost(
-            params["ssd"], params["image_shape"], params["num_classes"]
+            params["ssd"],
+            params["image_shape"],
+            params["num_classes"],
+            params["rl_cost_model_objective"],
         )
     if not target > 0:
         raise SettingsError(

@@ -22,22 +22,47 @@ def save(params):
     write_json(params, params["checkpoint_dir"], _NAME)
 
 
+def read(directory):
+    """Returns the settings of the run in a directory.
+
+    Raises:
+        SettingsError: If there are none that can be read.
+    """
+    try:
+        with tf.io.gfile.GFile(path(directory)) as file:
+            return json.load(file)
+    except (tf.errors.OpError, ValueError) as error:
+        reason = getattr(error, "message", error)
+        raise SettingsError(
+            f"The settings of a run must be in its directory, but {path(directory)} cannot be "
+            f"read: {reason}. Name the --checkpoint_dir of a run."
+        ) from error
+
+
 def write_json(value, directory, name):
     """Writes a JSON file, sorted and indented by 2, that is there as a whole or not at all."""
-    tf.io.gfile.makedirs(directory)
     written = os.path.join(directory, f".{name}.partial")
-    with tf.io.gfile.GFile(written, "w") as file:
-        file.write(json.dumps(value, indent=2, sort_keys=True) + "\n")
-    tf.io.gfile.rename(written, os.path.join(directory, name), overwrite=True)
+    try:
+        tf.io.gfile.makedirs(directory)
+        with tf.io.gfile.GFile(written, "w") as file:
+            file.write(json.dumps(value, indent=2, sort_keys=True) + "\n")
+        tf.io.gfile.rename(written, os.path.join(directory, name), overwrite=True)
+    except tf.errors.OpError as error:
+        raise SettingsError(
+            f"--checkpoint_dir must be a directory that can be written to, but {directory} is not: "
+            f"{error.message}. Name another one."
+        ) from error
 
 
-def check_same(params):
+def check_same(params, may_change=()):
     """Checks that the run in `params['checkpoint_dir']`, if there is one, had the same settings.
 
-    Devices may be others of the same number: then the towers do the same.
+    Devices may be others of the same number: then the towers do the same. A run begins with its
+    first checkpoint: before that, there is nothing to resume, and no reason to keep its settings.
 
     Args:
         params: Dict of settings that can be written as JSON.
+        may_change: Names of settings that may differ this time.
 
     Raises:
         SettingsError: If some differ; names each, its old and its new value.
@@ -49,6 +74,8 @@ def check_same(params):
                 f"A run resumes with the settings it started with, but {directory} has checkpoints "
                 f"and no {_NAME} that tells them. Name a new --checkpoint_dir."
             )
+        return
+    if not tf.train.latest_checkpoint(directory):
         return
     with tf.io.gfile.GFile(path(directory)) as file:
         try:
@@ -62,7 +89,7 @@ def check_same(params):
     changes = [
         f"{name} was {_shown(before, name)} and is {_shown(now, name)}"
         for name in sorted({*before, *now})
-        if name not in _MAY_CHANGE and not _is_same(name, before, now)
+        if name not in (*_MAY_CHANGE, *may_change) and not _is_same(name, before, now)
     ]
     if changes:
         raise SettingsError(

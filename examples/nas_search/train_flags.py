@@ -5,7 +5,7 @@ Liu et al., CVPR 2020) where that has them. The preset `digits` trains in second
 """
 
 from examples.nas_search import common_flags
-from examples.nas_search.flags import ANY, POSITIVE, SHARE, Flag, boolean
+from examples.nas_search.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
 # Of the command alone: they do not change what is trained.
 MODE = Flag(
@@ -63,7 +63,7 @@ FLAGS = (
         "before the classifier (default: 0 below 150 epochs, else 0.15, like MobileNetV3 0.25)",
         SHARE,
     ),
-    Flag("path_dropout_rate", float, 0.0, "share of steps without a residual layer", SHARE),
+    Flag("path_dropout_rate", float, 0.0, "share of steps without a residual layer", BELOW_ONE),
     Flag("use_bfloat16", boolean, False, "whether the network computes in bfloat16"),
 )
 

@@ -9,7 +9,7 @@ evaluated. After `mobile_train_eval` of TuNAS (Bender, Liu et al., CVPR 2020).
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.nas_search import mobile_classifier_factory, search_space_utils, summaries
+from examples.nas_search import engines, mobile_classifier_factory, search_space_utils, summaries
 from examples.nas_search.custom_layers import cosine_decay_with_linear_warmup
 from examples.nas_search.errors import UserError
 from replicate import estimator
@@ -69,8 +69,7 @@ def model_fn(features, labels, mode, params):
         and `probabilities`, float32 [rows, classes].
     """
     training = mode == estimator.ModeKeys.TRAIN
-    images = tf.transpose(features, [3, 0, 1, 2]) if params["use_tpu"] else features
-    images = tf.cast(images, tf.bfloat16) if params["use_bfloat16"] else images
+    images = engines.network_input(features, params)
     model = mobile_classifier_factory.get_standalone_model(
         model_spec(params, training),
         kernel_regularizer=lambda kernel: params["weight_decay"] * tf.nn.l2_loss(kernel),

@@ -10,10 +10,6 @@ of the flags, see `train_flags.py`, and besides
     devices, num_towers, use_tpu     as of a search
 """
 
-import json
-
-import tensorflow.compat.v1 as tf
-
 from examples.nas_search import common_flags, engines, search_analysis, settings_file
 from examples.nas_search import data as data_lib
 from examples.nas_search.flags import SettingsError, with_defaults
@@ -76,7 +72,7 @@ def resolve_evaluation(**given):
     """
     given = with_defaults(given, EVALUATE_FLAGS, {})
     directory = given["checkpoint_dir"]
-    params = _read(directory)
+    params = settings_file.read(directory)
     if "train_split" not in params:
         raise SettingsError(
             f"--checkpoint_dir must be that of a network trained alone, but {directory} is of "
@@ -95,30 +91,23 @@ def resolve_evaluation(**given):
 def _with_search(given):
     """Returns the settings given, with those taken over from the search in `search_dir`."""
     directory = given["search_dir"]
-    searched = _read(directory)
+    searched = settings_file.read(directory)
     if given.get("ssd", searched.get("ssd")) != searched.get("ssd"):
         raise SettingsError(
             f"--ssd must be that of the search, but is {given['ssd']!r}, and --search_dir "
             f"{directory} searched {searched.get('ssd')!r}. Leave out one of the two."
         )
+    for name in ("dataset", "validation_fraction", "test_fraction"):
+        if given.get(name, searched.get(name)) != searched.get(name):
+            raise SettingsError(
+                f"--{name} must be that of the search, so that no image that the search saw "
+                f"counts as unseen, but is {given[name]!r}, and in --search_dir {directory} it is "
+                f"{searched.get(name)!r}. Leave it out."
+            )
     taken = {name: searched[name] for name in _OF_SEARCH if searched.get(name) is not None}
     if "indices" not in given:
         taken["indices"] = ":".join(map(str, search_analysis.analyze(directory).indices))
     return {**taken, **given}
-
-
-def _read(directory):
-    """Returns the settings of the run in a directory."""
-    path = settings_file.path(directory)
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            return json.load(file)
-    except (tf.errors.OpError, ValueError) as error:
-        reason = getattr(error, "message", error)
-        raise SettingsError(
-            f"The settings of a run must be in its directory, but {path} cannot be read: {reason}. "
-            "Name the --checkpoint_dir of a run."
-        ) from error
 
 
 def _steps(params, num_images):

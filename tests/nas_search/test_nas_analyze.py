@@ -10,6 +10,7 @@ import pathlib
 import numpy as np
 import pytest
 
+import nas_searches
 from examples.nas_search import (
     basic_specs,
     mobile_classifier_factory,
@@ -101,6 +102,22 @@ def test_the_entropy_of_a_decided_controller_is_zero(tmp_path):
     # Equal probabilities: of 3 widths log 3 in two blocks, of 2 alternatives log 2: in each of the
     # two blocks 3 choices always, and 2 in the half of the networks that do not skip a layer.
     assert found.initial_entropy == pytest.approx(2 * (math.log(3) + 4 * math.log(2)))
+
+
+def test_the_checkpoint_counts_where_it_is_later_than_the_summaries(tmp_path):
+    write_search(tmp_path)
+    nodes = search_analysis.open_nodes(mobile_classifier_factory.get_model_spec(SSD))
+    last = [len(oneof.choices) - 1 for _, oneof in nodes]
+    logits = {
+        "rl_controller/independent_sample/" + "/".join(map(str, path)): np.float32(
+            5.0 * np.eye(len(oneof.choices))[-1]
+        )
+        for path, oneof in nodes
+    }
+    nas_searches.save_checkpoint(tmp_path, 23, **logits)
+    found = search_analysis.analyze(str(tmp_path))
+    assert (found.global_step, found.indices) == (23, last)
+    assert max(found.history["reward"]) == 20
 
 
 def test_incomplete_steps_do_not_count(tmp_path):

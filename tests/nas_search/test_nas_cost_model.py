@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import nas_searches
 from bodies import matching
 from examples.nas_search import (
     controller,
@@ -395,6 +396,10 @@ def test_a_search_keeps_its_cost_model(tmp_path):
 )
 def test_a_cost_model_of_another_search(tmp_path, change, message):
     mobile_cost_model.load(search_params(tmp_path))
+    fitted = mobile_cost_model.load(search_params(tmp_path, **change))  # That one never began.
+    assert list(fitted.input_shape) == search_params(tmp_path, **change)["image_shape"]
+    mobile_cost_model.load(search_params(tmp_path))
+    nas_searches.save_checkpoint(tmp_path)
     message = f"must be of its settings…cost_model.json has {message}…another directory"
     with pytest.raises(ValueError, match=matching(message)):
         mobile_cost_model.load(search_params(tmp_path, **change))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import nas_searches
 from batches import assert_same, take
 from examples.nas_search import data, settings_file
 from examples.nas_search.data import imagenet_preprocessing
@@ -170,7 +171,7 @@ def test_images_are_distorted_differently_in_each_epoch(images, open_folder):
 def test_files_that_come_after_the_start_do_not_change_a_run(folder, open_folder, tmp_path):
     started = open_folder(folder, run="run")
     batches = take(started.input_fn("train", 4, training=True), 3)
-    settings_file.save({"checkpoint_dir": str(tmp_path / "runs" / "run")})
+    nas_searches.save_checkpoint(tmp_path / "runs" / "run")
     for i in range(5):
         (folder / "cat" / f"a{i}.png").write_bytes(encode(noise(8, 8, 3), "png"))
     resumed = open_folder(folder, run="run")

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import nas_searches
 from examples.nas_search import mobile_cost_model, network_cost, search_spaces
 from examples.nas_search.commands import sample
 from examples.nas_search.errors import UserError
@@ -53,6 +54,26 @@ def test_the_window_is_by_default_around_the_target(capsys):
     (network,) = json.loads(out)
     target = mobile_cost_model.target_cost(SSD)
     assert 0.99 * target <= network["cost"] <= 1.01 * target
+
+
+def test_a_search_gives_space_images_and_target(capsys, tmp_path):
+    search = nas_searches.write_search(tmp_path, image_shape=[16, 16, 1], rl_cost_model_target=0.04)
+    _, out, _ = run(capsys, f"--search_dir={search}", "--seed=1")
+    (network,) = json.loads(out)
+    indices = [int(index) for index in network["indices"].split(":")]
+    exact = (
+        network_cost.network_cost(
+            search_spaces.get_search_space_spec(SSD), (16, 16, 1), 10, indices
+        ).madds
+        / 1e6
+    )
+    assert network["cost"] == pytest.approx(exact, rel=0.005)
+    assert 0.0396 <= network["cost"] <= 0.0404
+    with pytest.raises(UserError, match="--ssd must be that of the search, but is 'mobilenet_v2'"):
+        run(capsys, f"--search_dir={search}", "--ssd=mobilenet_v2")
+    nas_searches.write_search(tmp_path, rl_cost_model_target=None)
+    with pytest.raises(UserError, match="must be of a search in which cost counts"):
+        run(capsys, f"--search_dir={search}")
 
 
 def test_the_same_seed_draws_the_same_networks():

@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
+import nas_searches
 from examples.nas_search import (
     engines,
     mobile_cost_model,
@@ -298,16 +299,28 @@ def saved(resolve):
     return params
 
 
+@pytest.fixture
+def begun(saved, tmp_path):
+    """Settings of a search that has begun."""
+    nas_searches.save_checkpoint(tmp_path / "run")
+    return saved
+
+
 def test_settings_are_saved_for_people_to_read(saved, tmp_path):
     text = (tmp_path / "run" / "params.json").read_text()
     assert text == json.dumps(saved, indent=2, sort_keys=True) + "\n"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["params.json"]
 
 
-def test_the_same_settings_may_resume(saved, resolve):
+def test_a_run_that_never_began_may_be_given_other_settings(saved, resolve):
+    settings.check_same(resolve(num_towers=4, epochs=3))
+
+
+def test_the_same_settings_may_resume(begun, resolve):
     settings.check_same(resolve(num_towers=2))
     settings.check_same(resolve(devices=["/cpu:2", "/cpu:5"]))  # as many
-    settings.check_same({**saved, "tpu_zone": "elsewhere"})
+    settings.check_same({**begun, "tpu_zone": "elsewhere"})
+    settings.check_same({**begun, "seed": 7}, may_change=["seed"])
 
 
 def test_a_new_run_may_have_any_settings(resolve):
@@ -327,13 +340,13 @@ def test_a_new_run_may_have_any_settings(resolve):
         ({"enable_cost_model": False}, r"differ: enable_cost_model was true and is false; rl_cost"),
     ],
 )
-def test_changed_settings_are_named(saved, resolve, change, message):
+def test_changed_settings_are_named(begun, resolve, change, message):
     with pytest.raises(SettingsError, match=message):
         settings.check_same(resolve(**{"num_towers": 2, **change}))
 
 
-def test_settings_that_came_or_went_are_named(saved):
-    now = {**saved, "new": None}
+def test_settings_that_came_or_went_are_named(begun):
+    now = {**begun, "new": None}
     del now["seed"]
     with pytest.raises(
         SettingsError, match=r"new was not set and is null; seed was 0 and is not set"
@@ -351,8 +364,37 @@ def test_checkpoints_without_settings_are_an_error(resolve, tmp_path):
         settings.check_same(params)
 
 
-def test_broken_settings_are_an_error(saved):
-    with open(settings_file.path(saved["checkpoint_dir"]), "w") as file:
+def test_broken_settings_are_an_error(begun):
+    with open(settings_file.path(begun["checkpoint_dir"]), "w") as file:
         file.write("{")
     with pytest.raises(SettingsError, match=r"params\.json must be the settings .*Name a new"):
-        settings.check_same(saved)
+        settings.check_same(begun)
+
+
+def test_a_directory_that_cannot_be_made_is_an_error(resolve, tmp_path):
+    params = resolve()
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(
+        SettingsError, match=r"--checkpoint_dir must be .* be written to, but .*/run"
+    ):
+        settings.save(params)
+
+
+def test_cost_may_be_what_one_likes(resolve):
+    params = resolve(rl_cost_model_objective="params")
+    target = mobile_cost_model.target_cost("digits_search", objective="params")
+    assert params["rl_cost_model_target"] == target
+    with pytest.raises(
+        SettingsError, match=r"one of \['madds', 'params'\], but is 'watts'.*OBJECTIVES"
+    ):
+        resolve(rl_cost_model_objective="watts")
+
+
+def test_a_tpu_that_is_not_there_is_an_error(imagenet, monkeypatch):
+    def nothing(*args, **kwargs):
+        raise OSError("no route to my-tpu")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", nothing)
+    message = r"--tpu must be .* but 'my-tpu' is not: no route to my-tpu\. Leave it out"
+    with pytest.raises(SettingsError, match=message):
+        engines.make_estimator(None, imagenet(tpu="my-tpu", train_batch_size=100))

@@ -216,6 +216,12 @@ def test_checkpoints_are_evaluated_until_the_last_step(trained):
     assert measured == {name: metrics[name] for name in measured}
 
 
+def test_checkpoints_are_not_evaluated_on_what_they_were_trained_on(trained):
+    params, _ = trained
+    with pytest.raises(UserError, match="validation_fraction was 0.2 and is 0.7"):
+        next(mobile_train_eval.evaluate_checkpoints({**params, "validation_fraction": 0.7}))
+
+
 class Context:
     """What is used of a `TPUContext`."""
 

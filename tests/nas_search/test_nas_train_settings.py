@@ -100,13 +100,24 @@ def test_a_search_gives_network_and_data(tmp_path):
     assert params["checkpoint_dir"] == str(tmp_path / "alone")
 
 
+@pytest.mark.parametrize("given", [{"test_fraction": 0.5}, {"validation_fraction": 0.1}])
+def test_images_that_the_search_saw_stay_seen(tmp_path, given):
+    search = write_search(tmp_path / "search", test_fraction=0.2, validation_fraction=0.2)
+    (name,) = given
+    message = (
+        f"--{name} must be that of the search, .* but is {given[name]}, and in .* it is 0.2. L"
+    )
+    with pytest.raises(SettingsError, match=message):
+        resolve(tmp_path, search_dir=str(search), **given)
+
+
 def test_what_is_given_wins_over_the_search(tmp_path):
     search = write_search(tmp_path / "search", dataset="digits", test_fraction=0.3)
     params = resolve(
-        tmp_path, search_dir=str(search), indices="1:1", test_fraction=0.1, ssd="digits_search"
+        tmp_path, search_dir=str(search), indices="1:1", image_size=16, ssd="digits_search"
     )
     assert params["indices"] == "1:1"
-    assert params["test_fraction"] == 0.1
+    assert params["image_size"] == 16
 
 
 def spoil_settings(search):

@@ -97,7 +97,7 @@ def _plot(analysis):
                 analysis.history,
                 file,
                 title=f"{analysis.ssd}, step {analysis.global_step:,}",
-                target=None if target is None else (target, "million multiply-adds"),
+                target=None if target is None else (target, analysis.cost_unit),
                 controller_start=analysis.controller_start,
             )
     except tf.errors.OpError as error:  # Results of others may be read-only.

@@ -16,19 +16,20 @@ _MAX_TRIES = 100_000
 _BATCH = 1_000  # tries at a time
 
 FLAGS = (
-    Flag("ssd", str, "proxylessnas_search", "search space"),
+    Flag("ssd", str, None, "search space (default: proxylessnas_search)"),
+    Flag("search_dir", str, None, "search to take space, images and target from"),
     Flag(
         "min_cost",
         float,
         None,
-        "least cost, in million multiply-adds (default: 1 % below the target of a search)",
+        "least cost, in million multiply-adds (default: 1 % below the target)",
         (0, ANY),
     ),
     Flag(
         "max_cost",
         float,
         None,
-        "largest cost, in million multiply-adds (default: 1 % above the target of a search)",
+        "largest cost, in million multiply-adds (default: 1 % above the target)",
         (0, ANY),
     ),
     Flag("num_samples", int, 1, "how many networks", POSITIVE),
@@ -48,8 +49,13 @@ def main(args):
     from examples.nas_search import mobile_cost_model
 
     given = flags.with_defaults(vars(args), FLAGS, {})
-    _space(given["ssd"])
-    target = mobile_cost_model.target_cost(given["ssd"])
+    directory = given.pop("search_dir")
+    if directory is None:
+        given["ssd"] = given["ssd"] or "proxylessnas_search"
+        _space(given["ssd"])
+        target = mobile_cost_model.target_cost(given["ssd"])
+    else:
+        given["ssd"], target, given["cost_model"] = _of_search(directory, given["ssd"])
     for name, share in (("min_cost", 0.99), ("max_cost", 1.01)):
         if given[name] is None:
             given[name] = share * target
@@ -58,18 +64,28 @@ def main(args):
 
 
 def sample_networks(
-    ssd, min_cost, max_cost, num_samples, *, seed=None, max_tries=_MAX_TRIES, progress=None
+    ssd,
+    min_cost,
+    max_cost,
+    num_samples,
+    *,
+    seed=None,
+    max_tries=_MAX_TRIES,
+    progress=None,
+    cost_model=None,
 ):
     """Draws random networks of a search space until enough of them cost what they should.
 
     Args:
         ssd: Name of the space.
-        min_cost: Least cost, in millions of multiply-adds as the cost model estimates them.
+        min_cost: Least cost, as the cost model estimates it, in its unit.
         max_cost: Largest cost.
         num_samples: How many networks, >= 1. The same one may be drawn twice.
         seed: Int on which the draws depend, or None for others in each call.
         max_tries: After how many networks to give up.
         progress: Text stream that is told how it goes, or None.
+        cost_model: A `CostModel` of the space. None: of multiply-adds, on the images and classes
+            that the space is made for, ImageNet's if it does not say.
 
     Returns:
         List of dicts: `indices`, separated by colons, and `cost`, a float in the unit of the
@@ -91,7 +107,7 @@ def sample_networks(
             "Swap or change them."
         )
     spec = _space(ssd)
-    model = mobile_cost_model.default_model(ssd)
+    model = cost_model or mobile_cost_model.default_model(ssd)
     random = np.random.RandomState(seed)
     found, costs = [], []
     while len(found) < num_samples and len(costs) < max_tries:
@@ -108,11 +124,31 @@ def sample_networks(
         low, middle, high = np.quantile(costs, [0, 0.5, 1])
         raise UserError(
             f"Only {len(found)} of {len(costs):,} random networks of {ssd} cost between "
-            f"{min_cost:.6g} and {max_cost:.6g} million multiply-adds, but {num_samples} are "
+            f"{min_cost:.6g} and {max_cost:.6g} {model.unit}, but {num_samples} are "
             f"wanted. They cost {low:.4g} to {high:.4g}, half of them less than {middle:.4g}. Move "
             "or widen the window (`--min_cost`, `--max_cost`), or allow more `--max_tries`."
         )
     return found
+
+
+def _of_search(directory, ssd):
+    """Returns space, target and cost model of the search in a directory."""
+    from examples.nas_search import cost_fit, mobile_cost_model, settings_file
+
+    params = settings_file.read(directory)
+    if not params.get("rl_cost_model_target"):
+        raise UserError(
+            f"--search_dir must be of a search in which cost counts, but {directory} is not. Leave "
+            "it out, and pass --ssd, --min_cost and --max_cost."
+        )
+    if ssd not in (None, params["ssd"]):
+        raise UserError(
+            f"--ssd must be that of the search, but is {ssd!r}, and {directory} searched "
+            f"{params['ssd']!r}. Leave out one of the two."
+        )
+    _space(params["ssd"])
+    model = cost_fit.fit(**mobile_cost_model.arguments_of(params))
+    return params["ssd"], params["rl_cost_model_target"], model
 
 
 def _space(ssd):

@@ -34,7 +34,7 @@ def main(args):
             print(json.dumps(metrics, sort_keys=True), flush=True)
         return 0
     network = f"{params['ssd']} {params['indices']}".strip()
-    where = params["tpu"] if params["use_tpu"] else f"{params['num_towers']} towers"
+    where = params["tpu"] if params["use_tpu"] else _count(params["num_towers"], "tower")
     _say(f"Training {network} on {where}: {end:,} steps.")
     try:
         if mode == "train_and_eval":
@@ -45,9 +45,16 @@ def main(args):
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         step = engines.latest_step(directory)
-        _say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on from there.")
+        if step:
+            _say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on there.")
+        else:
+            _say(f"Stopped before the first of {end:,} steps. The same command begins anew.")
         return INTERRUPTED
     return 0
+
+
+def _count(number, thing):
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _say(line):

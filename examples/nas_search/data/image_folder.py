@@ -11,7 +11,6 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import settings_file
 from examples.nas_search.data import file_lists, imagenet_preprocessing, splits
 
 _DIRECTORY = "dataset"  # in the checkpoint directory
@@ -36,7 +35,7 @@ class ImageFolder:
         self._size = params["image_size"]
         self._lists = os.path.join(params["checkpoint_dir"], _DIRECTORY)
         summary = os.path.join(self._lists, _SUMMARY)
-        started = tf.io.gfile.exists(settings_file.path(params["checkpoint_dir"]))
+        started = tf.train.latest_checkpoint(params["checkpoint_dir"])
         if not (started and tf.io.gfile.exists(summary)):
             self._write_lists(
                 file_lists.scan(self._root, params["validation_fraction"], params["test_fraction"])
