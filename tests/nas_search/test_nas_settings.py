@@ -190,7 +190,7 @@ def test_the_reward_functions_are_those_there_are():
             r"--rl_delay_steps_fraction must be in \[0, 1\], but is 1",
         ),
         ({"validation_fraction": -0.1}, r"--validation_fraction must be in \[0, 1\], but is -0.1"),
-        ({"test_fraction": float("nan")}, r"--test_fraction must be in \[0, 1\], but is nan"),
+        ({"test_fraction": float("nan")}, r"--test_fraction must be a finite number, but is nan"),
         ({"epochs": 0}, r"--epochs must be at least 1, but is 0"),
         ({"seed": -1}, r"--seed must be in \[0, 2147483647\], but is -1"),
         (

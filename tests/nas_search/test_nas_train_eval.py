@@ -218,7 +218,7 @@ def test_checkpoints_are_evaluated_until_the_last_step(trained):
 
 def test_checkpoints_are_not_evaluated_on_what_they_were_trained_on(trained):
     params, _ = trained
-    with pytest.raises(UserError, match="validation_fraction was 0.2 and is 0.7"):
+    with pytest.raises(UserError, match=r"validation_fraction was 0\.2 and is 0\.7"):
         next(mobile_train_eval.evaluate_checkpoints({**params, "validation_fraction": 0.7}))
 
 

@@ -105,7 +105,7 @@ def test_images_that_the_search_saw_stay_seen(tmp_path, given):
     search = write_search(tmp_path / "search", test_fraction=0.2, validation_fraction=0.2)
     (name,) = given
     message = (
-        f"--{name} must be that of the search, .* but is {given[name]}, and in .* it is 0.2. L"
+        f"--{name} must be that of the search, .* is {given[name]}, and in .* it is 0.2. Leave"
     )
     with pytest.raises(SettingsError, match=message):
         resolve(tmp_path, search_dir=str(search), **given)
