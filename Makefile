@@ -1,6 +1,8 @@
 # make search  finds a network for handwritten digits on two towers, and trains what it found
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
-# make test    lint, formatting and all tests, ending with pytest's summary
+# make test    lint, formatting and all tests, ending with pytest's summary; before that, those marked
+#              `conformance` on the newest TensorFlow, with `make test-newest`
+# make test-all  the same, and the `conformance` tests on the oldest TensorFlow as well
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
@@ -10,16 +12,23 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo test lint format bench clean
+.PHONY: help search demo test test-newest test-oldest test-all lint format bench clean
 
 export TF_CPP_MIN_LOG_LEVEL = 2
 
+# An environment for TensorFlow 2.15, and beside it one each for the newest and the oldest.
 VENV ?= .venv
+NEWEST := $(VENV)-2.21
+OLDEST := $(VENV)-2.12
+$(VENV)/%: TENSORFLOW = 2.15
+$(NEWEST)/%: TENSORFLOW = 2.21
+$(OLDEST)/%: TENSORFLOW = 2.12
+
 # Empty: the first of PYTHON_CANDIDATES that TensorFlow supports.
 PYTHON ?=
-PYTHON_CANDIDATES := python3 python3.11 python3.10 python3.9
-CONSTRAINTS := constraints/tf-2.15.txt
-PIP_INSTALL = $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9
+$(VENV)/% $(OLDEST)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
+$(NEWEST)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -32,8 +41,16 @@ search: $(VENV)/.examples
 demo: $(VENV)/.examples
 	$(VENV)/bin/python examples/digits.py
 
-test: lint
-	$(VENV)/bin/python -m pytest
+test: lint test-newest
+	$(VENV)/bin/python -m pytest -n 2
+
+test-newest: $(NEWEST)/.test
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m conformance
+
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest -n 2 -m conformance
+
+test-all: test-oldest test
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .
@@ -47,26 +64,42 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python benchmarks/towers.py
 
 clean:
-	rm -rf .venv build dist runs .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(NEWEST) $(OLDEST) build dist runs .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment. Each stamp is written last, so that an installation that was cut short is
+# The environments. Each stamp is written last, so that an installation that was cut short is
 # repeated. A change of what is to be installed empties the environment, stamps included.
-$(VENV)/.made: setup.py $(CONSTRAINTS)
+$(VENV)/.made: constraints/tf-2.15.txt
+$(NEWEST)/.made: constraints/tf-2.21.txt
+$(OLDEST)/.made: constraints/tf-2.12.txt
+
+%/.made: setup.py
 	@$(check_venv); $(find_python); \
-	echo "Making $(VENV) with $$python ($$("$$python" --version))"; \
-	"$$python" -m venv --clear "$(VENV)"
+	echo "Making $(@D) with $$python ($$("$$python" --version))"; \
+	"$$python" -m venv --clear "$(@D)"
 	@touch $@
 
-$(VENV)/.examples $(VENV)/.test: $(VENV)/.%: $(VENV)/.made
-	@echo "Installing replicate-estimator[$*], TensorFlow 2.15 included; this takes a minute or two"
-	@$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[$*]'
+.PRECIOUS: %/.made %/.test %/.examples
+%/.test: %/.made
+	@$(call install,$(@D),test)
 	@touch $@
+
+%/.examples: %/.made
+	@$(call install,$(@D),examples)
+	@touch $@
+
+define install
+echo "Installing replicate-estimator[$(2)], TensorFlow $(TENSORFLOW) included; \
+this takes a minute or two"; \
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check \
+    -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)]'
+endef
+comma := ,
 
 # An environment of the user's own must not be emptied.
 define check_venv
-if [ -d "$(VENV)" ] && [ -n "$$(ls -A "$(VENV)")" ] && [ ! -e "$(VENV)/.made" ]; then \
-    echo "VENV is emptied before it is filled, but $(VENV) was not made by this Makefile." >&2; \
+if [ -d "$(@D)" ] && [ -n "$$(ls -A "$(@D)")" ] && [ ! -e "$(@D)/.made" ]; then \
+    echo "VENV is emptied before it is filled, but $(@D) was not made by this Makefile." >&2; \
     echo "Remove it, or name a new directory: make $(or $(MAKECMDGOALS),demo) VENV=.venv-2.15" >&2; \
     exit 1; \
 fi
@@ -75,7 +108,7 @@ endef
 # Sets $$python. A candidate is run, not just looked up: a version manager's shim may exist for a
 # Python that is not there.
 define find_python
-is_supported='import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))'; \
+is_supported='import sys; sys.exit(sys.version_info[:2] not in [$(PYTHONS)])'; \
 python=; tried=; \
 for candidate in $(or $(PYTHON),$(PYTHON_CANDIDATES)); do \
     version=$$("$$candidate" -c 'import platform; print(platform.python_version())' 2>/dev/null) \
@@ -84,7 +117,7 @@ for candidate in $(or $(PYTHON),$(PYTHON_CANDIDATES)); do \
     if "$$candidate" -c "$$is_supported" 2>/dev/null; then python=$$candidate; break; fi; \
 done; \
 if [ -z "$$python" ]; then \
-    echo "TensorFlow 2.15 needs Python 3.9, 3.10 or 3.11, but found: $$tried." >&2; \
+    echo "TensorFlow $(TENSORFLOW) needs a Python of $(PYTHONS), but found: $$tried." >&2; \
     echo "Install one of them, or name it: make $(or $(MAKECMDGOALS),demo) PYTHON=/path/to/python3.11" >&2; \
     exit 1; \
 fi

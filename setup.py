@@ -13,6 +13,8 @@ README = ROOT / "README.md"
 
 PROGRESS = ["tqdm>=4.59"]
 EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", *PROGRESS]
+# Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
+KERAS_2 = ["tf-keras>=2.16"]
 TEST = ["pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES]
 
 setup(
@@ -38,11 +40,18 @@ setup(
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.
     python_requires=">=3.7",
     install_requires=[
-        # Bounds are what the tests run on; TensorFlow 2.16 dropped `tf.estimator`.
-        "numpy<2",
+        # Bounds are what the tests run on. TensorFlow says which NumPy it needs.
+        "numpy",
         "six",
-        "tensorflow>=2.12,<2.16",
-        "tensorflow-estimator>=2.12,<2.16",
+        "tensorflow>=2.12,<2.22",
+        "tensorflow-estimator>=2.12,<2.16",  # It ends with 2.15, which serves all newer ones.
+        # TensorFlow before 2.16 does not support Python 3.12.
+        *(f"{package}; python_version >= '3.12'" for package in KERAS_2),
     ],
-    extras_require={"examples": EXAMPLES, "progress": PROGRESS, "test": TEST},
+    extras_require={
+        "examples": EXAMPLES,
+        "keras2": KERAS_2,
+        "progress": PROGRESS,
+        "test": TEST,
+    },
 )

@@ -13,6 +13,8 @@ import contract
 import contract_models as models
 import replicate
 
+pytestmark = pytest.mark.conformance
+
 # A representative part of the table in test_contract.py, which runs without Estimators.
 RUNS = [
     ("get_variable", "adam", 8),

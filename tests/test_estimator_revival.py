@@ -16,6 +16,8 @@ import replicate
 from bodies import matching
 from replicate.compat import environment, estimator_training, revival, session_support
 
+pytestmark = pytest.mark.conformance
+
 HAS_ESTIMATOR = environment.parse(tf.__version__) < environment.FIRST_WITHOUT_ESTIMATOR
 PYTHON_3_11, PYTHON_3_13 = (3, 11, 7), (3, 13, 0)
 

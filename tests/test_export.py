@@ -14,6 +14,8 @@ import contract_models
 import replicate
 from contract import ModeKeys
 
+pytestmark = pytest.mark.conformance
+
 TOWERS = 3
 
 

@@ -1,6 +1,7 @@
 """What `replicate` tells people: `python -m replicate`, the line at training start, warnings."""
 
 import logging
+import re
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -69,9 +70,9 @@ def test_one_line_at_training_start(messages, features, batch):
         f"^replicate: {batch} 1 variables, 1.6e-05 MB, on /device:CPU:1; gradients summed on "
         "/device:CPU:1; loss reduction weighted_sum.$"
     )
-    assert len(messages) == 1
-    with pytest.raises(AssertionError, match=pattern):
-        raise AssertionError(messages[0])
+    # TensorFlow says of some Estimator names, once each, that they are deprecated.
+    (message,) = [message for message in messages if "deprecated" not in message]
+    assert re.search(pattern, message)
 
 
 def test_a_warning_names_variables_that_every_tower_updates(messages):

@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf
 import contract
 import replicate
 
+pytestmark = pytest.mark.conformance
+
 
 def train_once(model_fn, features, num_towers=2, labels=None, reduction=contract.MEAN):
     """Trains one step; returns the global variables after it, by name, and the loss."""

@@ -7,6 +7,8 @@ import tensorflow.compat.v1 as tf
 import replicate
 from replicate import tpu
 
+pytestmark = pytest.mark.conformance
+
 REPLICAS = 4
 
 
