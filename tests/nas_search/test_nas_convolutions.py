@@ -32,7 +32,7 @@ def windows():
             yield kernel_size, strides, dilation, explicit
 
 
-@pytest.mark.parametrize(("kernel_size", "strides", "dilation", "explicit"), windows())
+@pytest.mark.parametrize(("kernel_size", "strides", "dilation", "explicit"), list(windows()))
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_convolutions(kernel_size, strides, dilation, explicit, depthwise):
     window = {"strides": strides, "dilation_rates": dilation, "use_explicit_padding": explicit}
