@@ -103,6 +103,9 @@ def merge_metrics(group, updates):
 def merge_statistics(group, train_ops):
     """Returns the operations that merge what the train operations of the towers update.
 
+    An operation that applies gradients without being part of the train operation, as hooks run
+    those of a GAN, gets the merges of what runs with it as control inputs.
+
     Args:
         group: The `Towers`.
         train_ops: One train operation per tower. Of the later towers' only the updates of their
@@ -115,7 +118,21 @@ def merge_statistics(group, train_ops):
     if not group.variables.per_tower:
         return []
     reached = updates_lib.ancestors(train_ops)
-    groups = _groups(group, reached, strict=False)
+    merges = _merge_statistics_of(group, reached)
+    for applied in group.applied:
+        if applied not in reached:
+            before = _merge_statistics_of(group, updates_lib.ancestors([applied]))
+            graph_lib.add_control_inputs(applied, before)
+    return merges
+
+
+def _merge_statistics_of(group, reached):
+    """Returns the operations that merge what the operations `reached` update, if none does yet."""
+    groups = [
+        one
+        for one in _groups(group, reached, strict=False)
+        if id(one.variables[-1][0]) not in group.variables.restarted
+    ]
     writes = [
         op
         for one in groups

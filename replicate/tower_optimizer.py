@@ -7,6 +7,7 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from replicate import gradients, rendezvous, tpu, updates
+from replicate.compat import keras
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -23,8 +24,8 @@ class TowerOptimizer(tf.train.Optimizer):
 
     Args:
         optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and
-            `apply_gradients` as `tf.train.Optimizer` has them, or a function without arguments
-            that makes one.
+            `apply_gradients` as `tf.train.Optimizer` has them or one of
+            `tf.keras.optimizers.legacy`, or a function without arguments that makes one.
         clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
             tensor, in units of the gradient of the whole batch's loss. Slices of a sparse gradient
             that are of the same row are added up first. None: no clipping.
@@ -40,6 +41,7 @@ class TowerOptimizer(tf.train.Optimizer):
 
     def __init__(self, optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None):
         super().__init__(use_locking=False, name="TowerOptimizer")
+        optimizer_or_optimizer_fn = keras.as_optimizer(optimizer_or_optimizer_fn)
         if not (_is_optimizer(optimizer_or_optimizer_fn) or callable(optimizer_or_optimizer_fn)):
             raise TypeError(_not_an_optimizer(optimizer_or_optimizer_fn))
         if not (
@@ -70,7 +72,7 @@ class TowerOptimizer(tf.train.Optimizer):
             return self._by_graph.get(tf.get_default_graph(), self._given)
         graph = tf.get_default_graph()
         if graph not in self._by_graph:
-            made = self._given()
+            made = keras.as_optimizer(self._given())
             if not _is_optimizer(made):
                 raise TypeError(_not_an_optimizer(made))
             self._by_graph[graph] = made
@@ -140,6 +142,27 @@ class TowerOptimizer(tf.train.Optimizer):
         label = f"apply_gradients of {type(self.optimizer).__name__} '{self.get_name()}'"
         return rendezvous.meet(_apply_once, (self, grads_and_vars, args, kwargs), label)
 
+    def get_updates(self, loss, params):
+        """Computes and applies gradients, in the way of the optimizers of Keras 2.
+
+        Args:
+            loss: Scalar tensor, this tower's loss.
+            params: List of variables.
+
+        Returns:
+            List of the operation that applies the gradients gathered from all towers.
+        """
+        return [self.apply_gradients(self.compute_gradients(loss, var_list=params))]
+
+    @property
+    def iterations(self):
+        """What an optimizer of Keras 2 counts its steps with; it can be set to the global step."""
+        return self.optimizer.iterations
+
+    @iterations.setter
+    def iterations(self, variable):
+        self.optimizer.iterations = variable
+
     def get_name(self):
         """Returns the wrapped optimizer's name."""
         optimizer = self.optimizer
@@ -195,6 +218,9 @@ def _apply_once(optimizers, grads_and_vars, args, kwargs):
     """Merge function of `apply_gradients`."""
     gathered = gradients.gather(grads_and_vars, rendezvous.merging())
     applied = optimizers[0]._apply(gathered, args[0], kwargs[0])
+    operation = getattr(applied, "op", applied)
+    if isinstance(operation, tf.Operation):  # A custom optimizer may return what it likes.
+        rendezvous.merging().applied.append(operation)
     for optimizer in optimizers:
         optimizer._by_graph[tf.get_default_graph()] = optimizers[0].optimizer
     return applied

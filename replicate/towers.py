@@ -39,6 +39,7 @@ class Towers:
         loss_weights: The `Weights` of the towers' losses and gradients.
         row_weights: The `Weights` of the towers' means, which add up to 1.
         graph: The graph under construction.
+        applied: Operations that apply gathered gradients, in the order they were made.
         kept: Dictionary of what the later towers left in collections, by key, once built.
     """
 
@@ -52,6 +53,7 @@ class Towers:
         self.graph = tf.get_default_graph()
         self.name_scope = self.graph.get_name_scope()
         self.merging = False
+        self.applied = []
         self.kept = {}
         self._entry = None
         self._first = None

@@ -1,4 +1,4 @@
-"""What towers need of Keras and has no public name."""
+"""What towers need of Keras: what has no public name, and its optimizers."""
 
 import contextlib
 import sys
@@ -48,3 +48,49 @@ def regularizers_wrapped(wrap):
     finally:
         for cls, original in zip(classes, originals):
             cls._handle_weight_regularization = original
+
+
+class _LegacyOptimizer:
+    """An optimizer of Keras 2, `OptimizerV2`, with the methods of a `tf.train.Optimizer`.
+
+    It clips by itself when gradients are applied, that is, after they were gathered.
+    """
+
+    def __init__(self, optimizer):
+        self.__dict__["_optimizer"] = optimizer
+
+    def compute_gradients(self, loss, var_list=None):
+        variables = tf.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
+        return list(zip(tf.gradients(loss, variables), variables))
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        if global_step is not None:
+            self._optimizer.iterations = global_step  # Applying gradients counts it up.
+        return self._optimizer.apply_gradients(grads_and_vars, name=name)
+
+    def get_name(self):
+        return self._optimizer._name
+
+    def __getattr__(self, name):
+        return getattr(self._optimizer, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._optimizer, name, value)
+
+
+def as_optimizer(value):
+    """Returns an optimizer of Keras 2 with the methods of `tf.train.Optimizer`; others as they are.
+
+    Raises:
+        TypeError: If it is one of those that came with TensorFlow 2.11, `update_step` and all.
+    """
+    if isinstance(value, type) or not hasattr(value, "apply_gradients"):
+        return value
+    if hasattr(value, "update_step"):
+        raise TypeError(
+            f"`TowerOptimizer` cannot wrap {value!r}: in a graph, as Estimators build them, Keras' "
+            "optimizers since TensorFlow 2.11 count steps but update no variable. Pass one of "
+            "`tf.train`, or of `tf.keras.optimizers.legacy`."
+        )
+    is_legacy = hasattr(value, "get_updates") and not hasattr(value, "compute_gradients")
+    return _LegacyOptimizer(value) if is_legacy else value

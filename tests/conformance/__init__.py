@@ -1,0 +1,1 @@
+"""Model functions of every make, each trained on one device and on towers, and compared."""

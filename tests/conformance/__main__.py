@@ -1,0 +1,75 @@
+"""Prints the table of the conformance suite: `python -m tests.conformance [rows] [--json PATH]`."""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import sys
+import time
+import warnings
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+_TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", help="rows to run; all if there are none")
+    parser.add_argument("--towers", type=int, nargs="*", default=[2, 3], help="numbers of towers")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
+    parser.add_argument("--show", type=int, default=0, help="deviations to show of each cell")
+    parser.add_argument("--raise", action="store_true", dest="stop", help="stop at an exception")
+    args = parser.parse_args()
+
+    import tensorflow.compat.v1 as tf
+
+    warnings.simplefilter("ignore")  # Of what people's code makes TensorFlow warn.
+    from conformance import harness
+
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    print(f"TensorFlow {tf.__version__}")
+    results = []
+    for name in args.rows or harness.ROWS:
+        for towers in args.towers:
+            start = time.time()
+            result = _run(harness, name, towers, args)
+            results.append({"tensorflow": tf.__version__, **result})
+            print(_line(result, time.time() - start), flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0 if all(result["status"] != "fail" for result in results) else 1
+
+
+def _run(harness, name, towers, args):
+    """Returns what a row on so many towers came to, a dict."""
+    result = {"row": name, "towers": towers}
+    try:
+        found = harness.compare(name, towers)
+    except Exception as error:
+        if args.stop:
+            raise
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        return {**result, "status": "fail", "deviation": None, "what": what}
+    for deviation in found[: args.show]:
+        print(f"    {deviation.value:.1e} of {deviation.tolerance:.0e}  {deviation.what}")
+    what, value, tolerance = found[0]
+    status = "pass" if value <= tolerance else "fail"
+    value = value if math.isfinite(value) else None
+    return {**result, "status": status, "deviation": value, "tolerance": tolerance, "what": what}
+
+
+def _line(result, seconds):
+    deviation = "-" if result["deviation"] is None else f"{result['deviation']:.1e}"
+    what = "" if result["status"] == "pass" else result["what"]
+    return (
+        f"{result['row']:26} {result['towers']} towers  {result['status']:5} {deviation:>8} "
+        f"{seconds:5.1f} s  {what}"
+    ).rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,332 @@
+"""Trains a row of the conformance table on one device and on towers, and compares the two.
+
+A row is a complete `model_fn` in the style of the code it stands for. On one device it runs without
+`replicate`: unwrapped, and with optimizers that `TowerOptimizer` leaves as they are. Both runs
+start from the same checkpoint, since most default initialisers ignore the graph's seed, and see the
+same batches, of which the last is smaller. Compared are the loss of every step, the names and
+values of all that the last checkpoint holds, the metrics, and the predictions in order.
+"""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import pathlib
+import random
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, NamedTuple, Tuple
+from unittest import mock
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import replicate
+from replicate import estimator
+
+SEED = 7
+MEAN = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
+SUM = tf.losses.Reduction.SUM
+# Sums in another order, in each type.
+FLOAT16, FLOAT32, FLOAT64 = 1e-3, 1e-5, 1e-9
+
+# Every row of the table: a file each.
+ROWS = [
+    "layers_cnn",
+    "keras_sequential",
+    "keras_functional",
+    "keras_subclassed",
+    "keras_optimizer",
+    "keras_get_updates",
+    "canned_dnn",
+    "canned_linear",
+    "canned_wide_deep",
+    "canned_dnn_regressor",
+    "canned_linear_regressor",
+    "bert_adamw",
+    "gan_hooks",
+    "hook_statistics",
+    "train_and_evaluate",
+    "rnn_while_loop",
+    "keras_rnn",
+    "multi_head",
+    "head_api",
+    "wide_deep_sparse",
+    "functions",
+    "partitioned",
+    "warm_start",
+    "init_from_checkpoint",
+    "gradient_accumulation",
+    "loss_scale",
+    "moving_average",
+    "ema_restore",
+    "unused_variables",
+]
+
+
+class Batches(NamedTuple):
+    """An epoch of `total` rows, `size` of them at a time."""
+
+    # Over 2 and 3 towers, 7 rows make shards of 4+3 and 3+2+2; the last batch has 5 rows.
+    total: int = 33
+    size: int = 7
+
+    def dataset(self, rows):
+        """Returns a `tf.data.Dataset` of features and labels, dicts or arrays of `rows`."""
+        # Batches of one size are of a size that the graph knows.
+        even = self.total % self.size == 0
+        return tf.data.Dataset.from_tensor_slices(rows).batch(self.size, drop_remainder=even)
+
+
+UNEVEN = Batches()
+EVEN = Batches(total=30, size=6)
+# For shards that must have the same statistics: each batch of 24 rows is one of 4 rows six times.
+TILED = Batches(total=96, size=24)
+
+
+class Run(NamedTuple):
+    """What can be seen of a training run from outside.
+
+    Attributes:
+        losses: Loss of each step.
+        variables: What the last checkpoint holds, by name.
+        metrics: What `Estimator.evaluate` returned.
+        predictions: What `Estimator.predict` returned, by key, for all rows.
+        extra: What else the row's own `drive` saw.
+    """
+
+    losses: np.ndarray
+    variables: Dict[str, np.ndarray]
+    metrics: Dict[str, Any]
+    predictions: Dict[str, np.ndarray]
+    extra: Dict[str, Any]
+
+
+def _train(model, input_fn, hooks):
+    """The `drive` of most rows."""
+    model.train(input_fn, hooks=hooks)
+    return {}
+
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        make_model_fn: Function without arguments that returns the `model_fn`.
+        rows: Function of a number of rows that returns features and labels, arrays.
+        batches: The `Batches` to make of them.
+        parse: Function of a batch's features and labels that `input_fn` maps. None: as they are.
+        make_original: `make_model_fn` for one device, where more had to change for towers than
+            that optimizers are wrapped. None: the same.
+        reduction: How the loss is made of rows' losses, as `replicate_model_fn` takes it.
+        tolerance: Largest deviation from one device, relative to the largest entry of an array.
+        same_start: Whether both start from one checkpoint. If not, they must initialise alike.
+        drive: Function of an Estimator, its `input_fn` and training hooks, that trains it and
+            returns a dict of what else to compare.
+        prepare: Function of a directory, called once before all else, in which the row may leave
+            files that it finds again in `params["directory"]`.
+        warm_start: Function of that directory that returns the Estimator's `warm_start_from`.
+        params: More of `params`, as pairs.
+        config: Arguments of the `RunConfig`, as pairs.
+        predicts: Whether to predict.
+    """
+
+    make_model_fn: Callable
+    rows: Callable
+    batches: Batches = UNEVEN
+    parse: Any = None
+    make_original: Any = None
+    reduction: str = MEAN
+    tolerance: float = FLOAT32
+    same_start: bool = True
+    drive: Callable = _train
+    prepare: Any = None
+    warm_start: Any = None
+    params: Tuple = ()
+    config: Tuple = ()
+    predicts: bool = True
+
+
+_HOLDERS = []  # Directories of rows' files, which are removed with these objects.
+
+
+class LossRecorder(tf.train.SessionRunHook):
+    """Records the loss that the Estimator sees, which it puts last into the losses' collection."""
+
+    def __init__(self):
+        self.losses = []
+
+    def begin(self):
+        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._loss)
+
+    def after_run(self, run_context, run_values):
+        self.losses.append(run_values.results)
+
+
+def load(name):
+    """Returns the `Row` in the file of this name."""
+    return importlib.import_module(f"conformance.{name}").ROW
+
+
+def as_model_fn(model_fn):
+    """Returns the function of a row that has but one `model_fn`, ready made."""
+    return lambda: model_fn
+
+
+def compare(name, num_towers):
+    """Runs a row on towers and compares it with one device.
+
+    Args:
+        name: Name of the row.
+        num_towers: N.
+
+    Returns:
+        List of `Deviation`s, one for each thing compared; that which is worst first.
+    """
+    want = _run(name, 1)
+    got = _run(name, num_towers)
+    if len(want.losses) < 3:
+        raise ValueError(f"row {name} trains for {len(want.losses)} steps, which shows little")
+    tolerance = load(name).tolerance
+    found = [_deviation("losses", got.losses, want.losses, tolerance)]
+    for field in ("variables", "metrics", "predictions", "extra"):
+        ours, theirs = getattr(got, field), getattr(want, field)
+        for key in sorted({*ours, *theirs}, key=str):
+            pair = ours.get(key), theirs.get(key)
+            found.append(_deviation(f"{field}: {key}", *pair, tolerance))
+    return sorted(found, key=lambda deviation: -deviation.excess)
+
+
+class Deviation(NamedTuple):
+    """How far towers are from one device in something.
+
+    Attributes:
+        what: What was compared.
+        value: Largest difference of two entries, relative to the largest entry on one device;
+            infinite if there is no telling.
+        tolerance: Largest value that passes.
+    """
+
+    what: str
+    value: float
+    tolerance: float
+
+    @property
+    def excess(self):
+        """The value in units of the tolerance."""
+        return self.value / self.tolerance
+
+
+def _deviation(what, got, want, tolerance):
+    if got is None or want is None:
+        where = "one device" if got is None else "towers"
+        return Deviation(f"{what} is only on {where}", float("inf"), tolerance)
+    got, want = np.asarray(got), np.asarray(want)
+    if want.dtype == np.float32:  # As metrics are in float64 models, too.
+        tolerance = max(tolerance, FLOAT32)
+    if got.shape != want.shape or got.dtype != want.dtype:
+        what = f"{what} is {got.dtype} {got.shape} instead of {want.dtype} {want.shape}"
+        return Deviation(what, float("inf"), tolerance)
+    if np.array_equal(got, want):
+        return Deviation(what, 0.0, tolerance)
+    if not np.issubdtype(want.dtype, np.inexact):
+        return Deviation(what, float("inf"), tolerance)
+    difference = np.max(np.abs(got.astype(np.float64) - want.astype(np.float64)))
+    largest = np.max(np.abs(want))
+    ratio = float(difference / largest) if largest > 0 else float("inf")
+    return Deviation(what, ratio if np.isfinite(ratio) else float("inf"), tolerance)
+
+
+@functools.lru_cache(maxsize=None)
+def _directory(name):
+    """Returns a directory for a row's files, which it has filled; removed when Python ends."""
+    holder = tempfile.TemporaryDirectory(prefix=f"conformance_{name}_")
+    _HOLDERS.append(holder)
+    row = load(name)
+    if row.prepare is not None:
+        with _without_replicate(), tf.Graph().as_default():
+            row.prepare(pathlib.Path(holder.name))
+    return pathlib.Path(holder.name)
+
+
+@functools.lru_cache(maxsize=None)
+def _run(name, num_towers):
+    """Returns the `Run` of a row; 1 tower is one device, without `replicate`."""
+    row, directory = load(name), _directory(name)
+    model_dir = directory / f"towers_{num_towers}"
+    one = directory / "towers_1"
+    shutil.rmtree(model_dir, ignore_errors=True)  # What a run that failed has left.
+    devices = [f"/cpu:{index}" for index in range(num_towers)]
+    if num_towers > 1 and row.same_start:
+        _run(name, 1)
+        _copy_start(one, model_dir)
+    features, labels = row.rows(row.batches.total)
+    random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
+
+    def input_fn():
+        dataset = row.batches.dataset((features, labels))
+        return dataset.map(row.parse) if row.parse is not None else dataset
+
+    alone = _without_replicate() if num_towers == 1 else contextlib.nullcontext()
+    with tf.Graph().as_default(), alone:  # As code of TensorFlow 1 is, never eager.
+        if num_towers == 1:
+            model_fn = (row.make_original or row.make_model_fn)()
+        else:
+            model_fn = replicate.replicate_model_fn(
+                row.make_model_fn(), row.reduction, devices=devices
+            )
+        config = estimator.RunConfig(
+            model_dir=str(model_dir),
+            tf_random_seed=SEED,
+            session_config=replicate.session_config(devices),
+            save_summary_steps=2,
+            log_step_count_steps=None,
+            **dict(row.config),
+        )
+        params = {**dict(row.params), "directory": str(directory)}
+        if "params" not in inspect.signature(model_fn).parameters:
+            params = None
+        warm_start = row.warm_start(directory) if row.warm_start is not None else None
+        model = estimator.Estimator(
+            model_fn, config=config, params=params, warm_start_from=warm_start
+        )
+        recorder = LossRecorder()
+        extra = row.drive(model, input_fn, [recorder])
+        metrics = model.evaluate(input_fn)
+        predictions = list(model.predict(lambda: input_fn())) if row.predicts else []
+    reader = tf.train.load_checkpoint(model.latest_checkpoint())
+    return Run(
+        np.array(recorder.losses),
+        {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()},
+        metrics,
+        {key: np.array([row[key] for row in predictions]) for key in _keys(predictions)},
+        extra,
+    )
+
+
+def _keys(predictions):
+    if predictions and not isinstance(predictions[0], dict):
+        raise TypeError("rows predict dictionaries")
+    return predictions[0] if predictions else ()
+
+
+def _copy_start(one, model_dir):
+    """Gives `model_dir` the checkpoint with which training in `one` began."""
+    model_dir.mkdir()
+    for path in one.glob("model.ckpt-0.*"):
+        shutil.copy(path, model_dir)
+    (model_dir / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-0"\n')
+
+
+@contextlib.contextmanager
+def _without_replicate():
+    """A scope in which a `model_fn` is that of one device: `TowerOptimizer(x)` is `x`."""
+
+    def unwrapped(optimizer):
+        return optimizer if hasattr(optimizer, "apply_gradients") else optimizer()
+
+    with mock.patch.object(replicate, "TowerOptimizer", unwrapped):
+        yield
