@@ -2,6 +2,7 @@
 
 import pytest
 
+import programs
 from conformance import harness
 
 # What people's code makes TensorFlow warn of is not at issue here.
@@ -13,3 +14,8 @@ pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 def test_towers_train_as_one_device(name, num_towers):
     worst = harness.compare(name, num_towers)[0]
     assert worst.value <= worst.tolerance, worst.what
+
+
+def test_the_readme_shows_every_row():
+    text = (programs.ROOT / "README.md").read_text()
+    assert [name for name in harness.ROWS if f"(`{name}`) | pass" not in text] == []
