@@ -47,6 +47,7 @@ def check_estimator():
 
 def estimator_problem():
     """Returns what keeps the Estimator from working in this process, or None."""
+    import tensorflow as tf2
     import tensorflow.compat.v1 as tf
 
     return keras_problem(
@@ -54,8 +55,9 @@ def estimator_problem():
         estimator=version_of("tensorflow-estimator") if find("tensorflow_estimator") else None,
         tf_keras=version_of("tf-keras", "tf_keras") if find("tf_keras") else None,
         is_asked_for=os.environ.get(_LEGACY) in _TRUE,
-        # TensorFlow >= 2.16 notes in this attribute what it decided when it was imported.
-        was_asked_for=getattr(tf, "_tf_uses_legacy_keras", False),
+        # TensorFlow >= 2.16 notes in this attribute what it decided when it was imported. Later,
+        # `tf.keras` would be Keras 2, but `from tensorflow.keras import layers` Keras 3.
+        was_asked_for=all(getattr(module, "_tf_uses_legacy_keras", True) for module in (tf2, tf)),
     )
 
 
