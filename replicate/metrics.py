@@ -152,6 +152,28 @@ def _merge_statistics_of(group, reached):
         return _merge(group, groups)
 
 
+def warn_of_unmerged_statistics(group):
+    """Warns of statistics with updates that are not known to run, so that nothing merges them.
+
+    Args:
+        group: The `Towers`, built for training, what they update merged.
+    """
+    unmerged = sorted(
+        first.name
+        for first, *later in group.variables.of_model
+        if id(later[-1]) not in group.variables.restarted and updates_lib.writes(first)
+    )
+    if unmerged:
+        tf.logging.warning(
+            "replicate: neither the train operation nor an optimizer waits for the updates of %s. "
+            "If nothing runs them, these stay as they are: put the operations of "
+            "`tf.get_collection(tf.GraphKeys.UPDATE_OPS)`, or `model.updates` of a Keras model, "
+            "into `tf.control_dependencies` around `minimize`. If a hook runs them, they are those "
+            "of tower 0 alone.",
+            ", ".join(unmerged),
+        )
+
+
 def _groups(group, reached, strict):
     """Returns the groups of variables that the operations `reached` update."""
     declared = {}

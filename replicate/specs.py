@@ -49,6 +49,7 @@ def merge(specs, group, mode):
         if mode == estimator.ModeKeys.TRAIN:
             merges = metrics.merge_statistics(group, [spec.train_op for spec in specs])
             train_op = tf.group(first.train_op, *merges) if merges else first.train_op
+            metrics.warn_of_unmerged_statistics(group)
             updates.warn_if_repeated(group, train_op)
             changes["train_op"] = train_op
         elif first.eval_metric_ops:

@@ -91,3 +91,21 @@ def test_a_warning_names_variables_that_every_tower_updates(messages):
     assert len(warnings) == 1
     for part in ("average:0 from its own rows", "3 times", "ON_READ", "merge_call"):
         assert part in warnings[0]
+
+
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_a_warning_names_statistics_whose_updates_may_not_run(messages, is_waited_for):
+    def with_statistics(features, labels, mode):
+        net = tf.layers.batch_normalization(features, training=True)
+        loss = tf.reduce_mean(tf.layers.dense(net, 1))
+        optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
+        before = tf.get_collection(tf.GraphKeys.UPDATE_OPS) if is_waited_for else []
+        with tf.control_dependencies(before):
+            train_op = optimizer.minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    replicate.replicate_model_fn(with_statistics, devices=DEVICES)(tf.ones([7, 2]), None, "train")
+    warnings = [message for message in messages if "waits for the updates of" in message]
+    assert len(warnings) == (0 if is_waited_for else 1)
+    for part in ("moving_mean:0, batch_normalization/moving_variance:0", "UPDATE_OPS", "tower 0"):
+        assert all(part in warning for warning in warnings)
