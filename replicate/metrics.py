@@ -166,10 +166,8 @@ def warn_of_unmerged_statistics(group):
     if unmerged:
         tf.logging.warning(
             "replicate: neither the train operation nor an optimizer waits for the updates of %s. "
-            "If nothing runs them, these stay as they are: put the operations of "
-            "`tf.get_collection(tf.GraphKeys.UPDATE_OPS)`, or `model.updates` of a Keras model, "
-            "into `tf.control_dependencies` around `minimize`. If a hook runs them, they are those "
-            "of tower 0 alone.",
+            "If nothing runs them, these stay as they are: put those in `tf.GraphKeys.UPDATE_OPS` "
+            "into `tf.control_dependencies` around `minimize`. A hook updates tower 0's alone.",
             ", ".join(unmerged),
         )
 

@@ -2,7 +2,8 @@
 
 Equal on uneven shards once the norm is clipped of the gathered gradients: the recipe's
 `clip_by_global_norm` before `apply_gradients` is `clip_norm` of the `TowerOptimizer`, since
-clipping does not commute with the sum over towers. One device runs the recipe as it was.
+clipping does not commute with the sum over towers. One device runs the recipe as it was, the
+order of its last line apart.
 """
 
 import re
@@ -67,7 +68,9 @@ def create_optimizer(loss, *schedule):
     tvars = tf.trainable_variables()
     grads, _ = tf.clip_by_global_norm(tf.gradients(loss, tvars), clip_norm=1.0)
     train_op = make_optimizer(*schedule).apply_gradients(zip(grads, tvars))
-    return tf.group(train_op, [global_step.assign(global_step + 1)])
+    # Afterwards, where BERT leaves the order open: its learning rate may see the next step.
+    with tf.control_dependencies([train_op]):
+        return global_step.assign(global_step + 1).op
 
 
 def create_tower_optimizer(loss, *schedule):
@@ -76,7 +79,9 @@ def create_tower_optimizer(loss, *schedule):
     tvars = tf.trainable_variables()
     optimizer = replicate.TowerOptimizer(make_optimizer(*schedule), clip_norm=1.0)
     train_op = optimizer.apply_gradients(zip(tf.gradients(loss, tvars), tvars))
-    return tf.group(train_op, [global_step.assign(global_step + 1)])
+    # Afterwards, where BERT leaves the order open: its learning rate may see the next step.
+    with tf.control_dependencies([train_op]):
+        return global_step.assign(global_step + 1).op
 
 
 def normal():
