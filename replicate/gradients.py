@@ -137,15 +137,16 @@ def _weighted_sum(grads, variable, towers):
         scaled = []
         for index, gradient in grads:
             with tf.device(towers.devices[index]):
-                scaled.append((index, _scale(gradient, towers.loss_weights.of(index, dtype))))
+                scaled.append((index, scale(gradient, towers.loss_weights.of(index, dtype))))
         grads = scaled
     total = _sum([gradient for _, gradient in grads], variable)
     if after and weight != 1:
-        total = _scale(total, towers.loss_weights.of(0, dtype))
+        total = scale(total, towers.loss_weights.of(0, dtype))
     return total
 
 
-def _scale(gradient, weight):
+def scale(gradient, weight):
+    """Returns a gradient, a tensor or `tf.IndexedSlices`, times a number."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(gradient.values * weight, gradient.indices, gradient.dense_shape)
     return gradient * weight

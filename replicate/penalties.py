@@ -9,7 +9,7 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
-from replicate import rendezvous
+from replicate import context
 from replicate.compat import graph as graph_lib
 from replicate.compat import keras
 
@@ -29,7 +29,7 @@ def shared(row_weights):
     collections, raw = {}, {}
 
     def start():
-        index, graph = rendezvous.tower_index(), tf.get_default_graph()
+        index, graph = context.tower_index(), tf.get_default_graph()
 
         def share(penalty):
             return penalty * row_weights.of(index, penalty.dtype.base_dtype)
@@ -38,7 +38,7 @@ def shared(row_weights):
         graph_lib.set_collection(graph, _KEY, collections[index])
 
     def scale(penalty):
-        return collections[rendezvous.tower_index()].scale(penalty)
+        return collections[context.tower_index()].scale(penalty)
 
     # Keras is wrapped once for all towers: scopes that parked towers leave open do not nest.
     with keras.regularizers_wrapped(scale):

@@ -1,24 +1,20 @@
-"""Where towers meet: `merge_call`, and what a tower knows of itself.
-
-Outside towers, the model is the only tower there is: N is 1, and a merge function gets one value.
-In a TPU replica, replicas stand for towers; see `replicate.tpu`.
-"""
+"""Where towers meet: the engine of a model that runs as towers of one graph."""
 
 import functools
+import inspect
 import re
 import sys
-from typing import Callable, NamedTuple
+from typing import Callable, List, NamedTuple
 
-from replicate import tpu
+import tensorflow.compat.v1 as tf
+
+from replicate import gradients
 from replicate.compat import graph as graph_lib
+from replicate.engine import Engine, PerTower
 from replicate.lockstep import running_tower
 
 # Modules whose lines tell users nothing about where they made a call.
 _LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
-
-
-class PerTower(tuple):
-    """One value for each tower, in tower order; what a merge function takes, and may return."""
 
 
 class Call(NamedTuple):
@@ -49,90 +45,115 @@ def merging():
     return tower.towers if tower is not None and tower.towers.merging else None
 
 
-def num_towers():
-    """Returns N, the number of towers or TPU replicas that the model runs as; else 1."""
-    tower = running_tower()
-    return tower.towers.size if tower is not None else tpu.number_of_shards() or 1
-
-
-def tower_index():
-    """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
-
-    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor.
-    """
-    tower = running_tower()
-    if tower is None:
-        return tpu.replica_id() if tpu.number_of_shards() else 0
-    return tower.index
-
-
-def merge_call(fn, *args):
-    """Calls `fn` once for all towers, with the arguments of every tower.
-
-    All towers wait for one another here. `fn` runs once, on the consolidation device, in tower 0's
-    name and variable scopes, and after the control dependencies that are open in any tower: the
-    place for what must happen once per step, such as updating a running baseline.
-
-        def update(values):
-            return baseline.assign(0.9 * baseline + 0.1 * tf.add_n(values) / len(values))
-
-        baseline_now = replicate.merge_call(update, tf.reduce_mean(reward))
+class TowerEngine(Engine):
+    """The engine in a tower, or in a merge function, which runs as tower 0.
 
     Args:
-        fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
-            function in every tower, and must not itself rendezvous.
-        *args: This tower's values, of any type, None included.
-
-    Returns:
-        What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
-        is called with `PerTower`s of one value. In a TPU replica, every replica does what `fn`
-        does, with the same values; tensors in `args` must be numeric, and in a `PerTower` that
-        `fn` returns, all must be tensors of one shape and dtype.
-
-    Raises:
-        RuntimeError: If the towers meet in different calls, or in the body of a `tf.cond` or
-            `tf.while_loop`.
-        ValueError: If `fn` returns a `PerTower` of another length than N.
+        tower: The `Tower` that is being built.
     """
-    fn_or_type = _unwrapped(fn) if hasattr(_unwrapped(fn), "__qualname__") else type(fn)
-    code = getattr(fn_or_type, "__code__", None)
-    where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""
-    return meet(
-        fn, args, f"merge_call of {fn_or_type.__qualname__}{where} with {len(args)} arguments"
-    )
+
+    def __init__(self, tower):
+        self.size = tower.towers.size
+        self.index = tower.index
+        self._tower = tower
+
+    def mean_share(self, value):
+        """Returns `value` times this tower's share of the rows."""
+        return value * self._tower.towers.row_weights.of(self.index, value.dtype)
+
+    def add(self, tensors):
+        """Returns sums from the consolidation device."""
+        mask = functools.partial(self._tower.towers.row_weights.mask, self.index)
+        own = [mask(tensor, tf.zeros_like(tensor)) for tensor in tensors]
+        signature = ", ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in tensors)
+        return self.meet(_add, own, f"cross-tower sum of {signature}")
+
+    def add_gradients(self, tensors, label):
+        """Returns Σⱼ (wⱼ/wᵢ)·dyⱼ, with wⱼ the weight of tower j's loss."""
+        return self.meet(_whole_loss_gradient, [_Upstream(tensors)], label)
+
+    def meet(self, fn, args, label):
+        """Waits until all towers are here, and calls `fn` on the consolidation device."""
+        towers = self._tower.towers
+        call = Call(fn, args, label, call_site())
+        if towers.merging:
+            raise RuntimeError(
+                f"A merge function must not rendezvous, but this one reached {call}. It already "
+                "has the values of all towers: combine them there."
+            )
+        if graph_lib.in_control_flow(towers.graph):
+            raise RuntimeError(
+                "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or "
+                f"function, which may run any number of times, but tower {self.index} reached "
+                f"{call}. Make the call before or after the body, on what it takes or returns."
+            )
+        return towers.meet(self._tower, call)
+
+    def compute_gradients(self, compute, loss, args, kwargs):
+        """Computes gradients, without gating where it would only cost operations."""
+        signature = inspect.signature(compute)
+        if not self._tower.towers.merging and "gate_gradients" in signature.parameters:
+            given = signature.bind(loss, *args, **kwargs).arguments
+            if "gate_gradients" not in given and _are_snapshots(given.get("var_list")):
+                # Gating keeps an update from overtaking gradients that still read the variable.
+                # What towers read are snapshots, so it would only cost operations.
+                kwargs = dict(kwargs, gate_gradients=tf.train.Optimizer.GATE_NONE)
+        return compute(loss, *args, **kwargs)
+
+    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
+        """Gathers on the consolidation device; tower 0's optimizer applies."""
+        if self._tower.towers.merging:  # Gathered already, by an optimizer around this one.
+            return optimizer.apply_gathered(grads_and_vars, args, kwargs)
+        name = type(optimizer.optimizer).__name__
+        label = f"apply_gradients of {name} '{optimizer.get_name()}'"
+        return self.meet(_apply_once, (optimizer, grads_and_vars, args, kwargs), label)
 
 
-def meet(fn, args, label):
-    """`merge_call` under a label of its own, by which the towers' calls are told apart."""
-    tower = running_tower()
-    if tower is None:
-        return _meet_alone(fn, args) if tpu.number_of_shards() is None else _meet_replicas(fn, args)
-    call = Call(fn, args, label, _call_site())
-    if tower.towers.merging:
-        raise RuntimeError(
-            f"A merge function must not rendezvous, but this one reached {call}. It already has "
-            "the values of all towers: combine them there."
+class _Upstream(NamedTuple):
+    """The gradients that one tower's loss has for the results of an `add`."""
+
+    tensors: List[tf.Tensor]
+
+
+def _add(*values):
+    """Merge function of the sums: one sum for each list of N tensors."""
+    with tf.name_scope("replicate/cross_tower_sum/"):
+        return [tf.add_n(list(tensors)) for tensors in values]
+
+
+def _whole_loss_gradient(upstream):
+    """Merge function of the gradient: Σⱼ (wⱼ/wᵢ)·dyⱼ for each tower i and each sum y."""
+    group = merging()
+    with tf.name_scope("replicate/cross_tower_sum_grad/"):
+        totals = []
+        for dys in zip(*(one.tensors for one in upstream)):
+            totals.append(gradients.weighted_sum([tf.convert_to_tensor(dy) for dy in dys], group))
+        return PerTower(
+            [total / group.loss_weights.of(index, total.dtype) for total in totals]
+            for index in range(group.size)
         )
-    if graph_lib.in_control_flow(tower.towers.graph):
-        raise RuntimeError(
-            "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or function, "
-            f"which may run any number of times, but tower {tower.index} reached {call}. Make the "
-            "call before or after the body, on what it takes or returns."
-        )
-    return tower.towers.meet(tower, call)
 
 
-def _meet_alone(fn, args):
-    result = fn(*(PerTower([arg]) for arg in args))
-    return result[0] if isinstance(result, PerTower) else result
+def _apply_once(optimizers, grads_and_vars, args, kwargs):
+    """Merge function of `apply_gradients`: tower 0's optimizer applies the gathered gradients."""
+    group = merging()
+    gathered = gradients.gather(grads_and_vars, group)
+    applied = optimizers[0].apply_gathered(gathered, args[0], kwargs[0])
+    operation = getattr(applied, "op", applied)
+    if isinstance(operation, tf.Operation):  # A custom optimizer may return what it likes.
+        group.applied.append(operation)
+    for optimizer in optimizers[1:]:
+        optimizer.answer_as(optimizers[0])
+    return applied
 
 
-def _meet_replicas(fn, args):
-    result = fn(*(PerTower(tpu.all_replicas(arg)) for arg in args))
-    return tpu.of_replica(result) if isinstance(result, PerTower) else result
+def _are_snapshots(variables):
+    """Whether reading `variables`, by default all trainable ones, gives values that stay."""
+    variables = tf.trainable_variables() if variables is None else tf.nest.flatten(variables)
+    return all(hasattr(variable, "handle") for variable in variables)
 
 
-def _unwrapped(fn):
+def unwrapped(fn):
     """Returns the function below partial applications."""
     while isinstance(fn, functools.partial):
         fn = fn.func
@@ -141,10 +162,10 @@ def _unwrapped(fn):
 
 def _code(fn):
     """Returns what functions that each tower defines anew have in common."""
-    return getattr(_unwrapped(fn), "__code__", type(fn))
+    return getattr(unwrapped(fn), "__code__", type(fn))
 
 
-def _call_site():
+def call_site():
     """Returns `file:line` of the nearest caller outside this package and TensorFlow."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _LIBRARY.match(frame.f_globals.get("__name__", "")):

@@ -6,7 +6,7 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, rendezvous, tpu, updates
+from replicate import context, updates
 from replicate.compat import keras
 
 
@@ -108,14 +108,7 @@ class TowerOptimizer(tf.train.Optimizer):
             List of `(gradient, variable)` pairs, neither weighted nor clipped.
         """
         compute = self.optimizer.compute_gradients
-        signature = inspect.signature(compute)
-        if rendezvous.current() is not None and "gate_gradients" in signature.parameters:
-            given = signature.bind(loss, *args, **kwargs).arguments
-            if "gate_gradients" not in given and _are_snapshots(given.get("var_list")):
-                # Gating keeps an update from overtaking gradients that still read the variable.
-                # What towers read are snapshots, so it would only cost operations.
-                kwargs["gate_gradients"] = tf.train.Optimizer.GATE_NONE
-        return list(compute(loss, *args, **kwargs))
+        return list(context.engine().compute_gradients(compute, loss, args, kwargs))
 
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
         """Gathers the gradients of all towers and applies them once.
@@ -134,13 +127,7 @@ class TowerOptimizer(tf.train.Optimizer):
                 apply gradients in the body of a `tf.cond` or `tf.while_loop`.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
         """
-        grads_and_vars = list(grads_and_vars)
-        if rendezvous.current() is None:
-            if tpu.number_of_shards():
-                grads_and_vars = [(tpu.mean(gradient), v) for gradient, v in grads_and_vars]
-            return self._apply(grads_and_vars, args, kwargs)
-        label = f"apply_gradients of {type(self.optimizer).__name__} '{self.get_name()}'"
-        return rendezvous.meet(_apply_once, (self, grads_and_vars, args, kwargs), label)
+        return context.engine().apply_gradients(self, list(grads_and_vars), args, kwargs)
 
     def get_updates(self, loss, params):
         """Computes and applies gradients, in the way of the optimizers of Keras 2.
@@ -186,14 +173,28 @@ class TowerOptimizer(tf.train.Optimizer):
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
-    def _apply(self, grads_and_vars, args, kwargs):
+    def apply_gathered(self, grads_and_vars, args, kwargs):
+        """Transforms and applies gradients of the whole batch; engines call it."""
+        return self.optimizer.apply_gradients(self.transform(grads_and_vars), *args, **kwargs)
+
+    def transform(self, grads_and_vars):
+        """Returns the gradients to apply, for gradients of the whole batch; engines call it."""
         if self._transform_gradients is not None:
             grads_and_vars = list(self._transform_gradients(grads_and_vars))
         if self._clip_norm is not None:
             grads = [_with_unique_rows(gradient) for gradient, _ in grads_and_vars]
             clipped, _ = tf.clip_by_global_norm(grads, self._clip_norm)
             grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]
-        return self.optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
+        return grads_and_vars
+
+    @property
+    def transforms(self):
+        """Whether `transform` changes gradients."""
+        return self._transform_gradients is not None or self._clip_norm is not None
+
+    def answer_as(self, first):
+        """Makes this tower's optimizer answer with that of `first`, which applied the gradients."""
+        self._by_graph[tf.get_default_graph()] = first.optimizer
 
 
 def check_wrapped(group):
@@ -212,18 +213,6 @@ def check_wrapped(group):
             f"gradients are gathered, but '{variable.name}' is updated in each tower by itself, in "
             f"tower 1 by {op.name}. Write `optimizer = replicate.TowerOptimizer(optimizer)`."
         )
-
-
-def _apply_once(optimizers, grads_and_vars, args, kwargs):
-    """Merge function of `apply_gradients`."""
-    gathered = gradients.gather(grads_and_vars, rendezvous.merging())
-    applied = optimizers[0]._apply(gathered, args[0], kwargs[0])
-    operation = getattr(applied, "op", applied)
-    if isinstance(operation, tf.Operation):  # A custom optimizer may return what it likes.
-        rendezvous.merging().applied.append(operation)
-    for optimizer in optimizers:
-        optimizer._by_graph[tf.get_default_graph()] = optimizers[0].optimizer
-    return applied
 
 
 def _with_unique_rows(gradient):
@@ -249,9 +238,3 @@ def _not_an_optimizer(value):
         f"function without arguments that makes one, but got {value!r}. Pass e.g. "
         "`tf.train.AdamOptimizer(1e-3)`."
     )
-
-
-def _are_snapshots(variables):
-    """Whether reading `variables`, by default all trainable ones, gives values that stay."""
-    variables = tf.trainable_variables() if variables is None else tf.nest.flatten(variables)
-    return all(hasattr(variable, "handle") for variable in variables)

@@ -13,8 +13,8 @@ dependencies that it finds are those that tower 0 found, plus what a rendezvous 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.engine import PerTower
 from replicate.lockstep import LaterTower, Tower
-from replicate.rendezvous import PerTower
 
 # What later towers made and the session must know of: initialisers, and threads to start. All
 # else that they put into collections would count twice.
@@ -157,11 +157,8 @@ class Towers:
                 self.consolidation_device
             ), tf.control_dependencies(sorted(waits, key=lambda op: op.name)):
                 result = calls[0].fn(*args)
-            if isinstance(result, PerTower) and len(result) != self.size:
-                raise ValueError(
-                    f"A `PerTower` result must hold one value for each of {self.size} towers, but "
-                    f"holds {len(result)}. Return a plain value to give all towers the same."
-                )
+            if isinstance(result, PerTower):
+                result.of_towers(self.size)
         except Exception as error:
             self._fail(error, f"Raised in the merge function of {calls[0]}.")
             raise

@@ -1,4 +1,4 @@
-"""Inside a TPU replica: what towers do where they meet, done by sums over replicas.
+"""The engine of a TPU replica: what towers do where they meet, done by sums over replicas.
 
 R is the number of replicas, the cores that one TPU computation is built for (`tf.tpu.shard`,
 `TPUEstimator`). A model is built once for all of them, so nothing can wait for another replica:
@@ -9,38 +9,75 @@ each. TPU shards are of equal size.
 import tensorflow.compat.v1 as tf
 
 from replicate.compat.tpu import number_of_shards, replica_id
-
-__all__ = ("all_replicas", "mean", "number_of_shards", "of_replica", "replica_id", "total")
-
-
-def total(tensor):
-    """Returns the sum of a numeric tensor over the replicas, differentiable."""
-    return tf.tpu.cross_replica_sum(tensor)
+from replicate.engine import Engine, PerTower
 
 
-def mean(gradient):
-    """Returns the mean over the replicas of a gradient, made dense; None stays None."""
-    if gradient is None:
-        return None
-    gradient = tf.convert_to_tensor(gradient)
-    # Divided first, as half-precision sums overflow.
-    return total(gradient / tf.cast(number_of_shards(), gradient.dtype))
-
-
-def all_replicas(value):
-    """Returns the list of the R replicas' values; what is no tensor is the same in all."""
+def engine():
+    """Returns the `TPUEngine` of the TPU computation under construction, None outside of one."""
     count = number_of_shards()
-    if not tf.is_tensor(value):
-        return [value] * count
-    value = tf.convert_to_tensor(value)
-    # A cross-replica sum has no booleans and no integers but of 32 bits.
-    carried = tf.cast(value, tf.int32) if value.dtype.is_bool or value.dtype.is_integer else value
-    own_row = tf.one_hot(replica_id(), count, dtype=carried.dtype)
-    own_row = tf.reshape(own_row, tf.concat([[count], tf.ones_like(tf.shape(carried))], axis=0))
-    rows = total(own_row * carried[tf.newaxis])
-    return [tf.cast(row, value.dtype) for row in tf.unstack(rows, num=count)]
+    return None if count is None else TPUEngine(count)
 
 
-def of_replica(values):
-    """Returns, of a list of R tensors of the same shape and dtype, that of this replica."""
-    return tf.gather(tf.stack(values), replica_id())
+class TPUEngine(Engine):
+    """The engine in a TPU replica.
+
+    Args:
+        size: R.
+    """
+
+    def __init__(self, size):
+        self.size = size
+
+    @property
+    def index(self):
+        """The index of the replica that computes, an int32 scalar tensor."""
+        return replica_id()
+
+    def mean_share(self, value):
+        """Returns `value / R`."""
+        # Divided before they are added, as half-precision sums overflow.
+        return value / tf.cast(self.size, value.dtype)
+
+    def add(self, tensors):
+        """Returns cross-replica sums."""
+        return [tf.tpu.cross_replica_sum(tensor) for tensor in tensors]
+
+    def add_gradients(self, tensors, label):
+        """Returns the sums of the gradients: all replicas count alike."""
+        del label
+        return self.add(tensors)
+
+    def meet(self, fn, args, label):
+        """Calls `fn` in each replica, with the same values."""
+        del label
+        result = fn(*(PerTower(self._of_all(arg)) for arg in args))
+        if not isinstance(result, PerTower):
+            return result
+        return tf.gather(tf.stack(result.of_towers(self.size)), self.index)
+
+    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
+        """Applies the mean of the replicas' gradients in each replica."""
+        gathered = [(self._gather(gradient), variable) for gradient, variable in grads_and_vars]
+        return optimizer.apply_gathered(gathered, args, kwargs)
+
+    def _gather(self, gradient):
+        """Returns the mean over the replicas of a gradient, made dense; None stays None."""
+        if gradient is None:
+            return None
+        (total,) = self.add([self.mean_share(tf.convert_to_tensor(gradient))])
+        return total
+
+    def _of_all(self, value):
+        """Returns the list of the R replicas' values; what is no tensor is the same in all."""
+        if not tf.is_tensor(value):
+            return [value] * self.size
+        value = tf.convert_to_tensor(value)
+        # A cross-replica sum has no booleans and no integers but of 32 bits.
+        narrow = value.dtype.is_bool or value.dtype.is_integer
+        carried = tf.cast(value, tf.int32) if narrow else value
+        own_row = tf.one_hot(self.index, self.size, dtype=carried.dtype)
+        own_row = tf.reshape(
+            own_row, tf.concat([[self.size], tf.ones_like(tf.shape(carried))], axis=0)
+        )
+        (rows,) = self.add([own_row * carried[tf.newaxis]])
+        return [tf.cast(row, value.dtype) for row in tf.unstack(rows, num=self.size)]

@@ -23,6 +23,10 @@ import tensorflow.compat.v1 as tf  # noqa: E402
 import replicate  # noqa: E402
 
 tf.logging.set_verbosity(tf.logging.ERROR)
+# Strategies of tf.distribute look their devices up in the eager runtime, which takes them once.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
+)
 # Most tests say `tf.estimator`, as users do. The library itself must not: see `test_source.py`.
 replicate.compat.install()
 

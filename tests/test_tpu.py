@@ -80,15 +80,21 @@ def test_a_merge_function_gets_the_values_of_all_replicas(fresh_graph):
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 def test_values_of_all_replicas_are_put_in_order(dtype, monkeypatch):
     # Replica 2 of 4: its own value is the third, and a sum over replicas would add the others'.
-    monkeypatch.setattr(tpu, "number_of_shards", lambda: REPLICAS)
     monkeypatch.setattr(tpu, "replica_id", lambda: tf.constant(2))
-    monkeypatch.setattr(tpu, "total", lambda tensor: tensor)
+    monkeypatch.setattr(tf.tpu, "cross_replica_sum", lambda tensor: tensor)
     own = np.array([[1, 0], [1, 1]], dtype)
-    values = tpu.all_replicas(tf.constant(own))
-    assert [value.dtype.name for value in values] == [dtype] * REPLICAS
+    seen = []
+
+    def merge(values, names):
+        seen.extend([[value.dtype.name for value in values], values, names])
+        return replicate.PerTower(values)
+
+    mine = tpu.TPUEngine(REPLICAS).meet(merge, (tf.constant(own), "text"), "merge")
+    dtypes, values, names = seen
+    assert dtypes == [dtype] * REPLICAS
+    assert names == ("text",) * REPLICAS
     with tf.Session() as session:
-        got, mine = session.run([values, tpu.of_replica(values)])
+        got, mine = session.run([list(values), mine])
     np.testing.assert_array_equal(got[2], own)
     assert not np.any([got[0], got[1], got[3]])
     np.testing.assert_array_equal(mine, own)
-    assert tpu.all_replicas("text") == ["text"] * REPLICAS

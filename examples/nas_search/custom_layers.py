@@ -50,7 +50,7 @@ def update_exponential_moving_average(x, momentum, name=None):
         new_numerator = momentum * numerator.read_value() + (1 - momentum) * x
         new_denominator = momentum * denominator.read_value() + (1 - momentum)
         updates = [numerator.assign(new_numerator), denominator.assign(new_denominator)]
-        with tf.control_dependencies([update.op for update in updates]):
+        with tf.control_dependencies([tf.group(*updates)]):
             return new_numerator / new_denominator
 
     return replicate.merge_call(update, x)

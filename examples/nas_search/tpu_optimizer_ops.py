@@ -107,11 +107,11 @@ def apply_adam(
         if penalty_grad is not None:
             step += rate * penalty_grad
 
-        assigns = [count.assign(t).op]
+        assigns = [count.assign(t)]
         for targets, value in [(first, m), (second, v), (variables, _read(variables) - step)]:
             assigns += _assign(targets, value)
         with tf.control_dependencies(assigns):
-            return tf.no_op() if global_step is None else tf.assign_add(global_step, 1).op
+            return tf.no_op() if global_step is None else tf.group(tf.assign_add(global_step, 1))
 
     return replicate.merge_call(update, means)
 
@@ -172,7 +172,7 @@ def _assign(variables, vector):
     """Returns the operations that assign the parts of `vector` to `variables`."""
     parts = tf.split(vector, [variable.shape.num_elements() for variable in variables])
     return [
-        variable.assign(tf.reshape(part, variable.shape)).op
+        variable.assign(tf.reshape(part, variable.shape))
         for variable, part in zip(variables, parts)
     ]
 

@@ -149,6 +149,14 @@ def in_control_flow(graph):
     return tf.get_default_graph() is not graph or graph._get_control_flow_context() is not None
 
 
+def in_control_flow_v1():
+    """Whether ops made now belong to a `cond` or `while_loop` body of TensorFlow 1's control flow.
+
+    Those of TensorFlow 2's are graphs of their own.
+    """
+    return tf.get_default_graph()._get_control_flow_context() is not None
+
+
 def is_fed(structure):
     """Whether a tensor in a nested structure is computed from a placeholder."""
     pending = [

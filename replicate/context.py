@@ -1,0 +1,71 @@
+"""What the model knows of where it runs: how many towers, which of them, and how they meet.
+
+The same on every engine; see `replicate.engine`.
+"""
+
+from replicate import distributed, rendezvous, tpu
+from replicate.engine import Engine
+from replicate.lockstep import running_tower
+
+
+def engine():
+    """Returns the `Engine` that runs what is being built here."""
+    tower = running_tower()
+    if tower is not None:
+        return rendezvous.TowerEngine(tower)
+    return distributed.engine() or tpu.engine() or Engine()
+
+
+def num_towers():
+    """Returns N, the number of towers that the model runs as, an integer; 1 outside of them.
+
+    Cores of a TPU and replicas of a tf.distribute strategy count as towers.
+    """
+    return engine().size
+
+
+def tower_index():
+    """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
+
+    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor.
+    """
+    return engine().index
+
+
+def merge_call(fn, *args):
+    """Calls `fn` once for all towers, with the arguments of every tower.
+
+    All towers wait for one another here. `fn` runs once, on the consolidation device, in tower 0's
+    name and variable scopes, and after the control dependencies that are open in any tower: the
+    place for what must happen once per step, such as updating a running baseline.
+
+        def update(values):
+            return baseline.assign(0.9 * baseline + 0.1 * tf.add_n(values) / len(values))
+
+        baseline_now = replicate.merge_call(update, tf.reduce_mean(reward))
+
+    In replicas of tf.distribute, `fn` runs in the cross-replica context, on the first replica's
+    device: variables that it assigns change in all replicas. In a TPU replica, every replica does
+    what `fn` does, with the same values; tensors in `args` must be numeric there, and in a
+    `PerTower` that `fn` returns, all must be tensors of one shape and dtype.
+
+    Args:
+        fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
+            function in every tower, and must not itself rendezvous.
+        *args: This tower's values, of any type, None included.
+
+    Returns:
+        What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
+        is called with `PerTower`s of one value.
+
+    Raises:
+        RuntimeError: If the towers meet in different calls, or in the body of a `tf.cond` or
+            `tf.while_loop`.
+        ValueError: If `fn` returns a `PerTower` of another length than N.
+    """
+    fn_or_type = rendezvous.unwrapped(fn)
+    fn_or_type = fn_or_type if hasattr(fn_or_type, "__qualname__") else type(fn)
+    code = getattr(fn_or_type, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""
+    label = f"merge_call of {fn_or_type.__qualname__}{where} with {len(args)} arguments"
+    return engine().meet(fn, args, label)
