@@ -28,6 +28,8 @@ FOUNDATIONS = {
     "replicate.rendezvous": {"replicate.compat.graph", "replicate.lockstep", "replicate.tpu"},
     "replicate.tpu": {"replicate.compat.tpu"},
     "replicate.weights": set(),
+    "replicate.tower_params": set(),
+    "replicate.tpu_losses": set(),
     "replicate.compat.tpu": set(),
     "replicate.towers": {"replicate.compat.graph", "replicate.lockstep", "replicate.rendezvous"},
     "replicate.gradients": set(),

@@ -20,13 +20,16 @@ CORES = 8
 BATCH = 16
 
 
-class Built(Exception):
+class BuiltError(Exception):
     """Raised once there is a graph, before there is a session."""
 
 
 class Keep(tf.train.SessionRunHook):
+    """Keeps the graph, and stops."""
+
     def begin(self):
-        raise Built
+        self.graph = tf.get_default_graph()
+        raise BuiltError
 
 
 @pytest.fixture
@@ -47,23 +50,17 @@ def input_fn(params):
 
 def build(model_fn, directory):
     """Returns the graph that TPUEstimator builds to train `model_fn`."""
-    graphs = []
-
-    def keeping(features, labels, mode, params, config):
-        graphs.append(tf.get_default_graph())
-        return model_fn(features, labels, mode, params, config)
-
+    keep = Keep()
     estimator = tf.estimator.tpu.TPUEstimator(
-        keeping,
+        model_fn,
         str(directory),
         tf.estimator.tpu.RunConfig(tpu_config=tf.estimator.tpu.TPUConfig(iterations_per_loop=2)),
         {},
         train_batch_size=BATCH,
     )
-    with pytest.raises(Built):
-        estimator.train(input_fn, steps=4, hooks=[Keep()])
-    (graph,) = graphs
-    return graph
+    with pytest.raises(BuiltError):
+        estimator.train(input_fn, steps=4, hooks=[keep])
+    return keep.graph
 
 
 def replicated(model_fn):
@@ -88,7 +85,9 @@ def test_a_replicated_model_trains_on_the_cores_of_tpu_estimator(cores, tmp_path
     (metadata,) = ops["TPUReplicateMetadata"]
     assert metadata.get_attr("num_replicas") == CORES
     # Weights and bias, and the mean in the model.
-    sums = sorted(list(op.inputs[0].shape) for op in tpu_graphs.everywhere("CrossReplicaSum", graph))
+    sums = sorted(
+        list(op.inputs[0].shape) for op in tpu_graphs.everywhere("CrossReplicaSum", graph)
+    )
     assert sums == [[1], [3], [3, 1]]
     # The host call gets step and probabilities from every core.
     assert len(ops["OutfeedDequeueTuple"]) == CORES
@@ -101,15 +100,15 @@ def test_a_replicated_model_trains_on_the_cores_of_tpu_estimator(cores, tmp_path
 
 
 def test_what_is_wrapped_is_the_same_graph(cores, tmp_path):
-    def types(fn, directory):
+    def types_of(fn, directory):
         def model_fn(features, labels, mode, params, config):
             return tpu_models.make_model_fn()(features, labels, mode, params)
 
         graph = build(fn(model_fn), directory)
-        return [(op.type, op.name) for op in tpu_graphs.everywhere(None, graph)]
+        return sorted(op.type for op in tpu_graphs.everywhere(None, graph))
 
-    got = types(replicated, tmp_path / "wrapped")
-    assert got == types(lambda model_fn: model_fn, tmp_path / "plain")
+    got = types_of(replicated, tmp_path / "wrapped")
+    assert got == types_of(lambda model_fn: model_fn, tmp_path / "plain")
     assert len(got) > 100
 
 

@@ -240,9 +240,9 @@ def test_the_batch_size_in_hparams():
 
 @pytest.mark.parametrize("size", ["all", 7.0, True])
 def test_a_batch_size_that_is_no_integer(size):
-    assert sizes_of(config=tpu_run_config(), params={"batch_size": size, "whole": size}) == [
-        size
-    ] * 3
+    assert (
+        sizes_of(config=tpu_run_config(), params={"batch_size": size, "whole": size}) == [size] * 3
+    )
     phrases = "splits `params['batch_size']`, which must be an integer, but is…Make it one"
     with pytest.raises(TypeError, match=matching(phrases)):
         sizes_of(params={"batch_size": size}, per_tower_batch_size=True)
@@ -316,13 +316,10 @@ def test_predict_and_export_of_one_device_are_plain_specs():
 def test_a_spec_that_was_replaced_keeps_its_own_host_calls():
     def model_fn(features, mode):
         spec = call("eval_metrics", lambda x: (lambda a: {"a": tf.metrics.mean(a)}, [x]))
-        replaced = spec(features, 0)._replace(
+        return spec(features, 0)._replace(
             eval_metrics=(lambda a: {"b": tf.metrics.mean(a)}, [features])
         )
-        return replaced
 
     for num_towers in (1, 2):
         spec = contract.replicated(model_fn, num_towers)(tf.ones([4, 1]), mode=EVAL)
         assert list(spec.eval_metric_ops) == ["b"]
-
-

@@ -204,7 +204,7 @@ def test_weight_penalties_count_once_in_a_sum(fresh_graph):
 
 
 def compiled(model_fn, features, labels):
-    """Compiles the computation by XLA, for one core that is a CPU; returns loss and host tensors."""
+    """Compiles the computation by XLA, for one core that is a CPU; returns what it puts out."""
     tf.train.create_global_step()
     whole = {"features": features, "labels": labels}
 
@@ -312,7 +312,7 @@ def test_one_core(fresh_graph):
 # ---- what cannot be
 
 
-MIXTURE = "`devices` must be all TPU cores or none, but /device:TPU:0 is and /device:CPU:0 not. A m"
+MIXTURE = "`devices` must be all TPU cores or none…/device:TPU:0 is and /device:CPU:0 not. A m"
 OWN = "TPU cores gather gradients themselves, and keep variables on their host, but got…Leave them"
 
 
@@ -329,8 +329,8 @@ def test_arguments_that_do_not_go_with_tpus(kwargs, phrases):
         replicate.replicate_model_fn(tpu_models.make_model_fn(), **kwargs)
 
 
-DENSE = "A TPU takes dense tensors of numbers, but features/x is…{}…`tf.sparse.to_dense`"
-STATIC = "Batches for TPUs must have a static shape, but features/x has {}…`drop_remainder=True`"
+DENSE = "A TPU takes dense tensors of numbers…features/x is…{}…`tf.sparse.to_dense`"
+STATIC = "Batches for TPUs must have a static shape…features/x has {}…`drop_remainder=True`"
 EQUAL = "TPU cores take shards of equal size…multiple of 4, but features/x has 6…`drop_remainder=Tr"
 
 
@@ -365,9 +365,15 @@ def test_other_batches_need_none_of_this(fresh_graph):
 
 KIND = "On TPUs `model_fn` must return an `EstimatorSpec` or a `TPUEstimatorSpec`, but returned…"
 HELD = "What a scaffold holds must be made outside…has one with saver…`scaffold_fn`"
-SCALAR = "The tensors of `host_call` are concatenated by rows…0 is the scalar…`tf.reshape(tensor, [1])`"
-REFERENCE = "Variables of a model on TPUs must be resource variables, but…`tf.enable_resource_variables"
-ALONE = "Every optimizer in a `model_fn` that runs on several TPU cores must be…'w:0'…TowerOptimizer"
+SCALAR = (
+    "The tensors of `host_call` are concatenated by rows…0 is the scalar…`tf.reshape(tensor, [1])`"
+)
+REFERENCE = (
+    "Variables of a model on TPUs must be resource variables, but…`tf.enable_resource_variables"
+)
+ALONE = (
+    "Every optimizer in a `model_fn` that runs on several TPU cores must be…'w:0'…TowerOptimizer"
+)
 
 
 def returning(make_fields, kind=tf.estimator.EstimatorSpec, wrap=replicate.TowerOptimizer):
