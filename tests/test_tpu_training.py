@@ -216,7 +216,8 @@ def compiled(model_fn, features, labels):
         return tf.xla.experimental.compile(computation, tpu_training.rows_of(whole))
 
 
-def test_xla_compiles_the_computation_and_it_trains_as_one_device(monkeypatch):
+@pytest.mark.parametrize("seen", [None, []], ids=["alone", "with a host call"])
+def test_xla_compiles_the_computation_and_it_trains_as_one_device(seen, monkeypatch):
     # What XLA lacks for CPUs; of one core, the sum is its value.
     monkeypatch.setattr(tf.tpu, "cross_replica_sum", tf.identity)
 
@@ -238,7 +239,7 @@ def test_xla_compiles_the_computation_and_it_trains_as_one_device(monkeypatch):
         return spec.loss, spec.train_op
 
     def with_xla(features, labels):
-        return compiled(tpu_models.make_model_fn(seen=[]), features, labels)
+        return compiled(tpu_models.make_model_fn(seen=seen), features, labels)
 
     def is_compiled(op):
         return "_xla_compile_id" in op.node_def.attr
