@@ -14,7 +14,7 @@ import replicate
 import tpu_graphs
 import tpu_models
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, matching
-from replicate import tpu, tpu_losses, tpu_training
+from replicate import tpu, tpu_losses, tpu_training, updates
 
 pytestmark = pytest.mark.conformance
 
@@ -74,8 +74,9 @@ def test_the_losses_of_the_cores_are_reduced_on_the_host(reduction, fresh_graph)
 
 
 def test_the_step_counts_once(fresh_graph):
-    make(tpu_models.make_model_fn())
+    spec = make(tpu_models.make_model_fn())
     (count,) = tpu_graphs.by_type(fresh_graph)["AssignAddVariableOp"]
+    assert count in updates.ancestors([spec.train_op])
     assert tpu_graphs.is_inside(count)  # The cores' writes of a variable are one.
 
 
