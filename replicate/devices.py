@@ -94,6 +94,23 @@ def default(available):
     return gpus or [name for name in available if _kind(name) == "CPU"]
 
 
+def are_tpus(devices):
+    """Whether all of the device strings name TPU cores.
+
+    Raises:
+        ValueError: If some do.
+    """
+    tpus = [name for name in devices if _kind(name) == "TPU"]
+    if tpus and len(tpus) < len(devices):
+        others = [name for name in devices if name not in tpus]
+        raise ValueError(
+            "`devices` must be all TPU cores or none, but "
+            f"{', '.join(tpus)} {'is' if len(tpus) == 1 else 'are'} and {', '.join(others)} not. "
+            "A model trains on either."
+        )
+    return bool(tpus)
+
+
 def check_exist(devices, config=None, cpus_known=True):
     """Raises unless the sessions have all of `devices`.
 

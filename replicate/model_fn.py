@@ -1,15 +1,23 @@
 """`replicate_model_fn`: one `model_fn`, run as towers."""
 
-import copy
 import functools
 import inspect
 
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
-from replicate import penalties, sharding, specs, tower_optimizer, weights
+from replicate import (
+    penalties,
+    sharding,
+    tower_optimizer,
+    tower_params,
+    tpu_specs,
+    tpu_training,
+    weights,
+)
 from replicate.compat import environment, estimator
 from replicate.compat import graph as graph_lib
+from replicate.compat import tpu as tpu_lib
 from replicate.rendezvous import current
 from replicate.towers import Towers
 from replicate.variables import SharedVariables
@@ -24,6 +32,7 @@ def replicate_model_fn(
     *,
     consolidation_device=None,
     variable_placement="consolidation",
+    per_tower_batch_size=None,
 ):
     """Returns a `model_fn` that runs `model_fn` as towers, one per device.
 
@@ -33,7 +42,15 @@ def replicate_model_fn(
         model_fn = replicate.replicate_model_fn(model_fn)             # where the Estimator is made
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer())  # inside model_fn
 
-    With one device, and in graphs that are built for a SavedModel, `model_fn` is called as it is.
+    With one device, and in graphs that are built for a SavedModel, `model_fn` is called as it is;
+    inside a TPU computation, such as that of `TPUEstimator(use_tpu=True)`, too.
+
+    `model_fn` may return a `TPUEstimatorSpec`. What comes out is an `EstimatorSpec`, which both
+    Estimator and `TPUEstimator(use_tpu=False)` take: `eval_metrics` and `host_call` are called
+    once, with the tensors of all towers concatenated along axis 0.
+
+    On TPU cores, `model_fn` is trained in one computation that each core runs with an equal part of
+    the batch, whose shape must be static. It is evaluated and predicts on the host, whole.
 
     Args:
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
@@ -44,19 +61,23 @@ def replicate_model_fn(
             `tf.losses.Reduction`. With `SUM` the towers' losses are added up; with all others they
             are taken for means over the tower's rows, and averaged, weighted by rows.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
-            every local CPU device.
+            every local CPU device. TPU cores are named all together: every core of the TPU system,
+            or the first alone.
         consolidation_device: Where gradients are summed and what happens once per step takes
-            place. None: the first of `devices`.
+            place. None: the first of `devices`. Not for TPUs, whose cores do both themselves.
         variable_placement: `'consolidation'` places variables on the consolidation device,
-            `'round_robin'` on the towers' devices in turn.
+            `'round_robin'` on the towers' devices in turn. Not for TPUs.
+        per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
+            tower, as TPUEstimator has it, instead of the whole batch's. None: with TPUEstimator's
+            `RunConfig`, if it is an integer.
 
     Returns:
         A `model_fn`.
 
     Raises:
-        TypeError: If `model_fn` or `loss_reduction` is something else.
+        TypeError: If `model_fn`, `loss_reduction` or `per_tower_batch_size` is something else.
         ValueError: If `loss_reduction` is `NONE`, `variable_placement` unknown, or `devices` is
-            empty or names a device twice or one that does not exist.
+            empty or names a device twice, one that does not exist, or TPU cores among others.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
@@ -68,9 +89,22 @@ def replicate_model_fn(
             f"`variable_placement` must be one of {', '.join(map(repr, _PLACEMENTS))}, but is "
             f"{variable_placement!r}."
         )
+    if not (per_tower_batch_size is None or isinstance(per_tower_batch_size, bool)):
+        raise TypeError(
+            f"`per_tower_batch_size` must be True, False or None, but is {per_tower_batch_size!r}. "
+            "The size itself belongs into `params['batch_size']`."
+        )
+    on_tpus = False
     if devices is not None:
         devices = devices_lib.canonical_list(devices)
+        on_tpus = devices_lib.are_tpus(devices)
         devices_lib.check_exist(devices, cpus_known=False)
+    if on_tpus and (consolidation_device is not None or variable_placement != _PLACEMENTS[0]):
+        raise ValueError(
+            "TPU cores gather gradients themselves, and keep variables on their host, but got "
+            f"`consolidation_device` {consolidation_device!r} and `variable_placement` "
+            f"{variable_placement!r}. Leave them out."
+        )
     if consolidation_device is not None:
         consolidation_device = devices_lib.canonical(consolidation_device)
         devices_lib.check_exist([consolidation_device], cpus_known=False)
@@ -80,18 +114,37 @@ def replicate_model_fn(
     def replicated_model_fn(*args, **kwargs):
         given = signature.bind(*args, **kwargs).arguments
         arguments = {name: given[name] for name in accepted.parameters if name in given}
+        if tpu_lib.in_computation():
+            return model_fn(**arguments)
         mode, config = given.get("mode"), given.get("config")
         _check_not_distributed()
         tower_devices, consolidation = _place(devices, consolidation_device, config)
-        if len(tower_devices) == 1 or _is_for_export(given["features"], mode):
+        training = mode == estimator.ModeKeys.TRAIN
+        alone = not training if on_tpus else len(tower_devices) == 1
+        if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
-        training = mode == estimator.ModeKeys.TRAIN
-        shards = sharding.shard(
-            given["features"], given.get("labels"), len(tower_devices), need_row_each=training
+        batch = given["features"], given.get("labels")
+        if on_tpus:
+            tpu_training.check_batch(*batch, len(tower_devices))
+        shards = sharding.shard(*batch, len(tower_devices), need_row_each=training)
+        params = tower_params.per_tower(
+            arguments.get("params"), shards, config, per_tower_batch_size
         )
-        rows = weights.row_weights(shards, positive=training)
         summed = loss_reduction == tf.losses.Reduction.SUM
+
+        def on_rows(features, labels, index=0):
+            own = {"features": features, "labels": labels, "params": params[index]}
+            return model_fn(**{name: own.get(name, arguments[name]) for name in arguments})
+
+        if on_tpus:
+            sessions = getattr(config, "session_config", None)
+            return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
+
+        def model(index):
+            return on_rows(shards.features[index], shards.labels[index], index)
+
+        rows = weights.row_weights(shards, positive=training)
         spread = variable_placement == "round_robin"
         group = Towers(
             tower_devices,
@@ -101,22 +154,13 @@ def replicate_model_fn(
             row_weights=rows,
         )
 
-        # Copied before tower 0 runs, which may change its own.
-        later_params = [_copy(arguments.get("params")) for _ in tower_devices[1:]]
-
-        def model(index):
-            own = dict(arguments, features=shards.features[index])
-            if "labels" in own:
-                own["labels"] = shards.labels[index]
-            if index and "params" in own:
-                own["params"] = later_params[index - 1]
-            return model_fn(**own)
-
         tower_specs = _build_summed(group, model) if summed else group.build(model)
+        if any(estimator.is_tpu_estimator_spec(spec) for spec in tower_specs):
+            tower_params.warn_of_whole_size(params[0], config, per_tower_batch_size)
         if training:
             tower_optimizer.check_wrapped(group)
             _log(shards, group, loss_reduction)
-        return specs.merge(tower_specs, group, mode)
+        return tpu_specs.merge(tower_specs, group, mode)
 
     signature = _with_mode_and_config(accepted)
     functools.update_wrapper(replicated_model_fn, model_fn, updated=())
@@ -202,19 +246,12 @@ def _is_for_export(features, mode):
 
 
 def _call_alone(model_fn, arguments, devices):
-    """Calls `model_fn` without towers."""
-    if len(devices) > 1 or devices_lib.is_default_device(devices[0]):
-        return model_fn(**arguments)
-    with tf.device(devices[0]):
-        return model_fn(**arguments)
-
-
-def _copy(params):
-    """Returns a copy for a later tower, as the Estimator makes one for every call."""
-    try:
-        return copy.deepcopy(params)
-    except Exception:  # Whatever an object raises that cannot be copied: the towers share it.
-        return params
+    """Calls `model_fn` without towers; returns its spec, as an `EstimatorSpec` if for TPUs."""
+    placed = len(devices) == 1 and not devices_lib.are_tpus(devices)
+    if placed and not devices_lib.is_default_device(devices[0]):
+        with tf.device(devices[0]):
+            return tpu_specs.as_estimator_spec(model_fn(**arguments))
+    return tpu_specs.as_estimator_spec(model_fn(**arguments))
 
 
 def _log(shards, group, reduction):

@@ -2,14 +2,15 @@
 
 Where losses are means, each tower's penalty is weighted as its loss is, and the weights add up to
 one. With `Reduction.SUM` each tower would add the whole penalty. There, tower i's penalties are
-scaled by its share of the batch's rows as soon as they are made, whichever API makes them.
+scaled by its share of the batch's rows as soon as they are made, whichever API makes them. On TPUs,
+what is built once stands for all replicas.
 """
 
 import contextlib
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context
+from replicate import rendezvous
 from replicate.compat import graph as graph_lib
 from replicate.compat import keras
 
@@ -29,7 +30,7 @@ def shared(row_weights):
     collections, raw = {}, {}
 
     def start():
-        index, graph = context.tower_index(), tf.get_default_graph()
+        index, graph = _index(), tf.get_default_graph()
 
         def share(penalty):
             return penalty * row_weights.of(index, penalty.dtype.base_dtype)
@@ -38,7 +39,7 @@ def shared(row_weights):
         graph_lib.set_collection(graph, _KEY, collections[index])
 
     def scale(penalty):
-        return collections[context.tower_index()].scale(penalty)
+        return collections[_index()].scale(penalty)
 
     # Keras is wrapped once for all towers: scopes that parked towers leave open do not nest.
     with keras.regularizers_wrapped(scale):
@@ -47,6 +48,12 @@ def shared(row_weights):
         finally:
             if 0 in collections:
                 graph_lib.set_collection(tf.get_default_graph(), _KEY, list(collections[0]))
+
+
+def _index():
+    """Returns the index of the tower that is being built; 0 if one stands for all, as on TPUs."""
+    tower = rendezvous.current()
+    return tower.index if tower is not None else 0
 
 
 class _Scaled(list):

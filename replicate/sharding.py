@@ -69,7 +69,7 @@ def shard(features, labels, num_towers, need_row_each):
             and whatever else is no tensor go to every tower whole.
         labels: Like `features`; None if there are none. If both are dicts with the same keys, each
             key holds a batch of its own, of n times a whole number of rows.
-        num_towers: N, at least 2.
+        num_towers: N.
         need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
             the batch hold a copy of its last row, and weigh nothing.
 
@@ -114,6 +114,11 @@ def _as_leaf(leaf):
     if hasattr(leaf, "__array__") and not tf.is_tensor(leaf):
         return tf.convert_to_tensor(leaf)
     return leaf
+
+
+def has_rows(leaf):
+    """Whether `leaf` is a tensor with an axis 0, and so part of a batch."""
+    return _splitter(leaf) is not None
 
 
 def _splitter(leaf):

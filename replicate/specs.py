@@ -33,14 +33,14 @@ def merge(specs, group, mode):
             )
     first = specs[0]
     for field in ("loss", "train_op", "predictions", "eval_metric_ops", "export_outputs"):
-        _check_alike(field, [getattr(spec, field) for spec in specs])
+        check_alike(field, [getattr(spec, field) for spec in specs])
 
-    changes = {"scaffold": _scaffold(first.scaffold, group)}
+    changes = {"scaffold": complete_scaffold(first.scaffold, group)}
     with tf.device(group.consolidation_device):
         if first.loss is not None:
             changes["loss"] = _loss([spec.loss for spec in specs], group)
         predictions = [spec.predictions for spec in specs]
-        changes["predictions"] = _concat(predictions, group)
+        changes["predictions"] = concat(predictions, group)
         if first.export_outputs:
             changes["export_outputs"] = {
                 name: _concat_export([spec.export_outputs[name] for spec in specs], name, group)
@@ -62,7 +62,7 @@ def merge(specs, group, mode):
     return first._replace(**changes)
 
 
-def _check_alike(field, values):
+def check_alike(field, values):
     """Raises unless the towers' `values` of a spec's field have the same structure."""
     shapes = [_structure(value) for value in values]
     for index, shape in enumerate(shapes):
@@ -93,10 +93,15 @@ def _loss(losses, group):
         return gradients.weighted_sum(losses, group)
 
 
-def _concat(values, group):
-    """Concatenates dictionaries or tensors of the towers by rows; scalars are tower 0's."""
+def concat(values, group):
+    """Concatenates dictionaries or tensors of the towers by rows; scalars are tower 0's.
+
+    Args:
+        values: N tensors, or dictionaries of tensors, nested in the same way.
+        group: The `Towers`. One without rows has no part in the result.
+    """
     if isinstance(values[0], dict):
-        return {key: _concat([value[key] for value in values], group) for key in values[0]}
+        return {key: concat([value[key] for value in values], group) for key in values[0]}
     if values[0].shape.rank == 0:
         return values[0]
     with tf.name_scope("replicate/predictions/"):
@@ -116,18 +121,18 @@ def _concat_export(outputs, name, group):
     if isinstance(first, export.ClassificationOutput):
         given = [field for field in ("scores", "classes") if getattr(first, field) is not None]
         values = [{field: getattr(output, field) for field in given} for output in outputs]
-        return export.ClassificationOutput(**_concat(values, group))
+        return export.ClassificationOutput(**concat(values, group))
     if isinstance(first, export.RegressionOutput):
-        return export.RegressionOutput(_concat([output.value for output in outputs], group))
+        return export.RegressionOutput(concat([output.value for output in outputs], group))
     if isinstance(first, export.PredictOutput):
-        return export.PredictOutput(_concat([output.outputs for output in outputs], group))
+        return export.PredictOutput(concat([output.outputs for output in outputs], group))
     raise TypeError(
         "Export outputs can be merged if they are a `ClassificationOutput`, `RegressionOutput` or "
         f"`PredictOutput`, but '{name}' is {first!r}. Return one of these."
     )
 
 
-def _scaffold(scaffold, group):
+def complete_scaffold(scaffold, group):
     """Returns tower 0's scaffold, made to initialise what is local to the later towers, too."""
     variables = group.kept[tf.GraphKeys.LOCAL_VARIABLES]
     tables = group.kept[tf.GraphKeys.TABLE_INITIALIZERS]

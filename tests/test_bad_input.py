@@ -19,6 +19,8 @@ WITH_CASES = (
     "test_estimator_revival",
     "test_gradients",
     "test_sharding",
+    "test_tpu_specs",
+    "test_tpu_training",
     "test_unwrapped_optimizers",
 )
 

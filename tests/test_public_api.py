@@ -15,7 +15,7 @@ from bodies import source_files
 SIGNATURES = {
     "replicate_model_fn": (
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
-        "consolidation_device=None, variable_placement='consolidation')"
+        "consolidation_device=None, variable_placement='consolidation', per_tower_batch_size=None)"
     ),
     "TowerOptimizer": ("(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None)"),
     "merge_call": "(fn, *args)",

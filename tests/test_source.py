@@ -41,6 +41,8 @@ FOUNDATIONS = {
         "replicate.rendezvous",
     },
     "replicate.weights": set(),
+    "replicate.tower_params": set(),
+    "replicate.tpu_losses": set(),
     "replicate.compat.tpu": set(),
     "replicate.compat.distribute": set(),
     "replicate.towers": {"replicate.compat.graph", "replicate.engine", "replicate.lockstep"},

@@ -50,6 +50,11 @@ def is_estimator_spec(value):
     return isinstance(value, api().EstimatorSpec)
 
 
+def is_tpu_estimator_spec(value):
+    """Whether `value` is a `TPUEstimatorSpec`, or the simpler one that Estimator's heads make."""
+    return isinstance(value, api().tpu.TPUEstimatorSpec.__base__)
+
+
 def is_export_output(value):
     """Whether `value` is a `ClassificationOutput`, `RegressionOutput`, `PredictOutput` or such."""
     return isinstance(value, api().export.ExportOutput)

@@ -1,7 +1,10 @@
 """What TensorFlow knows of the TPU replica that is being built here and has no public name for."""
 
+import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
-from tensorflow.python.tpu import tpu_function
+from tensorflow.python.tpu import tpu, tpu_function
+
+_COMPUTATION = "_tpu_replicate"  # The attribute that says which computation an operation is in.
 
 
 def number_of_shards():
@@ -15,3 +18,45 @@ def number_of_shards():
 def replica_id():
     """Returns the index of the replica that computes, an int32 scalar tensor."""
     return xla.replica_id()
+
+
+def in_computation():
+    """Whether a TPU computation is being built here, for replicas or for a SavedModel."""
+    return number_of_shards() is not None or tpu.under_tpu_inference_context()
+
+
+def take_out_summaries(graph):
+    """Takes summaries that were made in TPU computations out of them and of their collection.
+
+    A TPU cannot make them, and nothing outside can read what is inside. The operations stay, for
+    those who hold them, but summarise zeros.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        List of their names.
+    """
+    found = [op for op in graph.get_operations() if "Summary" in op.type and is_inside(op)]
+    with tf.control_dependencies(None), tf.name_scope("replicate/tpu/summaries/"):
+        for op in found:
+            _take_out(op)
+            for index, tensor in enumerate(op.inputs):
+                if tensor.op.type == "Const":  # Tags are strings, which a TPU does not have.
+                    _take_out(tensor.op)
+                else:
+                    op._update_input(index, tf.zeros(tensor.shape, tensor.dtype))
+    summaries = graph.get_collection_ref(tf.GraphKeys.SUMMARIES)
+    summaries[:] = [summary for summary in summaries if summary.op not in found]
+    return [op.name for op in found]
+
+
+def _take_out(op):
+    if is_inside(op):
+        op._clear_attr(_COMPUTATION)
+        op._remove_all_control_inputs()
+
+
+def is_inside(op):
+    """Whether an operation is in a TPU computation."""
+    return _COMPUTATION in op.node_def.attr

@@ -1,0 +1,97 @@
+"""The `params` of each tower, and the batch size in them.
+
+TPUEstimator tells `model_fn` in `params["batch_size"]` how many rows its shard has. In a plain
+Estimator that key is the user's own: many a learning-rate schedule reads the whole batch's size
+from it.
+"""
+
+import copy
+import numbers
+
+import tensorflow.compat.v1 as tf
+
+_KEY = "batch_size"
+
+
+def per_tower(params, shards, config, own_size):
+    """Returns the `params` of each tower.
+
+    Args:
+        params: What the Estimator passes: a dictionary, an `HParams`, or None.
+        shards: The `Shards` of the batch.
+        config: The `RunConfig`, or None.
+        own_size: Whether each tower's `params["batch_size"]` is the size of its shard. None: if
+            `config` is TPUEstimator's and the size is an integer.
+
+    Returns:
+        List of N `params`. Tower 0's are `params` itself if nothing in them changes; the others'
+        are copies, as the Estimator makes one for every call.
+
+    Raises:
+        TypeError: If `own_size` is True, and the size there, but no integer.
+    """
+    # Copied before tower 0 runs, which may change its own.
+    copies = [params] + [_copy(params) for _ in shards.features[1:]]
+    if not _has_own_size(params, config, own_size):
+        return copies
+    sizes = _sizes(_size(params), shards)
+    return [_with_size(own, size) for own, size in zip(copies, sizes)]
+
+
+def warn_of_whole_size(params, config, own_size):
+    """Warns a `model_fn` written for TPUs if its `params["batch_size"]` is the whole batch's."""
+    size = _size(params)
+    if own_size is None and _is_integer(size) and not _has_own_size(params, config, own_size):
+        tf.logging.warning(
+            "replicate: `model_fn` returns a `TPUEstimatorSpec`, but `params['batch_size']` is %d "
+            "in every tower, as in any plain Estimator. Pass `replicate_model_fn` "
+            "`per_tower_batch_size=True` to make it the size of the tower's shard, as TPUEstimator "
+            "does, or False to leave it.",
+            size,
+        )
+
+
+def _has_own_size(params, config, own_size):
+    size = _size(params)
+    if own_size and size is not None and not _is_integer(size):
+        raise TypeError(
+            "`per_tower_batch_size=True` splits `params['batch_size']`, which must be an integer, "
+            f"but is {size!r}. Make it one, or leave `per_tower_batch_size` out."
+        )
+    wanted = hasattr(config, "tpu_config") if own_size is None else own_size
+    return wanted and _is_integer(size)
+
+
+def _size(params):
+    return params.get(_KEY) if hasattr(params, "get") else None
+
+
+def _is_integer(size):
+    return isinstance(size, numbers.Integral) and not isinstance(size, bool)
+
+
+def _sizes(size, shards):
+    """Returns the rows of each shard; those of a batch of `size` rows if the graph knows none."""
+    count = len(shards.features)
+    total, rows = shards.total, shards.rows
+    if not isinstance(total, int):
+        total, rows = size, [size // count + (index < size % count) for index in range(count)]
+    # A tower without rows computes on a copy of the last one.
+    return [max(own, min(total, 1)) for own in rows]
+
+
+def _with_size(params, size):
+    own = copy.copy(params)  # Towers may share what cannot be copied deeply.
+    if hasattr(own, "set_hparam"):
+        own.set_hparam(_KEY, size)
+    else:
+        own[_KEY] = size
+    return own
+
+
+def _copy(params):
+    """Returns a copy for a later tower, as the Estimator makes one for every call."""
+    try:
+        return copy.deepcopy(params)
+    except Exception:  # Whatever an object raises that cannot be copied: the towers share it.
+        return params
