@@ -32,7 +32,8 @@ FOUNDATIONS = {
     "replicate.towers": {"replicate.compat.graph", "replicate.lockstep", "replicate.rendezvous"},
     "replicate.gradients": set(),
     "replicate.compat.graph": {"replicate.compat.keras"},
-    "replicate.compat.keras": set(),
+    "replicate.compat.keras": {"replicate.compat.environment"},
+    "replicate.batch_normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 
