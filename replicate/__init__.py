@@ -5,6 +5,7 @@ from replicate.compat import environment
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
 
 from replicate import compat, hooks, metrics
+from replicate.batch_normalization import BatchNormalization, batch_normalization
 from replicate.compat import estimator
 from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
@@ -15,9 +16,11 @@ from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
 
 __all__ = (
+    "BatchNormalization",
     "PerTower",
     "TowerOptimizer",
     "__version__",
+    "batch_normalization",
     "compat",
     "cross_tower_mean",
     "cross_tower_sum",

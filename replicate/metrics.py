@@ -148,7 +148,7 @@ def _merge_statistics_of(group, reached):
                 f"`tf.while_loop` of the first kind, but {op.inputs[0].op.name} is. Call "
                 "`tf.enable_control_flow_v2()` first."
             )
-    with tf.name_scope("replicate/statistics/"), tf.control_dependencies(writes):
+    with tf.name_scope("replicate/statistics/"), tf.control_dependencies(updates_lib.ends(writes)):
         return _merge(group, groups)
 
 

@@ -59,6 +59,16 @@ def ancestors(operations):
     return seen
 
 
+def ends(operations):
+    """Returns what runs once all `operations` have, those inside of conditions included.
+
+    When a graph runs, operations that call functions give way to the functions' own. A control
+    input from an `If` then waits for the choice of a branch; its outputs are there after that.
+    """
+    called = [op for op in operations if _functions(op.node_def)]
+    return [*operations, *(tf.identity(output) for op in called for output in op.outputs)]
+
+
 def own_updates(tower, variables):
     """Finds where a later tower updates shared variables by itself, from its own rows.
 

@@ -16,6 +16,7 @@ from bodies import DEVICES, EVAL, PREDICT, TRAIN, as_model_fn, build, good, matc
 WITH_CASES = (
     "test_bad_input",
     "test_bad_models",
+    "test_batch_normalization",
     "test_estimator_revival",
     "test_gradients",
     "test_sharding",

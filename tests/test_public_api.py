@@ -18,6 +18,15 @@ SIGNATURES = {
         "consolidation_device=None, variable_placement='consolidation', per_tower_batch_size=None)"
     ),
     "TowerOptimizer": ("(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None)"),
+    "BatchNormalization": "(*args, **kwargs)",
+    "batch_normalization": (
+        "(inputs, axis=-1, momentum=0.99, epsilon=0.001, center=True, scale=True, "
+        "beta_initializer='zeros', gamma_initializer='ones', moving_mean_initializer='zeros', "
+        "moving_variance_initializer='ones', beta_regularizer=None, gamma_regularizer=None, "
+        "beta_constraint=None, gamma_constraint=None, training=False, trainable=True, name=None, "
+        "reuse=None, renorm=False, renorm_clipping=None, renorm_momentum=0.99, fused=None, "
+        "virtual_batch_size=None, adjustment=None)"
+    ),
     "merge_call": "(fn, *args)",
     "cross_tower_sum": "(x)",
     "cross_tower_mean": "(x)",

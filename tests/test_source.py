@@ -48,7 +48,8 @@ FOUNDATIONS = {
     "replicate.towers": {"replicate.compat.graph", "replicate.engine", "replicate.lockstep"},
     "replicate.gradients": set(),
     "replicate.compat.graph": {"replicate.compat.keras"},
-    "replicate.compat.keras": set(),
+    "replicate.compat.keras": {"replicate.compat.environment"},
+    "replicate.batch_normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 

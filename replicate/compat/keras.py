@@ -6,6 +6,8 @@ import sys
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
 
+from replicate.compat import environment
+
 
 def layer_name_counts():
     """How often each name of an unnamed layer was given out: dictionaries by graph."""
@@ -94,3 +96,32 @@ def as_optimizer(value):
         )
     is_legacy = hasattr(value, "get_updates") and not hasattr(value, "compute_gradients")
     return _LegacyOptimizer(value) if is_legacy else value
+
+
+class _NoLayer:
+    """In place of a layer where there is no Keras 2; whoever makes one is told what to run."""
+
+    def __init__(self, *args, **kwargs):
+        environment.check_estimator()
+
+
+def _batch_normalization():
+    """Returns `tf.layers.BatchNormalization`; `replicate` can be imported without Keras 2."""
+    try:
+        return tf.layers.BatchNormalization
+    except (AttributeError, ImportError):
+        return _NoLayer
+
+
+class BatchNormalization(_batch_normalization()):
+    """`tf.layers.BatchNormalization`, with the moments of a batch as `moments` computes them.
+
+    A subclass defines `moments(inputs, axes, mask)`. It returns mean and variance of the tensor
+    `inputs` over the list of its dimensions `axes`, which are of size 1 in both. `mask` is None, or
+    a tensor of which Keras adds a last dimension to weight `inputs` with. It is not called where
+    `fused` is true or `training` false, and never in the body of a `tf.cond`.
+    """
+
+    def _calculate_mean_and_var(self, inputs, reduction_axes, keep_dims, mask=None):
+        moments = self.moments(inputs, reduction_axes, mask)
+        return moments if keep_dims else [tf.squeeze(value, reduction_axes) for value in moments]

@@ -1,0 +1,193 @@
+"""Batch norm over all rows of all towers.
+
+`tf.layers.batch_normalization` normalises the rows of each tower by the moments of these rows
+alone. Here the moments are those of the whole batch, so that N towers compute what one device does.
+The method is that of Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by
+Reducing Internal Covariate Shift", 2015, arXiv 1502.03167.
+"""
+
+import inspect
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import keras
+from replicate.cross_tower import cross_tower_mean, cross_tower_sum
+
+# Arguments of `tf.layers.BatchNormalization` that contradict moments over all towers: why, and what
+# to do instead.
+_REFUSED = {
+    "fused": (
+        "the fused kernel takes the moments of one tower's rows",
+        "Leave it out, or pass False",
+    ),
+    "renorm": (
+        "it corrects for moments of few rows by their moving averages, which these do not need",
+        "Leave it out, or call `tf.layers.batch_normalization`, which goes by each tower's rows",
+    ),
+    "virtual_batch_size": (
+        "it normalises parts of a batch by themselves",
+        "Leave it out, or call `tf.layers.batch_normalization`, for parts of each tower's rows",
+    ),
+    "adjustment": (
+        "each tower would draw its own, for the shape of its own rows",
+        "Leave it out, and scale and shift what the layer returns",
+    ),
+}
+
+
+class BatchNormalization(keras.BatchNormalization):
+    """Layer that normalises by the moments of all rows of all towers.
+
+    A `tf.layers.BatchNormalization` with `fused=False`, and exactly that outside towers, under the
+    same names: a checkpoint moves both ways between them. See `batch_normalization`.
+
+    Args:
+        *args: Those of `tf.layers.BatchNormalization`, in its order.
+        **kwargs: Likewise.
+
+    Raises:
+        ValueError: If `fused` or `renorm` is true, or `virtual_batch_size` or `adjustment` given;
+            when built, if `axis` is or holds that of the rows, 0.
+        ImportError: If there is no Keras 2 in this process. The message says what to run.
+    """
+
+    def __init__(self, *args, **kwargs):
+        given = inspect.signature(keras.BatchNormalization).bind(*args, **kwargs).arguments
+        given.update(given.pop("kwargs", {}))
+        for name, (reason, way_out) in _REFUSED.items():
+            value = given.get(name)
+            if value is not None and value is not False:
+                raise ValueError(
+                    f"Batch norm over all towers cannot have `{name}`, but it is {value!r}: "
+                    f"{reason}. {way_out}."
+                )
+        super().__init__(**dict(given, fused=False))
+
+    def build(self, input_shape):
+        """Makes the variables, as `tf.layers.BatchNormalization` does.
+
+        Args:
+            input_shape: The shape of the inputs, a `tf.TensorShape` or what converts to it.
+        """
+        super().build(input_shape)
+        if 0 in self.axis:
+            raise ValueError(
+                "Batch norm over all towers takes the moments over rows, so `axis` must not hold "
+                f"0, but it is {self.axis} for inputs of shape {input_shape}. Name the axes of "
+                "features, such as -1."
+            )
+
+    def moments(self, inputs, axes, mask):
+        """Returns mean and variance of `inputs` over the rows of all towers.
+
+        The variance is the mean of squared differences from the mean of *all* rows, for which the
+        towers meet a second time. E[x²] − E[x]² would need one meeting, but cancels: where the mean
+        is 10⁴ times the standard deviation, nothing of a float32 is left.
+
+        Args:
+            inputs: This tower's float32 or float64 tensor; one of 16 bits has been cast.
+            axes: List of the dimensions to reduce, 0 among them.
+            mask: None, or a tensor that is broadcast to `inputs` once it got a last dimension of
+                size 1: how often each entry counts.
+
+        Returns:
+            Mean and variance, of the dtype of `inputs` and of its rank, with `axes` of size 1; the
+            same in every tower. Where nothing counts, they are zero.
+        """
+
+        def mean_of(x):
+            if mask is None:
+                return cross_tower_mean(tf.reduce_mean(x, axes, keepdims=True))
+            counts = tf.cast(mask, x.dtype)[..., tf.newaxis] + tf.zeros_like(x)
+            sums = [tf.reduce_sum(value, axes, keepdims=True) for value in (counts * x, counts)]
+            return tf.math.divide_no_nan(*cross_tower_sum(sums))
+
+        with tf.name_scope("moments"):
+            mean = mean_of(inputs)
+            # At the mean, the variance of all rows has no slope. That of one tower's rows has, but
+            # the towers' slopes add up to zero.
+            return mean, mean_of(tf.math.squared_difference(inputs, tf.stop_gradient(mean)))
+
+
+def batch_normalization(
+    inputs,
+    axis=-1,
+    momentum=0.99,
+    epsilon=1e-3,
+    center=True,
+    scale=True,
+    beta_initializer="zeros",
+    gamma_initializer="ones",
+    moving_mean_initializer="zeros",
+    moving_variance_initializer="ones",
+    beta_regularizer=None,
+    gamma_regularizer=None,
+    beta_constraint=None,
+    gamma_constraint=None,
+    training=False,
+    trainable=True,
+    name=None,
+    reuse=None,
+    renorm=False,
+    renorm_clipping=None,
+    renorm_momentum=0.99,
+    fused=None,
+    virtual_batch_size=None,
+    adjustment=None,
+):
+    """Normalises by the moments of all rows of all towers: batch norm as on one device.
+
+    Takes the place of `tf.layers.batch_normalization`, with which each tower would normalise by the
+    moments of its own rows, and train another model than one device does. Outside towers, and
+    wherever `training` is false, it computes what that does with `fused=False`. Variables have the
+    same names: a checkpoint moves both ways between them. As there, the moving averages are updated
+    by operations in `tf.GraphKeys.UPDATE_OPS`, which the train operation must wait for; the towers
+    update them alike, once per step.
+
+    In training, the towers meet twice per layer to compute the moments, and twice more for the
+    gradients. The moving variance is that of `fused=False`, the mean of squared differences over n
+    values; the fused kernel, for images, multiplies it by n / (n − 1).
+
+    Args:
+        inputs: Floating tensor of shape [n, ...], this tower's rows; moments of 16-bit numbers are
+            computed in float32.
+        axis: Integer or list of them: the axes of features, which are not reduced, of static size.
+        momentum: How much of a moving average stays in each step.
+        epsilon: What is added to the variance.
+        center: Whether there is an offset, `beta`.
+        scale: Whether there is a factor, `gamma`.
+        beta_initializer: Initializer of the offset.
+        gamma_initializer: Initializer of the factor.
+        moving_mean_initializer: Initializer of the moving mean.
+        moving_variance_initializer: Initializer of the moving variance.
+        beta_regularizer: Function from the offset to its penalty, or None.
+        gamma_regularizer: Function from the factor to its penalty, or None.
+        beta_constraint: Function from the updated offset to the one to keep, or None.
+        gamma_constraint: Function from the updated factor to the one to keep, or None.
+        training: Boolean or scalar boolean tensor: whether to normalise by the moments of the batch
+            and update the moving averages, or normalise by these.
+        trainable: Whether offset and factor are trainable variables.
+        name: Name of the layer. None: made from 'batch_normalization'.
+        reuse: Whether to take the variables of an earlier layer of that name.
+        renorm: False.
+        renorm_clipping: Has no effect without `renorm`.
+        renorm_momentum: Likewise.
+        fused: None or False.
+        virtual_batch_size: None.
+        adjustment: None.
+
+    Returns:
+        Tensor of the shape and dtype of `inputs`.
+
+    Raises:
+        RuntimeError: If the towers' calls differ, or are in the body of a `tf.cond` or
+            `tf.while_loop`.
+        ValueError: If `fused` or `renorm` is true, `virtual_batch_size` or `adjustment` given, or
+            `axis` is or holds that of the rows, 0.
+        ImportError: If there is no Keras 2 in this process. The message says what to run.
+    """
+    given = dict(locals())
+    inputs, training = given.pop("inputs"), given.pop("training")
+    return BatchNormalization(_reuse=given.pop("reuse"), _scope=name, **given)(
+        inputs, training=training
+    )
