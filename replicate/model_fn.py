@@ -84,6 +84,7 @@ def replicate_model_fn(
     if not callable(model_fn):
         raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
     loss_reduction = _check_reduction(loss_reduction)
+    summed = loss_reduction == tf.losses.Reduction.SUM
     if variable_placement not in _PLACEMENTS:
         raise ValueError(
             f"`variable_placement` must be one of {', '.join(map(repr, _PLACEMENTS))}, but is "
@@ -115,7 +116,7 @@ def replicate_model_fn(
         given = signature.bind(*args, **kwargs).arguments
         arguments = {name: given[name] for name in accepted.parameters if name in given}
         if tpu_lib.in_computation():
-            return model_fn(**arguments)
+            return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
         mode, config = given.get("mode"), given.get("config")
         _check_not_distributed()
         tower_devices, consolidation = _place(devices, consolidation_device, config)
@@ -131,7 +132,6 @@ def replicate_model_fn(
         params = tower_params.per_tower(
             arguments.get("params"), shards, config, per_tower_batch_size
         )
-        summed = loss_reduction == tf.losses.Reduction.SUM
 
         def on_rows(features, labels, index=0):
             own = {"features": features, "labels": labels, "params": params[index]}

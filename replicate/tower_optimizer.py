@@ -7,7 +7,7 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from replicate import context, updates
-from replicate.compat import keras
+from replicate.compat import keras, tpu
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -19,13 +19,20 @@ class TowerOptimizer(tf.train.Optimizer):
     `apply_gradients` is where the towers meet: their gradients are summed on the consolidation
     device, each weighted as its loss is, and the wrapped optimizer of tower 0 applies the sum. In
     this order, once per step: gather, `transform_gradients`, clip to `clip_norm`, apply. After
-    that, slots and variables answer in every tower. In a TPU replica, the mean of the replicas'
-    gradients is applied, as a cross-replica sum. Without towers, calls are forwarded.
+    that, slots and variables answer in every tower. Without towers, calls are forwarded.
+
+    The same in replicas: those of a TPU apply the mean of their gradients, a cross-replica sum. In
+    those of tf.distribute, the wrapped optimizer adds gradients up and applies them as it does
+    without `TowerOptimizer`. There, an Estimator takes losses for means unless the last one of
+    `tf.losses` or Keras is a sum; outside an Estimator they are added up, for users to scale. An
+    optimizer with an `apply_gradients` of its own that assigns variables, such as BERT's, runs
+    once, in the cross-replica context.
 
     Args:
         optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and
             `apply_gradients` as `tf.train.Optimizer` has them or one of
-            `tf.keras.optimizers.legacy`, or a function without arguments that makes one.
+            `tf.keras.optimizers.legacy`, or a function without arguments that makes one. Of a
+            `tf.tpu.CrossShardOptimizer`, what that wraps.
         clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
             tensor, in units of the gradient of the whole batch's loss. Slices of a sparse gradient
             that are of the same row are added up first. None: no clipping.
@@ -34,14 +41,15 @@ class TowerOptimizer(tf.train.Optimizer):
             None: no transformation.
 
     Raises:
-        TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or
-            `transform_gradients` cannot be called.
-        ValueError: If `clip_norm` is a number that is not positive, or no number.
+        TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or a
+            `TowerOptimizer`, or `transform_gradients` cannot be called.
+        ValueError: If `clip_norm` is a number that is not positive, or no number; if a
+            `CrossShardOptimizer` does not take the mean over all replicas.
     """
 
     def __init__(self, optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None):
         super().__init__(use_locking=False, name="TowerOptimizer")
-        optimizer_or_optimizer_fn = keras.as_optimizer(optimizer_or_optimizer_fn)
+        optimizer_or_optimizer_fn = _unwrapped(optimizer_or_optimizer_fn)
         if not (_is_optimizer(optimizer_or_optimizer_fn) or callable(optimizer_or_optimizer_fn)):
             raise TypeError(_not_an_optimizer(optimizer_or_optimizer_fn))
         if not (
@@ -72,7 +80,7 @@ class TowerOptimizer(tf.train.Optimizer):
             return self._by_graph.get(tf.get_default_graph(), self._given)
         graph = tf.get_default_graph()
         if graph not in self._by_graph:
-            made = keras.as_optimizer(self._given())
+            made = _unwrapped(self._given())
             if not _is_optimizer(made):
                 raise TypeError(_not_an_optimizer(made))
             self._by_graph[graph] = made
@@ -124,7 +132,8 @@ class TowerOptimizer(tf.train.Optimizer):
 
         Raises:
             RuntimeError: If the towers do not apply the same optimizers in the same order, or
-                apply gradients in the body of a `tf.cond` or `tf.while_loop`.
+                apply gradients in the body of a `tf.cond` or `tf.while_loop`, or in the
+                cross-replica context of tf.distribute.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
         """
         return context.engine().apply_gradients(self, list(grads_and_vars), args, kwargs)
@@ -230,6 +239,16 @@ def _is_optimizer(value):
         and hasattr(value, "apply_gradients")
         and not isinstance(value, type)
     )
+
+
+def _unwrapped(value):
+    """Returns the optimizer to wrap for `value`, an optimizer or a function that makes one."""
+    if isinstance(value, TowerOptimizer):
+        raise TypeError(
+            "`TowerOptimizer` gathers the gradients of all towers once, but got an optimizer that "
+            "it wraps already. Wrap once."
+        )
+    return keras.as_optimizer(tpu.without_cross_shard(value))
 
 
 def _not_an_optimizer(value):

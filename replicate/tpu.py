@@ -6,10 +6,30 @@ a value of all replicas is computed by each, from `tf.tpu.cross_replica_sum`, an
 each. TPU shards are of equal size.
 """
 
+import contextlib
+import contextvars
+
 import tensorflow.compat.v1 as tf
 
 from replicate.compat.tpu import number_of_shards, replica_id
 from replicate.engine import Engine, PerTower
+
+_added_up = contextvars.ContextVar("replicate_tpu_losses_added_up", default=False)
+
+
+def losses_are_added_up():
+    """Whether the losses of the replicas that are built here are added up, instead of averaged."""
+    return _added_up.get()
+
+
+@contextlib.contextmanager
+def losses_added_up(summed):
+    """A scope in which the replicas' losses are added up if `summed`, else averaged."""
+    token = _added_up.set(summed)
+    try:
+        yield
+    finally:
+        _added_up.reset(token)
 
 
 def engine():
@@ -56,15 +76,16 @@ class TPUEngine(Engine):
         return tf.gather(tf.stack(result.of_towers(self.size)), self.index)
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
-        """Applies the mean of the replicas' gradients in each replica."""
+        """Applies the gradient of the whole batch's loss in each replica."""
         gathered = [(self._gather(gradient), variable) for gradient, variable in grads_and_vars]
         return optimizer.apply_gathered(gathered, args, kwargs)
 
     def _gather(self, gradient):
-        """Returns the mean over the replicas of a gradient, made dense; None stays None."""
+        """Returns the replicas' gradients averaged or added up, made dense; None stays None."""
         if gradient is None:
             return None
-        (total,) = self.add([self.mean_share(tf.convert_to_tensor(gradient))])
+        gradient = tf.convert_to_tensor(gradient)
+        (total,) = self.add([gradient if losses_are_added_up() else self.mean_share(gradient)])
         return total
 
     def _of_all(self, value):

@@ -7,9 +7,11 @@ them; the computation reads them at its start, and writes what one core made of 
 gradients are the same on all.
 """
 
+import functools
+
 import tensorflow.compat.v1 as tf
 
-from replicate import penalties, sharding, tpu_losses, tpu_specs, updates
+from replicate import penalties, sharding, tpu, tpu_specs, updates
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
@@ -85,7 +87,7 @@ def train(model, shards, devices, summed, session_config):
         {"features": features, "labels": labels}
         for features, labels in zip(shards.features, shards.labels)
     ]
-    computation = Computation(model, batches[0], len(batches), summed)
+    computation = Computation(model, batches[0], summed)
     outputs = tf.tpu.replicate(computation, [rows_of(batch) for batch in batches])
     if len(batches) > 1:
         _check_gathered(graph)
@@ -122,6 +124,17 @@ def train(model, shards, devices, summed, session_config):
     return spec._replace(training_hooks=(SystemHook(job, session_config), *spec.training_hooks))
 
 
+def call_in_replica(model, summed):
+    """Calls `model()` in a TPU replica; if losses are summed, weight penalties still count once."""
+    with tpu.losses_added_up(summed):
+        if not summed:
+            return model()
+        num_cores = tpu.number_of_shards() or 1  # None where a graph is built for a SavedModel.
+        with penalties.shared(Weights([1 / num_cores] * num_cores)) as start:
+            start()
+            return model()
+
+
 class Computation:
     """What every core runs: a function of its rows.
 
@@ -129,11 +142,10 @@ class Computation:
         spec: What `model_fn` returned, once this was called.
     """
 
-    def __init__(self, model, batch, num_cores, summed):
+    def __init__(self, model, batch, summed):
         self.spec = None
         self._model = model
         self._batch = batch
-        self._shares = Weights([1 / num_cores] * num_cores)
         self._summed = summed
 
     def __call__(self, *rows):
@@ -149,13 +161,7 @@ class Computation:
         batch = tf.nest.map_structure(
             lambda leaf: next(rows) if sharding.has_rows(leaf) else leaf, self._batch
         )
-        with tpu_losses.added_up(self._summed):
-            if self._summed:
-                with penalties.shared(self._shares) as start:
-                    start()
-                    self.spec = self._model(**batch)
-            else:
-                self.spec = self._model(**batch)
+        self.spec = call_in_replica(functools.partial(self._model, **batch), self._summed)
         host_tensors = _check_spec(self.spec)
         train_op = tf.group(self.spec.train_op)
         with tf.control_dependencies([train_op]):  # As TPUEstimator has it.

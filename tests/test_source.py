@@ -42,7 +42,6 @@ FOUNDATIONS = {
     },
     "replicate.weights": set(),
     "replicate.tower_params": set(),
-    "replicate.tpu_losses": set(),
     "replicate.compat.tpu": set(),
     "replicate.compat.distribute": set(),
     "replicate.towers": {"replicate.compat.graph", "replicate.engine", "replicate.lockstep"},

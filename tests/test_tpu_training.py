@@ -14,7 +14,7 @@ import replicate
 import tpu_graphs
 import tpu_models
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, matching
-from replicate import tpu, tpu_losses, tpu_training, updates
+from replicate import tpu, tpu_training, updates
 
 pytestmark = pytest.mark.conformance
 
@@ -172,13 +172,13 @@ def test_progress_knows_the_whole_batch(fresh_graph):
 @pytest.mark.parametrize("reduction", [contract.MEAN, SUM])
 def test_the_model_is_built_where_the_reduction_is_known(reduction, fresh_graph):
     def model_fn(features, labels, mode, params):
-        seen.append(tpu_losses.are_added_up())
+        seen.append(tpu.losses_are_added_up())
         return tpu_models.make_model_fn()(features, labels, mode, params)
 
     seen = []
     make(model_fn, loss_reduction=reduction)
     assert seen == [reduction == SUM]
-    assert not tpu_losses.are_added_up()
+    assert not tpu.losses_are_added_up()
 
 
 def test_weight_penalties_count_once_in_a_sum(fresh_graph):
@@ -212,7 +212,7 @@ def compiled(model_fn, features, labels):
     def model(features, labels):
         return model_fn(features, labels, TRAIN, {})
 
-    computation = tpu_training.Computation(model, whole, 1, summed=False)
+    computation = tpu_training.Computation(model, whole, summed=False)
     with tpu_graphs.replicas(1):
         return tf.xla.experimental.compile(computation, tpu_training.rows_of(whole))
 

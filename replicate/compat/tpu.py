@@ -60,3 +60,25 @@ def _take_out(op):
 def is_inside(op):
     """Whether an operation is in a TPU computation."""
     return _COMPUTATION in op.node_def.attr
+
+
+def without_cross_shard(optimizer):
+    """Returns what a `tf.tpu.CrossShardOptimizer` wraps; any other optimizer as it is.
+
+    Both it and `TowerOptimizer` gather the gradients of TPU replicas, and outside of TPUs its sums
+    have no kernel.
+
+    Raises:
+        ValueError: If it does not take the mean over all replicas.
+    """
+    if not isinstance(optimizer, tf.tpu.CrossShardOptimizer):
+        return optimizer
+    if optimizer._reduction != tf.losses.Reduction.MEAN or optimizer._group_assignment is not None:
+        raise ValueError(
+            "`TowerOptimizer` gathers the gradients of all towers, in TPU replicas too, so a "
+            "`CrossShardOptimizer` in it must be one that takes the mean over all replicas, but "
+            f"its reduction is {optimizer._reduction!r} and its groups are "
+            f"{optimizer._group_assignment!r}. Wrap the optimizer itself, and if losses are sums, "
+            "say so: `replicate_model_fn(model_fn, loss_reduction=tf.losses.Reduction.SUM)`."
+        )
+    return optimizer._opt
