@@ -78,6 +78,9 @@ class ReplicaEngine(Engine):
         """Lets the wrapped optimizer add up and apply the gradients by the strategy."""
         name = type(optimizer.optimizer).__name__
         label = f"apply_gradients of {name} '{optimizer.get_name()}'"
+        # `tf.trainable_variables()` may hold the replicas' own parts of a variable.
+        extended = tf.distribute.get_strategy().extended
+        grads_and_vars = [(g, extended.value_container(v)) for g, v in grads_and_vars]
         kinds = [(variable, _kind(gradient)) for gradient, variable in grads_and_vars]
         # Also the point from which on every replica has computed its gradients.
         first, kinds = self.meet(_agree, (optimizer, kinds), label)
@@ -133,6 +136,10 @@ class CrossReplicaEngine(Engine):
     def meet(self, fn, args, label):
         """Raises: replicas are one here."""
         raise RuntimeError(self._refusal(label))
+
+    def compute_gradients(self, compute, loss, args, kwargs):
+        """Raises: replicas are one here."""
+        raise RuntimeError(self._refusal("`compute_gradients`"))
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Raises: replicas are one here."""
@@ -198,7 +205,7 @@ def _conform(grads_and_vars, kinds):
     Strategies pair gradients by position and take those of a variable to be of one kind. Where
     only other replicas have a gradient, it is zero.
     """
-    own = {id(variable): gradient for gradient, variable in grads_and_vars}
+    own = {id(variable): g for g, variable in grads_and_vars if g is not None}
     conformed = []
     for variable, kind in kinds:
         gradient = own.get(id(variable))

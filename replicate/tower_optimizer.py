@@ -183,11 +183,27 @@ class TowerOptimizer(tf.train.Optimizer):
         return getattr(self.optimizer, name)
 
     def apply_gathered(self, grads_and_vars, args, kwargs):
-        """Transforms and applies gradients of the whole batch; engines call it."""
+        """Transforms and applies gradients of the whole batch; engines call it.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+            args: What the wrapped optimizer's `apply_gradients` takes besides.
+            kwargs: Likewise.
+
+        Returns:
+            What the wrapped optimizer does.
+        """
         return self.optimizer.apply_gradients(self.transform(grads_and_vars), *args, **kwargs)
 
     def transform(self, grads_and_vars):
-        """Returns the gradients to apply, for gradients of the whole batch; engines call it."""
+        """Returns gradients as they are to be applied; engines call it.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+
+        Returns:
+            List of `(gradient, variable)` pairs.
+        """
         if self._transform_gradients is not None:
             grads_and_vars = list(self._transform_gradients(grads_and_vars))
         if self._clip_norm is not None:
@@ -202,7 +218,11 @@ class TowerOptimizer(tf.train.Optimizer):
         return self._transform_gradients is not None or self._clip_norm is not None
 
     def answer_as(self, first):
-        """Makes this tower's optimizer answer with that of `first`, which applied the gradients."""
+        """Makes this tower's optimizer answer with that of another; engines call it.
+
+        Args:
+            first: The `TowerOptimizer` of the tower that applied the gradients.
+        """
         self._by_graph[tf.get_default_graph()] = first.optimizer
 
 

@@ -269,3 +269,45 @@ def test_what_it_lacks_it_asks_the_wrapped_optimizer_for():
     assert not hasattr(optimizer, "no_such_attribute")
     assert copy.copy(optimizer).optimizer is wrapped
     assert isinstance(optimizer, tf.train.Optimizer)
+
+
+WRAPPED = "gathers the gradients of all towers once, but got an optimizer that it wraps already"
+NOT_ALL = (
+    "so a `CrossShardOptimizer` in it must be one that takes the mean over all replicas, but its "
+    "reduction is"
+)
+
+
+@pytest.mark.parametrize("nested", ["optimizer", "factory"])
+def test_wrapping_twice_is_an_error(nested):
+    def make():
+        return replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(1.0))
+
+    with pytest.raises(TypeError, match=WRAPPED + r"\. Wrap once"):
+        replicate.TowerOptimizer(make() if nested == "optimizer" else make).get_name()
+
+
+@pytest.mark.parametrize("nested", ["optimizer", "factory"])
+def test_a_cross_shard_optimizer_is_unwrapped(nested):
+    """What it adds up, over TPU replicas, `TowerOptimizer` does; on CPUs it could not be run."""
+    inner = tf.train.GradientDescentOptimizer(1.0)
+
+    def make():
+        return tf.tpu.CrossShardOptimizer(inner)
+
+    optimizer = replicate.TowerOptimizer(make() if nested == "optimizer" else make)
+    assert optimizer.optimizer is inner
+
+
+@pytest.mark.parametrize(
+    "kwargs, shown",
+    [
+        ({"reduction": tf.losses.Reduction.SUM}, "'weighted_sum' and its groups are None"),
+        ({"group_assignment": [[0, 1], [2, 3]]}, r"groups are \[\[0, 1\], \[2, 3\]\]"),
+    ],
+)
+def test_a_cross_shard_optimizer_of_another_kind_is_refused(kwargs, shown):
+    inner = tf.tpu.CrossShardOptimizer(tf.train.GradientDescentOptimizer(1.0), **kwargs)
+    message = NOT_ALL + f".*{shown}.*loss_reduction=tf.losses.Reduction.SUM"
+    with pytest.raises(ValueError, match=message):
+        replicate.TowerOptimizer(inner)

@@ -4,7 +4,11 @@ import contextlib
 import weakref
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.autograph.core import config as autograph
 from tensorflow.python.distribute import values as values_lib
+
+# Strategies let AutoGraph rewrite `model_fn` and all that it calls. This library is not to be.
+autograph.CONVERSION_RULES = (autograph.DoNotConvert("replicate"), *autograph.CONVERSION_RULES)
 
 # By graph: how many replicas are in `losses_as_they_are`, and the reduction to go back to.
 _undivided = weakref.WeakKeyDictionary()

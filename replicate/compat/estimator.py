@@ -52,7 +52,8 @@ def is_estimator_spec(value):
 
 def is_tpu_estimator_spec(value):
     """Whether `value` is a `TPUEstimatorSpec`, or the simpler one that Estimator's heads make."""
-    return isinstance(value, api().tpu.TPUEstimatorSpec.__base__)
+    spec_type = api().tpu.TPUEstimatorSpec
+    return isinstance(value, spec_type.__base__)
 
 
 def is_export_output(value):

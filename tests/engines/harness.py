@@ -1,0 +1,288 @@
+"""Trains one model function on every engine, and compares weights and losses with one device.
+
+Every run starts from the same checkpoint, written on one device, and sees the same rows in every
+step. One device runs without `replicate`: optimizers are not wrapped. An engine of replicas gets a
+batch for each replica where towers get one for all.
+"""
+
+import atexit
+import functools
+import pathlib
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, List, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import replicate
+import tpu_graphs
+from engines.models import MODELS
+from examples.nas_search import settings
+from replicate import estimator
+
+ROWS, STEPS, SEED = 12, 4, 7
+TPU_CORES = 4
+TRAIN = estimator.ModeKeys.TRAIN
+
+
+class Run(NamedTuple):
+    """What training did: the loss of each step, and all that the last checkpoint holds."""
+
+    losses: List[float]
+    variables: Dict[str, np.ndarray]
+
+
+class Engine(NamedTuple):
+    """How an engine trains.
+
+    Attributes:
+        title: What people call it.
+        towers: Towers or replicas that it runs.
+        parts: Batches that it takes in a step.
+        make: Function of `model_fn`, directory and `params` that returns the Estimator.
+    """
+
+    title: str
+    towers: int
+    parts: int
+    make: Callable[..., Any]
+
+
+def devices(count):
+    return [f"/cpu:{index}" for index in range(count)]
+
+
+def _config(directory, count=2, kind=None, **kwargs):
+    return (kind or estimator.RunConfig)(
+        model_dir=str(directory),
+        tf_random_seed=SEED,
+        session_config=replicate.session_config(devices(count)),
+        **kwargs,
+    )
+
+
+def _one_device(model_fn, directory, params):
+    params = dict(params, wrap=_not_at_all)
+    return estimator.Estimator(model_fn, config=_config(directory, 1), params=params)
+
+
+def _not_at_all(optimizer):
+    """Wraps an optimizer in nothing."""
+    return optimizer if hasattr(optimizer, "apply_gradients") else optimizer()
+
+
+def _towers(count, model_fn, directory, params):
+    model_fn = replicate.replicate_model_fn(model_fn, devices=devices(count))
+    return estimator.Estimator(model_fn, config=_config(directory, count), params=params)
+
+
+def _strategy(make, model_fn, directory, params):
+    config = _config(directory, train_distribute=make())
+    return estimator.Estimator(model_fn, config=config, params=params)
+
+
+def _tpu_estimator(count, model_fn, directory, params):
+    if count > 1:
+        model_fn = replicate.replicate_model_fn(model_fn, devices=devices(count))
+    return estimator.tpu.TPUEstimator(
+        model_fn,
+        config=_config(directory, count, estimator.tpu.RunConfig),
+        params=params,
+        use_tpu=False,
+        train_batch_size=ROWS,
+    )
+
+
+def mirrored():
+    return tf.distribute.MirroredStrategy(devices(2))
+
+
+def central_storage():
+    return tf.distribute.experimental.CentralStorageStrategy(devices(2), "/cpu:0")
+
+
+def one_device():
+    return tf.distribute.OneDeviceStrategy("/cpu:0")
+
+
+ENGINES = {
+    "one_device": Engine("one device", 1, 1, _one_device),
+    "towers_2": Engine("2 towers", 2, 1, functools.partial(_towers, 2)),
+    "towers_3": Engine("3 towers", 3, 1, functools.partial(_towers, 3)),
+    "mirrored": Engine("`MirroredStrategy`, 2", 2, 2, functools.partial(_strategy, mirrored)),
+    "central": Engine(
+        "`CentralStorageStrategy`, 2", 2, 2, functools.partial(_strategy, central_storage)
+    ),
+    "one_device_strategy": Engine(
+        "`OneDeviceStrategy`", 1, 1, functools.partial(_strategy, one_device)
+    ),
+    "tpu_estimator": Engine("`TPUEstimator` on CPU", 1, 1, functools.partial(_tpu_estimator, 1)),
+    "tpu_estimator_2": Engine("same, 2 towers", 2, 1, functools.partial(_tpu_estimator, 2)),
+}
+
+
+def reference(model, engine):
+    """Returns the engine to compare with, None if it is the engine itself."""
+    if MODELS[model].own_networks and ENGINES[engine].towers > 1:
+        same = [name for name, other in ENGINES.items() if other.towers == ENGINES[engine].towers]
+        return None if same[0] == engine else same[0]
+    return "one_device"
+
+
+@functools.lru_cache(maxsize=None)
+def rows():
+    """Returns features and labels of all steps, each row different."""
+    random, count = np.random.RandomState(SEED), ROWS * STEPS
+    features = {
+        "x": random.normal(size=(count, 4)),
+        "ids": random.randint(0, 6, size=(count, 3)).astype(np.int32),
+        "counted": (random.uniform(size=(count, 1)) > 0.4).astype(np.float64),
+        "images": random.normal(size=(count, 6, 6, 2)),
+    }
+    return features, np.sin(features["x"].sum(axis=1, keepdims=True)) + features["counted"]
+
+
+@functools.lru_cache(maxsize=None)
+def images():
+    """Returns features and labels of an architecture search: for each part, its rows' sizes."""
+    random = np.random.RandomState(SEED)
+    counts = {"train": ROWS * STEPS, "validation": 2 * ROWS * STEPS}
+    features = {k: random.rand(count, 8, 8, 1).astype("float32") for k, count in counts.items()}
+    eye = np.eye(10, dtype="float32")
+    return features, {k: eye[random.randint(10, size=count)] for k, count in counts.items()}
+
+
+def dataset(name, parts=1):
+    """Returns the batches of all steps for a model, each in as many parts."""
+    if not MODELS[name].own_networks:
+        data = tf.data.Dataset.from_tensor_slices(rows())
+        return data.batch(ROWS // parts, drop_remainder=True)
+    features, labels = images()
+    sizes = {"train": ROWS // parts, "validation": 2 * ROWS // parts}
+    data = {
+        key: tf.data.Dataset.from_tensor_slices((features[key], labels[key])).batch(size, True)
+        for key, size in sizes.items()
+    }
+    return tf.data.Dataset.zip(data).map(
+        lambda part: tuple({key: part[key][index] for key in part} for index in (0, 1))
+    )
+
+
+def settings_of(name, towers, directory):
+    """Returns the `params` of a model."""
+    if not MODELS[name].own_networks:
+        return {}
+    return settings.resolve(
+        preset="digits",
+        train_batch_size=ROWS,
+        rl_batch_size_multiplier=2.0,
+        max_global_step=STEPS,
+        rl_delay_steps_fraction=0.25,
+        increase_ops_warmup_steps_fraction=0.25,
+        increase_filters_warmup_steps_fraction=0.25,
+        model_learning_rate=0.5,
+        rl_learning_rate=1.0,
+        rl_cost_model_target=0.012,
+        num_towers=towers,
+        seed=SEED,
+        checkpoint_dir=str(directory),
+    )
+
+
+class _Losses(tf.train.SessionRunHook):
+    """Keeps what the Estimator reports as loss."""
+
+    def __init__(self):
+        self.values = []
+
+    def begin(self):
+        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._loss)
+
+    def after_run(self, run_context, run_values):
+        self.values.append(run_values.results)
+
+
+def _save_start(name, directory):
+    """Saves what a model is initialised with on one device."""
+    params = dict(settings_of(name, 1, directory), wrap=_not_at_all)
+    with tf.Graph().as_default():
+        tf.set_random_seed(SEED)
+        tf.train.create_global_step()
+        batch = tf.data.make_one_shot_iterator(dataset(name)).get_next()
+        MODELS[name].fn(*batch, TRAIN, params)
+        saver = tf.train.Saver()
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            saver.save(session, str(pathlib.Path(directory) / "model.ckpt"), global_step=0)
+
+
+@functools.lru_cache(maxsize=None)
+def start(name):
+    """Returns the directory of the checkpoint that all runs of a model start from."""
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory)
+    _save_start(name, directory)
+    return directory
+
+
+@functools.lru_cache(maxsize=None)
+def run(name, engine):
+    """Returns the `Run` of a model on an engine; each is done once."""
+    engine = ENGINES[engine]
+    with tempfile.TemporaryDirectory() as parent:
+        directory = pathlib.Path(parent) / "model"
+        shutil.copytree(start(name), directory)
+        params = settings_of(name, engine.towers, directory)
+        trained = engine.make(
+            MODELS[name].fn, directory, dict(params, wrap=replicate.TowerOptimizer)
+        )
+        losses = _Losses()
+        trained.train(lambda params=None: dataset(name, engine.parts), hooks=[losses])
+        names = trained.get_variable_names()
+        return Run(losses.values, {name: trained.get_variable_value(name) for name in names})
+
+
+def deviation(got, want):
+    """Returns the largest deviation of a `Run`, relative to the largest entry of what it is in."""
+    assert sorted(got.variables) == sorted(want.variables)
+    assert len(got.losses) == len(want.losses) == STEPS
+    pairs = [(got.variables[key], want.variables[key]) for key in want.variables]
+    pairs.append((np.array(got.losses), np.array(want.losses)))
+    return max(
+        np.max(np.abs(a - b), initial=0.0) / max(np.max(np.abs(b), initial=0.0), 1e-300)
+        for a, b in ((np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs)
+    )
+
+
+def tpu_graph(name):
+    """Builds a model for TPU cores; returns how many cross-replica sums it has.
+
+    Raises:
+        AssertionError: If the computation holds what a TPU cannot do.
+    """
+    with tf.Graph().as_default() as graph:
+        tf.enable_resource_variables()
+        tf.train.create_global_step()
+        features, labels = rows()
+        keys = sorted(features)
+
+        def computation(labels, *values):
+            shapes.append([value.shape.as_list()[0] for value in (labels, *values)])
+            params = {"wrap": replicate.TowerOptimizer}
+            spec = MODELS[name].fn(dict(zip(keys, values)), labels, TRAIN, params)
+            return tf.reshape(spec.loss, [1]), spec.train_op
+
+        shapes = []
+        inputs = [
+            tf.convert_to_tensor(value[:ROWS]) for value in (labels, *map(features.get, keys))
+        ]
+        tf.tpu.shard(computation, inputs, TPU_CORES)
+        assert shapes == [[ROWS // TPU_CORES] * len(inputs)]
+        metadata = [op for op in graph.get_operations() if op.type == "TPUReplicateMetadata"]
+        assert [op.get_attr("num_replicas") for op in metadata] == [TPU_CORES]
+        tpu_graphs.check_inside(graph)
+        return len(tpu_graphs.everywhere("CrossReplicaSum", graph))

@@ -1,0 +1,147 @@
+"""The model functions that run on every engine: none of them knows where it runs.
+
+`params["wrap"]` wraps optimizers: in nothing on one device without this library, else in
+`TowerOptimizer`. Numbers are float64, but those of the real architecture search, which is float32.
+"""
+
+from typing import Callable, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+import replicate
+from examples.nas_search import custom_layers, tpu_optimizer_ops
+from examples.nas_search import model_fn as nas_search
+from replicate import estimator
+
+F64 = tf.float64
+GLOROT = tf.glorot_uniform_initializer
+TRAIN = estimator.ModeKeys.TRAIN
+
+
+def weight(name, shape):
+    return tf.get_variable(name, shape, F64, GLOROT())
+
+
+def dense(features, labels, mode, params):
+    """Two dense layers with a weight penalty, momentum, and the usual two lines."""
+    penalty = tf.keras.regularizers.l2(0.01)
+    hidden = tf.layers.dense(features["x"], 5, tf.tanh, kernel_initializer=GLOROT())
+    kernel = weight("kernel", [5, 1])
+    loss = tf.reduce_mean((hidden @ kernel - labels) ** 2) + penalty(kernel)
+    optimizer = params["wrap"](tf.train.MomentumOptimizer(0.1, 0.9))
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def cnn(features, labels, mode, params):
+    """Convolutions with batch norm over all towers, Adam, and update operations."""
+    x = features["images"]
+    for filters in (3, 4):
+        x = tf.layers.conv2d(x, filters, 3, use_bias=False, kernel_initializer=GLOROT())
+        x = tf.tanh(replicate.batch_normalization(x, momentum=0.8, training=mode == TRAIN))
+    predictions = tf.reduce_mean(x, [1, 2]) @ weight("head", [4, 1])
+    loss = tf.reduce_mean((predictions - labels) ** 2)
+    optimizer = params["wrap"](tf.train.AdamOptimizer(0.05))
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def embedding(features, labels, mode, params):
+    """Sparse gradients, made by hand, clipped by their norm over the whole batch."""
+    table, kernel = weight("table", [6, 3]), weight("kernel", [3, 1])
+    rows = tf.reduce_sum(tf.nn.embedding_lookup(table, features["ids"]), axis=1)
+    loss = tf.reduce_mean((tf.tanh(rows) @ kernel - labels) ** 2)
+    variables = [table, kernel]
+    grads = tf.gradients(loss, variables)
+    assert isinstance(grads[0], tf.IndexedSlices)
+    if params["wrap"] is replicate.TowerOptimizer:
+        optimizer = replicate.TowerOptimizer(tf.train.AdagradOptimizer(0.3), clip_norm=0.2)
+    else:
+        optimizer = tf.train.AdagradOptimizer(0.3)
+        grads, _ = tf.clip_by_global_norm([tf.convert_to_tensor(grad) for grad in grads], 0.2)
+    train_op = optimizer.apply_gradients(zip(grads, variables), tf.train.get_global_step())
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def two_optimizers(features, labels, mode, params):
+    """A generator and its adversary, a loss and an optimizer each, normalised by a global sum."""
+    x, counted = features["x"], features["counted"]
+    generated = tf.tanh(x @ weight("generator", [4, 2]))
+    score = tf.sigmoid(generated @ weight("adversary", [2, 1]))
+    # Only some rows count, another number of them on each tower.
+    share = replicate.num_towers() * counted / replicate.cross_tower_sum(tf.reduce_sum(counted))
+    adversary_loss = tf.reduce_sum(share * (score - labels) ** 2)
+    loss = tf.reduce_sum(share * (1.0 - score) ** 2) + tf.reduce_mean(generated**2)
+    first = params["wrap"](tf.train.RMSPropOptimizer(0.01)).minimize(
+        adversary_loss, var_list=tf.trainable_variables("adversary")
+    )
+    with tf.control_dependencies([first]):
+        second = params["wrap"](lambda: tf.train.AdamOptimizer(0.02)).minimize(
+            loss, tf.train.get_global_step(), var_list=tf.trainable_variables("generator")
+        )
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=second)
+
+
+def search_step(features, labels, mode, params):
+    """A search of two candidates in float64: weights, reward, baseline and controller in a step.
+
+    All towers draw the same candidate, so that one device can do what they do.
+    """
+    step = tf.train.get_global_step()
+    logits = tf.get_variable("logits", [2], F64, tf.zeros_initializer())
+    uniform = tf.random.stateless_uniform([2], [3, tf.cast(step, tf.int32)], dtype=F64)
+    drawn = tf.argmax(logits - tf.log(-tf.log(uniform)))
+    mask = tf.one_hot(drawn, 2, dtype=F64)
+
+    x = features["x"]
+    kernels = [weight("narrow", [4, 1]), weight("wide", [4, 3])]
+
+    def predict():
+        narrow, wide = [tf.tanh(x @ kernel.read_value()) for kernel in kernels]
+        return mask[0] * narrow + mask[1] * tf.reduce_sum(wide, axis=1, keepdims=True)
+
+    loss = tf.reduce_mean((predict() - labels) ** 2)
+    optimizer = params["wrap"](tf.train.RMSPropOptimizer(0.02, momentum=0.9, epsilon=1.0))
+    update = optimizer.minimize(loss, var_list=kernels)
+    with tf.control_dependencies([update]):
+        reward = replicate.cross_tower_mean(-tf.reduce_mean(tf.abs(predict() - labels)))
+    baseline = custom_layers.update_exponential_moving_average(reward, momentum=0.9)
+    log_prob = tf.reduce_sum(mask * tf.nn.log_softmax(logits))
+    controller_update = tpu_optimizer_ops.apply_adam(
+        -tf.stop_gradient(reward - baseline) * log_prob,
+        global_step=step,
+        var_list=[logits],
+        learning_rate=0.1,
+    )
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, controller_update))
+
+
+def architecture_search(features, labels, mode, params):
+    """The flagship example's own step, in float32: every tower draws a network."""
+    return nas_search.model_fn(features, labels, mode, params)
+
+
+class Model(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        fn: The `model_fn`.
+        tolerance: What sums in another order may change.
+        own_networks: Whether every tower computes something else, so that N towers are comparable
+            with what has N replicas only.
+    """
+
+    fn: Callable
+    tolerance: float = 1e-9
+    own_networks: bool = False
+
+
+MODELS = {
+    "dense": Model(dense),
+    "cnn": Model(cnn),
+    "embedding": Model(embedding),
+    "two_optimizers": Model(two_optimizers),
+    "search_step": Model(search_step),
+    "architecture_search": Model(architecture_search, tolerance=1e-5, own_networks=True),
+}

@@ -1,0 +1,45 @@
+"""One model function, every engine: the same weights as on one device."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from engines import harness
+
+pytestmark = pytest.mark.conformance
+
+CELLS = [
+    pytest.param(model, engine, id=f"{model}-{engine}")
+    for model in harness.MODELS
+    for engine in harness.ENGINES
+    if engine != "one_device" and harness.reference(model, engine)
+]
+
+# Gradients, and what meets in the middle of the model: for each batch norm, two moments forward and
+# two backward; the count of rows; the reward, the baseline, and Adam's two moments.
+SUMS = {
+    "dense": 3,
+    "cnn": 7 + 2 * (2 + 2),
+    "embedding": 2,
+    "two_optimizers": 2 + 1,
+    "search_step": 2 + 1 + 1 + 2,
+}
+
+
+@pytest.mark.parametrize("model, engine", CELLS)
+def test_weights_are_those_of_one_device(model, engine):
+    got, want = harness.run(model, engine), harness.run(model, harness.reference(model, engine))
+    assert harness.deviation(got, want) <= harness.MODELS[model].tolerance
+
+
+@pytest.mark.parametrize("model", [model for model in harness.MODELS if model in SUMS])
+def test_every_weight_is_trained(model):
+    """Else equal weights would say nothing."""
+    run = harness.run(model, "one_device")
+    start = tf.train.load_checkpoint(harness.start(model))
+    for name, value in run.variables.items():
+        assert (value != start.get_tensor(name)).any(), name
+
+
+@pytest.mark.parametrize("model", list(SUMS))
+def test_the_graph_for_tpus_has_these_sums(model):
+    assert harness.tpu_graph(model) == SUMS[model]
