@@ -13,6 +13,7 @@ from engines import harness
 pytestmark = pytest.mark.conformance
 
 F64 = tf.float64
+TRAIN = tf.estimator.ModeKeys.TRAIN
 STRATEGIES = {"mirrored": harness.mirrored, "central": harness.central_storage}
 both = pytest.mark.parametrize("make", list(STRATEGIES.values()), ids=list(STRATEGIES))
 
@@ -376,3 +377,66 @@ def test_autograph_leaves_the_library_alone():
     # 1, 3, 5 and 7 have mean 4 and variance 5.
     want = (np.array([[[1.0], [3.0]], [[5.0], [7.0]]]) - 4.0) / np.sqrt(5.0 + 1e-3)
     np.testing.assert_allclose(evaluate(run(harness.mirrored(), replica)), want, rtol=1e-12)
+
+
+def by_batch_norm(features, params):
+    x = features["x"] @ contract_models.get_variable("w", [4, 3])
+    x = replicate.batch_normalization(x, momentum=0.6, training=params["mode"] == TRAIN)
+    return tf.tanh(x) @ contract_models.get_variable("v", [3, 1])
+
+
+def batch_norm_model_fn(features, labels, mode, params):
+    def train(loss, params):
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+            return contract_models.by_minimize(loss, params)
+
+    model_fn = contract_models.model_fn(by_batch_norm, train=train)
+    return model_fn(features, labels, mode, dict(params, mode=mode))
+
+
+@both
+def test_a_checkpoint_of_batch_norm_moves_between_engines(make, tmp_path):
+    """Trains in replicas, goes on over towers, evaluates everywhere; one device does all of it."""
+
+    def estimator(directory, strategy=None, towers=0):
+        config = tf.estimator.RunConfig(
+            model_dir=str(tmp_path / directory),
+            tf_random_seed=contract.SEED,
+            train_distribute=strategy,
+            eval_distribute=strategy,
+            session_config=replicate.session_config(harness.devices(2)),
+        )
+        wrap = replicate.TowerOptimizer if strategy or towers else contract.plain
+        model_fn = batch_norm_model_fn
+        if towers:
+            model_fn = contract.replicated(model_fn, towers)
+        params = contract.make_params("momentum", wrap=wrap)
+        return tf.estimator.Estimator(model_fn, config=config, params=params)
+
+    def batches(parts):
+        even = contract.EVEN
+        return lambda: contract.dataset(even._replace(size=even.size // parts))
+
+    def values(estimator):
+        return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+
+    alone = estimator("one_device").train(batches(1))
+    replicas = estimator("engines", strategy=make()).train(batches(2))
+    want = values(alone)
+    assert {"batch_normalization/moving_mean", "batch_normalization/gamma"} < set(want)
+    contract.assert_same_values(values(replicas), want, 1e-9)
+
+    wanted = alone.evaluate(batches(1))
+    others = [estimator("engines"), estimator("engines", towers=2)]
+    for evaluated in [
+        *(other.evaluate(batches(1)) for other in others),
+        replicas.evaluate(batches(2)),
+    ]:
+        contract.assert_same_values(evaluated, wanted, 1e-6)  # The Estimator reports float32.
+
+    alone.train(batches(1))
+    others[1].train(batches(1))
+    contract.assert_same_values(values(others[1]), values(alone), 1e-9)
+    replicas.train(batches(2))
+    alone.train(batches(1))
+    contract.assert_same_values(values(replicas), values(alone), 1e-9)
