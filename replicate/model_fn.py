@@ -127,8 +127,9 @@ def replicate_model_fn(
 
         batch = given["features"], given.get("labels")
         if on_tpus:
-            tpu_training.check_batch(*batch, len(tower_devices))
-        shards = sharding.shard(*batch, len(tower_devices), need_row_each=training)
+            shards = tpu_training.whole_batch(*batch, len(tower_devices))
+        else:
+            shards = sharding.shard(*batch, len(tower_devices), need_row_each=training)
         params = tower_params.per_tower(
             arguments.get("params"), shards, config, per_tower_batch_size
         )

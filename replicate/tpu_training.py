@@ -27,17 +27,21 @@ _OF_SCAFFOLDS = (
 )
 
 
-def check_batch(features, labels, num_cores):
-    """Raises unless a batch is one that TPU cores can take.
+def whole_batch(features, labels, num_cores):
+    """Returns a batch that TPU cores can take, which `tf.tpu.shard` will split.
 
     Args:
         features: As `sharding.shard` takes them.
         labels: Likewise.
         num_cores: R.
 
+    Returns:
+        `Shards` of one shard, the batch; `rows` holds the rows of each core.
+
     Raises:
         TypeError: If a tensor is sparse, ragged or of strings.
-        ValueError: If a tensor's shape is not static, or its rows are no multiple of R.
+        ValueError: If a tensor's shape is not static, its rows are no multiple of R, or as
+            `sharding.shard` does.
     """
     for path, leaf in graph_lib.flatten_with_paths({"features": features, "labels": labels}):
         composite = isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor))
@@ -60,6 +64,8 @@ def check_batch(features, labels, num_cores):
                 f"{num_cores}, but {path} has {shape.as_list()[0]}. Choose another batch size, and "
                 "batch with `drop_remainder=True`."
             )
+    whole = sharding.shard(features, labels, 1, need_row_each=True)
+    return whole._replace(rows=[whole.total // num_cores])
 
 
 def train(model, shards, devices, summed, session_config):
@@ -67,7 +73,7 @@ def train(model, shards, devices, summed, session_config):
 
     Args:
         model: Function of features and labels that returns a spec; called once.
-        shards: The `Shards` of a batch that passed `check_batch`, one per core.
+        shards: What `whole_batch` returned.
         devices: Device strings of the R cores.
         summed: Whether the replicas' losses are added up, instead of averaged.
         session_config: The `tf.ConfigProto` of the Estimator's sessions, or None.
@@ -83,13 +89,10 @@ def train(model, shards, devices, summed, session_config):
     """
     _check_global_step()
     graph = tf.get_default_graph()
-    batches = [
-        {"features": features, "labels": labels}
-        for features, labels in zip(shards.features, shards.labels)
-    ]
-    computation = Computation(model, batches[0], summed)
-    outputs = tf.tpu.replicate(computation, [rows_of(batch) for batch in batches])
-    if len(batches) > 1:
+    batch = {"features": shards.features[0], "labels": shards.labels[0]}
+    computation = Computation(model, batch, summed)
+    losses, *host_tensors = tf.tpu.shard(computation, rows_of(batch), len(devices))
+    if len(devices) > 1:
         _check_gathered(graph)
     unseen = tpu_lib.take_out_summaries(graph)
     if unseen:
@@ -99,7 +102,6 @@ def train(model, shards, devices, summed, session_config):
             ", ".join(unseen),
         )
     with tf.device("/device:CPU:0"), tf.name_scope("replicate/tpu/"):
-        losses, *host_tensors = [tf.concat(values, axis=0) for values in zip(*outputs)]
         loss = (tf.reduce_sum if summed else tf.reduce_mean)(losses)
         train_op = tf.group(losses)
     tf.logging.info(
