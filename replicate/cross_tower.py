@@ -7,6 +7,7 @@ tf.distribute have shards of equal size.
 import tensorflow.compat.v1 as tf
 
 from replicate import context
+from replicate.compat import graph as graph_lib
 
 _GRADIENT = "ReplicateCrossTowerSum"
 
@@ -90,26 +91,48 @@ def _differentiable_sum(engine, own):
 
     Of an identity of `own` and the sums, only the sums are used, while the overridden gradient
     leads to `own` alone: back through the sums, it would cross into the graphs of all other
-    towers, once from every tower.
+    towers, once from every tower. Tapes do not heed the override, and are told apart.
     """
     sums = engine.add(own)
-    with tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT}):
-        outputs = tf.identity_n(own + [tf.stop_gradient(tensor) for tensor in sums])
-    return outputs[len(own) :]
+    overridden = tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT})
+    with graph_lib.tapes_stopped(), overridden:
+        outputs = tf.identity_n(own + [tf.stop_gradient(tensor) for tensor in sums])[len(own) :]
+    graph_lib.record_on_tapes(
+        outputs, own, lambda *upstream: _own_gradients(_name(sums[0]), upstream)
+    )
+    return outputs
 
 
 @tf.RegisterGradient(_GRADIENT)
 def _gradient(op, *upstream):
     """Gradient of the identity in `_differentiable_sum`, built when a tower asks for gradients."""
+    count = len(upstream) // 2
+    first_sum = op.inputs[count].op.inputs[0]
+    return _own_gradients(_name(first_sum), upstream[count:]) + [None] * count
+
+
+def _own_gradients(name, upstream):
+    """Returns this tower's gradients for what it had summed up.
+
+    Args:
+        name: Name of the sums.
+        upstream: Gradients that its loss has for the sums; integers have none.
+    """
     engine = context.engine()
     if engine.size == 1:
         raise RuntimeError(
             "The gradient of a cross-tower sum needs the losses of all towers, so it can only be "
-            f"built inside `model_fn`, but that of {op.name} was asked for outside of it."
+            f"built inside `model_fn`, but that of {name} was asked for outside of it."
         )
-    count = len(upstream) // 2
-    # The sum itself is one tensor for all towers, so its name is the same in each.
-    label = f"gradient of {op.inputs[count].op.inputs[0].name}"
-    upstream = upstream[count:]  # None for integers
-    own = iter(engine.add_gradients([dy for dy in upstream if dy is not None], label))
-    return [None if dy is None else next(own) for dy in upstream] + [None] * count
+    known = [dy for dy in upstream if _is_gradient(dy)]
+    own = iter(engine.add_gradients(known, f"gradient of {name}"))
+    return [next(own) if _is_gradient(dy) else None for dy in upstream]
+
+
+def _is_gradient(dy):
+    return dy is not None and (dy.dtype.is_floating or dy.dtype.is_complex)
+
+
+def _name(tensor):
+    """Returns the name of a sum; in towers it is one tensor for all of them."""
+    return getattr(tensor, "name", "a sum")  # Eager tensors have none.

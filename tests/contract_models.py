@@ -316,6 +316,17 @@ def by_hand(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, loss=reduce_rows(error**2, params), train_op=train_op)
 
 
+def by_tape(features, labels, mode, params):
+    """Gradients from a `tf.GradientTape`, through cross-tower means."""
+    with tf.GradientTape() as tape:
+        predictions = by_cross_tower_normalisation(features, params)
+        loss = squared(predictions, features, labels, params)
+    variables = tf.trainable_variables()
+    grads = tape.gradient(loss, variables)
+    train_op = optimizer(params).apply_gradients(zip(grads, variables), step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def by_baseline(features, labels, mode, params):
     """A running baseline, updated once per step by the mean reward of the whole batch."""
     w = get_variable("w", [4, 1])
@@ -382,5 +393,6 @@ MODELS = {
     "sync_replicas": model_fn(train=by_sync_replicas),
     "adamw": model_fn(train=by_adamw),
     "hand_written_gradients": by_hand,
+    "gradient_tape": by_tape,
     "running_baseline": by_baseline,
 }

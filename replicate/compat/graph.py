@@ -14,6 +14,11 @@ from tensorflow.python.framework import random_seed
 from tensorflow.python.ops import variable_scope as vs
 from tensorflow.python.util import nest
 
+try:
+    from tensorflow.python.eager import record
+except ImportError:  # TensorFlow 2.12 and older
+    from tensorflow.python.eager import tape as record
+
 from replicate.compat import keras
 
 # The marks `tf.Graph` keeps, in attributes with no public setter.
@@ -155,6 +160,23 @@ def in_control_flow_v1():
     Those of TensorFlow 2's are graphs of their own.
     """
     return tf.get_default_graph()._get_control_flow_context() is not None
+
+
+def tapes_stopped():
+    """A scope in which no `tf.GradientTape` sees what happens."""
+    return record.stop_recording()
+
+
+def record_on_tapes(outputs, inputs, gradient):
+    """Tells every open `tf.GradientTape` how gradients of `outputs` lead to `inputs`.
+
+    Args:
+        outputs: List of tensors, which tapes did not see being made.
+        inputs: List of tensors.
+        gradient: Function of a gradient, or None, for each of `outputs` that returns the list of
+            those for `inputs`.
+    """
+    record.record_operation("CrossTowerSum", outputs, inputs, gradient)
 
 
 def is_fed(structure):
