@@ -5,13 +5,13 @@ from replicate.compat import environment
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
 
 from replicate import compat, hooks, metrics
-from replicate.batch_normalization import BatchNormalization, batch_normalization
 from replicate.compat import estimator
 from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
 from replicate.engine import PerTower
 from replicate.model_fn import replicate_model_fn
+from replicate.normalization import BatchNormalization, batch_normalization
 from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
 

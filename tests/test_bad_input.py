@@ -16,10 +16,10 @@ from bodies import DEVICES, EVAL, PREDICT, TRAIN, as_model_fn, build, good, matc
 WITH_CASES = (
     "test_bad_input",
     "test_bad_models",
-    "test_batch_normalization",
     "test_distribute",
     "test_estimator_revival",
     "test_gradients",
+    "test_normalization",
     "test_sharding",
     "test_tower_optimizer",
     "test_tpu_specs",

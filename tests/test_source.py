@@ -48,7 +48,7 @@ FOUNDATIONS = {
     "replicate.gradients": set(),
     "replicate.compat.graph": {"replicate.compat.keras"},
     "replicate.compat.keras": {"replicate.compat.environment"},
-    "replicate.batch_normalization": {"replicate.compat.keras", "replicate.cross_tower"},
+    "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 
