@@ -30,7 +30,9 @@ HEADER = """\
 
 # Names that TensorFlow 1.15 lacks and the library uses all the same, each with what keeps it from
 # being asked for there.
-ABSENT = {}
+ABSENT = {
+    "tensorflow.python.eager.record": "`tensorflow.python.eager.tape` is taken where it is missing",
+}
 
 
 def names_in(source, module):
