@@ -5,6 +5,7 @@ The same on every engine; see `replicate.engine`.
 
 from replicate import distributed, rendezvous, tpu
 from replicate.engine import Engine
+from replicate.functions import unwrapped
 from replicate.lockstep import running_tower
 
 
@@ -63,7 +64,7 @@ def merge_call(fn, *args):
             `tf.while_loop`.
         ValueError: If `fn` returns a `PerTower` of another length than N.
     """
-    fn_or_type = rendezvous.unwrapped(fn)
+    fn_or_type = unwrapped(fn)
     fn_or_type = fn_or_type if hasattr(fn_or_type, "__qualname__") else type(fn)
     code = getattr(fn_or_type, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""

@@ -11,7 +11,8 @@ from replicate import gradients
 from replicate.compat import distribute
 from replicate.compat import graph as graph_lib
 from replicate.engine import Engine, PerTower
-from replicate.rendezvous import Call, call_site
+from replicate.functions import call_site, names_in
+from replicate.rendezvous import Call
 
 
 def engine():
@@ -227,16 +228,10 @@ def _assigns_by_itself(optimizer):
     Such as BERT's, which assigns variables in `apply_gradients`; in replicas, each would assign
     what its own gradient says. An `apply_gradients` that calls another one only goes around it.
     """
-    function = getattr(type(optimizer).apply_gradients, "__code__", None)
-    module = type(optimizer).apply_gradients.__module__
-    if function is None or module.partition(".")[0] in ("tensorflow", "keras", "tf_keras"):
-        return False
-    pending, names = [function], set()
-    while pending:
-        code = pending.pop()
-        names.update(code.co_names)
-        pending += [constant for constant in code.co_consts if isinstance(constant, type(code))]
-    return "apply_gradients" not in names
+    function = getattr(type(optimizer), "apply_gradients", None)
+    module = getattr(function, "__module__", "").partition(".")[0]
+    own = function is not None and module not in ("tensorflow", "keras", "tf_keras")
+    return own and "apply_gradients" not in names_in(function)
 
 
 def _apply_once(optimizers, grads_and_vars, args, kwargs):

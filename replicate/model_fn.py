@@ -68,8 +68,8 @@ def replicate_model_fn(
         variable_placement: `'consolidation'` places variables on the consolidation device,
             `'round_robin'` on the towers' devices in turn. Not for TPUs.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
-            tower, as TPUEstimator has it, instead of the whole batch's. None: with TPUEstimator's
-            `RunConfig`, if it is an integer.
+            tower, as TPUEstimator has it, instead of the whole batch's. None: if it is an integer,
+            and `model_fn` has TPUEstimator's `RunConfig` or names `TPUEstimatorSpec` in its code.
 
     Returns:
         A `model_fn`.
@@ -130,8 +130,9 @@ def replicate_model_fn(
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
         else:
             shards = sharding.shard(*batch, len(tower_devices), need_row_each=training)
+        for_tpus = tower_params.is_for_tpus(model_fn, config)
         params = tower_params.per_tower(
-            arguments.get("params"), shards, config, per_tower_batch_size
+            arguments.get("params"), shards, for_tpus, per_tower_batch_size
         )
 
         def on_rows(features, labels, index=0):
@@ -157,7 +158,7 @@ def replicate_model_fn(
 
         tower_specs = _build_summed(group, model) if summed else group.build(model)
         if any(estimator.is_tpu_estimator_spec(spec) for spec in tower_specs):
-            tower_params.warn_of_whole_size(params[0], config, per_tower_batch_size)
+            tower_params.warn_of_whole_size(params[0], for_tpus, per_tower_batch_size)
         if training:
             tower_optimizer.check_wrapped(group)
             _log(shards, group, loss_reduction)

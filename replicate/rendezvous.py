@@ -2,8 +2,6 @@
 
 import functools
 import inspect
-import re
-import sys
 from typing import Callable, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -11,10 +9,8 @@ import tensorflow.compat.v1 as tf
 from replicate import gradients
 from replicate.compat import graph as graph_lib
 from replicate.engine import Engine, PerTower
+from replicate.functions import call_site, code_of
 from replicate.lockstep import running_tower
-
-# Modules whose lines tell users nothing about where they made a call.
-_LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
 
 
 class Call(NamedTuple):
@@ -27,7 +23,7 @@ class Call(NamedTuple):
 
     def same_as(self, other):
         """Whether towers at these calls meet."""
-        return self.label == other.label and _code(self.fn) is _code(other.fn)
+        return self.label == other.label and code_of(self.fn) is code_of(other.fn)
 
     def __str__(self):
         return f"{self.label}, called at {self.site}"
@@ -151,23 +147,3 @@ def _are_snapshots(variables):
     """Whether reading `variables`, by default all trainable ones, gives values that stay."""
     variables = tf.trainable_variables() if variables is None else tf.nest.flatten(variables)
     return all(hasattr(variable, "handle") for variable in variables)
-
-
-def unwrapped(fn):
-    """Returns the function below partial applications."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    return fn
-
-
-def _code(fn):
-    """Returns what functions that each tower defines anew have in common."""
-    return getattr(unwrapped(fn), "__code__", type(fn))
-
-
-def call_site():
-    """Returns `file:line` of the nearest caller outside this package and TensorFlow."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _LIBRARY.match(frame.f_globals.get("__name__", "")):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

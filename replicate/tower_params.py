@@ -1,8 +1,8 @@
 """The `params` of each tower, and the batch size in them.
 
-TPUEstimator tells `model_fn` in `params["batch_size"]` how many rows its shard has. In a plain
-Estimator that key is the user's own: many a learning-rate schedule reads the whole batch's size
-from it.
+TPUEstimator tells `model_fn` in `params["batch_size"]` how many rows its shard has, and what is
+written for it goes by that. Elsewhere that key is the user's own: many a learning-rate schedule
+reads the whole batch's size from it.
 """
 
 import copy
@@ -10,18 +10,25 @@ import numbers
 
 import tensorflow.compat.v1 as tf
 
+from replicate.functions import names_in
+
 _KEY = "batch_size"
 
 
-def per_tower(params, shards, config, own_size):
+def is_for_tpus(model_fn, config):
+    """Whether `model_fn` is written for TPUEstimator: it has its `RunConfig`, or names its spec."""
+    return hasattr(config, "tpu_config") or "TPUEstimatorSpec" in names_in(model_fn)
+
+
+def per_tower(params, shards, for_tpus, own_size):
     """Returns the `params` of each tower.
 
     Args:
         params: What the Estimator passes: a dictionary, an `HParams`, or None.
         shards: The `Shards` of the batch.
-        config: The `RunConfig`, or None.
+        for_tpus: Whether `model_fn` is written for TPUEstimator.
         own_size: Whether each tower's `params["batch_size"]` is the size of its shard. None: if
-            `config` is TPUEstimator's and the size is an integer.
+            `for_tpus` and the size is an integer.
 
     Returns:
         List of N `params`. Tower 0's are `params` itself if nothing in them changes; the others'
@@ -32,16 +39,16 @@ def per_tower(params, shards, config, own_size):
     """
     # Copied before tower 0 runs, which may change its own.
     copies = [params] + [_copy(params) for _ in shards.features[1:]]
-    if not _has_own_size(params, config, own_size):
+    if not _has_own_size(params, for_tpus, own_size):
         return copies
     sizes = _sizes(_size(params), shards)
     return [_with_size(own, size) for own, size in zip(copies, sizes)]
 
 
-def warn_of_whole_size(params, config, own_size):
+def warn_of_whole_size(params, for_tpus, own_size):
     """Warns a `model_fn` written for TPUs if its `params["batch_size"]` is the whole batch's."""
     size = _size(params)
-    if own_size is None and _is_integer(size) and not _has_own_size(params, config, own_size):
+    if own_size is None and _is_integer(size) and not _has_own_size(params, for_tpus, own_size):
         tf.logging.warning(
             "replicate: `model_fn` returns a `TPUEstimatorSpec`, but `params['batch_size']` is %d "
             "in every tower, as in any plain Estimator. Pass `replicate_model_fn` "
@@ -51,14 +58,14 @@ def warn_of_whole_size(params, config, own_size):
         )
 
 
-def _has_own_size(params, config, own_size):
+def _has_own_size(params, for_tpus, own_size):
     size = _size(params)
     if own_size and size is not None and not _is_integer(size):
         raise TypeError(
             "`per_tower_batch_size=True` splits `params['batch_size']`, which must be an integer, "
             f"but is {size!r}. Make it one, or leave `per_tower_batch_size` out."
         )
-    wanted = hasattr(config, "tpu_config") if own_size is None else own_size
+    wanted = for_tpus if own_size is None else own_size
     return wanted and _is_integer(size)
 
 

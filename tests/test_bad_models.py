@@ -278,7 +278,7 @@ def test_specs_that_cannot_be_merged(mode, body, phrases):
         build(body, mode=mode)
 
 
-LATE = "The gradient of a cross-tower sum needs the losses of all towers…inside `model_fn`…Identity"
+LATE = "The gradient of a cross-tower sum needs the losses of all towers…inside `model_fn`…AddN"
 
 
 def test_the_gradient_of_a_cross_tower_sum_outside_towers():

@@ -1,5 +1,6 @@
 """Model functions written for TPUEstimator, as towers: what comes out is one device's."""
 
+import functools
 import types
 
 import numpy as np
@@ -210,6 +211,25 @@ def test_the_batch_size_of_tpu_style_code_is_that_of_the_shard():
     assert sizes_of(2, 1, tpu_run_config()) == [1, 1]  # The second computes on a copy.
     assert sizes_of(1, config=tpu_run_config()) == [TRAIN_BATCH]
     assert sizes_of(config=tpu_run_config(), per_tower_batch_size=False) == [TRAIN_BATCH] * 3
+
+
+def test_the_batch_size_of_what_names_the_spec_of_tpus_is_that_of_the_shard():
+    found = []
+
+    def model_fn(features, labels, mode, params):
+        found.append(params["batch_size"])
+        spec = tf.estimator.tpu.TPUEstimatorSpec
+        return spec(mode, loss=tf.reduce_sum(features))
+
+    @functools.wraps(model_fn)
+    def decorated(*args, **kwargs):
+        return model_fn(*args, **kwargs)
+
+    for wrapped in (model_fn, functools.partial(model_fn), decorated):
+        params = {"batch_size": TRAIN_BATCH}
+        contract.replicated(wrapped, 3)(tf.ones([TRAIN_BATCH]), None, EVAL, params)
+        assert found == [3, 2, 2]
+        del found[:]
 
 
 def test_the_batch_size_of_a_plain_estimator_is_the_users():

@@ -1,0 +1,39 @@
+"""What Python knows of a function's code: what it names, and who called."""
+
+import functools
+import re
+import sys
+
+# Modules whose lines tell users nothing about where they made a call.
+_LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
+
+
+def unwrapped(fn):
+    """Returns the function below partial applications and `functools.wraps`."""
+    while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
+        fn = fn.func if isinstance(fn, functools.partial) else fn.__wrapped__
+    return fn
+
+
+def code_of(fn):
+    """Returns what functions that are defined anew in each tower have in common."""
+    return getattr(unwrapped(fn), "__code__", type(fn))
+
+
+def names_in(fn):
+    """Returns the set of global names and attributes in the code of a function, nested ones too."""
+    pending, names = [getattr(unwrapped(fn), "__code__", None)], set()
+    while pending:
+        code = pending.pop()
+        if code is not None:
+            names.update(code.co_names)
+            pending += [value for value in code.co_consts if isinstance(value, type(code))]
+    return names
+
+
+def call_site():
+    """Returns `file:line` of the nearest caller outside this package and TensorFlow."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _LIBRARY.match(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
