@@ -306,6 +306,18 @@ def by_adamw(loss, params):
     return tf.group(train_op, [global_step.assign(global_step + 1)])
 
 
+class Halving(tf.train.GradientDescentOptimizer):
+    """Goes around the `apply_gradients` that it inherits."""
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        halved = [(gradient / 2.0, variable) for gradient, variable in grads_and_vars]
+        return super().apply_gradients(halved, global_step, name)
+
+
+def by_halves(loss, params):
+    return params["wrap"](Halving(0.05)).minimize(loss, step())
+
+
 def by_hand(features, labels, mode, params):
     """Linear regression with its gradient worked out on paper, and no loss to differentiate."""
     w = tf.get_variable("w", initializer=SLOPE)
@@ -392,6 +404,7 @@ MODELS = {
     "two_optimizers": model_fn(train=by_two_optimizers),
     "sync_replicas": model_fn(train=by_sync_replicas),
     "adamw": model_fn(train=by_adamw),
+    "halving": model_fn(train=by_halves),
     "hand_written_gradients": by_hand,
     "gradient_tape": by_tape,
     "running_baseline": by_baseline,
