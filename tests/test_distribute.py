@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as tf2
 
 import contract
 import contract_models
@@ -14,8 +15,26 @@ pytestmark = pytest.mark.conformance
 
 F64 = tf.float64
 TRAIN = tf.estimator.ModeKeys.TRAIN
-STRATEGIES = {"mirrored": harness.mirrored, "central": harness.central_storage}
-both = pytest.mark.parametrize("make", list(STRATEGIES.values()), ids=list(STRATEGIES))
+MIRRORED = (tf.distribute.MirroredStrategy, tf2.distribute.MirroredStrategy)
+
+
+@pytest.fixture(scope="session", params=["mirrored", "collective", "central"])
+def make(request):
+    """Returns a function that makes a strategy of two replicas."""
+    if request.param == "collective":
+        # Made in eager mode, as in a program's main part, it adds up by collective operations;
+        # session fixtures are set up before the test's graph.
+        assert tf.executing_eagerly()
+        strategy = harness.mirrored()
+        return lambda: strategy
+    return {"mirrored": harness.mirrored, "central": harness.central_storage}[request.param]
+
+
+def copies_of(variable, strategy):
+    """Returns what the replicas have of a variable, as they are now."""
+    copies = strategy.experimental_local_results(variable)
+    assert len(copies) == (2 if isinstance(strategy, MIRRORED) else 1)
+    return [copy.read_value() for copy in copies]
 
 
 def run(strategy, fn):
@@ -46,7 +65,6 @@ def variable(name, value, **kwargs):
     return tf.get_variable(name, [], F64, tf.constant_initializer(value), **kwargs)
 
 
-@both
 def test_replicas_count_as_towers(make):
     def replica():
         return replicate.num_towers(), replicate.tower_index()
@@ -55,7 +73,6 @@ def test_replicas_count_as_towers(make):
     assert run(harness.one_device(), replica) == [(1, 0)]
 
 
-@both
 def test_sums_and_means(make):
     def replica():
         x = own([1.0, 2.0], [10.0, 20.0])
@@ -70,7 +87,6 @@ def test_sums_and_means(make):
         np.testing.assert_array_equal(mean, [5.5, 11.0])
 
 
-@both
 def test_gradients_are_those_of_all_replicas_losses(make):
     def replica():
         x = variable("x", 3.0) * own(1.0, 10.0)
@@ -80,7 +96,6 @@ def test_gradients_are_those_of_all_replicas_losses(make):
     assert evaluate(run(make(), replica)) == [[330.0], [330.0]]
 
 
-@both
 def test_gradients_of_a_mean_and_a_sum_in_one_step_do_not_lose_the_reduction(make):
     """A replica waits for the others while its optimizer computes gradients."""
 
@@ -95,7 +110,6 @@ def test_gradients_of_a_mean_and_a_sum_in_one_step_do_not_lose_the_reduction(mak
     compare(model_fn, make)
 
 
-@both
 def test_a_session_may_need_the_sum_of_one_replica_only(make):
     """Where sums are collective operations, one that is pruned would keep the others waiting."""
 
@@ -109,7 +123,6 @@ def test_a_session_may_need_the_sum_of_one_replica_only(make):
         assert evaluate(one[1]) == 2.0
 
 
-@both
 def test_a_merge_function_runs_once_with_the_values_of_all_replicas(make):
     calls = []
 
@@ -126,7 +139,6 @@ def test_a_merge_function_runs_once_with_the_values_of_all_replicas(make):
     assert evaluate(returned) == [2.0, 20.0]
 
 
-@both
 def test_a_variable_that_a_merge_function_assigns_changes_in_all_replicas(make):
     strategy = make()
 
@@ -138,8 +150,7 @@ def test_a_variable_that_a_merge_function_assigns_changes_in_all_replicas(make):
 
     (first, count), (second, _) = run(strategy, replica)
     assert evaluate([first, second]) == [4.0, 4.0]
-    copies = strategy.experimental_local_results(count)
-    assert len(copies) == (2 if make is harness.mirrored else 1)
+    copies_of(count, strategy)
 
 
 def train(model_fn, strategy, optimizer="momentum", reduction=MEAN, batches=contract.EVEN):
@@ -198,13 +209,11 @@ NOT_IN_REPLICAS = {
 MODELS = {name: fn for name, fn in contract_models.MODELS.items() if name not in NOT_IN_REPLICAS}
 
 
-@both
 @pytest.mark.parametrize("name", list(MODELS))
 def test_weights_and_losses_are_those_of_one_device(make, name):
     compare(MODELS[name], make, rtol=1e-5 if name == "float32" else 1e-9)
 
 
-@both
 @pytest.mark.parametrize("reduction", [MEAN, SUM])
 def test_losses_count_as_their_reduction_says(make, reduction):
     model_fn = contract_models.model_fn(contract_models.by_float32, contract_models.tf_loss)
@@ -224,7 +233,6 @@ def test_outside_an_estimator_losses_are_added_up():
     assert evaluate(run(strategy, replica)) == [1.0 - 5.0, 1.0 - 5.0]
 
 
-@both
 def test_slots_and_other_state_stay_in_step_on_all_replicas(make):
     strategy = make()
     seen = []
@@ -248,17 +256,13 @@ def test_slots_and_other_state_stay_in_step_on_all_replicas(make):
         "beta1_power",
         "beta2_power",
     }
-    copied = [
-        [copy.read_value() for copy in strategy.experimental_local_results(variable)]
-        for variable in seen[0]
-    ]
+    copied = [copies_of(variable, strategy) for variable in seen[0]]
     with tf.Session(config=replicate.session_config(harness.devices(2))) as session:
         session.run(tf.global_variables_initializer())
         for _ in range(3):
             session.run(updates)
         for values in copied:
             copies = session.run(values)
-            assert len(copies) == (2 if make is harness.mirrored else 1)
             for copy in copies:
                 np.testing.assert_array_equal(copy, copies[0])
         powers = {variable.op.name: values for variable, values in zip(seen[0], copied)}
@@ -284,7 +288,6 @@ def test_a_keras_optimizer():
         contract.assert_close(variables[name], wanted[name], 1e-9, name)
 
 
-@both
 def test_a_merge_function_must_not_meet(make):
     def meets(values):
         return replicate.cross_tower_sum(values[0])
@@ -319,7 +322,6 @@ def test_gradients_are_not_applied_in_a_strategys_scope():
             optimizer.minimize(tf.reduce_sum(w))
 
 
-@both
 def test_replicas_must_make_the_same_calls(make):
     def replica():
         if replicate.tower_index():
@@ -368,15 +370,19 @@ def test_a_result_for_other_towers_is_refused():
 
 
 def test_autograph_leaves_the_library_alone():
-    """Strategies let it rewrite what `model_fn` calls, and lose the names of local variables."""
+    """Estimators let it rewrite what `model_fn` calls, which adds local variables."""
+    returned = []
 
     def replica():
         x = tf.reshape(own([1.0, 3.0], [5.0, 7.0]), [2, 1])
-        return replicate.batch_normalization(x, momentum=0.5, training=True)
+        returned.append(replicate.batch_normalization(x, momentum=0.5, training=True))
 
+    strategy = harness.mirrored()
+    with strategy.scope():
+        strategy.extended.call_for_each_replica(replica)
     # 1, 3, 5 and 7 have mean 4 and variance 5.
     want = (np.array([[[1.0], [3.0]], [[5.0], [7.0]]]) - 4.0) / np.sqrt(5.0 + 1e-3)
-    np.testing.assert_allclose(evaluate(run(harness.mirrored(), replica)), want, rtol=1e-12)
+    np.testing.assert_allclose(evaluate(returned), want, rtol=1e-12)
 
 
 def by_batch_norm(features, params):
@@ -394,7 +400,6 @@ def batch_norm_model_fn(features, labels, mode, params):
     return model_fn(features, labels, mode, dict(params, mode=mode))
 
 
-@both
 def test_a_checkpoint_of_batch_norm_moves_between_engines(make, tmp_path):
     """Trains in replicas, goes on over towers, evaluates everywhere; one device does all of it."""
 

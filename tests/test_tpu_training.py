@@ -181,6 +181,14 @@ def test_the_model_is_built_where_the_reduction_is_known(reduction, fresh_graph)
     assert not tpu.losses_are_added_up()
 
 
+@pytest.mark.parametrize("reduction", [contract.MEAN, SUM])
+def test_gradients_are_averaged_or_added_up_as_losses_are(reduction, fresh_graph):
+    make(tpu_models.make_model_fn(), loss_reduction=reduction)
+    sums = tpu_graphs.by_type(fresh_graph)["CrossReplicaSum"]
+    divided = [op.inputs[0].op.type == "RealDiv" for op in sums]
+    assert divided == [reduction != SUM] * 2
+
+
 def test_weight_penalties_count_once_in_a_sum(fresh_graph):
     def model_fn(features, labels, mode, params):
         regularizer = tf.keras.regularizers.l2(1.0)
