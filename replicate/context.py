@@ -4,7 +4,7 @@ The same on every engine; see `replicate.engine`.
 """
 
 from replicate import distributed, rendezvous, tpu
-from replicate.engine import Engine
+from replicate.engine import Alone
 from replicate.functions import unwrapped
 from replicate.lockstep import running_tower
 
@@ -14,7 +14,7 @@ def engine():
     tower = running_tower()
     if tower is not None:
         return rendezvous.TowerEngine(tower)
-    return distributed.engine() or tpu.engine() or Engine()
+    return distributed.engine() or tpu.engine() or Alone()
 
 
 def num_towers():

@@ -4,12 +4,18 @@ Outside towers these are identities: the one tower has the whole batch. Replicas
 tf.distribute have shards of equal size.
 """
 
+import functools
+import weakref
+
 import tensorflow.compat.v1 as tf
 
 from replicate import context
 from replicate.compat import graph as graph_lib
 
-_GRADIENT = "ReplicateCrossTowerSum"
+_GRADIENT = "ReplicateCrossTower"
+
+# By graph and name of an identity that `_link` made: the function of its gradient.
+_links = weakref.WeakKeyDictionary()
 
 
 def cross_tower_sum(x):
@@ -87,52 +93,64 @@ def _sum_over_towers(leaves):
 
 
 def _differentiable_sum(engine, own):
-    """Returns the sums over towers of the tensors `own`, with a gradient for `own`.
-
-    Of an identity of `own` and the sums, only the sums are used, while the overridden gradient
-    leads to `own` alone: back through the sums, it would cross into the graphs of all other
-    towers, once from every tower. Tapes do not heed the override, and are told apart.
-    """
-    sums = engine.add(own)
-    overridden = tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT})
-    with graph_lib.tapes_stopped(), overridden:
-        outputs = tf.identity_n(own + [tf.stop_gradient(tensor) for tensor in sums])[len(own) :]
-    graph_lib.record_on_tapes(
-        outputs, own, lambda *upstream: _own_gradients(_name(sums[0]), upstream)
-    )
-    return outputs
+    """Returns the sums over towers of the tensors `own`, with a gradient for `own`."""
+    sums, name = engine.add(own)
+    return _link(own, sums, functools.partial(_gradient_of_sum, name))
 
 
-@tf.RegisterGradient(_GRADIENT)
-def _gradient(op, *upstream):
-    """Gradient of the identity in `_differentiable_sum`, built when a tower asks for gradients."""
-    count = len(upstream) // 2
-    first_sum = op.inputs[count].op.inputs[0]
-    return _own_gradients(_name(first_sum), upstream[count:]) + [None] * count
-
-
-def _own_gradients(name, upstream):
-    """Returns this tower's gradients for what it had summed up.
-
-    Args:
-        name: Name of the sums.
-        upstream: Gradients that its loss has for the sums; integers have none.
-    """
+def _gradient_of_sum(name, *upstream):
+    """Returns the gradients for what was summed up under `name`, from those for the sums."""
     engine = context.engine()
     if engine.size == 1:
         raise RuntimeError(
             "The gradient of a cross-tower sum needs the losses of all towers, so it can only be "
             f"built inside `model_fn`, but that of {name} was asked for outside of it."
         )
-    known = [dy for dy in upstream if _is_gradient(dy)]
-    own = iter(engine.add_gradients(known, f"gradient of {name}"))
-    return [next(own) if _is_gradient(dy) else None for dy in upstream]
+
+    def add_gradients(known):
+        own = engine.add_gradients(known, f"gradient of {name}")
+        return _link(known, own, _gradient_of_gradient)
+
+    return _of_numbers(add_gradients, upstream)
 
 
-def _is_gradient(dy):
-    return dy is not None and (dy.dtype.is_floating or dy.dtype.is_complex)
+def _gradient_of_gradient(*upstream):
+    """Returns the gradients for the gradients of sums.
+
+    A tower's loss has the gradient Σᵢ (wᵢ/wⱼ)·uᵢ·(wⱼ/wᵢ) for tower j's, with uᵢ those of tower i.
+    """
+    return _of_numbers(functools.partial(_differentiable_sum, context.engine()), upstream)
 
 
-def _name(tensor):
-    """Returns the name of a sum; in towers it is one tensor for all of them."""
-    return getattr(tensor, "name", "a sum")  # Eager tensors have none.
+def _of_numbers(function, upstream):
+    """Returns what `function` gives for the list of gradients; None for None and integers."""
+    are_known = [
+        dy is not None and (dy.dtype.is_floating or dy.dtype.is_complex) for dy in upstream
+    ]
+    known = [tf.convert_to_tensor(dy) for dy, is_known in zip(upstream, are_known) if is_known]
+    results = iter(function(known) if known else ())
+    return [next(results) if is_known else None for is_known in are_known]
+
+
+def _link(own, results, gradient):
+    """Returns the tensors `results`, of which gradients lead to the tensors `own` by `gradient`.
+
+    Of an identity of `own` and the results, only the results are used, while the overridden
+    gradient leads to `own` alone: back through the results, it would cross into the graphs of all
+    other towers, once from every tower. Tapes do not heed the override, and are told apart.
+    """
+    overridden = tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT})
+    with graph_lib.tapes_stopped(), overridden:
+        outputs = tf.identity_n([*own, *(tf.stop_gradient(tensor) for tensor in results)])
+    if not tf.executing_eagerly():
+        _links.setdefault(outputs[0].graph, {})[outputs[0].op.name] = gradient
+    outputs = outputs[len(own) :]
+    graph_lib.record_on_tapes(outputs, own, gradient)
+    return outputs
+
+
+@tf.RegisterGradient(_GRADIENT)
+def _gradient_of_link(op, *upstream):
+    """Gradient of the identity in `_link`, built when a tower asks for gradients."""
+    count = len(upstream) // 2
+    return _links[op.graph][op.name](*upstream[count:]) + [None] * count

@@ -7,11 +7,11 @@ does without `TowerOptimizer`, by the strategy. Replicas have shards of equal si
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients
+from replicate import gradients, replica_gradients
 from replicate.compat import distribute
 from replicate.compat import graph as graph_lib
-from replicate.engine import Engine, PerTower
-from replicate.functions import call_site, names_in
+from replicate.engine import Alone, Engine, PerTower
+from replicate.functions import call_site
 from replicate.rendezvous import Call
 
 
@@ -22,7 +22,7 @@ def engine():
     strategy = tf.distribute.get_strategy()
     if tf.distribute.in_cross_replica_context():
         return CrossReplicaEngine(strategy)
-    return ReplicaEngine(strategy) if strategy.num_replicas_in_sync > 1 else Engine()
+    return ReplicaEngine(strategy) if strategy.num_replicas_in_sync > 1 else Alone()
 
 
 class ReplicaEngine(Engine):
@@ -50,13 +50,11 @@ class ReplicaEngine(Engine):
 
     def add(self, tensors):
         """Returns the strategy's sums."""
-        return self.meet(_all_reduce, tensors, f"cross-tower sum of {_signature(tensors)}")
+        return self.meet(_add, tensors, f"cross-tower sum of {_signature(tensors)}")
 
     def add_gradients(self, tensors, label):
         """Returns the sums of the gradients: all replicas count alike."""
-        del label  # It names a tensor, of which each replica has its own.
-        gradients_of = f"gradient of a cross-tower sum of {_signature(tensors)}"
-        return self.meet(_all_reduce, tensors, gradients_of)
+        return self.meet(_all_reduce, tensors, label)
 
     def meet(self, fn, args, label):
         """Calls `fn` in the strategy's cross-replica context."""
@@ -67,38 +65,48 @@ class ReplicaEngine(Engine):
                 f"may run any number of times, but a replica reached {call}. Make the call before "
                 "or after the body, on what it takes or returns."
             )
-        sealed = _Sealed(call)
+        scope = tf.get_default_graph().get_name_scope()
+        sealed = _Sealed(call, scope + "/" if scope else "")
         return self._context.merge_call(_merge, args=(sealed,)).value[id(sealed)]
 
-    def compute_gradients(self, compute, loss, args, kwargs):
+    def compute_gradients(self, optimizer, loss, args, kwargs):
         """Computes gradients of the loss as it is, which TensorFlow's optimizers divide."""
+        optimizer.averages_losses = distribute.losses_are_means()
         with distribute.losses_as_they_are():
-            return compute(loss, *args, **kwargs)
+            return optimizer.optimizer.compute_gradients(loss, *args, **kwargs)
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Lets the wrapped optimizer add up and apply the gradients by the strategy."""
-        name = type(optimizer.optimizer).__name__
-        label = f"apply_gradients of {name} '{optimizer.get_name()}'"
-        # `tf.trainable_variables()` may hold the replicas' own parts of a variable.
-        extended = tf.distribute.get_strategy().extended
-        grads_and_vars = [(g, extended.value_container(v)) for g, v in grads_and_vars]
-        kinds = [(variable, _kind(gradient)) for gradient, variable in grads_and_vars]
+        wrapped = optimizer.optimizer
+        label = f"apply_gradients of {type(wrapped).__name__} '{optimizer.get_name()}'"
+        own = replica_gradients.unique(grads_and_vars, self.index)
+        kinds = replica_gradients.kinds_of(own)
         # Also the point from which on every replica has computed its gradients.
         first, kinds = self.meet(_agree, (optimizer, kinds), label)
-        grads_and_vars = _conform(grads_and_vars, kinds)
-        if distribute.losses_are_means():
+        own = replica_gradients.conform(own, kinds)
+        if self._averages(optimizer):
             distribute.report_mean_loss()
-            grads_and_vars = self._divide(grads_and_vars)
-        if _assigns_by_itself(optimizer.optimizer):
-            given = (optimizer, grads_and_vars, args, kwargs)
-            applied = self.meet(_apply_once, given, label)
-        else:
+            own = self._divide(own)
+        if not replica_gradients.has_own_way(wrapped):
             if optimizer.transforms:
                 # Gathered in all replicas, whose gradients the wrapped optimizer adds up again.
-                grads_and_vars = self._divide(optimizer.transform(self._gather(grads_and_vars)))
-            applied = optimizer.optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
+                own = self._divide(optimizer.transform(self._gather(own)))
+            applied = wrapped.apply_gradients(own, *args, **kwargs)
+        elif replica_gradients.assigns_by_itself(wrapped):
+            applied = self.meet(_apply_once, (optimizer, own, args, kwargs), label)
+        else:
+            # What it does to gradients it must do to those of the whole batch.
+            gathered = optimizer.transform(self._gather(own))
+            with distribute.gathered_already(self._divide):
+                applied = wrapped.apply_gradients(gathered, *args, **kwargs)
         optimizer.answer_as(first)
         return applied
+
+    def _averages(self, optimizer):
+        """Whether the losses are means: when gradients were computed, or now if by hand."""
+        if optimizer.averages_losses is None:
+            return distribute.losses_are_means()
+        return optimizer.averages_losses
 
     def _divide(self, grads_and_vars):
         """Returns the gradients divided by the number of replicas."""
@@ -121,24 +129,30 @@ class CrossReplicaEngine(Engine):
         strategy: The `tf.distribute.Strategy`.
     """
 
+    index = 0
+
     def __init__(self, strategy):
         self.size = strategy.num_replicas_in_sync
         self._name = type(strategy).__name__
 
     def mean_share(self, value):
-        """Returns `value`, which `add` refuses."""
-        return value
+        """Raises: replicas are one here."""
+        raise RuntimeError(self._refusal("a cross-tower mean"))
 
     def add(self, tensors):
         """Raises: replicas are one here."""
         del tensors
         raise RuntimeError(self._refusal("a cross-tower sum"))
 
+    def add_gradients(self, tensors, label):
+        """Raises: replicas are one here."""
+        raise RuntimeError(self._refusal(label))
+
     def meet(self, fn, args, label):
         """Raises: replicas are one here."""
         raise RuntimeError(self._refusal(label))
 
-    def compute_gradients(self, compute, loss, args, kwargs):
+    def compute_gradients(self, optimizer, loss, args, kwargs):
         """Raises: replicas are one here."""
         raise RuntimeError(self._refusal("`compute_gradients`"))
 
@@ -158,8 +172,9 @@ class CrossReplicaEngine(Engine):
 class _Sealed:
     """What a strategy hands over as it is, instead of taking it apart."""
 
-    def __init__(self, value):
+    def __init__(self, value, scope=""):
         self.value = value
+        self.scope = scope
 
 
 def _merge(strategy, sealed):
@@ -173,7 +188,7 @@ def _merge(strategy, sealed):
                 f"{calls[0]} and replica {index} at {call}. Make these calls in every replica, "
                 "whatever `tower_index()` is."
             )
-    with tf.device(strategy.extended.worker_devices[0]):
+    with tf.device(strategy.extended.worker_devices[0]), tf.name_scope(sealed[0].scope):
         result = calls[0].fn(*(PerTower(values) for values in zip(*(call.args for call in calls))))
     answers = [result] * len(calls)
     if isinstance(result, PerTower):
@@ -185,53 +200,9 @@ def _signature(tensors):
     return ", ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in tensors)
 
 
-def _kind(gradient):
-    """Returns 0 for None, 1 for `tf.IndexedSlices` and 2 for a tensor."""
-    return 0 if gradient is None else 1 if isinstance(gradient, tf.IndexedSlices) else 2
-
-
 def _agree(optimizers, kinds):
-    """Merge function: the first optimizer, and for each variable the densest kind of gradient."""
-    agreed = {}
-    for pairs in kinds:
-        for variable, kind in pairs:
-            _, other = agreed.get(id(variable), (None, 0))
-            agreed[id(variable)] = variable, max(kind, other)
-    return optimizers[0], list(agreed.values())
-
-
-def _conform(grads_and_vars, kinds):
-    """Returns the gradients in the order and of the kinds that all replicas agreed on.
-
-    Strategies pair gradients by position and take those of a variable to be of one kind. Where
-    only other replicas have a gradient, it is zero.
-    """
-    own = {id(variable): g for g, variable in grads_and_vars if g is not None}
-    conformed = []
-    for variable, kind in kinds:
-        gradient = own.get(id(variable))
-        if gradient is None and kind:
-            rows = [0] + variable.shape.as_list()[1:] if kind == 1 else variable.shape
-            gradient = tf.zeros(rows, variable.dtype.base_dtype)
-            if kind == 1:
-                no_indices = tf.zeros([0], tf.int32)
-                gradient = tf.IndexedSlices(gradient, no_indices, tf.shape(variable))
-        elif kind == 2:
-            gradient = tf.convert_to_tensor(gradient)
-        conformed.append((gradient, variable))
-    return conformed
-
-
-def _assigns_by_itself(optimizer):
-    """Whether an optimizer has its own way to apply gradients, that knows nothing of strategies.
-
-    Such as BERT's, which assigns variables in `apply_gradients`; in replicas, each would assign
-    what its own gradient says. An `apply_gradients` that calls another one only goes around it.
-    """
-    function = getattr(type(optimizer), "apply_gradients", None)
-    module = getattr(function, "__module__", "").partition(".")[0]
-    own = function is not None and module not in ("tensorflow", "keras", "tf_keras")
-    return own and "apply_gradients" not in names_in(function)
+    """Merge function: the first optimizer, and the kinds of gradients that all are to have."""
+    return optimizers[0], replica_gradients.agree(kinds)
 
 
 def _apply_once(optimizers, grads_and_vars, args, kwargs):
@@ -248,14 +219,27 @@ def _apply_once(optimizers, grads_and_vars, args, kwargs):
     return optimizers[0].apply_gathered(gathered, args[0], kwargs[0])
 
 
+def _add(*values):
+    """Merge function of the sums, which are given a name that is the same in all replicas."""
+    name = tf.get_default_graph().unique_name("cross_tower_sum")
+    return PerTower((sums, name) for sums in _all_reduce(*values))
+
+
 def _all_reduce(*values):
     """Merge function that gives every replica the list of sums of its arguments over replicas."""
     strategy = tf.distribute.get_strategy()
-    each = [distribute.per_replica(tensors) for tensors in values]
-    sums = strategy.extended.batch_reduce_to(
-        tf.distribute.ReduceOp.SUM, [(value, value) for value in each]
-    )
-    by_replica = list(zip(*map(strategy.experimental_local_results, sums)))
+    by_dtype = {}  # Of which strategies take one at a time.
+    for index, tensors in enumerate(values):
+        by_dtype.setdefault(tensors[0].dtype, []).append(index)
+    sums = [None] * len(values)
+    for indices in by_dtype.values():
+        each = [distribute.per_replica(values[index]) for index in indices]
+        reduced = strategy.extended.batch_reduce_to(
+            tf.distribute.ReduceOp.SUM, [(value, value) for value in each]
+        )
+        for index, total in zip(indices, reduced):
+            sums[index] = strategy.experimental_local_results(total)
+    by_replica = list(zip(*sums))
     # A collective operation waits for that of every replica, so it hangs if a session needs the
     # sum of one replica only, and prunes the others.
     with tf.control_dependencies(tf.nest.flatten(by_replica, expand_composites=True)):

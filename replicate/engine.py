@@ -5,6 +5,8 @@ An *engine* is what runs the model's copies: towers (`replicate.rendezvous`), th
 number of copies, and whatever the engine calls them, they are towers here.
 """
 
+import abc
+
 
 class PerTower(tuple):
     """One value for each tower, in tower order; what a merge function takes, and may return."""
@@ -23,8 +25,8 @@ class PerTower(tuple):
         return self
 
 
-class Engine:
-    """The model by itself: the only tower there is has the whole batch.
+class Engine(abc.ABC):
+    """How the towers of one engine meet, as this tower sees it.
 
     Attributes:
         size: N, an integer.
@@ -32,20 +34,25 @@ class Engine:
             graph serves all towers.
     """
 
-    size = 1
-    index = 0
-
+    @abc.abstractmethod
     def mean_share(self, value):
         """Returns this tower's part of the mean over towers of `value`, a tensor."""
-        return value
 
+    @abc.abstractmethod
     def add(self, tensors):
-        """Returns each tensor of a list summed over the towers; gradients do not pass.
+        """Adds up tensors over the towers.
 
         Where a tower has no rows, what it computes from them does not count.
-        """
-        return tensors
 
+        Args:
+            tensors: List of this tower's tensors.
+
+        Returns:
+            The list of sums, through which no gradients pass, and a name for them that is the same
+            in all towers.
+        """
+
+    @abc.abstractmethod
     def add_gradients(self, tensors, label):
         """Returns the gradients for the arguments of an `add`, from those for its results.
 
@@ -53,9 +60,8 @@ class Engine:
             tensors: Gradients that this tower's loss has for the results.
             label: Which `add` it was; the same in all towers.
         """
-        del label
-        return tensors
 
+    @abc.abstractmethod
     def meet(self, fn, args, label):
         """Calls the merge function `fn` once with the values of all towers.
 
@@ -67,14 +73,19 @@ class Engine:
         Returns:
             What `fn` returns; of a `PerTower` this tower's value.
         """
-        del label
-        result = fn(*(PerTower([arg]) for arg in args))
-        return result.of_towers(1)[0] if isinstance(result, PerTower) else result
 
-    def compute_gradients(self, compute, loss, args, kwargs):
-        """Returns what an optimizer's `compute_gradients` does, for this tower's loss as it is."""
-        return compute(loss, *args, **kwargs)
+    def compute_gradients(self, optimizer, loss, args, kwargs):
+        """Returns the gradients of this tower's loss as it is.
 
+        Args:
+            optimizer: The `TowerOptimizer`.
+            loss: The loss.
+            args: What the wrapped optimizer's `compute_gradients` takes besides.
+            kwargs: Likewise.
+        """
+        return optimizer.optimizer.compute_gradients(loss, *args, **kwargs)
+
+    @abc.abstractmethod
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Gathers the gradients of all towers and applies them.
 
@@ -84,4 +95,33 @@ class Engine:
             args: What the wrapped optimizer's `apply_gradients` takes besides.
             kwargs: Likewise.
         """
+
+
+class Alone(Engine):
+    """The model by itself: the only tower there is has the whole batch."""
+
+    size = 1
+    index = 0
+
+    def mean_share(self, value):
+        """Returns `value`."""
+        return value
+
+    def add(self, tensors):
+        """Returns `tensors`."""
+        return tensors, ""
+
+    def add_gradients(self, tensors, label):
+        """Returns `tensors`."""
+        del label
+        return tensors
+
+    def meet(self, fn, args, label):
+        """Calls `fn` with `PerTower`s of one value."""
+        del label
+        result = fn(*(PerTower([arg]) for arg in args))
+        return result.of_towers(1)[0] if isinstance(result, PerTower) else result
+
+    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
+        """Applies the gradients."""
         return optimizer.apply_gathered(grads_and_vars, args, kwargs)

@@ -37,7 +37,7 @@ def gather(grads_and_vars, towers):
         for gradient, variable in pairs:
             _, grads = by_variable.setdefault(id(variable), (variable, []))
             if gradient is not None:
-                grads.append((index, _as_gradient(gradient, variable, index)))
+                grads.append((index, as_gradient(gradient, variable, index)))
     gathered = {}
     with tf.name_scope("replicate/gather/"):
         for pack in _packs(by_variable.values()):
@@ -109,7 +109,12 @@ def _reshape(tensor, shape):
     return tensor if tensor.shape.rank == rank == 1 else tf.reshape(tensor, shape)
 
 
-def _as_gradient(gradient, variable, index):
+def as_gradient(gradient, variable, index):
+    """Returns tower `index`'s gradient of `variable` as a tensor or `tf.IndexedSlices`.
+
+    Raises:
+        TypeError: If it is neither, and does not convert to a tensor.
+    """
     if isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
         return gradient
     try:
@@ -122,14 +127,7 @@ def _as_gradient(gradient, variable, index):
 
 
 def _weighted_sum(grads, variable, towers):
-    dtypes = {gradient.dtype.base_dtype for _, gradient in grads}
-    if len(dtypes) > 1:
-        (i, a), (j, b) = grads[0], next(g for g in grads if g[1].dtype != grads[0][1].dtype)
-        raise TypeError(
-            f"The towers' gradients of '{variable.name}' must be of one type, but tower {i} gave "
-            f"{a.dtype.name} and tower {j} {b.dtype.name}. Cast inside `model_fn`, before the loss."
-        )
-    dtype = dtypes.pop()
+    dtype = check_types(variable, [(index, g.dtype.base_dtype) for index, g in grads])
     weight = towers.loss_weights.equal
     # Equal weights are applied once, to the sum; others on the tower's own device, side by side.
     after = weight is not None and dtype not in _NARROW
@@ -139,10 +137,31 @@ def _weighted_sum(grads, variable, towers):
             with tf.device(towers.devices[index]):
                 scaled.append((index, scale(gradient, towers.loss_weights.of(index, dtype))))
         grads = scaled
-    total = _sum([gradient for _, gradient in grads], variable)
+    summed = total([gradient for _, gradient in grads], variable)
     if after and weight != 1:
-        total = scale(total, towers.loss_weights.of(0, dtype))
-    return total
+        summed = scale(summed, towers.loss_weights.of(0, dtype))
+    return summed
+
+
+def check_types(variable, dtypes):
+    """Returns the type of a variable's gradients.
+
+    Args:
+        variable: The variable.
+        dtypes: `(tower index, dtype)` pairs.
+
+    Raises:
+        TypeError: If they are of several.
+    """
+    i, first = dtypes[0]
+    for j, other in dtypes:
+        if other != first:
+            raise TypeError(
+                f"The towers' gradients of '{variable.name}' must be of one type, but tower {i} "
+                f"gave {first.name} and tower {j} {other.name}. Cast inside `model_fn`, before the "
+                "loss."
+            )
+    return first
 
 
 def scale(gradient, weight):
@@ -152,7 +171,8 @@ def scale(gradient, weight):
     return gradient * weight
 
 
-def _sum(grads, variable):
+def total(grads, variable):
+    """Returns the sum of a variable's gradients, `tf.IndexedSlices` if all of them are."""
     if len(grads) == 1:
         return grads[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in grads):
@@ -164,10 +184,11 @@ def _sum(grads, variable):
             tf.concat([tf.cast(gradient.indices, index_type) for gradient in grads], axis=0),
             grads[0].dense_shape,
         )
-    return tf.add_n([_dense(gradient, variable) for gradient in grads])
+    return tf.add_n([dense(gradient, variable) for gradient in grads])
 
 
-def _dense(gradient, variable):
+def dense(gradient, variable):
+    """Returns a gradient as a tensor."""
     if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
         shape = tf.shape(variable, out_type=gradient.indices.dtype)
         return tf.scatter_nd(gradient.indices[:, tf.newaxis], gradient.values, shape)

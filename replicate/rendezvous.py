@@ -62,7 +62,8 @@ class TowerEngine(Engine):
         mask = functools.partial(self._tower.towers.row_weights.mask, self.index)
         own = [mask(tensor, tf.zeros_like(tensor)) for tensor in tensors]
         signature = ", ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in tensors)
-        return self.meet(_add, own, f"cross-tower sum of {signature}")
+        sums = self.meet(_add, own, f"cross-tower sum of {signature}")
+        return sums, sums[0].name  # One tensor for all towers, so its name is the same in each.
 
     def add_gradients(self, tensors, label):
         """Returns Σⱼ (wⱼ/wᵢ)·dyⱼ, with wⱼ the weight of tower j's loss."""
@@ -85,8 +86,9 @@ class TowerEngine(Engine):
             )
         return towers.meet(self._tower, call)
 
-    def compute_gradients(self, compute, loss, args, kwargs):
+    def compute_gradients(self, optimizer, loss, args, kwargs):
         """Computes gradients, without gating where it would only cost operations."""
+        compute = optimizer.optimizer.compute_gradients
         signature = inspect.signature(compute)
         if not self._tower.towers.merging and "gate_gradients" in signature.parameters:
             given = signature.bind(loss, *args, **kwargs).arguments

@@ -69,6 +69,8 @@ class TowerOptimizer(tf.train.Optimizer):
         self._given = optimizer_or_optimizer_fn
         self._clip_norm = clip_norm
         self._transform_gradients = transform_gradients
+        self.averages_losses = None
+        """Whether losses were means when gradients were computed, None if unknown; for engines."""
         # By graph, because a factory's optimizer may hold tensors, and because after
         # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
         self._by_graph = weakref.WeakKeyDictionary()
@@ -115,8 +117,7 @@ class TowerOptimizer(tf.train.Optimizer):
         Returns:
             List of `(gradient, variable)` pairs, neither weighted nor clipped.
         """
-        compute = self.optimizer.compute_gradients
-        return list(context.engine().compute_gradients(compute, loss, args, kwargs))
+        return list(context.engine().compute_gradients(self, loss, args, kwargs))
 
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
         """Gathers the gradients of all towers and applies them once.

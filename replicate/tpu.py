@@ -11,8 +11,11 @@ import contextvars
 
 import tensorflow.compat.v1 as tf
 
+from replicate import gradients
 from replicate.compat.tpu import number_of_shards, replica_id
 from replicate.engine import Engine, PerTower
+
+_WIDE = (tf.int64, tf.uint64)
 
 _added_up = contextvars.ContextVar("replicate_tpu_losses_added_up", default=False)
 
@@ -60,12 +63,12 @@ class TPUEngine(Engine):
 
     def add(self, tensors):
         """Returns cross-replica sums."""
-        return [tf.tpu.cross_replica_sum(tensor) for tensor in tensors]
+        return [self._sum(tensor) for tensor in tensors], ""
 
     def add_gradients(self, tensors, label):
         """Returns the sums of the gradients: all replicas count alike."""
         del label
-        return self.add(tensors)
+        return [self._sum(tensor) for tensor in tensors]
 
     def meet(self, fn, args, label):
         """Calls `fn` in each replica, with the same values."""
@@ -77,28 +80,55 @@ class TPUEngine(Engine):
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies the gradient of the whole batch's loss in each replica."""
-        gathered = [(self._gather(gradient), variable) for gradient, variable in grads_and_vars]
+        gathered = [(self._gather(g, variable), variable) for g, variable in grads_and_vars]
         return optimizer.apply_gathered(gathered, args, kwargs)
 
-    def _gather(self, gradient):
+    def _gather(self, gradient, variable):
         """Returns the replicas' gradients averaged or added up, made dense; None stays None."""
         if gradient is None:
             return None
-        gradient = tf.convert_to_tensor(gradient)
-        (total,) = self.add([gradient if losses_are_added_up() else self.mean_share(gradient)])
-        return total
+        gradient = gradients.as_gradient(gradient, variable, 0)
+        gradient = gradients.dense(gradient, variable)
+        return self._sum(gradient if losses_are_added_up() else self.mean_share(gradient))
+
+    def _sum(self, tensor):
+        """Returns a tensor summed over the replicas."""
+        if tensor.dtype in _WIDE:  # What follows keeps the bits of one, but loses the sum's carry.
+            return tf.add_n(self._rows(tensor))
+        if tensor.dtype.is_integer and tensor.dtype not in (tf.int32, tf.uint32):
+            return tf.cast(tf.tpu.cross_replica_sum(tf.cast(tensor, tf.int32)), tensor.dtype)
+        return tf.tpu.cross_replica_sum(tensor)
 
     def _of_all(self, value):
         """Returns the list of the R replicas' values; what is no tensor is the same in all."""
+        leaves = [self._rows(leaf) for leaf in tf.nest.flatten(value)]
+        if not leaves:
+            return [value] * self.size
+        return [tf.nest.pack_sequence_as(value, rows) for rows in zip(*leaves)]
+
+    def _rows(self, value):
+        """Returns the list of the R replicas' values of a tensor."""
+        if isinstance(value, (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)) or (
+            tf.is_tensor(value) and value.dtype == tf.string
+        ):
+            raise TypeError(
+                "TPU replicas give one another dense tensors of numbers, but `merge_call` got "
+                f"{value!r}. Convert it first, e.g. with `tf.sparse.to_dense`."
+            )
         if not tf.is_tensor(value):
             return [value] * self.size
         value = tf.convert_to_tensor(value)
-        # A cross-replica sum has no booleans and no integers but of 32 bits.
-        narrow = value.dtype.is_bool or value.dtype.is_integer
-        carried = tf.cast(value, tf.int32) if narrow else value
+        # A cross-replica sum has no booleans and no integers but of 32 bits. One summand is not 0.
+        if value.dtype in _WIDE:
+            carried = tf.bitcast(value, tf.int32)
+        elif value.dtype.is_bool or (value.dtype.is_integer and value.dtype != tf.uint32):
+            carried = tf.cast(value, tf.int32)
+        else:
+            carried = value
         own_row = tf.one_hot(self.index, self.size, dtype=carried.dtype)
         own_row = tf.reshape(
             own_row, tf.concat([[self.size], tf.ones_like(tf.shape(carried))], axis=0)
         )
-        (rows,) = self.add([own_row * carried[tf.newaxis]])
-        return [tf.cast(row, value.dtype) for row in tf.unstack(rows, num=self.size)]
+        rows = tf.unstack(tf.tpu.cross_replica_sum(own_row * carried[tf.newaxis]), num=self.size)
+        restore = tf.bitcast if value.dtype in _WIDE else tf.cast
+        return [restore(row, value.dtype) for row in rows]

@@ -306,16 +306,41 @@ def by_adamw(loss, params):
     return tf.group(train_op, [global_step.assign(global_step + 1)])
 
 
-class Halving(tf.train.GradientDescentOptimizer):
-    """Goes around the `apply_gradients` that it inherits."""
+class Clipping(tf.train.MomentumOptimizer):
+    """Goes around the `apply_gradients` that it inherits, by way of another method."""
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        halved = [(gradient / 2.0, variable) for gradient, variable in grads_and_vars]
-        return super().apply_gradients(halved, global_step, name)
+        return self._apply_clipped(clip(grads_and_vars, 0.2), global_step, name)
+
+    def _apply_clipped(self, clipped, global_step, name):
+        return super().apply_gradients(clipped, global_step, name)
 
 
-def by_halves(loss, params):
-    return params["wrap"](Halving(0.05)).minimize(loss, step())
+def by_clipping_optimizer(loss, params):
+    return params["wrap"](Clipping(0.05, 0.9)).minimize(loss, step())
+
+
+def by_gradients_twice(loss, params):
+    """Every variable is there with two gradients."""
+    opt = optimizer(params)
+    pairs = list(opt.compute_gradients(loss)) + list(opt.compute_gradients(loss / 2.0))
+    if params["wrap"] is replicate.TowerOptimizer:  # Which adds them up; optimizers may not.
+        return opt.apply_gradients(pairs, step())
+    count = len(pairs) // 2
+    added = [(g + h, variable) for (g, variable), (h, _) in zip(pairs[:count], pairs[count:])]
+    return opt.apply_gradients(added, step())
+
+
+def by_gradient_penalty(features, labels, mode, params):
+    """Second derivatives through cross-tower means: the loss punishes slopes in the inputs."""
+    x = tf.identity(features["x"])
+    hidden = by_cross_tower_normalisation(dict(features, x=x), params)
+    score = reduce_rows(tf.tanh(hidden) * labels, params)
+    # Of a mean over rows, a tower's slopes are those of its own rows' mean.
+    rows = 1.0 if params["reduction"] == SUM else tf.cast(tf.shape(x)[0], F64)
+    slopes = rows * tf.gradients(score, x)[0]
+    loss = reduce_rows(tf.reduce_sum(slopes**2, axis=1, keepdims=True), params)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=by_minimize(loss, params))
 
 
 def by_hand(features, labels, mode, params):
@@ -404,8 +429,10 @@ MODELS = {
     "two_optimizers": model_fn(train=by_two_optimizers),
     "sync_replicas": model_fn(train=by_sync_replicas),
     "adamw": model_fn(train=by_adamw),
-    "halving": model_fn(train=by_halves),
+    "clipping_optimizer": model_fn(train=by_clipping_optimizer),
     "hand_written_gradients": by_hand,
     "gradient_tape": by_tape,
+    "gradient_penalty": by_gradient_penalty,
+    "gradients_twice": model_fn(train=by_gradients_twice),
     "running_baseline": by_baseline,
 }

@@ -22,6 +22,7 @@ WITH_CASES = (
     "test_normalization",
     "test_sharding",
     "test_tower_optimizer",
+    "test_tpu",
     "test_tpu_specs",
     "test_tpu_training",
     "test_unwrapped_optimizers",

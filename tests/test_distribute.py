@@ -51,9 +51,10 @@ def run(strategy, fn):
 
 def evaluate(fetches):
     config = replicate.session_config(harness.devices(2))
+    in_time = tf.RunOptions(timeout_in_ms=60_000)  # Collective operations may wait for ever.
     with tf.Session(config=config) as session:
         session.run(tf.global_variables_initializer())
-        return session.run(fetches)
+        return session.run(fetches, options=in_time)
 
 
 def own(*values):
@@ -87,6 +88,14 @@ def test_sums_and_means(make):
         np.testing.assert_array_equal(mean, [5.5, 11.0])
 
 
+def test_sums_of_several_types(make):
+    def replica():
+        x = own(1.0, 10.0)
+        return replicate.cross_tower_sum([tf.cast(x, t) for t in ("int32", "float32", "int64")])
+
+    assert evaluate(run(make(), replica)) == [[11, 11.0, 11]] * 2
+
+
 def test_gradients_are_those_of_all_replicas_losses(make):
     def replica():
         x = variable("x", 3.0) * own(1.0, 10.0)
@@ -96,8 +105,8 @@ def test_gradients_are_those_of_all_replicas_losses(make):
     assert evaluate(run(make(), replica)) == [[330.0], [330.0]]
 
 
-def test_gradients_of_a_mean_and_a_sum_in_one_step_do_not_lose_the_reduction(make):
-    """A replica waits for the others while its optimizer computes gradients."""
+def test_a_replica_that_waits_in_the_middle_of_its_gradients_keeps_the_reduction(make):
+    """The gradient of a cross-tower mean is where replicas meet."""
 
     def model_fn(features, labels, mode, params):
         w = contract_models.get_variable("w", [4, 1])
@@ -220,6 +229,35 @@ def test_losses_count_as_their_reduction_says(make, reduction):
     compare(model_fn, make, rtol=1e-5, optimizer="sgd", reduction=reduction)
 
 
+def test_each_optimizer_goes_by_the_loss_that_it_had(make):
+    """Gradients of a sum and of a mean, applied after both were computed."""
+
+    def model_fn(features, labels, mode, params):
+        first, second = (contract_models.get_variable(name, [4, 1]) for name in "wu")
+        optimizers = [contract_models.optimizer(params) for _ in range(2)]
+        pairs = []
+        for optimizer, w, reduction in zip(optimizers, (first, second), (SUM, MEAN)):
+            loss = tf.losses.mean_squared_error(labels, features["x"] @ w, reduction=reduction)
+            # A sum over 24 rows has so large a slope.
+            scale = 1.0 / 24.0 if reduction == SUM else 1.0
+            pairs.append(optimizer.compute_gradients(scale * loss, var_list=[w]))
+        updates = [optimizer.apply_gradients(pair) for optimizer, pair in zip(optimizers, pairs)]
+        count = tf.assign_add(tf.train.get_global_step(), 1)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(*updates, count))
+
+    compare(model_fn, make, rtol=1e-5)
+
+
+def test_gradients_computed_for_people_do_not_change_the_reported_loss(make):
+    def train_and_look(loss, params):
+        train_op = contract_models.by_minimize(loss, params)
+        pairs = contract_models.optimizer(params).compute_gradients(loss)
+        tf.summary.scalar("norm", tf.global_norm([gradient for gradient, _ in pairs]))
+        return train_op
+
+    compare(contract_models.model_fn(train=train_and_look), make)
+
+
 def test_outside_an_estimator_losses_are_added_up():
     strategy = harness.mirrored()
 
@@ -333,6 +371,47 @@ def test_replicas_must_make_the_same_calls(make):
         "merge_call of .* and replica 1 at cross-tower sum of float64.*in every replica"
     )
     with pytest.raises(RuntimeError, match=message):
+        run(make(), replica)
+
+
+def test_replicas_must_differentiate_the_same_sums(make):
+    """Sums of one shape: what else would tell one from the other?"""
+
+    def replica():
+        x = own(1.0, 2.0)
+        sums = [replicate.cross_tower_sum(x), replicate.cross_tower_sum(2.0 * x)]
+        return tf.gradients(sums[replicate.tower_index()], x)
+
+    message = "replica 0 is at gradient of cross_tower_sum,.*1 at gradient of cross_tower_sum_1,"
+    with pytest.raises(RuntimeError, match=message):
+        run(make(), replica)
+
+
+NO_GRADIENT = (
+    "At least one variable must have a gradient, but in no replica has one of ",
+    r"\['w:0'\].* Check that the loss depends on them",
+)
+TYPES = ("gradients of 'w:0' must be of one type, but ", "tower 0 gave float64 and tower 1 float32")
+NO_TENSOR = ("A gradient must be a tensor, a `tf.IndexedSlices`", ".*'w:0' on tower 0 is <object")
+
+
+@pytest.mark.parametrize(
+    ("gradients", "error", "message"),
+    [
+        ((None, None), ValueError, NO_GRADIENT),
+        ((tf.float64, tf.float32), TypeError, TYPES),
+        ((object(), object()), TypeError, NO_TENSOR),
+    ],
+)
+def test_gradients_that_cannot_be_applied(gradients, error, message, make):
+    def replica():
+        w = tf.get_variable("w", [2], F64, tf.zeros_initializer())
+        gradient = gradients[replicate.tower_index()]
+        gradient = tf.ones([2], gradient) if isinstance(gradient, tf.DType) else gradient
+        optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(1.0))
+        return optimizer.apply_gradients([(gradient, w)])
+
+    with pytest.raises(error, match="".join(message)):
         run(make(), replica)
 
 

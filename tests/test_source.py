@@ -34,7 +34,8 @@ FOUNDATIONS = {
         "replicate.lockstep",
     },
     "replicate.functions": set(),
-    "replicate.tpu": {"replicate.compat.tpu", "replicate.engine"},
+    "replicate.replica_gradients": {"replicate.functions", "replicate.gradients"},
+    "replicate.tpu": {"replicate.compat.tpu", "replicate.engine", "replicate.gradients"},
     "replicate.distributed": {
         "replicate.compat.distribute",
         "replicate.compat.graph",
@@ -42,6 +43,7 @@ FOUNDATIONS = {
         "replicate.functions",
         "replicate.gradients",
         "replicate.rendezvous",
+        "replicate.replica_gradients",
     },
     "replicate.weights": set(),
     "replicate.tower_params": {"replicate.functions"},

@@ -98,3 +98,61 @@ def test_values_of_all_replicas_are_put_in_order(dtype, monkeypatch):
     np.testing.assert_array_equal(got[2], own)
     assert not np.any([got[0], got[1], got[3]])
     np.testing.assert_array_equal(mine, own)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "carried"),
+    [("float32", "float32"), ("bool", "int32"), ("int8", "int32"), ("int64", "int32")],
+)
+def test_what_is_nested_is_of_every_replica(dtype, carried, fresh_graph):
+    """And carried in a type that cross-replica sums have, without a loss of bits."""
+    seen = []
+
+    def merge(values):
+        seen.extend(values)
+        return replicate.PerTower([value["x"] for value in values])
+
+    def computation(x):
+        own = replicate.merge_call(merge, {"x": tf.cast(x, dtype), "name": "a", "none": None})
+        return tf.cast(own, tf.float32)
+
+    (total,) = shard(computation, np.ones([8], np.float32))["CrossReplicaSum"]
+    wide = [2] if dtype == "int64" else []
+    assert total.inputs[0].shape.as_list() == [REPLICAS, 2, *wide]
+    assert total.inputs[0].dtype == carried
+    assert [sorted(one) for one in seen] == [["name", "none", "x"]] * REPLICAS
+    assert len({one["x"].ref() for one in seen}) == REPLICAS
+    assert {one["x"].dtype.name for one in seen} == {dtype}
+
+
+def test_wide_integers_keep_their_bits(monkeypatch):
+    monkeypatch.setattr(tpu, "replica_id", lambda: tf.constant(2))
+    monkeypatch.setattr(tf.tpu, "cross_replica_sum", lambda tensor: tensor)
+    own = np.array([2**40 + 3, -(2**50)])
+    mine = tpu.TPUEngine(REPLICAS).meet(replicate.PerTower, (tf.constant(own),), "merge")
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(mine), own)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "int32"])
+def test_integers_are_added_up(dtype, fresh_graph):
+    def computation(x):
+        total = replicate.cross_tower_sum(tf.cast(x, dtype))
+        assert total.dtype == dtype
+        return tf.cast(total, tf.float32)
+
+    (total,) = shard(computation, np.ones([8], np.float32))["CrossReplicaSum"]
+    assert total.inputs[0].dtype == tf.int32
+
+
+DENSE = "TPU replicas give one another dense tensors of numbers, but `merge_call` got "
+
+
+@pytest.mark.parametrize("kind", ["slices", "text"])
+def test_replicas_give_one_another_dense_numbers(kind, fresh_graph):
+    def computation(x):
+        value = tf.IndexedSlices(x, tf.range(2)) if kind == "slices" else tf.constant("text")
+        return replicate.merge_call(lambda values: values[0], [value])
+
+    with pytest.raises(TypeError, match=DENSE + ".*Convert it first"):
+        shard(computation, np.ones([8], np.float32))

@@ -1,6 +1,8 @@
 """What the replicas of tf.distribute need and has no public name."""
 
 import contextlib
+import functools
+import threading
 import weakref
 
 import tensorflow.compat.v1 as tf
@@ -10,8 +12,17 @@ from tensorflow.python.distribute import values as values_lib
 # Strategies let AutoGraph rewrite `model_fn` and all that it calls. This library is not to be.
 autograph.CONVERSION_RULES = (autograph.DoNotConvert("replicate"), *autograph.CONVERSION_RULES)
 
-# By graph: how many replicas are in `losses_as_they_are`, and the reduction to go back to.
-_undivided = weakref.WeakKeyDictionary()
+
+class _Undivided(str):
+    """A reduction under which optimizers do not divide losses, and that no user has set."""
+
+
+_UNDIVIDED = _Undivided(tf.losses.Reduction.SUM)
+
+# By graph: how many replicas are in `losses_as_they_are`, and what to go back to.
+_inside = weakref.WeakKeyDictionary()
+
+_local = threading.local()
 
 
 def per_replica(values):
@@ -25,7 +36,14 @@ def losses_are_means():
     It goes by the last loss of `tf.losses` or Keras: unless that is a sum, losses are means.
     Outside an Estimator, tf.distribute lets users scale losses.
     """
-    return tf.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    graph = tf.get_default_graph()
+    found = graph._last_loss_reduction
+    if found is _UNDIVIDED:  # Another replica is computing gradients.
+        graph._last_loss_reduction = _inside[graph][1]
+    try:
+        return tf.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
+    finally:
+        graph._last_loss_reduction = found
 
 
 @contextlib.contextmanager
@@ -33,20 +51,56 @@ def losses_as_they_are():
     """A scope in which optimizers do not divide a loss by the number of replicas.
 
     A replica may park in it, when a gradient needs all replicas, and another one enter: what the
-    graph knew before is put back when the last of them leaves.
+    graph knew before is put back when the last of them leaves, unless there is something newer.
     """
     graph = tf.get_default_graph()
-    inside, reduction = _undivided.get(graph, (0, graph._last_loss_reduction))
-    _undivided[graph] = inside + 1, reduction
-    graph._last_loss_reduction = tf.losses.Reduction.SUM
+    found = graph._last_loss_reduction
+    count, before, divided = _inside.get(graph, (0, None, graph._is_loss_scaled_by_optimizer))
+    _inside[graph] = count + 1, before if found is _UNDIVIDED else found, divided
+    graph._last_loss_reduction = _UNDIVIDED
     try:
         yield
     finally:
-        inside, reduction = _undivided.pop(graph)
-        if inside > 1:
-            _undivided[graph] = inside - 1, reduction
-        else:
-            graph._last_loss_reduction = reduction
+        count, before, divided = _inside.pop(graph)
+        graph._is_loss_scaled_by_optimizer |= divided  # Computing gradients has reset it.
+        if count > 1:
+            _inside[graph] = count - 1, before, divided
+        elif graph._last_loss_reduction is _UNDIVIDED:
+            graph._last_loss_reduction = before
+
+
+@contextlib.contextmanager
+def gathered_already(divide):
+    """A scope in which gradients that reach an optimizer of `tf.train` are sums over all replicas.
+
+    Args:
+        divide: Function from `(gradient, variable)` pairs to the parts that it is to add up.
+    """
+    _teach_optimizers()
+    _local.divide = divide
+    try:
+        yield
+    finally:
+        _local.divide = None
+
+
+@functools.lru_cache(maxsize=None)
+def _teach_optimizers():
+    """Lets `tf.train.Optimizer.apply_gradients` heed `gathered_already`."""
+    original = tf.train.Optimizer.apply_gradients
+
+    @functools.wraps(original)
+    def apply_gradients(self, grads_and_vars, *args, **kwargs):
+        divide = getattr(_local, "divide", None)
+        if divide is None:
+            return original(self, grads_and_vars, *args, **kwargs)
+        _local.divide = None
+        try:
+            return original(self, divide(grads_and_vars), *args, **kwargs)
+        finally:
+            _local.divide = divide
+
+    tf.train.Optimizer.apply_gradients = apply_gradients
 
 
 def report_mean_loss():
