@@ -144,6 +144,8 @@ def batch_normalization(
     by operations in `tf.GraphKeys.UPDATE_OPS`, which the train operation must wait for; the towers
     update them alike, once per step.
 
+    `CentralStorageStrategy` takes no tensor for `training`, here or there.
+
     In training, the towers meet twice per layer to compute the moments, and twice more for the
     gradients. The moving variance is that of `fused=False`, the mean of squared differences over n
     values; the fused kernel, for images, multiplies it by n / (n − 1).

@@ -30,7 +30,7 @@ def main():
     print("| --- " * (len(columns) + 2) + "|")
     for model in harness.MODELS:
         cells = [_cell(harness, model, engine) for engine in columns]
-        sums = "" if harness.MODELS[model].own_networks else f"{harness.tpu_graph(model)} sums"
+        sums = "—" if harness.MODELS[model].own_networks else f"{harness.tpu_graph(model)} sums"
         print(f"| `{model}` | {' | '.join(cells)} | {sums} |", flush=True)
 
 
