@@ -72,8 +72,15 @@ class ReplicaEngine(Engine):
     def compute_gradients(self, optimizer, loss, args, kwargs):
         """Computes gradients of the loss as it is, which TensorFlow's optimizers divide."""
         optimizer.averages_losses = distribute.losses_are_means()
+
+        def called():
+            value = loss()
+            optimizer.averages_losses = distribute.take_as_it_is()
+            return value
+
         with distribute.losses_as_they_are():
-            return optimizer.optimizer.compute_gradients(loss, *args, **kwargs)
+            given = called if callable(loss) else loss
+            return optimizer.optimizer.compute_gradients(given, *args, **kwargs)
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Lets the wrapped optimizer add up and apply the gradients by the strategy."""

@@ -25,8 +25,8 @@ class TowerOptimizer(tf.train.Optimizer):
     those of tf.distribute, the wrapped optimizer adds gradients up and applies them as it does
     without `TowerOptimizer`. There, an Estimator takes losses for means unless the last one of
     `tf.losses` or Keras is a sum; outside an Estimator they are added up, for users to scale. An
-    optimizer with an `apply_gradients` of its own that assigns variables, such as BERT's, runs
-    once, in the cross-replica context.
+    optimizer with an `apply_gradients` of its own gets the gradients of the whole batch there; if
+    that assigns variables, as BERT's does, it runs once, in the cross-replica context.
 
     Args:
         optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and

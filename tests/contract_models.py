@@ -324,7 +324,7 @@ def by_gradients_twice(loss, params):
     """Every variable is there with two gradients."""
     opt = optimizer(params)
     pairs = list(opt.compute_gradients(loss)) + list(opt.compute_gradients(loss / 2.0))
-    if params["wrap"] is replicate.TowerOptimizer:  # Which adds them up; optimizers may not.
+    if replicate.num_towers() > 1:  # Towers add them up, which optimizers may not.
         return opt.apply_gradients(pairs, step())
     count = len(pairs) // 2
     added = [(g + h, variable) for (g, variable), (h, _) in zip(pairs[:count], pairs[count:])]
@@ -362,6 +362,21 @@ def by_tape(features, labels, mode, params):
     grads = tape.gradient(loss, variables)
     train_op = optimizer(params).apply_gradients(zip(grads, variables), step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def by_callable(features, labels, mode, params):
+    """The optimizer calls the loss, and takes its gradients from a tape."""
+    losses = []
+
+    def loss():
+        predictions = by_get_variable(features, params)
+        # What an Estimator's strategy goes by.
+        tf.losses.absolute_difference(labels, predictions, reduction=params["reduction"])
+        losses.append(squared(predictions, features, labels, params))
+        return losses[0]
+
+    train_op = optimizer(params).minimize(loss, step())
+    return tf.estimator.EstimatorSpec(mode, loss=losses[0], train_op=train_op)
 
 
 def by_baseline(features, labels, mode, params):
@@ -433,6 +448,7 @@ MODELS = {
     "hand_written_gradients": by_hand,
     "gradient_tape": by_tape,
     "gradient_penalty": by_gradient_penalty,
+    "callable_loss": by_callable,
     "gradients_twice": model_fn(train=by_gradients_twice),
     "running_baseline": by_baseline,
 }

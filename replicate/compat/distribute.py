@@ -69,6 +69,21 @@ def losses_as_they_are():
             graph._last_loss_reduction = before
 
 
+def take_as_it_is():
+    """In `losses_as_they_are`: lets optimizers not divide a loss that was made since, either.
+
+    Returns:
+        Whether it is a mean, as `losses_are_means`.
+    """
+    is_mean = losses_are_means()
+    graph = tf.get_default_graph()
+    if graph._last_loss_reduction is not _UNDIVIDED:
+        count, _, divided = _inside[graph]
+        _inside[graph] = count, graph._last_loss_reduction, divided
+        graph._last_loss_reduction = _UNDIVIDED
+    return is_mean
+
+
 @contextlib.contextmanager
 def gathered_already(divide):
     """A scope in which gradients that reach an optimizer of `tf.train` are sums over all replicas.
