@@ -148,6 +148,19 @@ def test_a_merge_function_runs_once_with_the_values_of_all_replicas(make):
     assert evaluate(returned) == [2.0, 20.0]
 
 
+def test_a_merge_function_runs_in_the_scopes_of_the_first_replica(make):
+    """So that a variable has the name that it has over towers."""
+
+    def merge(values):
+        return tf.Variable(1.0, name="count", trainable=False).op.name, tf.no_op().name
+
+    def replica():
+        with tf.variable_scope("model"), tf.name_scope("inner"):
+            return replicate.merge_call(merge, own(1.0, 2.0))
+
+    assert run(make(), replica) == [("model/inner/count", "model/inner/NoOp")] * 2
+
+
 def test_a_variable_that_a_merge_function_assigns_changes_in_all_replicas(make):
     strategy = make()
 
