@@ -90,8 +90,8 @@ def apply_adam(
             [grad, tf.square(grad), None if penalty_grads is None else _flat(penalty_grads)]
         )
 
-    def update(means):
-        grad, grad_squared, penalty_grad = means[0]  # The same in all towers.
+    def update():
+        grad, grad_squared, penalty_grad = means  # The same in all towers.
         with tf.variable_scope(name, "apply_adam"):
             count = _zeros("t", [], tf.int64)
         first = [_slot(variable, "m") for variable in variables]
@@ -113,7 +113,7 @@ def apply_adam(
         with tf.control_dependencies(assigns):
             return tf.no_op() if global_step is None else tf.group(tf.assign_add(global_step, 1))
 
-    return replicate.merge_call(update, means)
+    return replicate.merge_call(update)
 
 
 def _checked(variables):
