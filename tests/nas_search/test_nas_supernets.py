@@ -67,8 +67,10 @@ def check_same_outputs(got, want):
 
 
 def check_same_gradients(got, want, pairs):
+    # Gradients that cancel in batch norm are rounding errors of the larger ones.
+    largest = max(np.abs(gradient).max() for gradient in want.values())
     for full, own, part in pairs:
-        scale = np.abs(want[own.op.name]).max() + 1e-3
+        scale = np.abs(want[own.op.name]).max() + 1e-3 + 5e-4 * largest
         np.testing.assert_allclose(
             got[full.op.name][part] / scale, want[own.op.name] / scale, atol=2e-3
         )
