@@ -1,6 +1,7 @@
 """What Python knows of a function's code: what it names, and who called."""
 
 import functools
+import inspect
 import re
 import sys
 
@@ -10,9 +11,8 @@ _LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
 
 def unwrapped(fn):
     """Returns the function below partial applications and `functools.wraps`."""
-    while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
-        fn = fn.func if isinstance(fn, functools.partial) else fn.__wrapped__
-    return fn
+    fn = inspect.unwrap(fn)
+    return unwrapped(fn.func) if isinstance(fn, functools.partial) else fn
 
 
 def code_of(fn):

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from typing import Callable, List, NamedTuple
+from typing import Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -67,7 +67,7 @@ class TowerEngine(Engine):
 
     def add_gradients(self, tensors, label):
         """Returns Σⱼ (wⱼ/wᵢ)·dyⱼ, with wⱼ the weight of tower j's loss."""
-        return self.meet(_whole_loss_gradient, [_Upstream(tensors)], label)
+        return self.meet(_whole_loss_gradient, tensors, label)
 
     def meet(self, fn, args, label):
         """Waits until all towers are here, and calls `fn` on the consolidation device."""
@@ -107,25 +107,17 @@ class TowerEngine(Engine):
         return self.meet(_apply_once, (optimizer, grads_and_vars, args, kwargs), label)
 
 
-class _Upstream(NamedTuple):
-    """The gradients that one tower's loss has for the results of an `add`."""
-
-    tensors: List[tf.Tensor]
-
-
 def _add(*values):
     """Merge function of the sums: one sum for each list of N tensors."""
     with tf.name_scope("replicate/cross_tower_sum/"):
         return [tf.add_n(list(tensors)) for tensors in values]
 
 
-def _whole_loss_gradient(upstream):
+def _whole_loss_gradient(*values):
     """Merge function of the gradient: Σⱼ (wⱼ/wᵢ)·dyⱼ for each tower i and each sum y."""
     group = merging()
     with tf.name_scope("replicate/cross_tower_sum_grad/"):
-        totals = []
-        for dys in zip(*(one.tensors for one in upstream)):
-            totals.append(gradients.weighted_sum([tf.convert_to_tensor(dy) for dy in dys], group))
+        totals = [gradients.weighted_sum(dys, group) for dys in values]
         return PerTower(
             [total / group.loss_weights.of(index, total.dtype) for total in totals]
             for index in range(group.size)
