@@ -1,7 +1,5 @@
 """TPUEstimator on TPUs, with a replicated `model_fn`: its training graph, built without a TPU."""
 
-import importlib
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -20,26 +18,10 @@ CORES = 8
 BATCH = 16
 
 
-class BuiltError(Exception):
-    """Raised once there is a graph, before there is a session."""
-
-
-class Keep(tf.train.SessionRunHook):
-    """Keeps the graph, and stops."""
-
-    def begin(self):
-        self.graph = tf.get_default_graph()
-        raise BuiltError
-
-
 @pytest.fixture
 def cores(monkeypatch):
     """A host that says it has TPU cores."""
-    context = importlib.import_module("tensorflow_estimator.python.estimator.tpu.tpu_context")
-    system = context.tpu_system_metadata_lib
-    devices = [f"/job:worker/replica:0/task:0/device:TPU:{index}" for index in range(CORES)]
-    metadata = system.TPUSystemMetadata(CORES, 1, CORES, None, devices)
-    monkeypatch.setattr(system, "_query_tpu_system_metadata", lambda *_, **__: metadata)
+    tpu_graphs.pretend_cores(monkeypatch, CORES)
 
 
 def input_fn(params):
@@ -50,7 +32,7 @@ def input_fn(params):
 
 def build(model_fn, directory):
     """Returns the graph that TPUEstimator builds to train `model_fn`."""
-    keep = Keep()
+    keep = tpu_graphs.Keep()
     estimator = tf.estimator.tpu.TPUEstimator(
         model_fn,
         str(directory),
@@ -58,7 +40,7 @@ def build(model_fn, directory):
         {},
         train_batch_size=BATCH,
     )
-    with pytest.raises(BuiltError):
+    with pytest.raises(tpu_graphs.BuiltError):
         estimator.train(input_fn, steps=4, hooks=[keep])
     return keep.graph
 

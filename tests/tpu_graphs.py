@@ -1,5 +1,6 @@
 """What tests look for in a graph that has a TPU computation."""
 
+import importlib
 import re
 
 import tensorflow.compat.v1 as tf
@@ -56,3 +57,24 @@ def check_inside(graph):
 def replicas(number):
     """A scope in which replicas of a TPU computation are built, without one."""
     return tpu_function.tpu_shard_context(number)
+
+
+def pretend_cores(monkeypatch, number):
+    """Makes TPUEstimator believe that this host has TPU cores."""
+    context = importlib.import_module("tensorflow_estimator.python.estimator.tpu.tpu_context")
+    system = context.tpu_system_metadata_lib
+    devices = [f"/job:worker/replica:0/task:0/device:TPU:{index}" for index in range(number)]
+    metadata = system.TPUSystemMetadata(number, 1, number, None, devices)
+    monkeypatch.setattr(system, "_query_tpu_system_metadata", lambda *_, **__: metadata)
+
+
+class BuiltError(Exception):
+    """Raised once there is a graph, before there is a session."""
+
+
+class Keep(tf.train.SessionRunHook):
+    """Keeps the graph, and stops."""
+
+    def begin(self):
+        self.graph = tf.get_default_graph()
+        raise BuiltError

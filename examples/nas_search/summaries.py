@@ -18,6 +18,11 @@ _PROGRESS_TAGS = (
     "rlcontroller/cost_ratio",
 )
 
+# Tells TensorBoard what a tensor is.
+_SCALAR = tf.SummaryMetadata(
+    plugin_data=tf.SummaryMetadata.PluginData(plugin_name="scalars"), data_class="DATA_CLASS_SCALAR"
+)
+
 
 def logits(prefix, logits_by_name):
     """Returns `{prefix/name/i: scalar}` of a dict of logits, float32 vectors by name."""
@@ -69,7 +74,8 @@ def _host_call(scalars, params):
         writer = summary.create_file_writer(directory, filename_suffix=".v2")
         with writer.as_default(), summary.record_if(tf.equal(step % every, 0)):
             for tag, value in zip(tags, values):
-                summary.scalar(tag, tf.reduce_mean(value), step=step)
+                # Not `summary.scalar`, for which newer TensorFlows need TensorBoard.
+                summary.write(tag, tf.reduce_mean(value), step=step, metadata=_SCALAR)
             return tf.summary.all_v2_summary_ops()
 
     return write, [step, *values]

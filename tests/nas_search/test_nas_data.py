@@ -261,7 +261,7 @@ def test_tpu_cores_share_the_batch(digits):
 def test_tpu_hosts_are_workers(digits):
     class Host:  # what a TPUEstimator adds as `context`, in the call for host 1 of 2, with 4 cores
         def current_input_fn_deployment(self):
-            return 1, 2, 8, 4
+            return "/job:worker/task:1/device:CPU:0", 1, 2, 4
 
     [(features, _)] = take(digits.search_input_fn(PARAMS, 3), 1)
     [(of_host, _)] = take(digits.search_input_fn({**PARAMS, "context": Host()}, 3), 1)

@@ -179,7 +179,7 @@ def worker_of(config, context=None):
             other engines.
     """
     if context is not None:
-        host, hosts, _, _ = context.current_input_fn_deployment()
+        _, host, hosts, _ = context.current_input_fn_deployment()
         return host, hosts
     if config is None or config.num_worker_replicas <= 1:
         return 0, 1
