@@ -60,7 +60,7 @@ format: $(VENV)/.test
 	$(VENV)/bin/ruff format .
 
 bench: $(VENV)/.examples
-	$(VENV)/bin/python benchmarks/towers.py
+	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
 	rm -rf $(VENV) $(NEWEST) $(OLDEST) build dist runs .pytest_cache .ruff_cache *.egg-info

@@ -1,35 +1,26 @@
 """Compares `replicate` with other ways to train an Estimator on N devices, on logical CPU devices.
 
-    python benchmarks/towers.py --cases wide8,mlp2 --engines mirrored,replicate --out towers.jsonl
+    python -m benchmarks.towers --cases wide8,mlp2 --engines mirrored,replicate --out towers.jsonl
 
 A *round* runs every engine once on a case, one after the other and each in its own process, so that
 a slow spell of the machine falls on all of them. Figures are medians over rounds; ratios are taken
 within a round and then their median. Prints one JSON line per case and engine, then a table.
-
-TensorFlow is never imported here: on Linux a child's peak of resident memory starts from its
-parent's.
 """
 
 import argparse
-import datetime
 import json
-import os
-import pathlib
-import platform
-import re
-import statistics
-import subprocess
 import sys
 import typing
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from benchmarks import harness
+from benchmarks.harness import names_of, positive
+
 ENGINES = ("single", "mirrored", "central", "replicate")
 STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
 FIGURES = (*STEP, "cores_used", "build_s", "ops_at_begin", "ops_in_session", "peak_rss_mb")
 COMPARED = ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb")
 SPREAD = ("step_ms_p50", "build_s", "peak_rss_mb")  # graphs do not differ between rounds
 TIMEOUT_S = 900
-AT_ROOT = {"cwd": str(ROOT), "capture_output": True, "text": True}
 EARLY_STEPS, EARLY_RTOL = 5, 1e-3  # a doubled gradient moves these by 2e-3 (cnn2) to 1e-1 (mlp2)
 LAST_RTOL = 0.1  # of the mean over the last pass; rounding in 61 layers has grown to 2e-2
 
@@ -53,11 +44,10 @@ CASES = {
 }
 
 
-def run_engine(name, case, engine, warmup, steps):
+def run_engine(case, engine, warmup, steps):
     """Trains `case` with `engine` in a process of its own.
 
     Args:
-        name: The case's name, for messages.
         case: The `Case` to train.
         engine: One of `ENGINES`.
         warmup: Steps before the first timed one.
@@ -70,16 +60,7 @@ def run_engine(name, case, engine, warmup, steps):
         RuntimeError: If the process fails, as it does when `engines.measure` raises.
     """
     request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
-    # Without GPUs in sight, logical CPU devices are the only ones an engine can choose.
-    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
-    command = [sys.executable, "-m", "benchmarks.engines", json.dumps(request)]
-    child = subprocess.run(command, env=env, timeout=TIMEOUT_S, **AT_ROOT)
-    if child.returncode:
-        raise RuntimeError(
-            f"An engine's process must exit with 0, but `{engine}` on `{name}` exited with "
-            f"{child.returncode}. Mend it or omit it from `--engines`.\n{child.stderr[-2000:]}"
-        )
-    return json.loads(child.stdout.splitlines()[-1])
+    return harness.run("benchmarks.engines", request, TIMEOUT_S)
 
 
 def check_losses(name, results):
@@ -106,12 +87,6 @@ def check_losses(name, results):
                 )
 
 
-def spread(values):
-    """Returns the median, least and greatest of `values`, rounded to a float's 5 digits."""
-    figures = {"median": statistics.median(values), "min": min(values), "max": max(values)}
-    return {key: float(f"{value:.5g}") for key, value in figures.items()}
-
-
 def records(name, case, rounds):
     """Returns one flat, self-describing record per engine of a case.
 
@@ -127,7 +102,7 @@ def records(name, case, rounds):
         record["towers"] = 1 if engine == "single" else case.towers
         record.update(optimizer="Adam", dtype="float32", device="logical CPU")
         for figure in FIGURES:
-            over_rounds = spread([run[figure] for run in runs])
+            over_rounds = harness.spread([run[figure] for run in runs])
             record[figure] = over_rounds["median"]
             if figure in SPREAD:
                 record[figure + "_round_min"] = over_rounds["min"]
@@ -136,29 +111,13 @@ def records(name, case, rounds):
         for peer, ratios in record["ratio_to"].items():
             for figure in COMPARED:
                 pairs = [(results[engine][figure], results[peer][figure]) for results in rounds]
-                ratios[figure] = spread([mine / other for mine, other in pairs])
+                ratios[figure] = harness.spread([mine / other for mine, other in pairs])
         record["loss_first_pass"] = runs[0]["loss_first_pass"]
         record["loss_last_pass"] = runs[0]["loss_last_pass"]
         record["load_average_max"] = max(run["load_average"] for run in runs)
         record.update({key: runs[0][key] for key in ("tf", "numpy", "python")})
         made.append(record)
     return made
-
-
-def machine():
-    """Returns where and when figures were taken: processor, cores, git commit and UTC date."""
-    cpu, cpuinfo = platform.processor() or platform.machine(), pathlib.Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = re.findall(r"(?m)^model name\s*: (.*)$", cpuinfo.read_text())
-        cpu = names[0] if names else cpu
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], **AT_ROOT).stdout.strip()
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "commit": commit or None,
-        "date": now.isoformat(timespec="seconds"),
-    }
 
 
 def table(made):
@@ -181,43 +140,24 @@ def table(made):
     return "\n".join(lines)
 
 
-def _names(accepted):
-    def parse(text):
-        names = text.split(",")
-        unknown = [name for name in names if name not in accepted]
-        if unknown or len(set(names)) < len(names):
-            raise argparse.ArgumentTypeError(
-                f"must be distinct names out of {','.join(accepted)}, separated by commas, but is "
-                f"{text!r}. Leave the option out to run all of them."
-            )
-        return names
-
-    return parse
-
-
-def _positive(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number >= 1, but is {text!r}. Leave the option out for the default."
-        )
-    return int(text)
-
-
 def main(argv=None):
     """Runs the benchmark that the command line `argv` describes; see `--help`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=_names(CASES), default=list(CASES))
-    parser.add_argument("--engines", type=_names(ENGINES), default=list(ENGINES))
-    parser.add_argument("--rounds", type=_positive, help="default 5, or 1 with --quick")
-    parser.add_argument("--steps", type=_positive, help="timed steps, default 100; --quick 16")
-    parser.add_argument("--warmup", type=_positive, help="steps not timed, default 20; --quick 2")
+    parser.add_argument("--cases", type=names_of(CASES), default=list(CASES))
+    parser.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
+    parser.add_argument("--rounds", type=positive, help="default 5, or 1 with --quick")
+    parser.add_argument("--steps", type=positive, help="timed steps, default 100; --quick 16")
+    parser.add_argument("--warmup", type=positive, help="steps not timed, default 20; --quick 2")
     parser.add_argument("--out", help="file to which the JSON lines are appended")
     parser.add_argument("--quick", action="store_true", help="tiny models, figures mean nothing")
     args = parser.parse_args(argv)
     rounds = args.rounds or (1 if args.quick else 5)
     steps = args.steps or (16 if args.quick else 100)
     warmup = args.warmup or (2 if args.quick else 20)
-    made, context = [], dict(machine(), rounds=rounds, steps=steps, warmup=warmup, quick=args.quick)
+    made, context = (
+        [],
+        dict(harness.machine(), rounds=rounds, steps=steps, warmup=warmup, quick=args.quick),
+    )
     for name in args.cases:
         case = CASES[name]
         if args.quick:
@@ -227,9 +167,7 @@ def main(argv=None):
             results.append({})
             for engine in args.engines:
                 print(f"{name}: round {number + 1} of {rounds}, {engine}", file=sys.stderr)
-                load_average = os.getloadavg()[0]
-                results[-1][engine] = run_engine(name, case, engine, warmup, steps)
-                results[-1][engine]["load_average"] = load_average
+                results[-1][engine] = run_engine(case, engine, warmup, steps)
             check_losses(name, results[-1])
         version = results[0].get("replicate", {}).get("replicate")
         for record in records(name, case, results):

@@ -10,7 +10,7 @@ import programs
 @pytest.mark.slow
 def test_a_quick_run_prints_a_line_per_engine_and_a_table():
     cases = ["--cases", "mlp2", "--engines", "single,replicate"]
-    result = programs.run("benchmarks/towers.py", "--quick", *cases)
+    result = programs.run("-m", "benchmarks.towers", "--quick", *cases)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     assert [(line["case"], line["engine"], line["towers"]) for line in lines] == [

@@ -29,7 +29,7 @@ def main(argv=None):
     Returns:
         Exit status.
     """
-    _quiet_tensorflow()
+    quiet_tensorflow()
     argv = sys.argv[1:] if argv is None else list(argv)
     name = _parser().parse_args(argv[:1]).command
     # Only this one, because importing TensorFlow takes seconds.
@@ -52,7 +52,7 @@ def main(argv=None):
         return _INTERRUPTED
 
 
-def _quiet_tensorflow():
+def quiet_tensorflow():
     """Keeps from the log what TensorFlow, once imported, says to every user of Estimators."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it misses of CUDA
     logging.getLogger("tensorflow").addFilter(_is_news)

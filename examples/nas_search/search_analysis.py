@@ -169,6 +169,29 @@ def entropy(oneofs, probabilities):
     )
 
 
+def log_probability(oneofs, probabilities, indices):
+    """Returns the logarithm of the probability with which a controller draws a network.
+
+    A node that the network does not reach may choose what it likes.
+
+    Args:
+        oneofs: N pairs (tuple path, `OneOf`), as `open_nodes` gives them.
+        probabilities: N vectors, the probability of each alternative.
+        indices: N ints, the alternatives that make the network.
+
+    Returns:
+        Float <= 0.
+    """
+    chosen = {path: index for (path, _), index in zip(oneofs, indices)}
+    return float(
+        sum(
+            np.log(row[chosen[path]])
+            for (path, _), row in zip(oneofs, probabilities)
+            if all(chosen[outer] == choice for outer, choice in enclosing(path, chosen))
+        )
+    )
+
+
 def enclosing(path, paths):
     """Returns the nodes that must choose for the node at `path` to be reached.
 
