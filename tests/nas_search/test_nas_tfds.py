@@ -26,7 +26,10 @@ def data_dir(tmp_path_factory):
     record_sets.write_tfds(
         root,
         "imagenet2012",
-        {name: record_sets.pictures(20, side=12) for name in ("train", "validation", "test")},
+        {
+            name: record_sets.pictures(count, side=12)
+            for name, count in (("train", 20), ("validation", 20), ("test", 4))
+        },
         num_classes=1000,
         image=tfds.features.Image(encoding_format="jpeg"),
     )
