@@ -13,9 +13,10 @@ README = ROOT / "README.md"
 
 PROGRESS = ["tqdm>=4.59"]
 EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", *PROGRESS]
+TFDS = ["tensorflow-datasets>=4.9"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
-TEST = ["pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES]
+TEST = ["pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES, *TFDS]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.
@@ -53,5 +54,6 @@ setup(
         "keras2": KERAS_2,
         "progress": PROGRESS,
         "test": TEST,
+        "tfds": TFDS,
     },
 )

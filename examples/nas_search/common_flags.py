@@ -14,15 +14,53 @@ RUN = (
 )
 
 DATA = (
-    Flag("dataset", str, "image_folder", "digits, or image_folder for images of your own"),
-    Flag("dataset_dir", str, None, "folder with a folder of images for each class"),
-    Flag("image_size", int, 224, "side of the inputs made from images of a folder", POSITIVE),
-    Flag("validation_fraction", float, 0.04, "share of the images to reward with", SHARE),
+    Flag(
+        "dataset",
+        str,
+        "image_folder",
+        "digits, image_folder or tfrecords for files of your own, or tfds:NAME, like tfds:cifar10",
+    ),
+    Flag(
+        "dataset_dir",
+        str,
+        None,
+        "folder of the folders of images, of the TFRecords, or of all data that TFDS prepared",
+    ),
+    Flag(
+        "image_size",
+        int,
+        None,
+        "side of the inputs made from images (default: their own if all have the same, 64 at most, "
+        "else 224)",
+        POSITIVE,
+    ),
+    Flag(
+        "augmentation",
+        str,
+        "auto",
+        "how training distorts images: by crops (imagenet), by shifts (shift), mirrored (small), "
+        "or not (none); auto: as suits their size",
+        choices=("auto", "imagenet", "small", "shift", "none"),
+    ),
+    Flag(
+        "label_offset",
+        int,
+        None,
+        "first class of tfrecords, 0 or 1 (default: the lowest)",
+        (0, 1),
+    ),
+    Flag(
+        "validation_fraction",
+        float,
+        0.04,
+        "share of the images to reward with, where the data set does not say which",
+        SHARE,
+    ),
     Flag(
         "test_fraction",
         float,
         0.1,
-        "share of the images that a search never sees, unless dataset_dir has train/ and test/",
+        "share of the images that a search never sees, unless they are set apart",
         SHARE,
     ),
 )

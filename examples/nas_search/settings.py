@@ -6,7 +6,7 @@ that a result depends on. They have the names of the flags, see `search_flags.py
     max_global_step                  steps of the search; `rl_delay_steps`, `model_warmup_steps`,
                                      `increase_ops_warmup_steps` and
                                      `increase_filters_warmup_steps` are shares of it
-    num_classes, image_shape         of the data
+    num_classes, image_shape         of the data, which also say what `augmentation` auto means
     devices, num_towers              canonical names, none on a TPU
     use_tpu, use_bfloat16            true or false
 
@@ -33,6 +33,7 @@ def resolve(**given):
         DataError: If the data are missing, empty or damaged.
     """
     preset = PRESETS.get(given.get("preset") or "digits", {})
+    preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
     _check_space(params["ssd"])
     _check_objective(params["rl_cost_model_objective"])
@@ -46,7 +47,7 @@ def resolve(**given):
 
     _check_fractions(params)
     data = data_lib.open_data(params)
-    params.update(num_classes=data.num_classes, image_shape=list(data.image_shape))
+    params.update(data.settings)
     data.size("validation")
     params.update(_steps(params, data.size("train")))
     params["rl_cost_model_target"] = _target(params)

@@ -6,7 +6,7 @@ of the flags, see `train_flags.py`, and besides
     max_global_step, warmup_steps    steps of training, and those with a rising rate
     learning_rate                    the peak rate for the batch, no longer for 256 images
     train_split, eval_split          which images are for what
-    num_classes, image_shape         of the data
+    num_classes, image_shape         of the data, which also say what `augmentation` auto means
     devices, num_towers, use_tpu     as of a search
 """
 
@@ -36,7 +36,9 @@ def resolve(**given):
     given = {name: value for name, value in given.items() if value is not None}
     if "search_dir" in given:
         given = _with_search(given)
-    params = with_defaults(given, FLAGS, PRESETS.get(given.get("preset", "digits"), {}))
+    preset = PRESETS.get(given.get("preset", "digits"), {})
+    preset = {**preset, **data_lib.defaults(given.get("dataset"))}
+    params = with_defaults(given, FLAGS, preset)
     params.update(engines.resolve(params))
     params["train_split"], params["eval_split"] = (
         ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
@@ -51,7 +53,7 @@ def resolve(**given):
     params["learning_rate"] = params["base_learning_rate"] * params["train_batch_size"] / 256
 
     data = data_lib.open_data(params)
-    params.update(num_classes=data.num_classes, image_shape=list(data.image_shape))
+    params.update(data.settings)
     data.size(params["eval_split"])
     params["max_global_step"] = _steps(params, data.size(params["train_split"]))
     params["warmup_steps"] = int(params["warmup_steps_fraction"] * params["max_global_step"])

@@ -305,9 +305,15 @@ def test_without_a_cluster_there_is_one_worker():
 # Errors.
 
 
-def test_an_unknown_dataset_is_an_error():
-    with pytest.raises(data.DataError, match=r"one of digits, image_folder, but is 'cifar'.*Pass"):
-        data.open_data({**PARAMS, "dataset": "cifar"})
+@pytest.mark.parametrize("dataset", ["cifar", "tfds", "digits:1"])
+def test_an_unknown_dataset_is_an_error(dataset):
+    with pytest.raises(data.DataError, match=r"digits, image_folder, tfrecords, tfds:NAME, but is"):
+        data.open_data({**PARAMS, "dataset": dataset})
+
+
+def test_distorted_digits_are_an_error():
+    with pytest.raises(data.DataError, match=r"as it is, but --augmentation is 'small'\. Leave"):
+        data.open_data({**PARAMS, "augmentation": "small"})
 
 
 def test_without_scikit_learn_the_command_that_installs_it_is_told(monkeypatch):

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 import nas_searches
 from batches import assert_same, take
 from examples.nas_search import data, settings_file
-from examples.nas_search.data import imagenet_preprocessing
+from examples.nas_search.data.preprocessing import Preprocessing
 
 RNG = np.random.RandomState(0)
 ENCODERS = {"jpg": tf.io.encode_jpeg, "jpeg": tf.io.encode_jpeg, "png": tf.io.encode_png}
@@ -187,6 +187,8 @@ def test_files_that_come_before_the_start_are_seen(folder, open_folder):
 
 # Preprocessing.
 
+PHOTOGRAPH = Preprocessing("imagenet", size=8, channels=3)
+
 
 def run(tensor):
     with tf.Session() as session:
@@ -208,16 +210,15 @@ def test_evaluation_takes_the_centre():
     # 112 / (112 + 32) of the short side, 144, are 112: the size of the input, so that pixels stay
     # what they are. Above are (144 - 112) / 2 = 16 rows, on the left (200 - 112) / 2 = 44 columns.
     image = coordinates(144, 200)
-    network_input = run(imagenet_preprocessing.for_evaluation(tf.constant(image), 112))
+    network_input = run(PHOTOGRAPH._replace(size=112)(encode(image, "png")))
     np.testing.assert_allclose(pixel_values(network_input), image[16:128, 44:156], atol=1e-3)
 
 
 def test_training_crops_are_within_bounds_and_mirrored_half_of_the_time():
-    image = tf.constant(coordinates(200, 250))
+    image = encode(coordinates(200, 250), "png")
+    as_input = PHOTOGRAPH._replace(size=50)
     positions = tf.data.Dataset.range(60)
-    crops = take(
-        positions.map(lambda p: imagenet_preprocessing.for_training(image, 50, 7, p)).batch(60)
-    )
+    crops = take(positions.map(lambda p: as_input(image, 7, p)).batch(60))
     crops = pixel_values(crops[0])
     mirrored, areas = 0, []
     for crop in crops:
@@ -235,12 +236,9 @@ def test_training_crops_are_within_bounds_and_mirrored_half_of_the_time():
 
 
 def test_distortions_depend_on_key_and_position():
-    image = tf.constant(noise(40, 40, 3))
+    image = encode(noise(40, 40, 3), "png")
     same, again, other_position, other_key = run(
-        [
-            imagenet_preprocessing.for_training(image, 8, key, position)
-            for key, position in ((1, 5), (1, 5), (1, 6), (2, 5))
-        ]
+        [PHOTOGRAPH(image, key, position) for key, position in ((1, 5), (1, 5), (1, 6), (2, 5))]
     )
     np.testing.assert_array_equal(same, again)
     assert not np.array_equal(same, other_position)
@@ -249,13 +247,8 @@ def test_distortions_depend_on_key_and_position():
 
 def test_where_no_crop_is_found_training_takes_the_centre():
     # 8 % of 3 × 400 pixels are 96; a crop with an aspect ratio up to 4/3 has 3 · 4 = 12 at most.
-    image = tf.constant(noise(3, 400, 3))
-    distorted, centre = run(
-        [
-            imagenet_preprocessing.for_training(image, 8, 1, 0),
-            imagenet_preprocessing.for_evaluation(image, 8),
-        ]
-    )
+    image = encode(noise(3, 400, 3), "png")
+    distorted, centre = run([PHOTOGRAPH(image, 1, 0), PHOTOGRAPH(image)])
     assert any(np.allclose(distorted[:, ::flip], centre, atol=1e-6) for flip in (1, -1))
 
 

@@ -63,8 +63,11 @@ def resolve(tmp_path):
 class FakeImages:
     """ImageNet's training images without their pixels."""
 
-    num_classes = 1000
-    image_shape = (224, 224, 3)
+    settings = {  # noqa: RUF012
+        "num_classes": 1000,
+        "image_shape": [224, 224, 3],
+        "augmentation": "imagenet",
+    }
 
     def size(self, split):
         return {"train": 1231121, "validation": 50046, "test": 50000}[split]
@@ -181,7 +184,7 @@ def test_the_reward_functions_are_those_there_are():
     ("given", "message"),
     [
         ({"ssd": "nothing"}, r"--ssd: `ssd` must be one of \[.*'digits_search'.*but is 'nothing'"),
-        ({"dataset": "cifar"}, r"`dataset` must be one of digits, image_folder, but is 'cifar'"),
+        ({"dataset": "cifar"}, r"`dataset` must be one of digits, .*tfds:NAME, but is 'cifar'"),
         ({"dataset": "image_folder"}, r"Pass --dataset_dir, .* dataset_dir/<class>/"),
         ({"preset": "tiny"}, r"--preset must be one of digits, imagenet, but is 'tiny'"),
         ({"checkpoint_dir": None}, r"Pass --checkpoint_dir: directory"),

@@ -1,11 +1,22 @@
 """Opens a dataset and feeds it to Estimators: in order, sharded over workers, ready in time.
 
-A *source* knows one kind of data. It has `num_classes`, `image_shape` (height, width, channels),
-`sizes` (images by part) and `batches(parts, rows, batch_size, key)`. A source of your own is one
-module and one line in `DATASETS`.
+A *source* knows one kind of data. A source of your own is one module and one line in `DATASETS`: a
+function of the settings that returns an object with
+
+    num_classes, image_shape     ints, the second as (height, width, channels)
+    sizes                        dict of the number of images by part
+    training(parts, key, start, worker)
+                                 an endless `tf.data.Dataset` of images, float32 [height, width,
+                                 channels], and labels, int32 []: of the stream of `key`, see
+                                 `order.py`, over the images of some parts, what the worker takes
+                                 from position `start` on
+    evaluation(parts)            a dataset of each of their images once, in a fixed order
+
+and, if images can be damaged, `broken_images()`, a list of texts.
 """
 
 import contextlib
+import re
 
 import tensorflow.compat.v1 as tf
 
@@ -13,10 +24,28 @@ from examples.nas_search.data import order, splits
 from examples.nas_search.data.digits import Digits
 from examples.nas_search.data.errors import DataError
 from examples.nas_search.data.image_folder import ImageFolder
+from examples.nas_search.data.tfds_source import VALIDATION_FRACTIONS, open_tfds
+from examples.nas_search.data.tfrecords import open_tfrecords
 
 _BATCHES_AHEAD = 2
 
-DATASETS = {"digits": Digits, "image_folder": ImageFolder}
+# By the name of the dataset, up to its first colon.
+DATASETS = {
+    "digits": Digits,
+    "image_folder": ImageFolder,
+    "tfrecords": open_tfrecords,
+    "tfds": open_tfds,
+}
+_ADDED_LATER = {"augmentation": "auto", "label_offset": None}  # older params.json lack them
+
+
+def defaults(dataset):
+    """Returns the settings that a dataset, a name or None, has by default, whatever the preset."""
+    kind, _, name = (dataset or "").partition(":")
+    if kind not in ("tfrecords", "tfds"):
+        return {}
+    fraction = VALIDATION_FRACTIONS.get(re.split("[/:]", name)[0])
+    return {"image_size": None, **({"validation_fraction": fraction} if fraction else {})}
 
 
 def open_data(params):
@@ -24,7 +53,8 @@ def open_data(params):
 
     Args:
         params: Dict of settings: `dataset`, `validation_fraction`, `test_fraction`, `seed`,
-            `use_tpu`; for a folder of images also `dataset_dir`, `image_size`, `checkpoint_dir`.
+            `use_tpu`, `augmentation`; for other data than digits also `dataset_dir`,
+            `image_size` (None: what suits the images), `label_offset`, `checkpoint_dir`.
 
     Returns:
         A `Data`.
@@ -32,12 +62,14 @@ def open_data(params):
     Raises:
         DataError: If there is no such dataset, or it is missing, empty or damaged.
     """
-    if params["dataset"] not in DATASETS:
+    kind, colon, _ = params["dataset"].partition(":")
+    if kind not in DATASETS or bool(colon) != (kind == "tfds"):
         raise DataError(
-            f"`dataset` must be one of {', '.join(DATASETS)}, but is {params['dataset']!r}. Pass "
-            "--dataset image_folder and --dataset_dir for images of your own."
+            f"`dataset` must be one of {', '.join(DATASETS)}:NAME, but is "
+            f"{params['dataset']!r}. "
+            "Pass --dataset image_folder and --dataset_dir for images of your own."
         )
-    return Data(DATASETS[params["dataset"]](params), params)
+    return Data(DATASETS[kind]({**_ADDED_LATER, **params}), params)
 
 
 class Data:
@@ -47,6 +79,8 @@ class Data:
         num_classes: Int.
         image_shape: Ints `(height, width, channels)`.
         sizes: Dict of the number of images by part.
+        settings: Dict of the settings that follow from the data: `num_classes`, `image_shape` and
+            `augmentation`.
     """
 
     def __init__(self, source, params):
@@ -58,6 +92,11 @@ class Data:
         }
         self.num_classes = source.num_classes
         self.image_shape = tuple(source.image_shape)
+        self.settings = {
+            "num_classes": source.num_classes,
+            "image_shape": list(source.image_shape),
+            "augmentation": getattr(source, "augmentation", "none"),
+        }
         self.sizes = dict(source.sizes)
 
     def size(self, split):
@@ -116,7 +155,8 @@ class Data:
         Args:
             split: The images to take, see the package.
             batch_size: Images of a batch.
-            training: Whether batches are endless, full, shuffled and, but for digits, distorted.
+            training: Whether batches are endless, full, shuffled and, as `augmentation` says,
+                distorted.
                 Otherwise each image comes once, in a fixed order, and the last batch may be
                 smaller.
             seed: Int that the order depends on; None takes the seed of the settings.
@@ -134,7 +174,9 @@ class Data:
             start = start_step * batch_size
             batches = self._training(split, batch_size, seed, start, worker_of(config))
         else:
-            batches = self._batches(split, order.once(self.size(split)), batch_size)
+            self.size(split)
+            examples = self._source.evaluation(splits.parts_of(split))
+            batches = self._batches(examples, batch_size)
         return batches.prefetch(_BATCHES_AHEAD)
 
     def broken_images(self):
@@ -142,9 +184,10 @@ class Data:
         return getattr(self._source, "broken_images", list)()
 
     def _training(self, split, batch_size, seed, start, worker):
+        self.size(split)
         key = order.stream_key(seed, split)
-        rows = order.shuffled(self.size(split), key, start, worker)
-        batches = self._batches(split, rows, batch_size, key)
+        examples = self._source.training(splits.parts_of(split), key, start, worker)
+        batches = self._batches(examples, batch_size)
         axis = 3 if self._use_tpu else 0
         return batches.map(
             lambda images, labels: (
@@ -153,15 +196,13 @@ class Data:
             )
         )
 
-    def _batches(self, split, rows, batch_size, key=None):
-        batches = self._source.batches(splits.parts_of(split), rows, batch_size, key)
-
+    def _batches(self, examples, batch_size):
         def convert(images, labels):
             if self._use_tpu:
                 images = tf.transpose(images, [1, 2, 3, 0])
             return images, tf.one_hot(labels, self.num_classes)
 
-        return batches.map(convert)
+        return examples.batch(batch_size).map(convert)
 
 
 def _with(shape, axis, size):
@@ -191,17 +232,18 @@ def worker_of(config, context=None):
 def naming_broken_images(data):
     """Context in which an image that cannot be decoded raises an error that names its file.
 
-    A decoder does not know what it decodes; so when it fails, all images are tried one by one.
+    A decoder does not know what it decodes; so when it fails, all images are tried one by one. So
+    they are when the checksum of a record does not match.
 
     Args:
         data: The `Data` that is read in the context.
 
     Raises:
-        DataError: In place of `tf.errors.InvalidArgumentError`, if an image is the cause.
+        DataError: In place of an error of TensorFlow, if an image is the cause.
     """
     try:
         yield
-    except tf.errors.InvalidArgumentError as error:
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
         broken = data.broken_images()
         if not broken:
             raise

@@ -3,8 +3,10 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import splits
+from examples.nas_search.data import order, splits
 from examples.nas_search.data.errors import DataError
+
+_AT_ONCE = 256  # images to load; one by one takes longer
 
 
 class Digits:
@@ -17,11 +19,16 @@ class Digits:
         """Loads them.
 
         Args:
-            params: Dict with `validation_fraction` and `test_fraction`.
+            params: Dict with `validation_fraction`, `test_fraction` and `augmentation`.
 
         Raises:
-            DataError: If scikit-learn is not installed.
+            DataError: If scikit-learn is not installed, or digits are to be distorted.
         """
+        if params["augmentation"] not in ("auto", "none"):
+            raise DataError(
+                "The dataset 'digits' is trained on as it is, but --augmentation is "
+                f"{params['augmentation']!r}. Leave it out."
+            )
         try:
             from sklearn.datasets import load_digits
         except ImportError as error:
@@ -45,24 +52,22 @@ class Digits:
         }
         self.sizes = {part: len(images) for part, images in self._images.items()}
 
-    def batches(self, parts, rows, batch_size, key=None):
-        """Returns a `tf.data.Dataset` of batches.
+    def training(self, parts, key, start, worker):
+        """Returns the images of a stream and their labels, see `datasets.py`; in [0, 1]."""
+        size = sum(self.sizes[part] for part in parts)
+        return self._load(parts, order.shuffled(size, key, start, worker))
 
-        Args:
-            parts: Names of parts, whose images are numbered in this order.
-            rows: `tf.data.Dataset` of `(row, position)`, see `order.py`.
-            batch_size: Images per batch; the last may be smaller.
-            key: Not needed, as digits are not distorted.
+    def evaluation(self, parts):
+        """Returns the images of parts and their labels, each once."""
+        return self._load(parts, order.once(sum(self.sizes[part] for part in parts)))
 
-        Returns:
-            A dataset of images, float32 [batch, 8, 8, 1] in [0, 1], and labels, int32 [batch].
-        """
+    def _load(self, parts, rows):
         # In the graph they are bytes, which every checkpoint holds a copy of.
         images = np.concatenate([self._images[part] for part in parts])
         labels = np.concatenate([self._labels[part] for part in parts])
 
         def load(rows, positions):
-            batch = tf.cast(tf.gather(images, rows), tf.float32) / 16
-            return batch[..., tf.newaxis], tf.gather(labels, rows)
+            loaded = tf.cast(tf.gather(images, rows), tf.float32) / 16
+            return loaded[..., tf.newaxis], tf.gather(labels, rows)
 
-        return rows.batch(batch_size).map(load)
+        return rows.batch(_AT_ONCE).map(load).unbatch()

@@ -11,7 +11,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import file_lists, imagenet_preprocessing, splits
+from examples.nas_search.data import file_lists, order, splits
+from examples.nas_search.data.preprocessing import Preprocessing
 
 _DIRECTORY = "dataset"  # in the checkpoint directory
 _SUMMARY = "classes.json"  # written last: where it is, the lists are complete
@@ -24,15 +25,15 @@ class ImageFolder:
         """Finds the images, unless the run in `checkpoint_dir` did so when it started.
 
         Args:
-            params: Dict with `dataset_dir`, `image_size` (pixels of an input's side),
-                `validation_fraction`, `test_fraction` and `checkpoint_dir`.
+            params: Dict with `dataset_dir`, `image_size` (pixels of an input's side, None for 224),
+                `augmentation`, `validation_fraction`, `test_fraction` and `checkpoint_dir`.
 
         Raises:
             DataError: See `file_lists.scan`.
         """
         self._root = params["dataset_dir"]
         file_lists.check_exists(self._root)
-        self._size = params["image_size"]
+        self._as_input = Preprocessing.of(params)
         self._lists = os.path.join(params["checkpoint_dir"], _DIRECTORY)
         summary = os.path.join(self._lists, _SUMMARY)
         started = tf.train.latest_checkpoint(params["checkpoint_dir"])
@@ -44,35 +45,28 @@ class ImageFolder:
             recorded = json.load(file)
         self.num_classes = len(recorded["classes"])
         self.sizes = recorded["sizes"]
-        self.image_shape = (self._size, self._size, 3)
+        self.image_shape = self._as_input.shape
+        self.augmentation = self._as_input.augmentation
 
-    def batches(self, parts, rows, batch_size, key=None):
-        """Returns a `tf.data.Dataset` of batches.
+    def training(self, parts, key, start, worker):
+        """Returns the images of a stream and their labels, see `datasets.py`."""
+        size = sum(self.sizes[part] for part in parts)
+        return self._load(parts, order.shuffled(size, key, start, worker), key)
 
-        Args:
-            parts: Names of parts, whose images are numbered in this order.
-            rows: `tf.data.Dataset` of `(row, position)`, see `order.py`.
-            batch_size: Images per batch; the last may be smaller.
-            key: Int that the random distortions depend on, with the position; None takes the
-                centre of each image.
+    def evaluation(self, parts):
+        """Returns the images of parts and their labels, each once."""
+        return self._load(parts, order.once(sum(self.sizes[part] for part in parts)))
 
-        Returns:
-            A dataset of images, float32 [batch, image_size, image_size, 3], and labels,
-            int32 [batch].
-        """
+    def _load(self, parts, rows, key=None):
         lines = tf.concat([self._lines(part) for part in parts], axis=0)
 
         def load(row, position):
             label_and_path = tf.strings.split([lines[row]], " ", maxsplit=1).values
             path = tf.strings.join([self._root, label_and_path[1]], "/")
-            image = tf.io.decode_image(tf.io.read_file(path), channels=3, expand_animations=False)
-            if key is None:
-                image = imagenet_preprocessing.for_evaluation(image, self._size)
-            else:
-                image = imagenet_preprocessing.for_training(image, self._size, key, position)
+            image = self._as_input(tf.io.read_file(path), key, position)
             return image, tf.strings.to_number(label_and_path[0], tf.int32)
 
-        return rows.map(load, os.cpu_count()).batch(batch_size)
+        return rows.map(load, os.cpu_count())
 
     def broken_images(self):
         """Returns the images that cannot be decoded: paths below the folder."""

@@ -43,15 +43,29 @@ def shuffled(num_rows, key, start=0, worker=(0, 1)):
         first = tf.maximum(begin, start)
         first += tf.math.floormod(index - first, workers)
         positions = tf.range(tf.minimum(first, end), end, workers)
-        # Not `Dataset.shuffle`, whose order cannot be entered in its middle.
-        noise = tf.random.stateless_uniform(
-            [num_rows], seed=[key, number], minval=None, maxval=None, dtype=tf.int64
-        )
-        rows = tf.argsort(noise, stable=True)
-        rows = tf.cast(tf.gather(rows, positions - begin), tf.int64)
+        rows = tf.gather(permutation(num_rows, key, number), positions - begin)
         return tf.data.Dataset.from_tensor_slices((rows, positions))
 
     return tf.data.Dataset.range(start // num_rows, _END).flat_map(epoch)
+
+
+def permutation(size, key, number):
+    """Returns the numbers from 0 to size - 1 in an order that is a function of `key` and `number`.
+
+    Not `Dataset.shuffle`, whose order cannot be entered in its middle.
+
+    Args:
+        size: Int, or int scalar.
+        key: Int, see `stream_key`.
+        number: int64 scalar.
+
+    Returns:
+        int64 [size].
+    """
+    noise = tf.random.stateless_uniform(
+        [size], seed=[key, number], minval=None, maxval=None, dtype=tf.int64
+    )
+    return tf.cast(tf.argsort(noise, stable=True), tf.int64)
 
 
 def once(num_rows):
