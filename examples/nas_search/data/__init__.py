@@ -4,7 +4,13 @@ The images of a dataset are divided into the *parts* `train`, `validation` and `
 a part, or several joined by a plus: `train+validation`.
 """
 
-from examples.nas_search.data.datasets import DATASETS, Data, naming_broken_images, open_data
+from examples.nas_search.data.datasets import (
+    DATASETS,
+    Data,
+    naming_broken_images,
+    open_data,
+    serving,
+)
 from examples.nas_search.data.errors import DataError
 
-__all__ = ("DATASETS", "Data", "DataError", "naming_broken_images", "open_data")
+__all__ = ("DATASETS", "Data", "DataError", "naming_broken_images", "open_data", "serving")

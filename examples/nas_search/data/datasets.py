@@ -1,8 +1,9 @@
 """Opens a dataset and feeds it to Estimators: in order, sharded over workers, ready in time.
 
 A *source* knows one kind of data. It has `num_classes`, `image_shape` (height, width, channels),
-`sizes` (images by part) and `batches(parts, rows, batch_size, key)`. A source of your own is one
-module and one line in `DATASETS`.
+`sizes` (images by part) and `batches(parts, rows, batch_size, key)`; and, for networks to be
+exported, `serving(params)`, see `serving.py`. A source of your own is one module and one line in
+`DATASETS`.
 """
 
 import contextlib
@@ -32,12 +33,34 @@ def open_data(params):
     Raises:
         DataError: If there is no such dataset, or it is missing, empty or damaged.
     """
+    return Data(_source_class(params)(params), params)
+
+
+def serving(params):
+    """Returns the `Serving` of the dataset that the settings name; its images are not needed.
+
+    Args:
+        params: Dict of the settings of a run.
+
+    Raises:
+        DataError: If there is no such dataset, or it does not tell.
+    """
+    source = _source_class(params)
+    if not hasattr(source, "serving"):
+        raise DataError(
+            "To export a network, its dataset must tell what a product hands over, but "
+            f"{source.__name__} has no method `serving`. Add it, see data/serving.py."
+        )
+    return source.serving(params)
+
+
+def _source_class(params):
     if params["dataset"] not in DATASETS:
         raise DataError(
             f"`dataset` must be one of {', '.join(DATASETS)}, but is {params['dataset']!r}. Pass "
             "--dataset image_folder and --dataset_dir for images of your own."
         )
-    return Data(DATASETS[params["dataset"]](params), params)
+    return DATASETS[params["dataset"]]
 
 
 class Data:

@@ -5,6 +5,9 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search.data import splits
 from examples.nas_search.data.errors import DataError
+from examples.nas_search.data.serving import Serving
+
+_BRIGHTEST = 16  # value of a pixel
 
 
 class Digits:
@@ -62,7 +65,18 @@ class Digits:
         labels = np.concatenate([self._labels[part] for part in parts])
 
         def load(rows, positions):
-            batch = tf.cast(tf.gather(images, rows), tf.float32) / 16
-            return batch[..., tf.newaxis], tf.gather(labels, rows)
+            batch = tf.cast(tf.gather(images, rows), tf.float32)[..., tf.newaxis]
+            return _normalized(batch), tf.gather(labels, rows)
 
         return rows.batch(batch_size).map(load)
+
+    @staticmethod
+    def serving(params):
+        """Returns the `Serving` of digits."""
+        names = [str(digit) for digit in range(Digits.num_classes)]
+        return Serving((0, _BRIGHTEST), _normalized, class_names=names)
+
+
+def _normalized(pixels):
+    """Returns pixels, float32 of any shape, in [0, 1]."""
+    return pixels / _BRIGHTEST

@@ -12,6 +12,7 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search.data import file_lists, imagenet_preprocessing, splits
+from examples.nas_search.data.serving import Serving
 
 _DIRECTORY = "dataset"  # in the checkpoint directory
 _SUMMARY = "classes.json"  # written last: where it is, the lists are complete
@@ -65,7 +66,7 @@ class ImageFolder:
         def load(row, position):
             label_and_path = tf.strings.split([lines[row]], " ", maxsplit=1).values
             path = tf.strings.join([self._root, label_and_path[1]], "/")
-            image = tf.io.decode_image(tf.io.read_file(path), channels=3, expand_animations=False)
+            image = _decoded(tf.io.read_file(path))
             if key is None:
                 image = imagenet_preprocessing.for_evaluation(image, self._size)
             else:
@@ -74,11 +75,25 @@ class ImageFolder:
 
         return rows.map(load, os.cpu_count()).batch(batch_size)
 
+    @staticmethod
+    def serving(params):
+        """Returns the `Serving` of photographs; the names of the classes are those of the run."""
+        summary = os.path.join(params["checkpoint_dir"], _DIRECTORY, _SUMMARY)
+        names = None
+        if tf.io.gfile.exists(summary):
+            with tf.io.gfile.GFile(summary) as file:
+                names = json.load(file)["classes"]
+
+        def decoded(contents):
+            return imagenet_preprocessing.centre_crop(_decoded(contents), params["image_size"])
+
+        return Serving((0, 255), imagenet_preprocessing.normalized, decoded, names)
+
     def broken_images(self):
         """Returns the images that cannot be decoded: paths below the folder."""
         with tf.Graph().as_default():
             contents = tf.placeholder(tf.string, [])
-            shape = tf.shape(tf.io.decode_image(contents, channels=3, expand_animations=False))
+            shape = tf.shape(_decoded(contents))
             lines = tf.concat([self._lines(part) for part in splits.PARTS], axis=0)
             with tf.Session() as session:
 
@@ -112,3 +127,8 @@ class ImageFolder:
         text = tf.io.read_file(os.path.join(self._lists, f"{part}.txt"))
         lines = tf.strings.split([text], "\n").values
         return tf.boolean_mask(lines, tf.not_equal(lines, ""))
+
+
+def _decoded(contents):
+    """Returns the image, uint8 [height, width, 3], in a file with these contents."""
+    return tf.io.decode_image(contents, channels=3, expand_animations=False)

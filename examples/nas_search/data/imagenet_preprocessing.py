@@ -38,12 +38,22 @@ def for_training(image, size, key, position):
         found, lambda: tf.slice(image, begin, crop), lambda: _centre(image, size), name="crop"
     )
     cropped = tf.compat.v2.image.stateless_random_flip_left_right(cropped, seed=[key ^ 1, position])
-    return _normalised(_resized(cropped, size))
+    return normalized(_resized(cropped, size))
 
 
 def for_evaluation(image, size):
     """Returns the centre crop of an image: a square with size / (size + 32) of its short side."""
-    return _normalised(_resized(_centre(image, size), size))
+    return normalized(centre_crop(image, size))
+
+
+def centre_crop(image, size):
+    """Does as `for_evaluation`, but returns pixels: float32 [size, size, 3], about in [0, 255]."""
+    return _resized(_centre(image, size), size)
+
+
+def normalized(pixels):
+    """Returns pixels as inputs, both float32 [..., 3]."""
+    return (pixels / 255 - tf.constant(_MEAN)) / tf.constant(_DEVIATION)
 
 
 def _centre(image, size):
@@ -57,7 +67,3 @@ def _centre(image, size):
 def _resized(image, size):
     resized = tf.compat.v2.image.resize(image, [size, size], method="bicubic")
     return tf.ensure_shape(resized, [size, size, 3])
-
-
-def _normalised(image):
-    return (image / 255 - tf.constant(_MEAN)) / tf.constant(_DEVIATION)
