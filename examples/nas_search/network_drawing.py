@@ -75,8 +75,8 @@ def draw_network(analysis, title=""):
     if title:
         axes.text(left, 2.2, figures.plain(title), fontsize=12)
     axes.text(0, 1.2, f"image {image}", ha="center", va="center")
-    axes.text(_SIZES, 1.2, "output", ha="right", va="center", fontweight="bold")
-    axes.text(_SHARES + 0.05, 1.2, "multiply-adds", va="center", fontweight="bold")
+    axes.text(_SIZES, 1.2, "output", ha="right", va="center", fontsize=10)
+    axes.text(_SHARES + 0.05, 1.2, "multiply-adds", va="center", fontsize=10)
     _draw_kernels(axes, rows, left)
     axes.annotate("", (0, 0.5), (0, 0.95), arrowprops=_ARROW)
 
@@ -86,7 +86,7 @@ def draw_network(analysis, title=""):
         _draw_row(axes, -place, row, length)
         if row.block is not None and (not place or rows[place - 1].block != row.block):
             width = architecture_text.text(analysis.network.blocks[row.block].filters)
-            axes.text(_BLOCKS, 0.15 - place, f"block {row.block}", va="center", fontweight="bold")
+            axes.text(_BLOCKS, 0.15 - place, f"block {row.block}", va="center", fontsize=10)
             axes.text(_BLOCKS, -0.27 - place, f"width {width}", va="center", fontsize=7)
             axes.plot([left, right], [0.5 - place] * 2, color=figures.ink(), alpha=0.15, lw=0.8)
         if row.cost and row.cost.madds:
@@ -96,7 +96,14 @@ def draw_network(analysis, title=""):
     return figure
 
 
-_ARROW = {"arrowstyle": "-|>", "color": figures.ink(), "shrinkA": 0, "shrinkB": 0, "lw": 0.8, "mutation_scale": 7}
+_ARROW = {
+    "arrowstyle": "-|>",
+    "color": figures.ink(),
+    "shrinkA": 0,
+    "shrinkB": 0,
+    "lw": 0.8,
+    "mutation_scale": 7,
+}
 
 
 def _chosen(spec):

@@ -130,7 +130,9 @@ def _choice(analysis, number):
     last = analysis.probabilities[analysis.global_step][number]
     named = []
     for index, (name, share) in enumerate(zip(choice_plots.alternatives(node), last)):
-        swatch = f'<span class="swatch" style="background:{choice_plots.color(node, index)}"></span>'
+        swatch = (
+            f'<span class="swatch" style="background:{choice_plots.color(node, index)}"></span>'
+        )
         words = f"{_text(name)} {share:.0%}"
         words = f"<b>{words}</b>" if index == node.index else words
         named.append(f'<span class="alternative">{swatch}{words}</span>')

@@ -41,7 +41,7 @@ def convert(source, reference, path, quantize, pixel_range, is_rounded=False):
     Raises:
         UserError: If it cannot be converted, or its answers differ by more than the tolerance.
     """
-    converter_class, interpreter_class = _lite()
+    converter_class, _ = _lite()
     converter = converter_class.from_saved_model(source, signature_key="serving_default")
     if quantize != "none":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -51,11 +51,10 @@ def convert(source, reference, path, quantize, pixel_range, is_rounded=False):
         contents = converter.convert()
     except Exception as error:  # It has classes of errors of its own in each version.
         raise UserError(
-            f"TensorFlow {tf.__version__} cannot convert this network for TensorFlow Lite: {error}. "
-            "Export it without --tflite, or with another version."
+            f"TensorFlow {tf.__version__} cannot convert this network for TensorFlow Lite: "
+            f"{error}. Export it without --tflite, or with another version."
         ) from error
-    interpreter = _quietly(interpreter_class, model_content=contents)
-    interpreter.allocate_tensors()
+    interpreter = new_interpreter(contents)
     shape = interpreter.get_input_details()[0]["shape"]
     images = np.random.RandomState(0).uniform(*pixel_range, size=[_NUM_IMAGES, *shape[1:]])
     images = images.astype(np.float32)
@@ -71,6 +70,16 @@ def convert(source, reference, path, quantize, pixel_range, is_rounded=False):
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(contents)
     return {"quantize": quantize, "bytes": len(contents), "max_difference": difference}
+
+
+def new_interpreter(contents):
+    """Returns an interpreter of a model, bytes, that is ready to run."""
+    _, interpreter_class = _lite()
+    with warnings.catch_warnings():  # It says that it will be somewhere else one day.
+        warnings.simplefilter("ignore")
+        interpreter = interpreter_class(model_content=contents)
+    interpreter.allocate_tensors()
+    return interpreter
 
 
 def lite_probabilities(interpreter, images):
@@ -113,10 +122,3 @@ def _interpreter_class():
     except ImportError:
         return tf.lite.Interpreter
     return Interpreter
-
-
-def _quietly(function, **kwargs):
-    """Calls a function without the news that it will be somewhere else one day."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function(**kwargs)

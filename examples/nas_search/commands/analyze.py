@@ -13,7 +13,6 @@ import sys
 from examples.nas_search import flags
 from examples.nas_search.flags import Flag, boolean
 
-_KINDS = {".html": "page", ".png": "plot"}
 # The first four columns are those of the published tool.
 _COLUMNS = (
     *("indices", "global_step", "directory", "cost_model"),
@@ -137,7 +136,8 @@ def _write_lines(analyses, written, stream):
             f"entropy = {analysis.entropy:.4g}",
             f"initial_entropy = {analysis.initial_entropy:.4g}",
         ]
-        lines += [f"{_KINDS[os.path.splitext(path)[1]]} = {path}" for path in written[analysis.directory]]
+        for path in written[analysis.directory]:
+            lines.append(f"{'page' if path.endswith('.html') else 'plot'} = {path}")
         lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
         print("\n".join(lines), file=stream)
 

@@ -43,9 +43,7 @@ def main(args):
 
     directory = given["export_dir"].rstrip("/")
     quantize = (given["tflite_quantize"] or "none") if given["tflite"] else None
-    params = train_settings.resolve_evaluation(
-        checkpoint_dir=given["checkpoint_dir"], num_towers=1
-    )
+    params = train_settings.resolve_evaluation(checkpoint_dir=given["checkpoint_dir"], num_towers=1)
     record = export.export_network(params, directory, given["checkpoint"], quantize)
     for line in _lines(record, directory):
         print(line)
@@ -56,9 +54,11 @@ def _lines(record, directory):
     shape = ", ".join(map(str, record["image_shape"]))
     low, high = record["pixel_range"]
     yield f"{directory}: {record['ssd']} {record['indices']}".rstrip()
-    yield f"  step {record['global_step']:,}, {record['madds']:,} MAdds, {record['params']:,} weights"
-    if record["metrics"]:
-        yield f"  accuracy {record['metrics']['accuracy']:.2%} on {record['metrics']['split']} images"
+    size = f"{record['madds']:,} MAdds, {record['params']:,} weights"
+    yield f"  step {record['global_step']:,}, {size}"
+    metrics = record["metrics"]
+    if metrics:
+        yield f"  accuracy {metrics['accuracy']:.2%} on {metrics['split']} images"
     yield f"  serving_default: images, float32 [n, {shape}], pixels from {low:g} to {high:g}"
     if len(record["signatures"]) > 1:
         yield f"  {record['signatures'][1]}: encoded_images, contents of n JPEG or PNG files"

@@ -63,7 +63,8 @@ def _tell_if_searching(directory):
     """Tells that another network may be found yet, if the search in a directory goes on."""
     from examples.nas_search import engines, settings_file
 
-    step, end = engines.latest_step(directory), settings_file.read(directory)["max_global_step"]
+    step = engines.latest_step(directory)
+    end = settings_file.read(directory).get("max_global_step", step)
     if step < end:
         _say(f"The search in {directory} is at step {step:,} of {end:,}: this is no final result.")
 
