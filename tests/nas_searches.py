@@ -28,9 +28,9 @@ def log(directory, steps, suffix=None):
             writer.add_summary(tf.Summary(value=values), step)
 
 
-def logits(scale, indices=INDICES):
+def logits(scale, indices=INDICES, ssd=SSD):
     """Returns the scalars of a controller that gives `scale` to the choices of `indices`."""
-    nodes = search_analysis.open_nodes(mobile_classifier_factory.get_model_spec(SSD))
+    nodes = search_analysis.open_nodes(mobile_classifier_factory.get_model_spec(ssd))
     return {
         f"rlpathlogits/{'/'.join(map(str, path))}/{i}": scale * (i == index)
         for (path, oneof), index in zip(nodes, indices)
@@ -38,11 +38,14 @@ def logits(scale, indices=INDICES):
     }
 
 
-def write_search(directory, steps=None, **changes):
-    """Writes what a search leaves: at step 20 the network `INDICES` has logits of 3."""
+def write_search(directory, steps=None, spec=None, **changes):
+    """Writes what a search leaves: at step 20 the network `INDICES` has logits of 3.
+
+    `changes` are settings; None for `spec` is the space `SSD`.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "params.json").write_text(json.dumps({**PARAMS, **changes}))
-    spec = mobile_classifier_factory.get_model_spec(SSD)
+    spec = spec or mobile_classifier_factory.get_model_spec(SSD)
     (directory / "model_spec.json").write_text(schema_io.serialize(spec))
     if steps is None:
         steps = {0: logits(0.0), 10: logits(1.0), 20: logits(3.0)}

@@ -13,6 +13,7 @@ COMMANDS = {
     "analyze": "tell what a search found, what it costs, and how sure the controller is",
     "train": "train a network alone, and measure how accurate it is",
     "evaluate": "measure a network that was trained alone",
+    "export": "make a SavedModel of a network that was trained alone",
     "sample": "draw random networks in a window of cost",
 }
 _PROGRAM = "python -m examples.nas_search"

@@ -1,4 +1,4 @@
-"""The whole story on handwritten digits: search, analyse, train what was found, compare.
+"""The whole story on handwritten digits: search, analyse, train what was found, compare, export.
 
     python -m examples.nas_search.demo
 
@@ -52,12 +52,23 @@ def main(argv=None):
         return 130
     _compare(rows)
 
+    exported = args.out / "exported"
+    if not exported.exists():
+        _title("4. A SavedModel of the network found")
+        status = nas_search.main(
+            ["export", "--checkpoint_dir", str(args.out / "found"), "--export_dir", str(exported)]
+        )
+        if status:
+            return status
+
     comparison = args.out / "comparison.json"
     comparison.write_text(json.dumps(rows, indent=2) + "\n")
     print(f"\n{time.monotonic() - started:.0f} s in all. To look at:")
-    print(f"  {search_dir / 'search.png'}   reward, accuracy, cost and entropy over time")
+    print(f"  {search_dir / 'search.html'}   the search and the network found, for a browser")
+    print(f"  {search_dir / 'network.png'}, search.png, choices.png   its pictures, for slides")
     print(f"  {search_dir}   params.json, model_spec.json, and summaries for TensorBoard")
     print(f"  {comparison}   the table above")
+    print(f"  {exported}   the network found, as a SavedModel")
     return 0
 
 

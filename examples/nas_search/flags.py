@@ -7,6 +7,7 @@ TensorFlow, so that the command line answers at once.
 import argparse
 import functools
 import math
+import shlex
 from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from examples.nas_search.errors import UserError
@@ -103,6 +104,11 @@ def _help(flag, presets):
 
 def _shown(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def command_line(*arguments):
+    """Returns the line that runs a command of this program, quoted for the shell."""
+    return " ".join(map(shlex.quote, ("python", "-m", "examples.nas_search", *arguments)))
 
 
 def with_defaults(given, flags, preset):

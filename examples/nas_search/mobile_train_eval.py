@@ -116,14 +116,7 @@ def evaluate_network(params, split=None, checkpoint=None):
         UserError: If there is no checkpoint, or an image cannot be decoded.
     """
     split = split or params["eval_split"]
-    directory = params["checkpoint_dir"]
-    checkpoint = checkpoint or tf.train.latest_checkpoint(directory)
-    if not checkpoint or not tf.io.gfile.exists(f"{checkpoint}.index"):
-        raise UserError(
-            f"A network is evaluated with the weights of a checkpoint, but there is none "
-            f"{f'at {checkpoint}' if checkpoint else f'in {directory}'}. Train it first: "
-            "`python -m examples.nas_search train`."
-        )
+    checkpoint = find_checkpoint(params, checkpoint)
     data = data_lib.open_data(params)
 
     def input_fn(params):
@@ -152,6 +145,23 @@ def evaluate_network(params, split=None, checkpoint=None):
         "params": cost.params,
         **{name: params[name] for name in ("ssd", "indices", "seed")},
     }
+
+
+def find_checkpoint(params, checkpoint=None):
+    """Returns the path of a checkpoint: the one named, or the latest in `params['checkpoint_dir']`.
+
+    Raises:
+        UserError: If it is not there.
+    """
+    directory = params["checkpoint_dir"]
+    checkpoint = checkpoint or tf.train.latest_checkpoint(directory)
+    if not checkpoint or not tf.io.gfile.exists(f"{checkpoint}.index"):
+        raise UserError(
+            "A network has the weights of a checkpoint, but there is none "
+            f"{f'at {checkpoint}' if checkpoint else f'in {directory}'}. Train it first: "
+            "`python -m examples.nas_search train`."
+        )
+    return checkpoint
 
 
 def evaluate_checkpoints(params):

@@ -1,73 +1,86 @@
-"""Draws how a search went, without a display."""
+"""Draws how a search went."""
+
+from typing import Dict, NamedTuple, Optional
 
 import numpy as np
-from matplotlib.figure import Figure
+
+from examples.nas_search import figures
 
 _WINDOWS = 20  # The line through a panel's points is the mean over a 20th of them.
+_MAX_POINTS = 400
 
 
-def plot_search(history, path, title, target=None, controller_start=0):
-    """Draws reward, accuracy, cost and entropy over the steps of a search; saves the image.
+class Series(NamedTuple):
+    """What one panel shows."""
+
+    label: str
+    values: Dict[int, float]  # by step
+    target: Optional[float] = None  # what the search aims at
+    is_sampled: bool = True  # whether it is a mean over few networks or images, and so scatters
+
+
+def draw_search(panels, title="", controller_start=0):
+    """Draws series over the steps of a search, one panel below another.
 
     Args:
-        history: Dict of what to draw: for each of 'reward', 'accuracy', 'cost' and 'entropy' a
-            dict {step: float}. A series that is empty or missing has no panel. Accuracies are in
-            [0, 1], costs in the unit of `target`, entropies in nats.
-        path: Name of the PNG file, or a file opened for writing bytes.
+        panels: List of `Series`; those without values are left out.
         title: Stands above the panels.
-        target: Cost that the search aims at, `(value, unit)`, or None.
         controller_start: Step at which the controller starts to learn; 0 is not marked.
+
+    Returns:
+        A `matplotlib` figure.
 
     Raises:
         ValueError: If there is nothing to draw.
     """
-    drawn = [(name, history[name]) for name in _LABELS if history.get(name)]
+    drawn = [panel for panel in panels if panel.values]
     if not drawn:
         raise ValueError(
-            f"A plot needs at least one of the series {', '.join(_LABELS)}, but none of them has a "
-            "value. Let the search run until it has written summaries."
+            f"A plot needs at least one series with values, but of "
+            f"{', '.join(panel.label for panel in panels) or 'no series'} there are none. Let the "
+            "search run until it has written summaries."
         )
-    figure = Figure(figsize=(9, 0.8 + 2 * len(drawn)), layout="constrained")
-    panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
-    for panel, (name, series) in zip(panels, drawn):
-        _draw_series(panel, name, series)
-        if name == "cost" and target is not None:
-            value, unit = target
-            panel.axhline(value, color="black", linestyle="--", label=f"target {value:.4g}")
-            panel.set_ylabel(f"cost\n({unit})")
+    figure = figures.new(9, 0.8 + 1.9 * len(drawn))
+    all_axes = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
+    for axes, series in zip(all_axes, drawn):
+        _draw_series(axes, series)
         if controller_start:
-            panel.axvline(controller_start, color="tab:gray", linestyle=":")
-            if panel is panels[0]:
-                panel.plot([], [], color="tab:gray", linestyle=":", label="controller starts")
-        if panel.get_legend_handles_labels()[0]:
-            panel.legend(loc="best", fontsize="small")
-    panels[-1].set_xlabel("step")
+            axes.axvline(controller_start, color=figures.ink(), alpha=0.5, linestyle=":")
+            if axes is all_axes[0]:
+                axes.plot([], [], ":", color=figures.ink(), alpha=0.5, label="controller starts")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="best", fontsize="small")
+    all_axes[-1].set_xlabel("step")
+    all_axes[-1].xaxis.set_major_formatter("{x:,.0f}")
     figure.align_ylabels()
-    figure.suptitle(title)
-    figure.savefig(path, dpi=120, format="png")
+    if title:
+        figure.suptitle(figures.plain(title))
+    return figure
 
 
-_LABELS = {
-    "reward": "reward",
-    "accuracy": "validation\naccuracy (%)",
-    "cost": "cost",
-    "entropy": "entropy of\ncontroller (nats)",
-}
-
-
-def _draw_series(panel, name, series):
+def _draw_series(axes, series):
     """Draws points and, where they scatter, their running mean."""
-    steps = np.array(sorted(series))
-    values = np.array([series[step] for step in steps]) * (100 if name == "accuracy" else 1)
-    if name == "entropy":  # No sample: it follows from the logits.
-        panel.plot(steps, values, color="tab:blue", marker="." if len(steps) == 1 else None)
-        panel.set_ylim(bottom=0)
-    else:
-        panel.plot(steps, values, ".", color="tab:blue", alpha=0.35, markersize=4)
+    steps = np.array(sorted(series.values))
+    values = np.array([series.values[step] for step in steps])
+    if series.is_sampled:
+        shown = _thinned(steps, values)
+        axes.plot(*shown, ".", color=figures.BLUE, alpha=0.35, markersize=4, markeredgewidth=0)
         width = max(1, len(steps) // _WINDOWS)
-        panel.plot(_running_mean(steps, width), _running_mean(values, width), color="tab:blue")
-    panel.set_ylabel(_LABELS[name])
-    panel.grid(alpha=0.3)
+        mean = _thinned(_running_mean(steps, width), _running_mean(values, width))
+        axes.plot(*mean, color=figures.BLUE)
+    else:
+        marker = "." if len(steps) == 1 else None
+        axes.plot(*_thinned(steps, values), color=figures.BLUE, marker=marker)
+        axes.set_ylim(bottom=0)
+    if series.target is not None:
+        label = f"target {series.target:.4g}"
+        axes.axhline(series.target, color=figures.VERMILION, linestyle="--", label=label)
+    axes.set_ylabel(figures.plain(series.label))
+    axes.grid(alpha=0.2)
+
+
+def _thinned(steps, values):
+    return zip(*figures.thinned(list(zip(steps, values)), _MAX_POINTS))
 
 
 def _running_mean(values, width):

@@ -8,7 +8,7 @@ Entropies are in nats, costs in millions of multiply-adds.
 
 import json
 import os
-from typing import Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,6 +23,7 @@ from examples.nas_search import (
     schema_io,
     search_space_utils,
 )
+from examples.nas_search.basic_specs import ConvTowerSpec
 from examples.nas_search.errors import UserError
 
 
@@ -39,7 +40,7 @@ class Node(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What a search directory tells; but for `history`, after step `global_step`."""
+    """What a search directory tells; but for what is by step, after step `global_step`."""
 
     directory: str
     global_step: int
@@ -56,7 +57,12 @@ class Analysis(NamedTuple):
     layers: List[str]  # the network found, in words
     nodes: List[Node]
     controller_start: int  # step at which the controller started to learn
-    history: Dict[str, Dict[int, float]]  # {'reward' and so on: {step: value}}, see `plots`
+    # {'reward', 'accuracy' in [0, 1], 'cost' and 'entropy': {step: value}}; empty if not logged
+    history: Dict[str, Dict[int, float]]
+    probabilities: Dict[int, List[np.ndarray]]  # by step: of each node, those of its alternatives
+    network: ConvTowerSpec  # the network found: its choices have one alternative each
+    layer_costs: List[network_cost.LayerCost]
+    settings: Dict[str, Any]  # params.json
 
 
 class UnreadableError(UserError):
@@ -123,6 +129,10 @@ def analyze(dirname):
             "cost": scalars.get("rlcontroller/estimated_cost", {}),
             "entropy": {at: entropy(oneofs, rows) for at, rows in probabilities.items()},
         },
+        probabilities=probabilities,
+        network=found,
+        layer_costs=cost.layers,
+        settings=params,
     )
 
 

@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import math
-import pathlib
 
 import numpy as np
 import pytest
@@ -13,10 +12,11 @@ import pytest
 import nas_searches
 from examples.nas_search import (
     basic_specs,
+    figures,
     mobile_classifier_factory,
     mobile_cost_model,
     network_cost,
-    plots,
+    report,
     schema,
     search_analysis,
 )
@@ -31,6 +31,13 @@ def run(capsys, *flags):
     status = analyze.main(parser.parse_args([str(flag) for flag in flags]))
     captured = capsys.readouterr()
     return status, captured.out, captured.err
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Has pictures and page written without being drawn, which takes seconds."""
+    monkeypatch.setattr(figures, "png", lambda draw, file: file.write(b"a picture"))
+    monkeypatch.setattr(report, "page", lambda analysis: "a page")
 
 
 def test_the_network_found_is_the_most_probable_at_the_last_step(tmp_path):
@@ -49,6 +56,12 @@ def test_the_network_found_is_the_most_probable_at_the_last_step(tmp_path):
     assert found.history["cost"] == pytest.approx({0: 0.4, 10: 0.4, 20: 0.4})
     assert found.history["entropy"][0] == found.initial_entropy
     assert found.history["entropy"][20] == found.entropy
+    assert sorted(found.probabilities) == [0, 10, 20]
+    assert [row.argmax() for row in found.probabilities[20]] == INDICES
+    np.testing.assert_allclose(found.probabilities[0][0], [1 / len(found.nodes[0].choices)])
+    assert found.network == spec
+    assert found.layer_costs == cost.layers
+    assert found.settings["rl_cost_model_target"] == 0.5
 
 
 def test_a_search_without_cost_model_has_no_estimate(tmp_path):
@@ -209,7 +222,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(tmp_path, capsys):
     assert "--dirname must name a directory, but nothing matches" in err
 
 
-def test_lines_are_for_people(tmp_path, capsys):
+def test_lines_are_for_people(tmp_path, capsys, undrawn):
     write_search(tmp_path)
     status, out, err = run(capsys, f"--dirname={tmp_path}")
     assert (status, err) == (0, "")
@@ -223,7 +236,9 @@ def test_lines_are_for_people(tmp_path, capsys):
         "cost_target = 0.500000",
         "ssd = digits_search",
     ]
-    assert f"plot = {tmp_path / 'search.png'}" in lines
+    for name in ("search", "network", "choices"):
+        assert f"plot = {tmp_path / name}.png" in lines
+    assert f"page = {tmp_path / 'search.html'}" in lines
     assert any(line.startswith("  bottleneck 5×5, expansion ×3, stride 2, relu ") for line in lines)
     words = [line.split() for line in lines]
     # e³ / (e³ + 2) = 0.909, and its entropy is 0.368.
@@ -245,53 +260,41 @@ def test_csv_starts_with_the_published_columns(tmp_path, capsys, with_cost):
     assert int(row["madds"]) > 0
 
 
-def test_json_holds_everything(tmp_path, capsys):
+def test_json_holds_everything(tmp_path, capsys, undrawn):
     write_search(tmp_path)
     _, out, _ = run(capsys, f"--dirname={tmp_path}", "--output_format=json")
     (record,) = json.loads(out)
     assert record["indices"] == ":".join(map(str, INDICES))
-    assert record["plot"] == str(tmp_path / "search.png")
+    names = ("search.html", "search.png", "network.png", "choices.png")
+    assert record["files"] == [str(tmp_path / name) for name in names]
     assert record["layers"][3] == "block 1, width 8"
     assert record["nodes"][1]["choices"] == ["3", "5"]
     assert record["cost_target"] == 0.5
 
 
-# Plots
+# Pictures; see test_nas_report.py for what is in them.
 
 
-def test_the_plot_is_a_picture_beside_the_search(tmp_path, capsys):
+def test_page_and_pictures_are_beside_the_search(tmp_path, capsys):
     write_search(tmp_path)
     run(capsys, f"--dirname={tmp_path}")
-    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("search", "network", "choices"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "search.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_no_plot_leaves_the_directory_alone(tmp_path, capsys):
     write_search(tmp_path)
     run(capsys, f"--dirname={tmp_path}", "--noplot")
-    assert not (tmp_path / "search.png").exists()
+    assert not [*tmp_path.glob("*.png"), *tmp_path.glob("*.html")]
 
 
-def test_a_plot_that_cannot_be_written_is_no_reason_to_fail(tmp_path, capsys):
+def test_a_picture_that_cannot_be_written_is_no_reason_to_fail(tmp_path, capsys, undrawn):
     write_search(tmp_path)
     (tmp_path / "search.png").mkdir()
     status, out, err = run(capsys, f"--dirname={tmp_path}", "--output_format=json")
     assert status == 0
-    assert json.loads(out)[0]["plot"] is None
-    assert err.startswith(f"no plot of {tmp_path}")
-
-
-@pytest.mark.parametrize(
-    ("names", "panels"),
-    [(["reward", "accuracy", "cost", "entropy"], 4), (["reward", "entropy"], 2), (["cost"], 1)],
-)
-def test_a_plot_has_a_panel_for_each_series_that_there_is(names, panels):
-    history = {name: dict.fromkeys(range(100), 0.5) for name in names}
-    file = io.BytesIO()
-    plots.plot_search({**history, "other": {}}, file, "title", target=(0.4, "units"))
-    height = int.from_bytes(file.getvalue()[20:24], "big")  # of a PNG file, in pixels
-    assert height == round((0.8 + 2 * panels) * 120)
-
-
-def test_a_plot_of_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"at least one of the series reward.*Let the search"):
-        plots.plot_search({"reward": {}}, pathlib.Path(tmp_path / "x.png"), "title")
+    assert [path.rsplit("/", 1)[1] for path in json.loads(out)[0]["files"]] == [
+        *("search.html", "network.png", "choices.png")
+    ]
+    assert err.startswith(f"no search.png in {tmp_path}")

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from examples.nas_search import __main__ as nas_search
-from examples.nas_search import search, search_flags, settings, train_flags
+from examples.nas_search import flags, search, search_flags, settings, train_flags
 from examples.nas_search.commands import search as search_command
 from examples.nas_search.errors import UserError
 from replicate import estimator
@@ -307,7 +307,7 @@ def test_a_loss_that_is_no_number_is_explained(run):
 
 
 def test_resume_commands_are_quoted_for_the_shell():
-    command = search_command._command("search", "--dataset_dir=my images")
+    command = flags.command_line("search", "--dataset_dir=my images")
     assert command == "python -m examples.nas_search search '--dataset_dir=my images'"
 
 

@@ -20,6 +20,8 @@ def test_the_story_runs_and_names_its_files(tmp_path, capsys):
         assert row["num_images"] > 300  # all of the part that no training sees
         assert f"{row['accuracy']:.2%}" in out
         assert f"{row['madds']:,}" in out
-    for name in ("search/search.png", "search/params.json", "comparison.json"):
+    names = ("search/search.png", "search/search.html", "search/network.png", "comparison.json")
+    for name in (*names, "search/choices.png", "search/params.json", "exported/network.json"):
         assert (tmp_path / name).stat().st_size > 0
+    for name in (*names, "exported"):
         assert name.split("/")[-1] in out

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import nas_searches
 from examples.nas_search import (
     analyze_mobile_search_lib,
     data,
@@ -273,6 +274,29 @@ def test_commands_print_metrics_as_json(tmp_path, capsys):
     on_test = json.loads(run(evaluate, capsys, where, "--split=test", "--num_towers=2"))
     assert (on_test["split"], on_test["global_step"]) == ("test", 2)
     assert on_test["num_images"] != metrics["num_images"]
+
+
+def test_a_search_that_goes_on_is_told_of(tmp_path, capsys):
+    for end in (9, 5):
+        (tmp_path / "params.json").write_text(json.dumps({"max_global_step": end}))
+        nas_searches.save_checkpoint(tmp_path, 5)
+        train._tell_if_searching(str(tmp_path))
+    notice = f"The search in {tmp_path} is at step 5 of 9: this is no final result.\n"
+    assert capsys.readouterr().err == notice
+
+
+def test_training_ends_with_the_command_that_exports(trained, capsys, monkeypatch):
+    params, metrics = trained
+    monkeypatch.setattr(train_settings, "resolve", lambda **given: params)
+    monkeypatch.setattr(mobile_train_eval, "train_network", lambda params: metrics)
+    # What is told goes to stderr, so that stdout is JSON.
+    assert train.main(argparse.Namespace(mode="train_and_eval")) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    directory = params["checkpoint_dir"]
+    assert last == (
+        f"    python -m examples.nas_search export --checkpoint_dir {directory} "
+        f"--export_dir {directory}-exported"
+    )
 
 
 @pytest.mark.slow

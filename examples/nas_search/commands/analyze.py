@@ -1,9 +1,11 @@
 """`analyze`: tells which network a search found, what it costs and how sure the controller is.
 
-Results go to stdout, as lines for people, CSV or JSON; notices go to stderr.
+Results go to stdout, as lines for people, CSV or JSON; notices go to stderr. Pictures and a page
+with all of it are written into the directory of the search, see `report.py`.
 """
 
 import csv
+import io
 import json
 import os
 import sys
@@ -11,7 +13,6 @@ import sys
 from examples.nas_search import flags
 from examples.nas_search.flags import Flag, boolean
 
-_PLOT = "search.png"
 # The first four columns are those of the published tool.
 _COLUMNS = (
     *("indices", "global_step", "directory", "cost_model"),
@@ -37,7 +38,7 @@ FLAGS = (
         "plot",
         boolean,
         True,
-        f"whether to draw reward, accuracy, cost and entropy into {_PLOT} of each directory",
+        "whether to write search.html and its pictures, as PNG files, into each directory",
     ),
 )
 
@@ -73,9 +74,9 @@ def main(args):
             analyses.append(search_analysis.analyze(directory))
         except search_analysis.UnreadableError as error:
             _notice(f"skipping {directory}: {error}")
-    plotted = {a.directory: _plot(a) for a in analyses} if given["plot"] else {}
+    written = {a.directory: _write_files(a) if given["plot"] else [] for a in analyses}
     write = {"lines": _write_lines, "csv": _write_csv, "json": _write_json}
-    write[given["output_format"]](analyses, plotted, sys.stdout)
+    write[given["output_format"]](analyses, written, sys.stdout)
     return 0 if analyses else 1
 
 
@@ -83,27 +84,30 @@ def _notice(text):
     print(text, file=sys.stderr)
 
 
-def _plot(analysis):
-    """Draws the plot of a search; returns the file's name, None if it could not be written."""
+def _write_files(analysis):
+    """Writes the page and the pictures of a search; returns the paths of those that were."""
+    from examples.nas_search import figures, report
+
+    written = []
+    for name, draw in report.pictures(analysis).items():
+        contents = io.BytesIO()
+        figures.png(draw, contents)
+        written += _write(analysis, name, contents.getvalue())
+    return _write(analysis, report.PAGE, report.page(analysis).encode()) + written
+
+
+def _write(analysis, name, contents):
+    """Writes a file beside the search; returns its path in a list, empty if it cannot be."""
     import tensorflow.compat.v1 as tf
 
-    from examples.nas_search import plots
-
-    path = os.path.join(analysis.directory, _PLOT)
-    target = analysis.cost_target
+    path = os.path.join(analysis.directory, name)
     try:
         with tf.io.gfile.GFile(path, "wb") as file:
-            plots.plot_search(
-                analysis.history,
-                file,
-                title=f"{analysis.ssd}, step {analysis.global_step:,}",
-                target=None if target is None else (target, analysis.cost_unit),
-                controller_start=analysis.controller_start,
-            )
+            file.write(contents)
     except tf.errors.OpError as error:  # Results of others may be read-only.
-        _notice(f"no plot of {analysis.directory}: {error.message}")
-        return None
-    return path
+        _notice(f"no {name} in {analysis.directory}: {error.message}")
+        return []
+    return [path]
 
 
 def _record(analysis):
@@ -112,7 +116,7 @@ def _record(analysis):
     return {**record, "indices": ":".join(map(str, analysis.indices))}
 
 
-def _write_lines(analyses, plotted, stream):
+def _write_lines(analyses, written, stream):
     for analysis in analyses:
         # The first four as the published tool has them.
         lines = [
@@ -132,8 +136,8 @@ def _write_lines(analyses, plotted, stream):
             f"entropy = {analysis.entropy:.4g}",
             f"initial_entropy = {analysis.initial_entropy:.4g}",
         ]
-        if plotted.get(analysis.directory):
-            lines.append(f"plot = {plotted[analysis.directory]}")
+        for path in written[analysis.directory]:
+            lines.append(f"{'page' if path.endswith('.html') else 'plot'} = {path}")
         lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
         print("\n".join(lines), file=stream)
 
@@ -159,7 +163,7 @@ def _certainty(nodes):
     return architecture_text.aligned(rows, "<<>><")
 
 
-def _write_csv(analyses, plotted, stream):
+def _write_csv(analyses, written, stream):
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for analysis in analyses:
@@ -168,13 +172,13 @@ def _write_csv(analyses, plotted, stream):
         writer.writerow({**_record(analysis), "cost_model": cost})
 
 
-def _write_json(analyses, plotted, stream):
+def _write_json(analyses, written, stream):
     records = [
         {
             **_record(analysis),
             "layers": analysis.layers,
             "nodes": [node._asdict() for node in analysis.nodes],
-            "plot": plotted.get(analysis.directory),
+            "files": written[analysis.directory],
         }
         for analysis in analyses
     ]

@@ -1,7 +1,5 @@
 """`search`: searches for a network that is as accurate as can be at a given cost."""
 
-import shlex
-
 from examples.nas_search import flags, search_flags
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
@@ -33,10 +31,10 @@ def main(args):
     is_done = search.run(params)
     if is_done:
         _say(f"At its end, step {end:,}. What it found:")
-        _say(f"    {_command('analyze', '--dirname', directory)}")
+        _say(f"    {flags.command_line('analyze', '--dirname', directory)}")
         return 0
     _say(f"Stopped and saved at step {engines.latest_step(directory):,} of {end:,}. Go on with")
-    _say(f"    {_command('search', *_given(args))}")
+    _say(f"    {flags.command_line('search', *_given(args))}")
     return INTERRUPTED
 
 
@@ -63,7 +61,3 @@ def _given(args):
             yield from value
         else:
             yield f"--{name}={value}"
-
-
-def _command(*args):
-    return " ".join(map(shlex.quote, ["python", "-m", "examples.nas_search", *args]))

@@ -33,6 +33,8 @@ def main(args):
         for metrics in mobile_train_eval.evaluate_checkpoints(params):
             print(json.dumps(metrics, sort_keys=True), flush=True)
         return 0
+    if params["search_dir"]:
+        _tell_if_searching(params["search_dir"])
     network = f"{params['ssd']} {params['indices']}".strip()
     where = params["tpu"] if params["use_tpu"] else _count(params["num_towers"], "tower")
     _say(f"Training {network} on {where}: {end:,} steps.")
@@ -41,6 +43,10 @@ def main(args):
             metrics = mobile_train_eval.train_network(params)
             _say(f"Written to {directory}/{mobile_train_eval.METRICS}.")
             print(json.dumps(metrics, indent=2, sort_keys=True))
+            _say("To make a SavedModel of it:")
+            exported = f"{directory.rstrip('/')}-exported"
+            made = ("export", "--checkpoint_dir", directory, "--export_dir", exported)
+            _say(f"    {flags.command_line(*made)}")
         elif not mobile_train_eval.train(params):
             raise KeyboardInterrupt
     except KeyboardInterrupt:
@@ -51,6 +57,16 @@ def main(args):
             _say(f"Stopped before the first of {end:,} steps. The same command begins anew.")
         return INTERRUPTED
     return 0
+
+
+def _tell_if_searching(directory):
+    """Tells that another network may be found yet, if the search in a directory goes on."""
+    from examples.nas_search import engines, settings_file
+
+    step = engines.latest_step(directory)
+    end = settings_file.read(directory).get("max_global_step", step)
+    if step < end:
+        _say(f"The search in {directory} is at step {step:,} of {end:,}: this is no final result.")
 
 
 def _count(number, thing):

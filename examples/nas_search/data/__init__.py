@@ -10,7 +10,16 @@ from examples.nas_search.data.datasets import (
     defaults,
     naming_broken_images,
     open_data,
+    serving,
 )
 from examples.nas_search.data.errors import DataError
 
-__all__ = ("DATASETS", "Data", "DataError", "defaults", "naming_broken_images", "open_data")
+__all__ = (
+    "DATASETS",
+    "Data",
+    "DataError",
+    "defaults",
+    "naming_broken_images",
+    "open_data",
+    "serving",
+)

@@ -1,7 +1,8 @@
 """Opens a dataset and feeds it to Estimators: in order, sharded over workers, ready in time.
 
 A *source* knows one kind of data. A source of your own is one module and one line in `DATASETS`: a
-function of the settings that returns an object with
+function of the settings that opens the data, and one that tells how networks are served, see
+`serving.py`. What is open has
 
     num_classes, image_shape     ints, the second as (height, width, channels)
     sizes                        dict of the number of images by part
@@ -17,6 +18,7 @@ and, if images can be damaged, `broken_images()`, a list of texts.
 
 import contextlib
 import re
+from typing import Any, Callable, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -24,17 +26,26 @@ from examples.nas_search.data import order, splits
 from examples.nas_search.data.digits import Digits
 from examples.nas_search.data.errors import DataError
 from examples.nas_search.data.image_folder import ImageFolder
+from examples.nas_search.data.serving import of_image_files
 from examples.nas_search.data.tfds_source import VALIDATION_FRACTIONS, open_tfds
 from examples.nas_search.data.tfrecords import open_tfrecords
 
 _BATCHES_AHEAD = 2
 
+
+class Source(NamedTuple):
+    """A kind of data: two functions of the settings of a run."""
+
+    open: Callable[[Any], Any]
+    serving: Optional[Callable[[Any], Any]] = None  # None: networks cannot be exported
+
+
 # By the name of the dataset, up to its first colon.
 DATASETS = {
-    "digits": Digits,
-    "image_folder": ImageFolder,
-    "tfrecords": open_tfrecords,
-    "tfds": open_tfds,
+    "digits": Source(Digits, Digits.serving),
+    "image_folder": Source(ImageFolder, of_image_files),
+    "tfrecords": Source(open_tfrecords, of_image_files),
+    "tfds": Source(open_tfds, of_image_files),
 }
 _ADDED_LATER = {"augmentation": "auto", "label_offset": None}  # older params.json lack them
 
@@ -62,14 +73,36 @@ def open_data(params):
     Raises:
         DataError: If there is no such dataset, or it is missing, empty or damaged.
     """
+    params = {**_ADDED_LATER, **params}
+    return Data(_source(params).open(params), params)
+
+
+def serving(params):
+    """Returns the `Serving` of the dataset that the settings name; its images are not needed.
+
+    Args:
+        params: Dict of the settings of a run.
+
+    Raises:
+        DataError: If there is no such dataset, or it does not tell.
+    """
+    source = _source(params)
+    if source.serving is None:
+        raise DataError(
+            "To export a network, its dataset must tell what a product hands over, but "
+            f"{params['dataset']} has no `serving`. Add it in `DATASETS`, see data/serving.py."
+        )
+    return source.serving(params)
+
+
+def _source(params):
     kind, colon, _ = params["dataset"].partition(":")
     if kind not in DATASETS or bool(colon) != (kind == "tfds"):
         raise DataError(
-            f"`dataset` must be one of {', '.join(DATASETS)}:NAME, but is "
-            f"{params['dataset']!r}. "
+            f"`dataset` must be one of {', '.join(DATASETS)}:NAME, but is {params['dataset']!r}. "
             "Pass --dataset image_folder and --dataset_dir for images of your own."
         )
-    return Data(DATASETS[kind]({**_ADDED_LATER, **params}), params)
+    return DATASETS[kind]
 
 
 class Data:
@@ -156,9 +189,8 @@ class Data:
             split: The images to take, see the package.
             batch_size: Images of a batch.
             training: Whether batches are endless, full, shuffled and, as `augmentation` says,
-                distorted.
-                Otherwise each image comes once, in a fixed order, and the last batch may be
-                smaller.
+                distorted. Otherwise each image comes once, in a fixed order, and the last batch
+                may be smaller.
             seed: Int that the order depends on; None takes the seed of the settings.
             start_step: Step from which training starts or resumes.
             config: The Estimator's `RunConfig`, for which workers train on different images.

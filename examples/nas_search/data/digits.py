@@ -5,7 +5,9 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search.data import order, splits
 from examples.nas_search.data.errors import DataError
+from examples.nas_search.data.serving import Serving
 
+_BRIGHTEST = 16  # value of a pixel
 _AT_ONCE = 256  # images to load; one by one takes longer
 
 
@@ -67,7 +69,18 @@ class Digits:
         labels = np.concatenate([self._labels[part] for part in parts])
 
         def load(rows, positions):
-            loaded = tf.cast(tf.gather(images, rows), tf.float32) / 16
-            return loaded[..., tf.newaxis], tf.gather(labels, rows)
+            loaded = tf.cast(tf.gather(images, rows), tf.float32)[..., tf.newaxis]
+            return _normalised(loaded), tf.gather(labels, rows)
 
         return rows.batch(_AT_ONCE).map(load).unbatch()
+
+    @staticmethod
+    def serving(params):
+        """Returns the `Serving` of digits."""
+        names = [str(digit) for digit in range(Digits.num_classes)]
+        return Serving((0, _BRIGHTEST), _normalised, class_names=names)
+
+
+def _normalised(pixels):
+    """Returns pixels, float32 of any shape, in [0, 1]."""
+    return pixels / _BRIGHTEST

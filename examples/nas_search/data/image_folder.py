@@ -11,11 +11,10 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import file_lists, order, splits
+from examples.nas_search.data import file_lists, kept, order, splits
 from examples.nas_search.data.preprocessing import Preprocessing
 
-_DIRECTORY = "dataset"  # in the checkpoint directory
-_SUMMARY = "classes.json"  # written last: where it is, the lists are complete
+_SUMMARY = kept.CLASSES  # written last: where it is, the lists are complete
 
 
 class ImageFolder:
@@ -34,7 +33,7 @@ class ImageFolder:
         self._root = params["dataset_dir"]
         file_lists.check_exists(self._root)
         self._as_input = Preprocessing.of(params)
-        self._lists = os.path.join(params["checkpoint_dir"], _DIRECTORY)
+        self._lists = os.path.join(params["checkpoint_dir"], kept.DIRECTORY)
         summary = os.path.join(self._lists, _SUMMARY)
         started = tf.train.latest_checkpoint(params["checkpoint_dir"])
         if not (started and tf.io.gfile.exists(summary)):

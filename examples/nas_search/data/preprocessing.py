@@ -65,6 +65,10 @@ class Preprocessing(NamedTuple):
             key: Int that the random distortions depend on, with the position; None: no distortion.
             position: int64 scalar, of the image in a stream.
         """
+        return imagenet_preprocessing.normalised(self.pixels(contents, key, position))
+
+    def pixels(self, contents, key=None, position=None):
+        """Does likewise, but does not normalise: returns values about in 0 to 255."""
         is_mirrored = self.augmentation in ("imagenet", "small")
         if self.augmentation == "imagenet":
             if key is None:
@@ -79,4 +83,4 @@ class Preprocessing(NamedTuple):
                 image = small_preprocessing.shifted(image, key, position)
         if key is not None and is_mirrored:
             image = tf.compat.v2.image.stateless_random_flip_left_right(image, [key ^ 1, position])
-        return imagenet_preprocessing.normalised(image)
+        return image

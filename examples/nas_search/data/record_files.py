@@ -12,9 +12,9 @@ from typing import NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import settings_file
+from examples.nas_search.data import kept
 from examples.nas_search.data.errors import DataError
 
-DIRECTORY = "dataset"  # in the checkpoint directory
 _NAME = "records.json"
 _THREADS = 16
 
@@ -40,7 +40,7 @@ def facts(directory, names, checkpoint_dir, count):
     Raises:
         DataError: If a file is missing, or differs from when the run began.
     """
-    kept_dir = os.path.join(checkpoint_dir, DIRECTORY)
+    kept_dir = os.path.join(checkpoint_dir, kept.DIRECTORY)
     sizes = dict(zip(names, _sizes(directory, names)))
     kept = _read(os.path.join(kept_dir, _NAME))
     if kept and tf.train.latest_checkpoint(checkpoint_dir):

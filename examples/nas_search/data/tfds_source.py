@@ -11,7 +11,8 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import record_files, record_splits
+from examples.nas_search import settings_file
+from examples.nas_search.data import kept, record_files, record_splits
 from examples.nas_search.data.errors import DataError
 from examples.nas_search.data.preprocessing import Preprocessing
 from examples.nas_search.data.records import Records
@@ -68,6 +69,10 @@ def open_tfds(params):
         split: [(os.path.join(directory, file), known[file]) for file in files]
         for split, files in official.items()
     }
+    names = {"classes": info.features[label_key].names}
+    settings_file.write_json(
+        names, os.path.join(params["checkpoint_dir"], kept.DIRECTORY), kept.CLASSES
+    )
     num_classes = _NUM_CLASSES.get(name, info.features[label_key].num_classes)
     as_input = Preprocessing.of(params, image.shape, are_characters=name in _CHARACTERS)
     return Records(official, parse, num_classes, as_input, params)

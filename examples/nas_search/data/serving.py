@@ -1,0 +1,33 @@
+"""How images of a product become inputs of a network: as those that it was evaluated on did.
+
+A source tells it by a function of the settings of a run, which needs none of the images, so that a
+network can be exported where they are not.
+"""
+
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+
+from examples.nas_search.data import imagenet_preprocessing, kept
+from examples.nas_search.data.preprocessing import Preprocessing
+
+
+class Serving(NamedTuple):
+    """What a product hands over, and how it is made an input.
+
+    *Pixels* are the values that an image has in a file or in a camera: float32 [n, height, width,
+    channels], of the size that the network takes.
+    """
+
+    pixel_range: Tuple[float, float]  # lowest and highest value of a pixel
+    normalised: Callable[[Any], Any]  # from pixels to inputs, float32 of the same shape
+    # From the contents of an image file of any size, a string scalar, to pixels without the first
+    # axis; what evaluation crops and resizes, it does. None if images do not come in files.
+    decoded: Optional[Callable[[Any], Any]] = None
+    class_names: Optional[List[str]] = None  # by label; None if not known
+
+
+def of_image_files(params):
+    """Returns the `Serving` of what `preprocessing.py` makes inputs of."""
+    size, _, channels = params["image_shape"]
+    as_input = Preprocessing(params.get("augmentation", "imagenet"), size, channels)
+    names = kept.class_names(params["checkpoint_dir"])
+    return Serving((0, 255), imagenet_preprocessing.normalised, as_input.pixels, names)
