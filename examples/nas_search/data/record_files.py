@@ -42,11 +42,11 @@ def facts(directory, names, checkpoint_dir, count):
     """
     kept_dir = os.path.join(checkpoint_dir, kept.DIRECTORY)
     sizes = dict(zip(names, _sizes(directory, names)))
-    kept = _read(os.path.join(kept_dir, _NAME))
-    if kept and tf.train.latest_checkpoint(checkpoint_dir):
-        _check_same(directory, {name: known.bytes for name, known in kept.items()}, sizes)
-        return kept
-    same = {name: known for name, known in kept.items() if sizes.get(name) == known.bytes}
+    before = _read(os.path.join(kept_dir, _NAME))
+    if before and tf.train.latest_checkpoint(checkpoint_dir):
+        _check_same(directory, {name: known.bytes for name, known in before.items()}, sizes)
+        return before
+    same = {name: known for name, known in before.items() if sizes.get(name) == known.bytes}
     unknown = [name for name in names if name not in same]
     if unknown:
         same.update(zip(unknown, count(unknown, [sizes[name] for name in unknown])))
