@@ -26,7 +26,7 @@ class Flag(NamedTuple):
     bounds: Optional[Tuple[float, float]] = None  # of the value, inclusive
     choices: Optional[Tuple[str, ...]] = None
     required: bool = False
-    nargs: Optional[str] = None  # of `argparse`; "+" makes the value a list
+    nargs: Optional[str] = None  # of `argparse`; "+" makes the value a list, bounds are of each
 
 
 ANY = float("inf")
@@ -102,6 +102,8 @@ def _help(flag, presets):
 
 
 def _shown(value):
+    if isinstance(value, tuple):
+        return " ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -128,6 +130,8 @@ def with_defaults(given, flags, preset):
         value = given.get(flag.name)
         if value is None:
             value = preset.get(flag.name, flag.default)
+        if flag.nargs and value is not None:
+            value = list(value) if isinstance(value, (list, tuple)) else [value]
         _check(flag, value)
         values[flag.name] = value
     return values
@@ -138,9 +142,10 @@ def _check(flag, value):
         if flag.required:
             raise SettingsError(f"Pass --{flag.name}: {flag.help}.")
         return
-    fault = _fault(flag, value)
-    if fault:
-        raise SettingsError(f"--{flag.name} {fault}.")
+    for each in value if flag.nargs else [value]:
+        fault = _fault(flag, each)
+        if fault:
+            raise SettingsError(f"--{flag.name} {fault}.")
 
 
 def _fault(flag, value):

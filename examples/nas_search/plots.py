@@ -6,22 +6,27 @@ from matplotlib.figure import Figure
 _WINDOWS = 20  # The line through a panel's points is the mean over a 20th of them.
 
 
-def plot_search(history, path, title, target=None, controller_start=0):
+def plot_search(history, path, title, targets=None, controller_start=0):
     """Draws reward, accuracy, cost and entropy over the steps of a search; saves the image.
 
     Args:
         history: Dict of what to draw: for each of 'reward', 'accuracy', 'cost' and 'entropy' a
-            dict {step: float}. A series that is empty or missing has no panel. Accuracies are in
-            [0, 1], costs in the unit of `target`, entropies in nats.
+            dict {step: float}; of several costs 'cost/<label>' for each. A series that is empty or
+            missing has no panel. Accuracies are in [0, 1], entropies in nats.
         path: Name of the PNG file, or a file opened for writing bytes.
         title: Stands above the panels.
-        target: Cost that the search aims at, `(value, unit)`, or None.
+        targets: Costs that the search aims at, `(value, unit)` by the name of the series, or None.
         controller_start: Step at which the controller starts to learn; 0 is not marked.
 
     Raises:
         ValueError: If there is nothing to draw.
     """
-    drawn = [(name, history[name]) for name in _LABELS if history.get(name)]
+    drawn = [
+        (name, series)
+        for kind in _LABELS
+        for name, series in history.items()
+        if name.split("/")[0] == kind and series
+    ]
     if not drawn:
         raise ValueError(
             f"A plot needs at least one of the series {', '.join(_LABELS)}, but none of them has a "
@@ -31,10 +36,10 @@ def plot_search(history, path, title, target=None, controller_start=0):
     panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
     for panel, (name, series) in zip(panels, drawn):
         _draw_series(panel, name, series)
-        if name == "cost" and target is not None:
-            value, unit = target
+        if targets and name in targets:
+            value, unit = targets[name]
             panel.axhline(value, color="black", linestyle="--", label=f"target {value:.4g}")
-            panel.set_ylabel(f"cost\n({unit})")
+            panel.set_ylabel(f"{name.partition('/')[-1] or 'cost'}\n({unit})")
         if controller_start:
             panel.axvline(controller_start, color="tab:gray", linestyle=":")
             if panel is panels[0]:
@@ -66,7 +71,7 @@ def _draw_series(panel, name, series):
         panel.plot(steps, values, ".", color="tab:blue", alpha=0.35, markersize=4)
         width = max(1, len(steps) // _WINDOWS)
         panel.plot(_running_mean(steps, width), _running_mean(values, width), color="tab:blue")
-    panel.set_ylabel(_LABELS[name])
+    panel.set_ylabel(_LABELS.get(name, name.replace("/", "\n")))
     panel.grid(alpha=0.3)
 
 

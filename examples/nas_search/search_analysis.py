@@ -16,11 +16,11 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import (
     analyze_mobile_search_lib,
     architecture_text,
-    cost_fit,
     mobile_cost_model,
     network_cost,
     schema,
     schema_io,
+    search_costs,
     search_space_utils,
 )
 from examples.nas_search.errors import UserError
@@ -38,6 +38,17 @@ class Node(NamedTuple):
     reached: bool  # by the network found
 
 
+class Cost(NamedTuple):
+    """One of the costs of the network found."""
+
+    label: str  # the objective; with a number if another has the same
+    estimate: float  # in `unit`
+    target: float  # what the search aimed at
+    unit: str
+    weight: float
+    unit_and_device: str  # the unit, and on what it was measured
+
+
 class Analysis(NamedTuple):
     """What a search directory tells; but for `history`, after step `global_step`."""
 
@@ -45,9 +56,9 @@ class Analysis(NamedTuple):
     global_step: int
     ssd: str
     indices: List[int]  # of the network found, in visiting order
-    cost_model: Optional[float]  # estimate of its cost; None if the search had no cost model
+    cost_model: Optional[float]  # estimate of its first cost; None if the search had no cost model
     cost_target: Optional[float]  # what the search aimed at; None likewise
-    cost_unit: str  # of cost_model and cost_target, see `cost_fit.OBJECTIVES`
+    cost_unit: Optional[str]  # of cost_model and cost_target; None likewise
     madds: int  # multiply-adds for one image, exact
     params: int  # trainable weights of the network alone, exact
     probability: float  # with which the controller draws the network found
@@ -57,6 +68,7 @@ class Analysis(NamedTuple):
     nodes: List[Node]
     controller_start: int  # step at which the controller started to learn
     history: Dict[str, Dict[int, float]]  # {'reward' and so on: {step: value}}, see `plots`
+    costs: List[Cost]  # in the order of --cost_model; empty without
 
 
 class UnreadableError(UserError):
@@ -100,15 +112,16 @@ def analyze(dirname):
     found = search_space_utils.prune_model_spec(space, indices)
     cost = network_cost.network_cost(found, params["image_shape"], params["num_classes"])
     nodes = _nodes(oneofs, probabilities[step], indices)
-    with_cost = params.get("enable_cost_model", True)
+    costs = _costs(dirname, params, indices) if params.get("enable_cost_model", True) else []
+    first = costs[0] if costs else None
     return Analysis(
         directory=dirname,
         global_step=step,
         ssd=params["ssd"],
         indices=indices,
-        cost_model=_estimate(dirname, params, indices) if with_cost else None,
-        cost_target=params.get("rl_cost_model_target") if with_cost else None,
-        cost_unit=cost_fit.OBJECTIVES[params.get("rl_cost_model_objective", "madds")].unit,
+        cost_model=first and first.estimate,
+        cost_target=first and first.target,
+        cost_unit=first and first.unit,
         madds=cost.madds,
         params=cost.params,
         probability=float(np.prod([node.probability for node in nodes if node.reached])),
@@ -120,9 +133,13 @@ def analyze(dirname):
         history={
             "reward": scalars.get("rlcontroller/reward", {}),
             "accuracy": scalars.get("rlcontroller/validation_accuracy", {}),
-            "cost": scalars.get("rlcontroller/estimated_cost", {}),
+            **{
+                f"cost{suffix}": scalars.get(f"rlcontroller/estimated_cost{suffix}", {})
+                for suffix in search_costs.suffixes(costs)
+            },
             "entropy": {at: entropy(oneofs, rows) for at, rows in probabilities.items()},
         },
+        costs=costs,
     )
 
 
@@ -186,11 +203,21 @@ def enclosing(path, paths):
     ]
 
 
-def _estimate(dirname, params, indices):
-    """Returns the cost of a network as the search estimated it."""
+def _costs(dirname, params, indices):
+    """Returns the `Cost`s of a network as the search estimated them."""
     try:
-        model = mobile_cost_model.load({**params, "checkpoint_dir": dirname})  # It may have moved.
-        return mobile_cost_model.estimate_cost(indices, params["ssd"], model)
+        return [
+            Cost(
+                cost.label,
+                mobile_cost_model.estimate_cost(indices, params["ssd"], cost.model),
+                cost.target,
+                cost.model.unit,
+                cost.weight,
+                cost.model.unit_and_device,
+            )
+            # The directory may have moved.
+            for cost in search_costs.load({**params, "checkpoint_dir": dirname})
+        ]
     except (ValueError, tf.errors.OpError) as error:
         reason = getattr(error, "message", error)
         raise UnreadableError(f"the cost model of {dirname} cannot be used: {reason}") from error

@@ -215,12 +215,13 @@ def test_lines_are_for_people(tmp_path, capsys):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     cost = mobile_cost_model.estimate_cost(INDICES, SSD)
-    assert lines[:6] == [
+    assert lines[:7] == [
         f"directory = {tmp_path}",
         "global_step = 20",
         "indices = 0:1:1:0:1:1:2:0:0:1:0:0:1:0",
         f"cost_model = {cost:.6f}",
         "cost_target = 0.500000",
+        f"cost madds = {cost:.4g} million MAdds; {cost / 0.5:.1%} of the target 0.5; weight 1",
         "ssd = digits_search",
     ]
     assert f"plot = {tmp_path / 'search.png'}" in lines
@@ -287,7 +288,7 @@ def test_a_plot_that_cannot_be_written_is_no_reason_to_fail(tmp_path, capsys):
 def test_a_plot_has_a_panel_for_each_series_that_there_is(names, panels):
     history = {name: dict.fromkeys(range(100), 0.5) for name in names}
     file = io.BytesIO()
-    plots.plot_search({**history, "other": {}}, file, "title", target=(0.4, "units"))
+    plots.plot_search({**history, "other": {}}, file, "title", targets={"cost": (0.4, "units")})
     height = int.from_bytes(file.getvalue()[20:24], "big")  # of a PNG file, in pixels
     assert height == round((0.8 + 2 * panels) * 120)
 

@@ -87,17 +87,17 @@ def _plot(analysis):
     """Draws the plot of a search; returns the file's name, None if it could not be written."""
     import tensorflow.compat.v1 as tf
 
-    from examples.nas_search import plots
+    from examples.nas_search import plots, search_costs
 
     path = os.path.join(analysis.directory, _PLOT)
-    target = analysis.cost_target
+    names = [f"cost{suffix}" for suffix in search_costs.suffixes(analysis.costs)]
     try:
         with tf.io.gfile.GFile(path, "wb") as file:
             plots.plot_search(
                 analysis.history,
                 file,
                 title=f"{analysis.ssd}, step {analysis.global_step:,}",
-                target=None if target is None else (target, analysis.cost_unit),
+                targets={n: (cost.target, cost.unit) for n, cost in zip(names, analysis.costs)},
                 controller_start=analysis.controller_start,
             )
     except tf.errors.OpError as error:  # Results of others may be read-only.
@@ -124,6 +124,7 @@ def _write_lines(analyses, plotted, stream):
             lines.append(f"cost_model = {analysis.cost_model:.6f}")
         if analysis.cost_target is not None:
             lines.append(f"cost_target = {analysis.cost_target:.6f}")
+        lines += [f"cost {cost.label} = {_in_words(cost)}" for cost in analysis.costs]
         lines += [
             f"ssd = {analysis.ssd}",
             f"madds = {analysis.madds}",
@@ -136,6 +137,12 @@ def _write_lines(analyses, plotted, stream):
             lines.append(f"plot = {plotted[analysis.directory]}")
         lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
         print("\n".join(lines), file=stream)
+
+
+def _in_words(cost):
+    """Returns what there is to say of a `search_analysis.Cost`."""
+    share = f"{cost.estimate / cost.target:.1%} of the target {cost.target:.4g}"
+    return f"{cost.estimate:.4g} {cost.unit_and_device}; {share}; weight {cost.weight:.3g}"
 
 
 def _certainty(nodes):
@@ -173,6 +180,7 @@ def _write_json(analyses, plotted, stream):
         {
             **_record(analysis),
             "layers": analysis.layers,
+            "costs": [cost._asdict() for cost in analysis.costs],
             "nodes": [node._asdict() for node in analysis.nodes],
             "plot": plotted.get(analysis.directory),
         }
