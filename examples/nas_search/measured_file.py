@@ -35,13 +35,15 @@ def read(path, header) -> List[Measured]:
     Raises:
         UserError: If the file was begun with other settings or on another device, or is damaged.
     """
-    if not tf.io.gfile.exists(path):
+    text = ""
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path) as file:
+            text = file.read()
+    whole = text[: text.rfind("\n") + 1]
+    if not whole:
         write(path, json.dumps(header) + "\n")
         return []
-    with tf.io.gfile.GFile(path) as file:
-        text = file.read()
-    whole = text[: text.rfind("\n") + 1]
-    first, *lines = whole.splitlines() or [""]
+    first, *lines = whole.splitlines()
     try:
         _check_same(path, json.loads(first), header)
         measured = [_parse(line) for line in lines]
