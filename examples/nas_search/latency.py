@@ -1,7 +1,7 @@
 """Measures how long networks take, stably even where other programs run.
 
 A network is built as it is deployed: alone, for inference, with weights of its own. Several are
-built in one session, a *group*, and run in *rounds*: in each of them every network has a *turn*, in
+built, a *group*, and run in *rounds*: in each of them every network has a *turn*, in
 shuffled order, of several runs without a pause. A *reference network*, the same in all groups, has
 a few turns in each round. What disturbs a measurement is dealt with where it arises:
 
@@ -28,7 +28,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 from examples.nas_search import mobile_classifier_factory
 
-GROUP = 16  # networks in a session, without the reference network
+GROUP = 16  # networks, without the reference network
 _REFERENCE_TURNS = 3
 _WARM_UP_RUNS = 3
 _TURN_SECS = 0.01
@@ -135,29 +135,33 @@ def at_one_speed(latencies, reference_latencies):
 
 @contextlib.contextmanager
 def _ready_to_run(specs, setting):
-    """Builds networks; gives functions that run them."""
-    shape = [setting.batch_size, *setting.input_shape]
+    """Builds networks; gives functions that run them.
+
+    Each has a graph and a session of its own: in one for all, TensorFlow would go through all of
+    them for each.
+    """
     # The process has one pool of threads, made with its first session.
     config = replicate.session_config(
         [setting.device], intra_op_parallelism_threads=setting.threads
     )
-    with tf.Graph().as_default(), tf.device(setting.device):
-        images = tf.get_variable("images", initializer=tf.random.uniform(shape), trainable=False)
-        logits = [
-            _logits(f"network_{number}", spec, images, setting.num_classes)
-            for number, spec in enumerate(specs)
-        ]
-        with tf.Session(config=config) as session:
-            session.run(tf.global_variables_initializer())
-            yield [session.make_callable(each) for each in logits]
+    with contextlib.ExitStack() as sessions:
+        runs = []
+        for spec in specs:
+            with tf.Graph().as_default(), tf.device(setting.device):
+                logits = _logits(spec, setting)
+                session = sessions.enter_context(contextlib.closing(tf.Session(config=config)))
+                session.run(tf.global_variables_initializer())
+                runs.append(session.make_callable(logits))
+        yield runs
 
 
-def _logits(name, spec, images, num_classes):
-    with tf.variable_scope(name):
-        model = mobile_classifier_factory.get_standalone_model(spec, num_classes=num_classes)
-        model.build(images.shape)
-        logits, _ = model.apply(images, training=False)
-        return logits
+def _logits(spec, setting):
+    shape = [setting.batch_size, *setting.input_shape]
+    images = tf.get_variable("images", initializer=tf.random.uniform(shape), trainable=False)
+    model = mobile_classifier_factory.get_standalone_model(spec, num_classes=setting.num_classes)
+    model.build(images.shape)
+    logits, _ = model.apply(images, training=False)
+    return logits
 
 
 @contextlib.contextmanager
