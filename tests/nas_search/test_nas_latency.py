@@ -39,7 +39,7 @@ def test_every_network_has_a_turn_in_every_round():
 
 
 def test_what_comes_first_in_a_turn_does_not_count():
-    machine = Machine([2.0, 3.0])
+    machine = Machine([2.0, 20.0])
     before = []
 
     def cold(machine, k):
@@ -48,7 +48,7 @@ def test_what_comes_first_in_a_turn_does_not_count():
         return 50.0 if is_cold else 0.0
 
     machine.disturb = cold
-    np.testing.assert_allclose(machine.time(5), [[2.0, 3.0]] * 5)
+    np.testing.assert_allclose(machine.time(5), [[2.0, 20.0]] * 5)
 
 
 def test_runs_that_another_program_disturbs_do_not_count():
@@ -69,6 +69,13 @@ def test_drift_is_not_taken_for_latency():
     latencies = latency.without_drift(machine.time(11, on_round=slow_down))
     np.testing.assert_allclose(latencies / latencies[0], [1.0, 2.0, 4.0])
     np.testing.assert_allclose(latencies[0], 1.5)  # the median
+
+
+def test_rounds_of_different_speed_can_be_compared():
+    turns = np.outer([1.0, 1.0, 1.0, 2.0, 2.0], [1.0, 3.0, 5.0, 7.0])
+    # The median of what is left would be twice as high.
+    turns[:2, 0] *= 3
+    np.testing.assert_allclose(latency.without_drift(turns), [1.0, 3.0, 5.0, 7.0])
 
 
 def test_groups_are_compared_by_their_reference_network():
