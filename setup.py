@@ -12,7 +12,7 @@ VERSION = runpy.run_path(str(ROOT / "replicate" / "version.py"))["__version__"]
 README = ROOT / "README.md"
 
 PROGRESS = ["tqdm>=4.59"]
-EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", *PROGRESS]
+EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
 TFDS = ["tensorflow-datasets>=4.9"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]

@@ -150,7 +150,13 @@ def _quiet():
 
 def _search(args, seed):
     """Searches; returns indices, time, and the log probability of every network in the window."""
-    from examples.nas_search import search, search_analysis, search_spaces, settings
+    from examples.nas_search import (
+        network_distribution,
+        search,
+        search_analysis,
+        search_spaces,
+        settings,
+    )
 
     directory = args.out / f"search_{seed}"
     given = {"max_global_step": 20} if args.quick else {}
@@ -168,13 +174,13 @@ def _search(args, seed):
         search.run(params)
         record.write_text(json.dumps(time.perf_counter() - start))
     analysis = search_analysis.analyze(str(directory))
-    oneofs = search_analysis.open_nodes(search_spaces.get_search_space_spec(SPACE))
-    (rows,) = search_analysis._of_checkpoint(str(directory), oneofs).values()
+    oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(SPACE))
+    rows = analysis.probabilities[analysis.global_step]
     return {
         "indices": _text(analysis.indices),
         "seconds": json.loads(record.read_text()),
         "log_probability": {
-            indices: search_analysis.log_probability(oneofs, rows, _indices(indices))
+            indices: network_distribution.log_probability(oneofs, rows, _indices(indices))
             for indices in _random_networks(args)
         },
     }

@@ -1,11 +1,17 @@
-"""Directories as a search leaves them, written without searching."""
+"""Directories as a search leaves them, written without searching, and measured cost models."""
 
+import dataclasses
 import json
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import mobile_classifier_factory, schema_io, search_analysis
+from examples.nas_search import (
+    cost_model_io,
+    mobile_classifier_factory,
+    mobile_cost_model,
+    schema_io,
+)
 
 SSD = "digits_search"
 # A network that skips the optional layer of block 1 (the sixth choice) but not that of block 2.
@@ -30,7 +36,7 @@ def log(directory, steps, suffix=None):
 
 def logits(scale, indices=INDICES, ssd=SSD):
     """Returns the scalars of a controller that gives `scale` to the choices of `indices`."""
-    nodes = search_analysis.open_nodes(mobile_classifier_factory.get_model_spec(ssd))
+    nodes = network_distribution.open_nodes(mobile_classifier_factory.get_model_spec(ssd))
     return {
         f"rlpathlogits/{'/'.join(map(str, path))}/{i}": scale * (i == index)
         for (path, oneof), index in zip(nodes, indices)
@@ -65,3 +71,40 @@ def save_checkpoint(directory, step=1, **values):
             variables[name] = tf.Variable(value)
         session.run(tf.global_variables_initializer())
         tf.train.Saver(variables).save(session, str(directory / "model.ckpt"), step)
+
+
+def latency_model(device="Abacus 1", **changes):
+    """Returns a `CostModel` as `fit-cost` writes it: a network takes a ms per 10,000 MAdds."""
+    madds = mobile_cost_model.default_model(SSD)
+    measurement = {
+        "device": "/device:CPU:0",
+        "device_model": device,
+        "batch_size": 1,
+        "threads": 2,
+        "rounds": 20,
+        "tensorflow": "2.15.1",
+        "numpy": "1.26.4",
+        "python": "3.11.2",
+        "os": "Linux 6",
+        "date": "2026-01-01",
+        "reference_network": ":".join(map(str, INDICES)),
+        "reference_latency": 1.25,
+    }
+    return dataclasses.replace(
+        madds,
+        objective="latency",
+        unit="ms",
+        **{
+            "kernel": 100 * madds.kernel,
+            "bias": 100 * madds.bias,
+            "statistics": {**madds.statistics, "lower_quartile": 1.0},
+            "measurement": measurement,
+            **changes,
+        },
+    )
+
+
+def write_latency_model(path, *args, **changes):
+    """Writes a `latency_model` as JSON; returns the name of the file."""
+    path.write_text(cost_model_io.to_json(latency_model(*args, **changes)))
+    return str(path)

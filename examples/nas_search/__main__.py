@@ -14,6 +14,7 @@ COMMANDS = {
     "train": "train a network alone, and measure how accurate it is",
     "evaluate": "measure a network that was trained alone",
     "export": "make a SavedModel of a network that was trained alone",
+    "fit-cost": "measure the latency of random networks here, and fit a cost model to it",
     "sample": "draw random networks in a window of cost",
 }
 _PROGRAM = "python -m examples.nas_search"
@@ -34,7 +35,7 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
     name = _parser().parse_args(argv[:1]).command
     # Only this one, because importing TensorFlow takes seconds.
-    command = importlib.import_module(f"examples.nas_search.commands.{name}")
+    command = importlib.import_module(f"examples.nas_search.commands.{name.replace('-', '_')}")
     parser = argparse.ArgumentParser(
         prog=f"{_PROGRAM} {name}",
         usage=f"{_PROGRAM} {name} [--help] [--flag VALUE ...]",  # of all flags it is a page

@@ -1,20 +1,22 @@
 """Fits a cost model: linear regression of what networks cost on their coupled cost features.
 
 An *objective* is what is to be kept near a target. Random networks are drawn from a space, their
-objective is measured, and the weights of the features are those with the least squared error. A
-measured latency would be fitted in the same way: it is one more entry of `OBJECTIVES`.
+objective is computed, and the weights of the features are those with the least squared error. What
+is measured, the latency, is fitted in `latency_fit`.
 """
 
-import dataclasses
 import functools
-import json
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Callable, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg
 
 from examples.nas_search import cost_features, network_batch, network_cost, search_spaces
+from examples.nas_search.cost_model_io import CostModel
 
-_FORMAT = 1  # of the JSON text
+_DRAWS = 40_000
+_TOLERANCE = 1e-10  # relative, of the solution
 
 
 class Objective(NamedTuple):
@@ -39,63 +41,48 @@ OBJECTIVES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class CostModel:
-    """A fitted cost model of a space: estimate = bias + Σ kernel · features.
+class Networks(NamedTuple):
+    """Random networks of a space, no two with the same features."""
 
-    Attributes:
+    index_lists: np.ndarray  # int64 [n, C]
+    num_features: int
+    positions: np.ndarray  # int64 [n, L], see `cost_features.feature_positions`
+
+    def of(self, which):
+        """Returns some of them; `which` indexes or masks them."""
+        return self._replace(index_lists=self.index_lists[which], positions=self.positions[which])
+
+    def matrix(self):
+        """Returns the features as a sparse matrix, float64 [n, features]."""
+        count, num_ones = self.positions.shape
+        starts = np.arange(0, count * num_ones + 1, num_ones)
+        ones = np.ones(count * num_ones)
+        shape = (count, self.num_features)
+        return sparse.csr_matrix((ones, self.positions.ravel(), starts), shape)
+
+
+def random_networks(ssd, seed=0, num_draws=_DRAWS):
+    """Draws networks of a space; of those with the same features all but the first are left out.
+
+    What is chosen for a layer that is then skipped makes no difference to a network, and none to
+    its features.
+
+    Args:
         ssd: Name of the space.
-        objective: Key of `OBJECTIVES`.
-        unit: Unit of the estimate.
-        input_shape: Height, width and channels of an image.
-        num_classes: Number of outputs of the classifier.
-        seed: Of the random networks.
-        kernel: Float64 [features], in `unit`.
-        bias: The estimate where all features are 0, in `unit`.
-        statistics: `num_networks`, how many distinct ones it was fitted to; `mean_relative_error`
-            and `max_relative_error` that a fit without `num_held_out` of them had on those; and
-            the `lower_quartile` of the objective, in `unit`.
-    """
+        seed: On which the draws depend, int.
+        num_draws: How many to draw.
 
-    ssd: str
-    objective: str
-    unit: str
-    input_shape: Tuple[int, int, int]
-    num_classes: int
-    seed: int
-    kernel: Any
-    bias: float
-    statistics: Dict[str, float]
-
-    def estimate(self, positions):
-        """Returns estimates, float64 [n], of networks with features at `positions`, [n, L]."""
-        return self.bias + self.kernel[positions].sum(axis=1)
-
-
-def to_json(model):
-    """Returns a `CostModel` as text; what `from_json` makes of it is equal to the last bit."""
-    fields = dict(dataclasses.asdict(model), kernel=model.kernel.tolist(), format=_FORMAT)
-    return json.dumps(fields, indent=None, sort_keys=True)
-
-
-def from_json(text):
-    """Returns the `CostModel` of a text by `to_json`.
+    Returns:
+        `Networks`, in the order in which they were drawn.
 
     Raises:
-        ValueError: If it is no such text.
+        ValueError: If there is no such space.
     """
-    try:
-        fields = json.loads(text)
-        if fields.pop("format") != _FORMAT:
-            raise KeyError("format")
-        fields["kernel"] = np.array(fields["kernel"], np.float64)
-        fields["input_shape"] = tuple(fields["input_shape"])
-        return CostModel(**fields)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"A cost model must be a text by `cost_fit.to_json`, format {_FORMAT}, but is "
-            f"{text[:80]!r} ({error!r}). Delete it and let it be fitted again."
-        ) from error
+    spec = search_spaces.get_search_space_spec(ssd)
+    index_lists = network_batch.random_index_lists(spec, num_draws, np.random.RandomState(seed))
+    num_features, positions = cost_features.feature_positions(spec, index_lists)
+    distinct = np.sort(np.unique(positions, axis=0, return_index=True)[1])
+    return Networks(index_lists, num_features, positions).of(distinct)
 
 
 @functools.lru_cache(maxsize=16)
@@ -105,7 +92,8 @@ def fit(
     num_classes=1001,
     input_shape=(224, 224, 3),
     seed=0,
-    num_networks=40_000,
+    num_networks=_DRAWS,
+    num_held_out=0.1,
 ):
     """Fits a cost model to random networks of a space; the same arguments give the same model.
 
@@ -117,6 +105,7 @@ def fit(
         seed: Of the random networks, int.
         num_networks: How many to draw. Those with the same features count once. For a good fit
             there must be more of them than features that occur, see `CostModel.statistics`.
+        num_held_out: How many distinct ones to try the model on, see `is_held_out`.
 
     Returns:
         A `CostModel`.
@@ -129,13 +118,11 @@ def fit(
             f"`objective` must be one of {sorted(OBJECTIVES)}, but is {objective!r}. A new one "
             "gets its entry in `cost_fit.OBJECTIVES`."
         )
+    networks = random_networks(ssd, seed, num_networks)
     spec = search_spaces.get_search_space_spec(ssd)
-    index_lists = network_batch.random_index_lists(spec, num_networks, np.random.RandomState(seed))
-    num_features, positions = cost_features.feature_positions(spec, index_lists)
-    distinct = np.sort(np.unique(positions, axis=0, return_index=True)[1])
-    index_lists, positions = index_lists[distinct], positions[distinct]
-    costs = OBJECTIVES[objective].measure(spec, index_lists, input_shape, num_classes)
-    kernel, bias = _least_squares(num_features, positions, costs)
+    costs = OBJECTIVES[objective].measure(spec, networks.index_lists, input_shape, num_classes)
+    held_out = is_held_out(len(costs), num_held_out)
+    kernel, bias = least_squares(networks.of(~held_out), costs[~held_out])
     return CostModel(
         ssd=ssd,
         objective=objective,
@@ -145,68 +132,71 @@ def fit(
         seed=seed,
         kernel=kernel,
         bias=bias,
-        statistics=_statistics(num_features, positions, costs),
+        statistics=statistics(networks, costs, held_out, kernel, bias),
     )
 
 
-def _statistics(num_features, positions, costs):
-    """Returns how well a fit without a tenth of the networks estimates those; see `CostModel`."""
-    is_held_out = np.arange(len(costs)) % 10 == 9
-    kernel, bias = _least_squares(num_features, positions[~is_held_out], costs[~is_held_out])
-    # Of a handful of networks none can be spared.
-    tested = is_held_out if is_held_out.any() else ~is_held_out
-    errors = np.abs(bias + kernel[positions[tested]].sum(axis=1) - costs[tested]) / costs[tested]
+def is_held_out(count, num_held_out):
+    """Chooses the networks that a model is not fitted to, evenly among all.
+
+    Args:
+        count: Number of networks n.
+        num_held_out: How many to choose; below 1, which share of them.
+
+    Returns:
+        Bool [n]; true for none if there are only a handful of networks.
+    """
+    share = num_held_out if num_held_out < 1 else min(num_held_out / count, 1)
+    return np.diff(np.floor(np.arange(count + 1) * share + 1e-9)) > 0
+
+
+def statistics(networks, costs, held_out, kernel, bias):
+    """Returns how well a model estimates networks, see `CostModel.statistics`.
+
+    Args:
+        networks: `Networks`.
+        costs: Float64 [n], what they cost.
+        held_out: Bool [n], which of them the model was not fitted to. If there are none, errors
+            are those on the others.
+        kernel: Float64 [features].
+        bias: Float.
+    """
+    tested = held_out if held_out.any() else ~held_out
+    truth = costs[tested]
+    errors = bias + kernel[networks.positions[tested]].sum(axis=1) - truth
+    variance = np.square(truth - truth.mean()).sum()
     return {
-        "num_networks": len(costs),
-        "num_held_out": int(is_held_out.sum()),
-        "mean_relative_error": float(errors.mean()),
-        "max_relative_error": float(errors.max()),
+        "num_fitted": int((~held_out).sum()),
+        "num_held_out": int(held_out.sum()),
+        "mean_relative_error": float(np.abs(errors / truth).mean()),
+        "max_relative_error": float(np.abs(errors / truth).max()),
+        "mean_error": float(np.abs(errors).mean() / truth.mean()),
+        # Of a single network there is nothing to explain.
+        "r_squared": float(1 - np.square(errors).sum() / variance) if variance else 1.0,
         "lower_quartile": float(np.quantile(costs, 0.25)),
+        "least": float(costs.min()),
+        "mean": float(costs.mean()),
+        "largest": float(costs.max()),
     }
 
 
-def _least_squares(num_features, positions, costs, tolerance=1e-8, max_steps=1000):
-    """Solves min Σ (bias + Σ kernel[positions] − costs)², by conjugate gradients.
+def least_squares(networks, costs):
+    """Solves min Σ (bias + Σ kernel · features − costs)².
 
-    The matrix of the problem, [n, features], has L ones in each row and is never formed. Its
-    columns are scaled to equal length. Where several solutions fit equally well, as they do with
-    one-hot features, it is the shortest one; weights of features that never occur are 0.
+    The columns of the problem are scaled to equal length. Where several solutions fit equally well,
+    as they do with one-hot features, it is the shortest one; weights of features that never occur
+    are 0.
 
     Args:
-        num_features: Number of features.
-        positions: Int64 [n, L], where the ones are.
+        networks: `Networks`.
         costs: Float64 [n].
-        tolerance: At which reduction of the gradient to stop.
-        max_steps: After how many steps to stop in any case.
 
     Returns:
         Pair of kernel, float64 [features], and bias, the mean cost.
     """
-    num_ones = positions.shape[1]
-    counts = np.bincount(positions.ravel(), minlength=num_features)
+    counts = np.bincount(networks.positions.ravel(), minlength=networks.num_features)
     scale = 1 / np.sqrt(np.maximum(counts, 1))
-
-    def times_matrix(x):
-        return (scale * x)[positions].sum(axis=1)
-
-    def times_transpose(y):
-        sums = np.bincount(positions.ravel(), np.repeat(y, num_ones), minlength=num_features)
-        return scale * sums
-
+    matrix = networks.matrix() @ sparse.diags(scale)
     bias = costs.mean()
-    residual = costs - bias
-    x = np.zeros(num_features)
-    gradient = times_transpose(residual)
-    direction = gradient
-    square = first_square = gradient @ gradient
-    for _ in range(max_steps):
-        if square <= tolerance**2 * first_square:
-            break
-        change = times_matrix(direction)
-        length = square / (change @ change)
-        x += length * direction
-        residual -= length * change
-        gradient = times_transpose(residual)
-        square, previous = gradient @ gradient, square
-        direction = gradient + square / previous * direction
+    x = linalg.lsqr(matrix, costs - bias, atol=_TOLERANCE, btol=_TOLERANCE)[0]
     return scale * x, float(bias)

@@ -27,7 +27,7 @@ class Flag(NamedTuple):
     bounds: Optional[Tuple[float, float]] = None  # of the value, inclusive
     choices: Optional[Tuple[str, ...]] = None
     required: bool = False
-    nargs: Optional[str] = None  # of `argparse`; "+" makes the value a list
+    nargs: Optional[str] = None  # of `argparse`; "+" makes the value a list, bounds are of each
 
 
 ANY = float("inf")
@@ -103,7 +103,19 @@ def _help(flag, presets):
 
 
 def _shown(value):
+    if isinstance(value, tuple):
+        return " ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def given_arguments(args):
+    """Yields the arguments of the command line that `args` came from."""
+    for name, value in vars(args).items():
+        if isinstance(value, list):
+            yield f"--{name}"
+            yield from map(str, value)
+        else:
+            yield f"--{name}={value}"
 
 
 def command_line(*arguments):
@@ -134,6 +146,8 @@ def with_defaults(given, flags, preset):
         value = given.get(flag.name)
         if value is None:
             value = preset.get(flag.name, flag.default)
+        if flag.nargs and value is not None:
+            value = list(value) if isinstance(value, (list, tuple)) else [value]
         _check(flag, value)
         values[flag.name] = value
     return values
@@ -144,9 +158,10 @@ def _check(flag, value):
         if flag.required:
             raise SettingsError(f"Pass --{flag.name}: {flag.help}.")
         return
-    fault = _fault(flag, value)
-    if fault:
-        raise SettingsError(f"--{flag.name} {fault}.")
+    for each in value if flag.nargs else [value]:
+        fault = _fault(flag, each)
+        if fault:
+            raise SettingsError(f"--{flag.name} {fault}.")
 
 
 def _fault(flag, value):

@@ -1,8 +1,4 @@
-"""The cost models of the search spaces: which one a search uses, and the cost it aims at."""
-
-import os
-
-import tensorflow.compat.v1 as tf
+"""The cost models of the search spaces on the images that they are made for, and usual targets."""
 
 from examples.nas_search import cost_features, cost_fit, digits_search_space, search_spaces
 from examples.nas_search import mobile_search_space_v3 as mobile
@@ -18,8 +14,15 @@ _REFERENCES = {
     mobile.MOBILENET_V3_LIKE_SEARCH: mobile.MOBILENET_V3_LARGE,
 }
 
-_FILE_NAME = "cost_model.json"
-_MAX_ERROR = 0.005  # relative
+
+def inputs_of(ssd):
+    """Returns what a space is made for: shape of an image, a tuple of ints, number of classes."""
+    return _INPUTS.get(ssd, _IMAGENET)
+
+
+def reference_of(ssd):
+    """Returns the name of the network that a space is built around, None if there is none."""
+    return _REFERENCES.get(ssd)
 
 
 def default_model(ssd):
@@ -69,95 +72,29 @@ def target_cost(ssd, input_shape=None, num_classes=None, objective="madds"):
     Raises:
         ValueError: If there is no such space or objective.
     """
-    reference = _REFERENCES.get(ssd, ssd)
+    reference = reference_of(ssd) or ssd
     # Of a reference network, all random networks are the same.
     return _model(reference, objective, input_shape, num_classes).statistics["lower_quartile"]
 
 
-def load(params):
-    """Returns the cost model of a search, and keeps it beside the checkpoints.
+def target_of(model):
+    """Returns the cost that a search with a `CostModel` aims at unless told otherwise.
 
-    Args:
-        params: Settings. Those used are `ssd`, `rl_cost_model_objective`, `image_shape`,
-            `num_classes` and `checkpoint_dir`.
-
-    Returns:
-        A `CostModel`, that of `cost_model.json` in the checkpoint directory if there is one.
-
-    Raises:
-        ValueError: If that file is of other settings, or broken.
+    That is `target_cost`; of a measured model it is the measured latency of the reference network,
+    of a space without one the lower quartile of the measured networks.
     """
-    wanted = arguments_of(params)
-    path = os.path.join(params["checkpoint_dir"], _FILE_NAME)
-    if not tf.io.gfile.exists(path):
-        return _fit(wanted, path)
-    with tf.io.gfile.GFile(path) as file:
-        text = file.read()
-    try:
-        model = cost_fit.from_json(text)
-    except ValueError as error:
-        raise ValueError(f"{error} [File {path}.]") from error
-    for name, value in wanted.items():
-        found = getattr(model, name)
-        if found != value and not tf.train.latest_checkpoint(params["checkpoint_dir"]):
-            return _fit(wanted, path)  # The file is of a search that never began.
-        if found != value:
-            raise ValueError(
-                f"The cost model of a search must be of its settings, but {path} has {name} "
-                f"{found!r} where the search has {value!r}. Search in another directory, or delete "
-                "the file."
-            )
-    return model
-
-
-def arguments_of(params):
-    """Returns what `cost_fit.fit` needs for the cost model of a search with these settings."""
-    return _arguments(
-        params["ssd"],
-        params.get("rl_cost_model_objective", "madds"),
-        params["image_shape"],
-        params["num_classes"],
-    )
+    if model.measurement is None:
+        return target_cost(model.ssd, model.input_shape, model.num_classes, model.objective)
+    if reference_of(model.ssd):
+        return model.measurement["reference_latency"]
+    return model.statistics["lower_quartile"]
 
 
 def _model(ssd, objective, input_shape, num_classes):
-    default_shape, default_classes = _INPUTS.get(ssd, _IMAGENET)
+    usual_shape, usual_classes = inputs_of(ssd)
     return cost_fit.fit(
-        **_arguments(ssd, objective, input_shape or default_shape, num_classes or default_classes)
+        ssd,
+        objective,
+        input_shape=tuple(input_shape or usual_shape),
+        num_classes=num_classes or usual_classes,
     )
-
-
-def _arguments(ssd, objective, input_shape, num_classes):
-    return {
-        "ssd": ssd,
-        "objective": objective,
-        "input_shape": tuple(input_shape),
-        "num_classes": num_classes,
-    }
-
-
-def _fit(arguments, path):
-    """Returns a new cost model, which it keeps in a file."""
-    model = cost_fit.fit(**arguments)
-    _warn_of_errors(model)
-    _write(path, cost_fit.to_json(model))
-    return model
-
-
-def _warn_of_errors(model):
-    if model.statistics["max_relative_error"] > _MAX_ERROR:
-        tf.logging.warning(
-            "The cost model of %s is off by up to %.1f%% on networks that it was not fitted to. "
-            "Raise `num_networks` of `cost_fit.fit`.",
-            model.ssd,
-            100 * model.statistics["max_relative_error"],
-        )
-
-
-def _write(path, text):
-    """Writes a file at once, so that nobody reads half of it."""
-    tf.io.gfile.makedirs(os.path.dirname(path))
-    temporary = f"{path}.{os.getpid()}"
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(temporary, path, overwrite=True)

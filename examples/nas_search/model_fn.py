@@ -22,8 +22,8 @@ from examples.nas_search import (
     cost_model_lib,
     engines,
     mobile_classifier_factory,
-    mobile_cost_model,
     schema_io,
+    search_costs,
     search_space_utils,
     summaries,
 )
@@ -76,10 +76,11 @@ def model_fn(features, labels, mode, params):
         )
 
     # 2. What does it cost?
-    cost = None
+    costs, estimates = [], []
     if params["enable_cost_model"]:
-        cost_model = mobile_cost_model.load(params)
-        cost = cost_model_lib.estimate_cost(cost_model_lib.coupled_tf_features(network), cost_model)
+        costs = search_costs.load(params)
+        cost_features = cost_model_lib.coupled_tf_features(network)
+        estimates = [cost_model_lib.estimate_cost(cost_features, cost.model) for cost in costs]
 
     # 3. Train the shared weights.
     model = mobile_classifier_factory.get_model_for_search(
@@ -113,7 +114,7 @@ def model_fn(features, labels, mode, params):
     accuracy = _accuracy(labels["validation"], validation_logits)
 
     # 5. Reward the controller. All towers compare their rewards with one baseline.
-    reward, cost_scalars = _reward(accuracy, cost, params)
+    reward, cost_scalars = _reward(accuracy, costs, estimates, params)
     step_baseline = replicate.cross_tower_mean(reward)
     baseline = update_exponential_moving_average(step_baseline, params["rl_baseline_momentum"])
     advantage = reward - baseline
@@ -183,22 +184,23 @@ def _accuracy(labels, logits):
     return tf.reduce_mean(tf.cast(is_correct, tf.float32))
 
 
-def _reward(accuracy, cost, params):
+def _reward(accuracy, costs, estimates, params):
     """Returns the reward of a network, float32 scalar, and a dict of what it was made of."""
-    if cost is None:
+    if not costs:
         return accuracy, {}
-    parts = search_space_utils.reward_for_single_cost_model(
+    parts = search_space_utils.reward_for_cost_models(
         accuracy,
         rl_reward_function=params["rl_reward_function"],
-        estimated_cost=cost,
-        rl_cost_model_target=params["rl_cost_model_target"],
+        estimated_costs=estimates,
+        rl_cost_model_targets=[cost.target for cost in costs],
         rl_cost_model_exponent=params["rl_cost_model_exponent"],
+        cost_model_weights=[cost.weight for cost in costs],
     )
-    return parts["rl_reward"], {
-        "rlcontroller/estimated_cost": cost,
-        "rlcontroller/cost_ratio": parts["rl_cost_ratio"],
-        "rlcontroller/cost_adjustment": parts["rl_cost_adjustment"],
-    }
+    scalars = {"rlcontroller/cost_adjustment": parts["rl_cost_adjustment"]}
+    for suffix, cost, ratio in zip(search_costs.suffixes(costs), estimates, parts["rl_cost_ratio"]):
+        scalars[f"rlcontroller/estimated_cost{suffix}"] = cost
+        scalars[f"rlcontroller/cost_ratio{suffix}"] = ratio
+    return parts["rl_reward"], scalars
 
 
 def _controller_learning_rate(step, params):

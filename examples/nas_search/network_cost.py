@@ -111,6 +111,22 @@ def costs_of_many(model_spec, index_lists, input_shape, num_classes):
     return totals[0], totals[1]
 
 
+def layers_of_many(model_spec, index_lists):
+    """Returns how many layers of n networks are not skipped, int64 [n]; as `costs_of_many`."""
+    spec = network_batch.choose(model_spec, index_lists)
+    layers = [layer for block in spec.blocks for layer in block.layers]
+    return sum(_is_there(layer) for layer in layers) + np.zeros(len(index_lists), np.int64)
+
+
+def _is_there(layer):
+    """Returns 0 for a skipped layer, else 1: int64 [n], or an int where it is the same in all."""
+    if isinstance(layer, network_batch.Chosen):
+        return _pick([_is_there(option) for option in layer.options], layer.index)
+    if isinstance(layer, specs.ResidualSpec):
+        return _is_there(layer.layer)
+    return 0 if isinstance(layer, ZeroSpec) else 1
+
+
 def _layers(spec, input_shape, num_classes):
     """Yields path, `_Size` of the output and `_Cost` for each layer and the classifier."""
     height, width, channels = input_shape

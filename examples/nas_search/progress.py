@@ -1,4 +1,4 @@
-"""What a person sees of a search while it runs.
+"""What a person sees of a search, or of measuring networks, while it runs.
 
 A *scalar* is one of the numbers that `summaries.make_spec` puts under `search/progress/`. They
 vary from step to step with the networks that are drawn; shown is the mean over the latest steps.
@@ -15,11 +15,56 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search.summaries import PROGRESS_SCOPE
 from replicate.progress_bar import ProgressBar, import_tqdm
 
-_SCALARS = ("reward", "validation_accuracy", "estimated_cost", "entropy")
+_SCALARS = ("reward", "validation_accuracy", "entropy")
 _LATEST = 20  # steps
 _REDRAW_SECS = 0.2
 _LINES = 10  # in all, where there is no terminal
 _WIDE = 115  # columns of a terminal with room for whole words beside the bar
+
+
+class Display:
+    """Shows how a count grows: by a bar on a terminal, elsewhere by a line at each tenth.
+
+    Args:
+        title: What it is that goes on, such as "search".
+        noun: What is counted, such as "step".
+        first: The count at the start, when the time starts as well.
+        total: The count at the end.
+        stream: Text stream to write to.
+
+    Attributes:
+        start: When it was made, in seconds of `time.perf_counter`.
+    """
+
+    def __init__(self, title, noun, first, total, stream):
+        self.start = time.perf_counter()
+        self._title, self._noun, self._first, self._total = title, noun, first, total
+        self._shown = first
+        self._stream = stream
+        self._bar = None
+        if getattr(stream, "isatty", lambda: False)():
+            self._bar = ProgressBar(title, stream, first, total)
+
+    def show(self, count, note=lambda wide: ""):
+        """Shows the count; `note` returns what stands behind it, long where there is room."""
+        before, self._shown = self._shown, count
+        if self._bar is not None:
+            self._bar.draw(count, note(_columns(self._stream) >= _WIDE))
+        elif count * _LINES // self._total > before * _LINES // self._total:
+            print(self._line(note(True)), file=self._stream, flush=True)
+
+    def close(self):
+        """Leaves what is on the screen as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _line(self, note):
+        interval = import_tqdm().tqdm.format_interval
+        elapsed = time.perf_counter() - self.start
+        left = elapsed / (self._shown - self._first) * (self._total - self._shown)
+        count = f"{self._title}: {self._noun} {self._shown:,} of {self._total:,}"
+        times = f"{interval(elapsed)} so far, {interval(left)} to go"
+        return ", ".join(part for part in (count, times, note) if part)
 
 
 class SearchProgress(tf.train.SessionRunHook):
@@ -30,7 +75,7 @@ class SearchProgress(tf.train.SessionRunHook):
     ```
 
     These are the step and the last one; the time since the start, and what is left of it; the means
-    over the latest steps of the reward, the validation accuracy, the cost in units of the target,
+    over the latest steps of the reward, the validation accuracy, costs in units of their targets,
     and the entropy of the controller in nats, which falls as it makes up its mind. On TPUs, which
     have no scalars to fetch, steps and times are all.
 
@@ -41,20 +86,21 @@ class SearchProgress(tf.train.SessionRunHook):
 
     Args:
         total_steps: Global step at which the search ends.
-        cost_target: Cost that it aims at, in the unit of the estimated cost; None if it has none.
+        cost_targets: Dict of the costs that it aims at, by the names of the scalars: of a single
+            cost `estimated_cost`, of several of them `estimated_cost/<label>`. None if it has none.
         stream: Text stream to write to; None is `sys.stderr` at the time training starts.
 
     Attributes:
         step: The global step when it was last looked at.
     """
 
-    def __init__(self, total_steps, cost_target=None, stream=None):
+    def __init__(self, total_steps, cost_targets=None, stream=None):
         import_tqdm()  # so that a missing one is known before training starts
         self.step = 0
         self._total = total_steps
-        self._target = cost_target
-        self._stream_arg = stream
-        self._bar = None
+        self._targets = cost_targets or {}
+        self._stream = stream
+        self._display = None
 
     def __enter__(self):
         return self
@@ -64,22 +110,21 @@ class SearchProgress(tf.train.SessionRunHook):
 
     def begin(self):
         """Finds the tensors to watch. Called by the session, before the graph is finalised."""
-        self._stream = sys.stderr if self._stream_arg is None else self._stream_arg
         self._global_step = tf.train.get_global_step()
         graph = tf.get_default_graph()
         self._tensors = {}
-        for name in _SCALARS:
+        for name in (*_SCALARS, *self._targets):
             with contextlib.suppress(KeyError):
                 self._tensors[name] = graph.get_tensor_by_name(f"{PROGRESS_SCOPE}{name}:0")
 
     def after_create_session(self, session, coord):
         """Starts at the step at which the search starts or resumes."""
         self._close()  # of an earlier session, lost to a preemption
-        self.step = self._first_step = int(session.run(self._global_step))
-        self._start = self._looked = time.perf_counter()
+        self.step = int(session.run(self._global_step))
         self._latest = {name: collections.deque(maxlen=_LATEST) for name in self._tensors}
-        if getattr(self._stream, "isatty", lambda: False)():
-            self._bar = ProgressBar("search", self._stream, self.step, self._total)
+        stream = sys.stderr if self._stream is None else self._stream
+        self._display = Display("search", "step", self.step, self._total, stream)
+        self._looked = self._display.start
 
     def before_run(self, run_context):
         """Asks for the scalars of the step."""
@@ -100,18 +145,8 @@ class SearchProgress(tf.train.SessionRunHook):
         self._close()
 
     def _show(self, session):
-        before, self.step = self.step, int(session.run(self._global_step))
-        if self._bar is not None:
-            self._bar.draw(self.step, self._note(_columns(self._stream) >= _WIDE))
-        elif self.step * _LINES // self._total > before * _LINES // self._total:
-            print(self._line(), file=self._stream, flush=True)
-
-    def _line(self):
-        interval = import_tqdm().tqdm.format_interval
-        elapsed = time.perf_counter() - self._start
-        left = elapsed / (self.step - self._first_step) * (self._total - self.step)
-        times = f"{interval(elapsed)} so far, {interval(left)} to go"
-        return f"search: step {self.step:,} of {self._total:,}, {times}, {self._note(True)}"
+        self.step = int(session.run(self._global_step))
+        self._display.show(self.step, self._note)
 
     def _note(self, wide):
         """Returns the scalars as text, in whole words or such that it fits into 80 columns."""
@@ -122,18 +157,21 @@ class SearchProgress(tf.train.SessionRunHook):
         if "validation_accuracy" in means:
             accuracy = means["validation_accuracy"]
             parts.append(f"accuracy {accuracy:.1%}" if wide else f"acc {accuracy:.0%}")
-        if "estimated_cost" in means and self._target:
-            cost, share = means["estimated_cost"], means["estimated_cost"] / self._target
-            full = f"cost {cost:.3g} ({share:.0%} of target)"
-            parts.append(full if wide else f"cost {share:.0%}")
+        targets = {name: target for name, target in self._targets.items() if name in means}
+        shares = {name: means[name] / target for name, target in targets.items()}
+        if shares and not wide:
+            parts.append(" ".join(["cost", *(f"{share:.0%}" for share in shares.values())]))
+        for name, share in shares.items() if wide else ():
+            label = name.partition("/")[-1] or "cost"
+            parts.append(f"{label} {means[name]:.3g} ({share:.0%} of target)")
         if "entropy" in means:
             parts.append(f"{'entropy' if wide else 'H'} {means['entropy']:.1f}")
         return (", " if wide else " ").join(parts)
 
     def _close(self):
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        if self._display is not None:
+            self._display.close()
+            self._display = None
 
 
 def _columns(stream):

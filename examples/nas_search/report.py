@@ -17,7 +17,14 @@ import string
 
 import numpy as np
 
-from examples.nas_search import choice_plots, figures, flags, network_drawing, plots
+from examples.nas_search import (
+    choice_plots,
+    figures,
+    flags,
+    network_drawing,
+    plots,
+    search_costs,
+)
 
 PAGE = "search.html"
 _TEMPLATE = pathlib.Path(__file__).with_name("report.html")
@@ -77,9 +84,11 @@ def _indices(analysis):
 def _series(analysis, title=""):
     history = analysis.history
     percent = {step: 100 * value for step, value in history["accuracy"].items()}
+    suffixes = search_costs.suffixes(analysis.costs)
     costs = [
-        plots.Series(f"cost\n({analysis.cost_unit})", history["cost"], analysis.cost_target)
-    ]  # A search with several objectives has one for each.
+        plots.Series(f"{cost.label}\n({cost.unit})", history[f"cost{suffix}"], cost.target)
+        for cost, suffix in zip(analysis.costs, suffixes)
+    ]
     panels = [
         plots.Series("reward", history["reward"]),
         plots.Series("validation\naccuracy (%)", percent),
@@ -96,10 +105,9 @@ def _headline(analysis):
         recent = accuracies[-max(1, len(accuracies) // _RECENT) :]
         note = "of the networks drawn of late, with shared weights"
         yield _figure("validation accuracy", f"{np.mean(recent):.1%}", note)
-    if analysis.cost_model is not None:
-        target = analysis.cost_target
-        note = f"target {target:.4g}, {analysis.cost_model / target - 1:+.1%}" if target else ""
-        yield _figure("cost", f"{analysis.cost_model:.4g} {analysis.cost_unit}", note)
+    for cost in analysis.costs:
+        note = f"target {cost.target:.4g}, {cost.estimate / cost.target - 1:+.1%}"
+        yield _figure(cost.label, f"{cost.estimate:.4g} {cost.unit_and_device}", note)
     yield _figure("multiply-adds", f"{analysis.madds:,}", "for one image")
     yield _figure("parameters", f"{analysis.params:,}", "of the network alone")
     yield _figure("probability", f"{analysis.probability:.3g}", "that the controller draws it")

@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import data as data_lib
-from examples.nas_search import engines, model_fn, settings
+from examples.nas_search import engines, model_fn, search_costs, settings
 from examples.nas_search.errors import UserError
 from examples.nas_search.progress import SearchProgress
 from examples.nas_search.stopping import StopOnSignal
@@ -34,7 +34,12 @@ def run(params):
         return data.search_input_fn(params, start, config)
 
     searching = engines.make_estimator(model_fn.model_fn, params)
-    progress = SearchProgress(end, params["rl_cost_model_target"])
+    costs = search_costs.load(params) if params["enable_cost_model"] else []
+    targets = {
+        f"estimated_cost{suffix}": cost.target
+        for suffix, cost in zip(search_costs.suffixes(costs), costs)
+    }
+    progress = SearchProgress(end, targets)
     stop = StopOnSignal()
     try:
         with data_lib.naming_broken_images(data), progress, stop:

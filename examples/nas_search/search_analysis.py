@@ -16,15 +16,22 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import (
     analyze_mobile_search_lib,
     architecture_text,
-    cost_fit,
     mobile_cost_model,
     network_cost,
-    schema,
     schema_io,
+    search_costs,
     search_space_utils,
 )
 from examples.nas_search.basic_specs import ConvTowerSpec
 from examples.nas_search.errors import UserError
+from examples.nas_search.network_distribution import (
+    enclosing,
+    entropy,
+    entropy_of_node,
+    name_of,
+    open_nodes,
+    softmax,
+)
 
 
 class Node(NamedTuple):
@@ -39,6 +46,17 @@ class Node(NamedTuple):
     reached: bool  # by the network found
 
 
+class Cost(NamedTuple):
+    """One of the costs of the network found."""
+
+    label: str  # the objective; with a number if another has the same
+    estimate: float  # in `unit`
+    target: float  # what the search aimed at
+    unit: str
+    weight: float
+    unit_and_device: str  # the unit, and on what it was measured
+
+
 class Analysis(NamedTuple):
     """What a search directory tells; but for what is by step, after step `global_step`."""
 
@@ -46,9 +64,9 @@ class Analysis(NamedTuple):
     global_step: int
     ssd: str
     indices: List[int]  # of the network found, in visiting order
-    cost_model: Optional[float]  # estimate of its cost; None if the search had no cost model
+    cost_model: Optional[float]  # estimate of its first cost; None if the search had no cost model
     cost_target: Optional[float]  # what the search aimed at; None likewise
-    cost_unit: str  # of cost_model and cost_target, see `cost_fit.OBJECTIVES`
+    cost_unit: Optional[str]  # of cost_model and cost_target; None likewise
     madds: int  # multiply-adds for one image, exact
     params: int  # trainable weights of the network alone, exact
     probability: float  # with which the controller draws the network found
@@ -57,12 +75,14 @@ class Analysis(NamedTuple):
     layers: List[str]  # the network found, in words
     nodes: List[Node]
     controller_start: int  # step at which the controller started to learn
-    # {'reward', 'accuracy' in [0, 1], 'cost' and 'entropy': {step: value}}; empty if not logged
+    # 'reward', 'accuracy' in [0, 1], 'entropy', 'cost' or of several 'cost/<label>': {step: value},
+    # empty if not logged
     history: Dict[str, Dict[int, float]]
     probabilities: Dict[int, List[np.ndarray]]  # by step: of each node, those of its alternatives
     network: ConvTowerSpec  # the network found: its choices have one alternative each
     layer_costs: List[network_cost.LayerCost]
     settings: Dict[str, Any]  # params.json
+    costs: List[Cost]  # in the order of --cost_model; empty without
 
 
 class UnreadableError(UserError):
@@ -92,7 +112,7 @@ def analyze(dirname):
     oneofs = open_nodes(space)
     scalars = analyze_mobile_search_lib.read_scalars(dirname)
     probabilities = {
-        step: [_softmax(logits[_name(path)]) for path, _ in oneofs]
+        step: [softmax(logits[name_of(path)]) for path, _ in oneofs]
         for step, logits in analyze_mobile_search_lib.path_logits(scalars).items()
         if not _mismatch(logits, oneofs)
     }
@@ -106,33 +126,38 @@ def analyze(dirname):
     found = search_space_utils.prune_model_spec(space, indices)
     cost = network_cost.network_cost(found, params["image_shape"], params["num_classes"])
     nodes = _nodes(oneofs, probabilities[step], indices)
-    with_cost = params.get("enable_cost_model", True)
+    costs = _costs(dirname, params, indices) if params.get("enable_cost_model", True) else []
+    first = costs[0] if costs else None
     return Analysis(
         directory=dirname,
         global_step=step,
         ssd=params["ssd"],
         indices=indices,
-        cost_model=_estimate(dirname, params, indices) if with_cost else None,
-        cost_target=params.get("rl_cost_model_target") if with_cost else None,
-        cost_unit=cost_fit.OBJECTIVES[params.get("rl_cost_model_objective", "madds")].unit,
+        cost_model=first and first.estimate,
+        cost_target=first and first.target,
+        cost_unit=first and first.unit,
         madds=cost.madds,
         params=cost.params,
         probability=float(np.prod([node.probability for node in nodes if node.reached])),
         entropy=entropy(oneofs, probabilities[step]),
-        initial_entropy=entropy(oneofs, [_softmax(np.zeros(len(o.choices))) for _, o in oneofs]),
+        initial_entropy=entropy(oneofs, [softmax(np.zeros(len(o.choices))) for _, o in oneofs]),
         layers=architecture_text.describe(found, cost.layers),
         nodes=nodes,
         controller_start=params.get("rl_delay_steps", 0),
         history={
             "reward": scalars.get("rlcontroller/reward", {}),
             "accuracy": scalars.get("rlcontroller/validation_accuracy", {}),
-            "cost": scalars.get("rlcontroller/estimated_cost", {}),
+            **{
+                f"cost{suffix}": scalars.get(f"rlcontroller/estimated_cost{suffix}", {})
+                for suffix in search_costs.suffixes(costs)
+            },
             "entropy": {at: entropy(oneofs, rows) for at, rows in probabilities.items()},
         },
         probabilities=probabilities,
         network=found,
         layer_costs=cost.layers,
         settings=params,
+        costs=costs,
     )
 
 
@@ -143,87 +168,27 @@ def _of_checkpoint(dirname, oneofs):
         return {}
     reader = tf.train.load_checkpoint(checkpoint)
     prefix = "rl_controller/independent_sample/"
-    names = [prefix + _name(path) for path, _ in oneofs]
+    names = [prefix + name_of(path) for path, _ in oneofs]
     if not all(reader.has_tensor(name) for name in names):
         return {}
-    return {int(reader.get_tensor("global_step")): [_softmax(reader.get_tensor(n)) for n in names]}
+    return {int(reader.get_tensor("global_step")): [softmax(reader.get_tensor(n)) for n in names]}
 
 
-def open_nodes(space):
-    """Returns the nodes of a space in visiting order, as pairs (tuple path, `OneOf`)."""
-    oneofs = []
-    schema.map_oneofs_with_tuple_paths(lambda *node: oneofs.append(node) or node[1], space)
-    return oneofs
-
-
-def entropy(oneofs, probabilities):
-    """Returns the entropy of independent nodes as a distribution over distinct networks.
-
-    A node that is not reached does not matter to a network. By the chain rule the entropy is
-    Σ P(node is reached) · entropy of the node.
-
-    Args:
-        oneofs: N pairs (tuple path, `OneOf`), as `open_nodes` gives them.
-        probabilities: N vectors, the probability of each alternative.
-
-    Returns:
-        Float, in nats.
-    """
-    taken = {path: row for (path, _), row in zip(oneofs, probabilities)}
-    return float(
-        sum(
-            np.prod([taken[outer][choice] for outer, choice in enclosing(path, taken)])
-            * _entropy(row)
-            for (path, _), row in zip(oneofs, probabilities)
-        )
-    )
-
-
-def log_probability(oneofs, probabilities, indices):
-    """Returns the logarithm of the probability with which a controller draws a network.
-
-    A node that the network does not reach may choose what it likes.
-
-    Args:
-        oneofs: N pairs (tuple path, `OneOf`), as `open_nodes` gives them.
-        probabilities: N vectors, the probability of each alternative.
-        indices: N ints, the alternatives that make the network.
-
-    Returns:
-        Float <= 0.
-    """
-    chosen = {path: index for (path, _), index in zip(oneofs, indices)}
-    return float(
-        sum(
-            np.log(row[chosen[path]])
-            for (path, _), row in zip(oneofs, probabilities)
-            if all(chosen[outer] == choice for outer, choice in enclosing(path, chosen))
-        )
-    )
-
-
-def enclosing(path, paths):
-    """Returns the nodes that must choose for the node at `path` to be reached.
-
-    Args:
-        path: Tuple path of a node.
-        paths: Container of the tuple paths of all nodes.
-
-    Returns:
-        List of pairs (tuple path of the outer node, index of the choice that leads to `path`).
-    """
-    return [
-        (path[:i], path[i + 1])
-        for i, element in enumerate(path)
-        if element == "choices" and path[:i] in paths
-    ]
-
-
-def _estimate(dirname, params, indices):
-    """Returns the cost of a network as the search estimated it."""
+def _costs(dirname, params, indices):
+    """Returns the `Cost`s of a network as the search estimated them."""
     try:
-        model = mobile_cost_model.load({**params, "checkpoint_dir": dirname})  # It may have moved.
-        return mobile_cost_model.estimate_cost(indices, params["ssd"], model)
+        return [
+            Cost(
+                cost.label,
+                mobile_cost_model.estimate_cost(indices, params["ssd"], cost.model),
+                cost.target,
+                cost.model.unit,
+                cost.weight,
+                cost.model.unit_and_device,
+            )
+            # The directory may have moved.
+            for cost in search_costs.load({**params, "checkpoint_dir": dirname})
+        ]
     except (ValueError, tf.errors.OpError) as error:
         reason = getattr(error, "message", error)
         raise UnreadableError(f"the cost model of {dirname} cannot be used: {reason}") from error
@@ -233,12 +198,12 @@ def _nodes(oneofs, probabilities, indices):
     chosen = {path: index for (path, _), index in zip(oneofs, indices)}
     return [
         Node(
-            path=_name(path),
+            path=name_of(path),
             tag=oneof.tag,
             choices=[architecture_text.brief(choice) for choice in oneof.choices],
             index=index,
             probability=float(row[index]),
-            entropy=_entropy(row),
+            entropy=entropy_of_node(row),
             reached=all(chosen[outer] == choice for outer, choice in enclosing(path, chosen)),
         )
         for (path, oneof), row, index in zip(oneofs, probabilities, indices)
@@ -276,7 +241,7 @@ def _why_no_step(dirname, scalars, oneofs):
 
 def _mismatch(logits, oneofs):
     """Returns how {path: logits} differs from the nodes of the space, empty if it does not."""
-    wanted = {_name(path): len(oneof.choices) for path, oneof in oneofs}
+    wanted = {name_of(path): len(oneof.choices) for path, oneof in oneofs}
     given = {path: len(row) for path, row in logits.items()}
     parts = [f"{path} is missing" for path in wanted if path not in given]
     parts += [f"{path} is not in the space" for path in given if path not in wanted]
@@ -287,17 +252,3 @@ def _mismatch(logits, oneofs):
     ]
     more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
     return ", ".join(parts[:3]) + more
-
-
-def _name(path):
-    return "/".join(map(str, path))
-
-
-def _softmax(logits):
-    shifted = np.exp(np.array(logits, np.float64) - np.max(logits))
-    return shifted / shifted.sum()
-
-
-def _entropy(probabilities):
-    positive = probabilities[probabilities > 0]
-    return float(-np.sum(positive * np.log(positive)))

@@ -90,17 +90,28 @@ FLAGS = (
     ),
     Flag("enable_cost_model", boolean, True, "whether cost counts"),
     Flag(
-        "rl_cost_model_objective",
+        "cost_model",
         str,
-        "madds",
-        "what cost is: madds (multiply-adds), params, or one of your own in cost_fit.OBJECTIVES",
+        ("madds",),
+        "what cost is: madds (multiply-adds), params, one of your own in cost_fit.OBJECTIVES, or a "
+        "file of fit-cost; or several of these",
+        nargs="+",
+    ),
+    Flag(
+        "cost_model_weights",
+        float,
+        None,
+        "how much each counts (default: all the same, 1 together); they are not scaled",
+        (0, ANY),
+        nargs="+",
     ),
     Flag(
         "rl_cost_model_target",
         float,
         None,
-        "cost to aim at, in the unit of the objective: millions (default: that of the space)",
+        "cost to aim at, of each, in its unit: millions, ms (default: that of the space)",
         (0, ANY),
+        nargs="+",
     ),
     Flag("rl_cost_model_exponent", float, -0.10, "how much cost counts, <= 0", (-ANY, 0)),
     Flag(

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import basic_specs, schema
 from examples.nas_search.rewards import (  # noqa: F401  (this is where users know it from)
     REWARD_FUNCTIONS,
+    reward_for_cost_models,
     reward_for_single_cost_model,
 )
 from examples.nas_search.schema import OneOf

@@ -9,12 +9,13 @@ that a result depends on. They have the names of the flags, see `search_flags.py
     num_classes, image_shape         of the data, which also say what `augmentation` auto means
     devices, num_towers              canonical names, none on a TPU
     use_tpu, use_bfloat16            true or false
+    cost_model_files                 see `search_costs.resolve`, with all that tells what cost is
 
 Learning rates are those for the batch, no longer those for 256 images.
 """
 
-from examples.nas_search import cost_fit, engines, mobile_cost_model, search_spaces
 from examples.nas_search import data as data_lib
+from examples.nas_search import engines, search_costs, search_spaces
 from examples.nas_search.flags import SettingsError, with_defaults
 from examples.nas_search.search_flags import FLAGS, PRESETS
 from examples.nas_search.settings_file import check_same, save, write_json
@@ -36,7 +37,6 @@ def resolve(**given):
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
     _check_space(params["ssd"])
-    _check_objective(params["rl_cost_model_objective"])
     params.update(engines.resolve(params))
     _check_batches(params)
     params["use_bfloat16"] = _use_bfloat16(params)
@@ -50,7 +50,7 @@ def resolve(**given):
     params.update(data.settings)
     data.size("validation")
     params.update(_steps(params, data.size("train")))
-    params["rl_cost_model_target"] = _target(params)
+    params.update(search_costs.resolve(params))
     return params
 
 
@@ -59,14 +59,6 @@ def _check_space(ssd):
         search_spaces.get_search_space_spec(ssd)
     except ValueError as error:
         raise SettingsError(f"--ssd: {error}") from error
-
-
-def _check_objective(name):
-    if name not in cost_fit.OBJECTIVES:
-        raise SettingsError(
-            f"--rl_cost_model_objective must be one of {sorted(cost_fit.OBJECTIVES)}, but is "
-            f"{name!r}. A new one gets its entry in `cost_fit.OBJECTIVES`."
-        )
 
 
 def _check_batches(params):
@@ -142,23 +134,3 @@ def _steps(params, num_images):
     for name in ("model_warmup", "rl_delay", "increase_ops_warmup", "increase_filters_warmup"):
         steps[f"{name}_steps"] = int(params[f"{name}_steps_fraction"] * end)
     return steps
-
-
-def _target(params):
-    """Returns the cost to aim at, in million multiply-adds; None if cost does not count."""
-    if not params["enable_cost_model"]:
-        return None
-    target = params["rl_cost_model_target"]
-    if target is None:
-        target = mobile_cost_model.target_cost(
-            params["ssd"],
-            params["image_shape"],
-            params["num_classes"],
-            params["rl_cost_model_objective"],
-        )
-    if not target > 0:
-        raise SettingsError(
-            f"--rl_cost_model_target must be greater than 0, but is {target}. Pass "
-            "--enable_cost_model=false for a search in which cost does not count."
-        )
-    return target

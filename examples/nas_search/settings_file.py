@@ -9,7 +9,7 @@ from examples.nas_search.flags import SettingsError
 
 _NAME = "params.json"
 # What neither the result nor the checkpoints depend on.
-_MAY_CHANGE = ("checkpoint_dir", "tpu", "gcp_project", "tpu_zone", "preset")
+_MAY_CHANGE = ("checkpoint_dir", "tpu", "gcp_project", "tpu_zone", "preset", "cost_model_files")
 
 
 def path(checkpoint_dir):

@@ -10,13 +10,7 @@ from replicate import estimator
 
 # Where a progress bar finds scalars by name, e.g. `search/progress/reward:0`.
 PROGRESS_SCOPE = "search/progress/"
-_PROGRESS_TAGS = (
-    "rlcontroller/reward",
-    "rlcontroller/validation_accuracy",
-    "rlcontroller/entropy",
-    "rlcontroller/estimated_cost",
-    "rlcontroller/cost_ratio",
-)
+_PROGRESS_TAGS = ("reward", "validation_accuracy", "entropy", "estimated_cost", "cost_ratio")
 
 # Tells TensorBoard what a tensor is.
 _SCALAR = tf.SummaryMetadata(
@@ -54,9 +48,11 @@ def make_spec(mode, loss, train_op, scalars, params):
         for tag, scalar in scalars.items():
             tf.summary.scalar(tag, scalar)
     with tf.name_scope(PROGRESS_SCOPE):
-        for tag in _PROGRESS_TAGS:
-            if tag in scalars:
-                tf.identity(scalars[tag], name=tag.split("/")[-1])
+        for tag, scalar in scalars.items():
+            prefix, _, name = tag.partition("/")
+            # Of several costs, each has a scalar like `estimated_cost/madds`.
+            if prefix == "rlcontroller" and name.split("/")[0] in _PROGRESS_TAGS:
+                tf.identity(scalar, name=name)
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

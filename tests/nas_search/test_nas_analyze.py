@@ -16,6 +16,7 @@ from examples.nas_search import (
     mobile_classifier_factory,
     mobile_cost_model,
     network_cost,
+    network_distribution,
     report,
     schema,
     search_analysis,
@@ -96,15 +97,15 @@ def test_the_entropy_counts_a_node_as_often_as_it_is_reached():
     # A network takes branch 0, with one of two kernels, or branch 1: three distinct networks with
     # the probabilities .8 · .9, .8 · .1 and .2.
     inner = schema.OneOf([3, 5], basic_specs.OP_TAG)
-    nodes = search_analysis.open_nodes({"x": schema.OneOf([[inner], 0], basic_specs.OP_TAG)})
+    nodes = network_distribution.open_nodes({"x": schema.OneOf([[inner], 0], basic_specs.OP_TAG)})
     assert [path for path, _ in nodes] == [("x", "choices", 0, 0), ("x",)]
-    got = search_analysis.entropy(nodes, [np.array([0.9, 0.1]), np.array([0.8, 0.2])])
+    got = network_distribution.entropy(nodes, [np.array([0.9, 0.1]), np.array([0.8, 0.2])])
     assert got == pytest.approx(-sum(p * math.log(p) for p in (0.72, 0.08, 0.2)))
 
 
 def test_what_is_called_choices_need_not_be_a_choice():
-    nodes = search_analysis.open_nodes({"choices": [schema.OneOf([3, 5], basic_specs.OP_TAG)]})
-    assert search_analysis.entropy(nodes, [np.array([0.5, 0.5])]) == pytest.approx(math.log(2))
+    nodes = network_distribution.open_nodes({"choices": [schema.OneOf([3, 5], basic_specs.OP_TAG)]})
+    assert network_distribution.entropy(nodes, [np.array([0.5, 0.5])]) == pytest.approx(math.log(2))
 
 
 def test_the_entropy_of_a_decided_controller_is_zero(tmp_path):
@@ -119,7 +120,7 @@ def test_the_entropy_of_a_decided_controller_is_zero(tmp_path):
 
 def test_the_checkpoint_counts_where_it_is_later_than_the_summaries(tmp_path):
     write_search(tmp_path)
-    nodes = search_analysis.open_nodes(mobile_classifier_factory.get_model_spec(SSD))
+    nodes = network_distribution.open_nodes(mobile_classifier_factory.get_model_spec(SSD))
     last = [len(oneof.choices) - 1 for _, oneof in nodes]
     logits = {
         "rl_controller/independent_sample/" + "/".join(map(str, path)): np.float32(
@@ -228,12 +229,13 @@ def test_lines_are_for_people(tmp_path, capsys, undrawn):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     cost = mobile_cost_model.estimate_cost(INDICES, SSD)
-    assert lines[:6] == [
+    assert lines[:7] == [
         f"directory = {tmp_path}",
         "global_step = 20",
         "indices = 0:1:1:0:1:1:2:0:0:1:0:0:1:0",
         f"cost_model = {cost:.6f}",
         "cost_target = 0.500000",
+        f"cost madds = {cost:.4g} million MAdds; {cost / 0.5:.1%} of the target 0.5; weight 1",
         "ssd = digits_search",
     ]
     for name in ("search", "network", "choices"):

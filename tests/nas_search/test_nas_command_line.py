@@ -231,6 +231,7 @@ def test_a_search_leaves_a_full_record(run, tmp_path):
     directory = tmp_path / "run"
     assert shown.out == (
         "Searching digits_search on 2 towers, 6 steps. The first takes a while.\n"
+        "Cost: madds, million MAdds; target 0.0111.\n"
         "At its end, step 6. What it found:\n"
         f"    python -m examples.nas_search analyze --dirname {directory}\n"
     )
@@ -261,7 +262,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_stopped(run, tmp_path, monkey
         status, shown = run()
     directory = tmp_path / "run"
     assert status == 130
-    assert shown.out.splitlines()[1:] == [
+    assert shown.out.splitlines()[2:] == [
         "Stopped and saved at step 2 of 6. Go on with",
         f"    python -m examples.nas_search search --checkpoint_dir={directory} "
         "--max_global_step=6 --num_towers=2 --train_batch_size=20",

@@ -12,9 +12,9 @@ from examples.nas_search import (
     controller,
     cost_model_lib,
     mobile_classifier_factory,
-    mobile_cost_model,
     model_fn,
     schema_io,
+    search_costs,
     settings,
 )
 
@@ -126,7 +126,7 @@ class Reference:
                 )
             self.logits = tf.trainable_variables()
             self.cost = cost_model_lib.estimate_cost(
-                cost_model_lib.coupled_tf_features(network), mobile_cost_model.load(params)
+                cost_model_lib.coupled_tf_features(network), search_costs.load(params)[0].model
             )
             model = mobile_classifier_factory.get_model_for_search(
                 network,
@@ -181,7 +181,7 @@ class Reference:
         runs = [self.run(fetches, step, i, batch) for i in each]
         rewards = [
             accuracy
-            + params["rl_cost_model_exponent"] * abs(cost / params["rl_cost_model_target"] - 1)
+            + params["rl_cost_model_exponent"] * abs(cost / params["rl_cost_model_target"][0] - 1)
             for accuracy, cost, _, _ in runs
         ]
         mean = "exponential_moving_average"

@@ -78,10 +78,16 @@ def train(train_op, hooks, steps, directory=None):
                 session.run(train_op)
 
 
+def targets(cost_target):
+    return cost_target and {"estimated_cost": cost_target}
+
+
 def search(steps, total, *names, columns=80, cost_target=None, directory=None):
     """Searches for some steps; returns what was to be seen on a terminal, redraw by redraw."""
     terminal = Terminal(columns)
-    with SearchProgress(total, cost_target, terminal.stream) as shown, tf.Graph().as_default():
+    with SearchProgress(
+        total, targets(cost_target), terminal.stream
+    ) as shown, tf.Graph().as_default():
         train(make_graph(*names), [shown], steps, directory)
     lines = terminal.lines
     assert all(len(line) <= columns for line in lines)
@@ -137,7 +143,7 @@ def test_the_last_step_is_shown_even_if_nothing_is_due(monkeypatch):
 
 def test_elsewhere_there_is_a_line_at_each_tenth():
     stream = io.StringIO()
-    with SearchProgress(1000, cost_target=0.25, stream=stream) as shown:
+    with SearchProgress(1000, targets(0.25), stream=stream) as shown:
         train(make_graph(*ALL), [shown], 1000)
     lines = stream.getvalue().splitlines()
     assert [line.split(",")[0] for line in lines[:3]] == [f"search: step {n}00 of 1" for n in "123"]

@@ -65,3 +65,33 @@ def test_the_published_functions_exist():
 def test_impossible_rewards_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         reward(**settings)
+
+
+@pytest.mark.parametrize(
+    ("function", "adjustment", "expected"),
+    [
+        # q = 0.75, β = -0.5; r = 4 with the weight 0.5, r = 1/16 with the weight 1.
+        ("abs", -0.25 * 3 - 0.5 * 15 / 16, 0.75 - 0.75 - 0.46875),
+        ("mnas", 4**-0.25 * 4, 0.75 * 2**-0.5 * 4),
+        ("mnas_hard", 2**-0.5, 0.75 * 2**-0.5),  # nothing is gained by the second
+    ],
+)
+def test_several_costs_count_by_their_weights(function, adjustment, expected):
+    tensors = search_space_utils.reward_for_cost_models(
+        0.75, function, [40.0, 0.125], [10.0, 2.0], -0.5, [0.5, 1.0]
+    )
+    with tf.Session() as session:
+        values = session.run(tensors)
+    assert values["rl_cost_ratio"] == pytest.approx([4.0, 1 / 16])
+    assert values["rl_cost_adjustment"] == pytest.approx(adjustment)
+    assert values["rl_reward"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("function", rewards.REWARD_FUNCTIONS)
+def test_two_halves_of_a_cost_are_the_cost(function):
+    whole = reward(function=function, cost=170.0)
+    halves = search_space_utils.reward_for_cost_models(
+        0.75, function, [170.0] * 2, [100.0] * 2, -0.5, [0.5] * 2
+    )
+    with tf.Session() as session:
+        assert session.run(halves["rl_reward"]) == pytest.approx(whole["rl_reward"])

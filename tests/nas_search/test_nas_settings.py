@@ -94,7 +94,7 @@ def test_the_published_search_is_resolved(imagenet):
         "rl_learning_rate": 0.0003 * 4096 / 256,
         "model_weight_decay": 4e-5,
         "use_bfloat16": False,
-        "rl_cost_model_target": 320.5,
+        "rl_cost_model_target": [320.5],
         "max_global_step": 27050,  # 90 · 1231121 / 4096 = 27050.8
         "model_warmup_steps": 676,  # 0.025 · 27050 = 676.25
         "rl_delay_steps": 6762,  # 0.25 · 27050 = 6762.5
@@ -118,7 +118,9 @@ def test_the_digits_are_what_is_searched_on_by_default(resolve):
     assert params["image_shape"] == [8, 8, 1]
     assert params["num_classes"] == 10
     assert params["seed"] == 0
-    assert params["rl_cost_model_target"] == mobile_cost_model.target_cost("digits_search")
+    assert params["rl_cost_model_target"] == [mobile_cost_model.target_cost("digits_search")]
+    assert params["cost_model"] == ["madds"]
+    assert (params["cost_model_weights"], params["cost_model_files"]) == ([1.0], [None])
     assert params["devices"] == ["/device:CPU:0", "/device:CPU:1"]
     assert json.loads(json.dumps(params)) == params
 
@@ -154,8 +156,9 @@ def test_bfloat16_and_its_weight_decay(imagenet, when, ssd, on_tpu, computed):
 
 
 def test_without_cost_model_there_is_no_target(resolve):
-    assert resolve(enable_cost_model=False)["rl_cost_model_target"] is None
-    assert resolve(rl_cost_model_target=0.2)["rl_cost_model_target"] == 0.2
+    params = resolve(enable_cost_model=False)
+    assert params["rl_cost_model_target"] is params["cost_model"] is None
+    assert resolve(rl_cost_model_target=0.2)["rl_cost_model_target"] == [0.2]
 
 
 def test_tpus_have_no_towers(imagenet):
@@ -266,7 +269,7 @@ def test_on_one_tower_batches_need_not_fit(resolve):
 
 def test_a_target_needs_no_cost_model_of_the_space(imagenet, monkeypatch):
     monkeypatch.setattr(mobile_cost_model, "target_cost", None)
-    assert imagenet(rl_cost_model_target=84.0)["rl_cost_model_target"] == 84.0
+    assert imagenet(rl_cost_model_target=84.0)["rl_cost_model_target"] == [84.0]
 
 
 # Flags.
@@ -340,7 +343,11 @@ def test_a_new_run_may_have_any_settings(resolve):
         ({"ssd": "proxylessnas_search"}, r'ssd was "digits_search" and is "proxylessnas_search"'),
         ({"num_towers": 4}, r'devices was \["/device:CPU:0", .*; num_towers was 2 and is 4\. Pass'),
         ({"seed": 1}, r"differ: seed was 0 and is 1\. Pass the old values, or name a new --checkp"),
-        ({"enable_cost_model": False}, r"differ: enable_cost_model was true and is false; rl_cost"),
+        (
+            {"enable_cost_model": False},
+            r'differ: cost_model was \["madds"\] and is null; .* enable_cost_model was true and is',
+        ),
+        ({"cost_model": "params"}, r'cost_model was \["madds"\] and is \["params"\]; rl_cost'),
     ],
 )
 def test_changed_settings_are_named(begun, resolve, change, message):
@@ -384,13 +391,13 @@ def test_a_directory_that_cannot_be_made_is_an_error(resolve, tmp_path):
 
 
 def test_cost_may_be_what_one_likes(resolve):
-    params = resolve(rl_cost_model_objective="params")
+    params = resolve(cost_model="params")
     target = mobile_cost_model.target_cost("digits_search", objective="params")
-    assert params["rl_cost_model_target"] == target
+    assert params["rl_cost_model_target"] == [target]
     with pytest.raises(
-        SettingsError, match=r"one of \['madds', 'params'\], but is 'watts'.*OBJECTIVES"
+        SettingsError, match=r"one of \['madds', 'params'\] or a file .* no 'watts'.*OBJECTIVES"
     ):
-        resolve(rl_cost_model_objective="watts")
+        resolve(cost_model="watts")
 
 
 def test_a_tpu_that_is_not_there_is_an_error(imagenet, monkeypatch):

@@ -128,6 +128,7 @@ def _write_lines(analyses, written, stream):
             lines.append(f"cost_model = {analysis.cost_model:.6f}")
         if analysis.cost_target is not None:
             lines.append(f"cost_target = {analysis.cost_target:.6f}")
+        lines += [f"cost {cost.label} = {_in_words(cost)}" for cost in analysis.costs]
         lines += [
             f"ssd = {analysis.ssd}",
             f"madds = {analysis.madds}",
@@ -140,6 +141,12 @@ def _write_lines(analyses, written, stream):
             lines.append(f"{'page' if path.endswith('.html') else 'plot'} = {path}")
         lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
         print("\n".join(lines), file=stream)
+
+
+def _in_words(cost):
+    """Returns what there is to say of a `search_analysis.Cost`."""
+    share = f"{cost.estimate / cost.target:.1%} of the target {cost.target:.4g}"
+    return f"{cost.estimate:.4g} {cost.unit_and_device}; {share}; weight {cost.weight:.3g}"
 
 
 def _certainty(nodes):
@@ -177,6 +184,7 @@ def _write_json(analyses, written, stream):
         {
             **_record(analysis),
             "layers": analysis.layers,
+            "costs": [cost._asdict() for cost in analysis.costs],
             "nodes": [node._asdict() for node in analysis.nodes],
             "files": written[analysis.directory],
         }

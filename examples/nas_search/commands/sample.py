@@ -17,19 +17,24 @@ _BATCH = 1_000  # tries at a time
 
 FLAGS = (
     Flag("ssd", str, None, "search space (default: proxylessnas_search)"),
-    Flag("search_dir", str, None, "search to take space, images and target from"),
+    Flag(
+        "search_dir",
+        str,
+        None,
+        "search to take space, images, cost model and target from; of several the first",
+    ),
     Flag(
         "min_cost",
         float,
         None,
-        "least cost, in million multiply-adds (default: 1 % below the target)",
+        "least cost, in millions or the unit of the search (default: 1 % below the target)",
         (0, ANY),
     ),
     Flag(
         "max_cost",
         float,
         None,
-        "largest cost, in million multiply-adds (default: 1 % above the target)",
+        "largest cost, likewise (default: 1 % above the target)",
         (0, ANY),
     ),
     Flag("num_samples", int, 1, "how many networks", POSITIVE),
@@ -132,8 +137,8 @@ def sample_networks(
 
 
 def _of_search(directory, ssd):
-    """Returns space, target and cost model of the search in a directory."""
-    from examples.nas_search import cost_fit, mobile_cost_model, settings_file
+    """Returns space, target and cost model of the search in a directory, of several the first."""
+    from examples.nas_search import search_costs, settings_file
 
     params = settings_file.read(directory)
     if not params.get("rl_cost_model_target"):
@@ -147,8 +152,12 @@ def _of_search(directory, ssd):
             f"{params['ssd']!r}. Leave out one of the two."
         )
     _space(params["ssd"])
-    model = cost_fit.fit(**mobile_cost_model.arguments_of(params))
-    return params["ssd"], params["rl_cost_model_target"], model
+    try:
+        # The directory may have moved.
+        cost = search_costs.load({**params, "checkpoint_dir": directory}, keep=False)[0]
+    except ValueError as error:
+        raise UserError(f"--search_dir {directory}: {error}") from error
+    return params["ssd"], cost.target, cost.model
 
 
 def _space(ssd):

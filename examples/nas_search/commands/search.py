@@ -20,7 +20,7 @@ def main(args):
         Exit status: 0 if the search is at its end, `INTERRUPTED` if it was stopped before.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import engines, search, settings
+    from examples.nas_search import engines, search, search_costs, settings
 
     params = settings.resolve(**vars(args))
     directory = params["checkpoint_dir"]
@@ -28,13 +28,17 @@ def main(args):
     settings.check_same(params)  # before anything is announced
     if start < end:
         _say(_plan(params, start))
+        costs = search_costs.load(params, keep=False) if params["enable_cost_model"] else []
+        for cost in costs:
+            weight = f", weight {cost.weight:.3g}" if len(costs) > 1 else ""
+            _say(f"Cost: {cost}{weight}.")
     is_done = search.run(params)
     if is_done:
         _say(f"At its end, step {end:,}. What it found:")
         _say(f"    {flags.command_line('analyze', '--dirname', directory)}")
         return 0
     _say(f"Stopped and saved at step {engines.latest_step(directory):,} of {end:,}. Go on with")
-    _say(f"    {flags.command_line('search', *_given(args))}")
+    _say(f"    {flags.command_line('search', *flags.given_arguments(args))}")
     return INTERRUPTED
 
 
@@ -51,13 +55,3 @@ def _count(number, noun):
 
 def _say(line):
     print(line, flush=True)
-
-
-def _given(args):
-    """Returns the arguments of the command line that `args` came from."""
-    for name, value in vars(args).items():
-        if isinstance(value, list):
-            yield f"--{name}"
-            yield from value
-        else:
-            yield f"--{name}={value}"

@@ -1,0 +1,107 @@
+"""`fit-cost`: fits what the networks of a space cost, such as their latency on this machine.
+
+Random networks are measured one after the other, which can be stopped and resumed; a linear model
+of their cost is fitted, tried on networks that it was not fitted to, and written as JSON, for
+`search --cost_model`.
+"""
+
+import sys
+
+from examples.nas_search import flags
+from examples.nas_search.commands.search import INTERRUPTED
+from examples.nas_search.flags import ANY, POSITIVE, Flag
+
+FLAGS = (
+    Flag(
+        "preset",
+        str,
+        "digits",
+        "what flags are by default: for digits_search or the spaces for ImageNet",
+        choices=("digits", "imagenet"),
+    ),
+    Flag("ssd", str, "proxylessnas_search", "search space"),
+    Flag(
+        "objective",
+        str,
+        "latency",
+        "latency, which is measured here, or what is computed: madds, params, or one of your own",
+    ),
+    Flag("output", str, None, "JSON file to write, for search --cost_model", required=True),
+    Flag("image_size", int, None, "side of an image (default: what the space is for)", POSITIVE),
+    Flag("num_classes", int, None, "classes (default: what the space is for)", POSITIVE),
+    Flag(
+        "num_networks",
+        int,
+        None,
+        "random networks (default: 300 different ones to measure, 40000 draws to compute)",
+        (20, 40_000),
+    ),
+    Flag(
+        "num_held_out",
+        float,
+        0.2,
+        "how many of them only try the model; below 1, which share",
+        (0.01, ANY),
+    ),
+    Flag("batch_size", int, 1, "images per run", POSITIVE),
+    Flag("device", str, None, "device to measure on, like /gpu:0 (default: the first GPU, or CPU)"),
+    Flag("threads", int, None, "threads of an operation on the CPU (default: all)", POSITIVE),
+    Flag("repeats", int, 20, "rounds in which each network is measured", (3, ANY)),
+    Flag("seed", int, 0, "number that the networks depend on", (0, 2**31 - 1)),
+)
+PRESETS = {"digits": {"ssd": "digits_search"}, "imagenet": {}}
+
+
+def add_flags(parser):
+    """Adds the command's flags to an `argparse` parser."""
+    flags.add_flags(parser, FLAGS, PRESETS)
+
+
+def main(args):
+    """Measures and fits.
+
+    Args:
+        args: Namespace with what `add_flags` adds.
+
+    Returns:
+        Exit status: 0 if the model is written, `INTERRUPTED` if measuring was stopped before.
+    """
+    # Here, because they import TensorFlow: flags are checked without.
+    from examples.nas_search import cost_measurement
+
+    given = vars(args)
+    preset = PRESETS.get(given.get("preset", "digits"), {})
+    settings = cost_measurement.resolve(flags.with_defaults(given, FLAGS, preset))
+    try:
+        model = cost_measurement.run(settings, say=_say)
+    except KeyboardInterrupt:
+        print(
+            "\nStopped. What was measured is kept, but for the networks in work. Go on with\n"
+            f"    {flags.command_line('fit-cost', *flags.given_arguments(args))}",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    for line in _report(model, settings["output"]):
+        _say(line)
+    return 0
+
+
+def _report(model, output):
+    """Returns what there is to say of a `CostModel`, as lines."""
+    from examples.nas_search import mobile_cost_model
+
+    found = model.statistics
+    yield (
+        f"Fitted to {found['num_fitted']:,} networks. On {found['num_held_out']:,} others: R² "
+        f"{found['r_squared']:.4f}, mean error {found['mean_error']:.2%} of the mean, "
+        f"largest {found['max_relative_error']:.2%}."
+    )
+    yield (
+        f"{output}: {model}, from {found['least']:.4g} to {found['largest']:.4g}, mean "
+        f"{found['mean']:.4g}; a search aims at {mobile_cost_model.target_of(model):.4g}."
+    )
+    yield "    " + flags.command_line("search", "--ssd", model.ssd, "--cost_model", output)
+
+
+def _say(line):
+    print(line, flush=True)
