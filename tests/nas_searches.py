@@ -10,6 +10,7 @@ from examples.nas_search import (
     cost_model_io,
     mobile_classifier_factory,
     mobile_cost_model,
+    network_distribution,
     schema_io,
 )
 
