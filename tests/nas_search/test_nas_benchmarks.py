@@ -1,0 +1,91 @@
+"""The search's benchmarks: their statistics by other ways to compute them, and a run of each."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import programs
+from benchmarks import nas_quality
+
+
+def network(test, validation=0.5, madds=10_000):
+    return {"test": test, "validation": validation, "madds": madds, "seconds": 2.0}
+
+
+RANDOM = [
+    network(0.90, 0.8, 9_600),
+    network(0.92, 0.9, 10_100),
+    network(0.88, 0.7, 9_900),
+    network(0.95, 0.6, 10_400),
+]
+
+
+def test_the_comparison_is_that_of_means_and_ranks():
+    found = [network(0.94), network(0.96)]
+    log_probabilities = [[-2.0, -1.0, -3.0, -0.5], [-0.5, -3.0, -1.0, -2.0]]
+    got = nas_quality.compare(found, RANDOM, log_probabilities, search_seconds=6.0)
+    assert got["search_mean"] - got["random_mean"] == pytest.approx(0.95 - 0.9125)
+    assert (got["search_min"], got["random_max"]) == (0.94, 0.95)
+    # Better than 3 of 4, and than all.
+    assert (got["percentile_mean"], got["percentile_min"]) == (87.5, 75)
+    # Of the 15 places that two of six can have, two are at least as good: first and second, or
+    # first and third.
+    assert got["mann_whitney_p"] == pytest.approx(2 / 15)
+    # t = 0.0375 / √(0.0002 / 2 + 0.00089167 / 4), one-sided, with 3.7 degrees of freedom.
+    assert got["welch_p"] == pytest.approx(0.0567, abs=5e-4)
+    # The first controller ranks them as their accuracies do, the second in the other way.
+    assert got["preference"] == pytest.approx(np.mean([1.0, -0.8]))
+    assert got["preference_min"] == pytest.approx(-0.8)
+    assert (got["affordable"], got["searches"], got["random_networks"]) == (3.0, 2, 4)
+
+
+def test_a_difference_that_cost_explains_is_none_at_equal_cost():
+    def of(madds):
+        return network(0.1 * np.log(madds), madds=madds)
+
+    random = [of(madds) for madds in (9_000, 9_500, 10_000, 10_500)]
+    # A little noise, as a difference of zeros has no test.
+    random[0]["test"] += 1e-9
+    got = nas_quality.compare([of(20_000), of(21_000)], random, [[0, 1, 2, 3]] * 2, 1.0)
+    assert got["search_mean"] > got["random_max"]
+    assert got["at_equal_cost"] == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 9])
+def test_the_best_of_some_is_the_mean_over_all_ways_to_draw_them(number):
+    draws = itertools.combinations(RANDOM, min(number, len(RANDOM)))
+    want = np.mean([max(draw, key=lambda one: one["validation"])["test"] for draw in draws])
+    assert nas_quality.best_of(number, RANDOM) == pytest.approx(want)
+
+
+@pytest.mark.slow
+def test_a_quick_comparison_of_networks(tmp_path):
+    numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
+    args = ["-m", "benchmarks.nas_quality", "--quick", f"--out={tmp_path}", *numbers]
+    result = programs.run(*args)
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [line.get("network") for line in lines] == [
+        *("search 0", "search 1", "random 0", "random 1", None)
+    ]
+    assert all(9_500 <= line["madds"] <= 10_500 for line in lines[2:4])
+    assert lines[-1]["random_mean"] == np.mean([line["test"] for line in lines[2:4]])
+
+
+@pytest.mark.slow
+def test_quick_steps_of_each_kind():
+    args = ["-m", "benchmarks.nas_speed", "--quick", "--rounds=1", "--networks=2"]
+    result = programs.run(*args, "--cases=digits,build")
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    kinds = ["search", "alone", "masked", "towers", "all"]
+    assert [line["engine"] for line in lines] == [*kinds, "towers"]
+    by_kind = {line["engine"]: line for line in lines[:-1]}
+    flops = {kind: by_kind[kind]["forward_mflops"] for kind in ("alone", "masked", "all")}
+    assert 0 < flops["alone"] <= flops["masked"] < flops["all"]
+    assert all(line["step_ms"]["median"] > 0 for line in by_kind.values())
+    assert "step_ms" not in lines[-1]
+    assert lines[-1]["build_s"]["median"] > 0
+    assert "| digits | masked |" in result.stdout
