@@ -33,8 +33,8 @@ def test_the_comparison_is_that_of_means_and_ranks():
     # Of the 15 places that two of six can have, two are at least as good: first and second, or
     # first and third.
     assert got["mann_whitney_p"] == pytest.approx(2 / 15)
-    # t = 0.0375 / √(0.0002 / 2 + 0.00089167 / 4), one-sided, with 3.7 degrees of freedom.
-    assert got["welch_p"] == pytest.approx(0.0567, abs=5e-4)
+    # t = 0.0375 / √(0.0002 / 2 + 0.00089167 / 4) = 2.087, with 3.925 degrees of freedom.
+    assert got["welch_p"] == pytest.approx(0.05326, abs=1e-5)
     # The first controller ranks them as their accuracies do, the second in the other way.
     assert got["preference"] == pytest.approx(np.mean([1.0, -0.8]))
     assert got["preference_min"] == pytest.approx(-0.8)
