@@ -35,9 +35,9 @@ def test_the_comparison_is_that_of_means_and_ranks():
     assert got["mann_whitney_p"] == pytest.approx(2 / 15)
     # t = 0.0375 / √(0.0002 / 2 + 0.00089167 / 4) = 2.087, with 3.925 degrees of freedom.
     assert got["welch_p"] == pytest.approx(0.05326, abs=1e-5)
-    # The first controller ranks them as their accuracies do, the second in the other way.
-    assert got["preference"] == pytest.approx(np.mean([1.0, -0.8]))
-    assert got["preference_min"] == pytest.approx(-0.8)
+    # Ranks 2, 3, 1, 4: the first controller has the same, the second 4, 1, 3, 2: 1 − 6 · 16 / 60.
+    assert got["preference"] == pytest.approx(np.mean([1.0, -0.6]))
+    assert got["preference_min"] == pytest.approx(-0.6)
     assert (got["affordable"], got["searches"], got["random_networks"]) == (3.0, 2, 4)
 
 
