@@ -150,13 +150,9 @@ def _quiet():
 
 def _search(args, seed):
     """Searches; returns indices, time, and the log probability of every network in the window."""
-    from examples.nas_search import (
-        network_distribution,
-        search,
-        search_analysis,
-        search_spaces,
-        settings,
-    )
+    from examples.nas_search import search, search_spaces
+    from examples.nas_search.config import settings
+    from examples.nas_search.reports import network_distribution, search_analysis
 
     directory = args.out / f"search_{seed}"
     given = {"max_global_step": 20} if args.quick else {}
@@ -188,7 +184,8 @@ def _search(args, seed):
 
 def _train(args, indices):
     """Trains a network alone, several times; returns its figures."""
-    from examples.nas_search import mobile_train_eval, train_settings
+    from examples.nas_search import mobile_train_eval
+    from examples.nas_search.config import train_settings
 
     runs = []
     for seed in range(args.num_trainings):
@@ -218,8 +215,9 @@ def _train(args, indices):
 
 def _random_networks(args):
     """Returns the indices of distinct random networks in the window of cost."""
-    from examples.nas_search import architecture_text, mobile_classifier_factory
+    from examples.nas_search import mobile_classifier_factory
     from examples.nas_search.commands import sample
+    from examples.nas_search.reports import architecture_text
 
     window = (1 - args.window) * args.target, (1 + args.window) * args.target
     distinct = {}

@@ -26,14 +26,9 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from benchmarks.nas_speed import Case
-from examples.nas_search import (
-    controller,
-    mobile_classifier_factory,
-    model_fn,
-    schema,
-    settings,
-)
+from examples.nas_search import controller, mobile_classifier_factory, model_fn, schema
 from examples.nas_search.basic_specs import OP_TAG
+from examples.nas_search.config import settings
 from examples.nas_search.rematlib import switch
 
 _SEED = 3

@@ -6,13 +6,9 @@ import json
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import (
-    cost_model_io,
-    mobile_classifier_factory,
-    mobile_cost_model,
-    network_distribution,
-    schema_io,
-)
+from examples.nas_search import mobile_classifier_factory, mobile_cost_model, schema_io
+from examples.nas_search.costs import cost_model_io
+from examples.nas_search.reports import network_distribution
 
 SSD = "digits_search"
 # A network that skips the optional layer of block 1 (the sixth choice) but not that of block 2.

@@ -7,7 +7,7 @@ Names are those of TuNAS (Bender, Liu et al., CVPR 2020). The features are expla
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import mobile_cost_model
-from examples.nas_search.cost_features import coupled_tf_features, get_mask, kron
+from examples.nas_search.costs.cost_features import coupled_tf_features, get_mask, kron
 
 __all__ = ("coupled_tf_features", "estimate_cost", "get_mask", "kron")
 

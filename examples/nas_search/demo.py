@@ -82,8 +82,9 @@ def _networks(search_dir, args):
     They cost what the search aimed at, give or take 10 %, so that accuracies can be compared. All
     are different: what is chosen for a layer that is then skipped makes no difference.
     """
-    from examples.nas_search import architecture_text, mobile_classifier_factory, search_analysis
+    from examples.nas_search import mobile_classifier_factory
     from examples.nas_search.commands import sample
+    from examples.nas_search.reports import architecture_text, search_analysis
 
     def layers(indices):
         return "\n".join(
@@ -104,7 +105,8 @@ def _networks(search_dir, args):
 
 def _train(name, indices, args):
     """Trains a network alone; returns its name and metrics."""
-    from examples.nas_search import mobile_train_eval, train_settings
+    from examples.nas_search import mobile_train_eval
+    from examples.nas_search.config import train_settings
 
     print(f"{name}: {indices}", flush=True)
     params = train_settings.resolve(

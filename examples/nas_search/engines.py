@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.nas_search.flags import SettingsError
+from examples.nas_search.config.flags import SettingsError
 from replicate import devices as devices_lib
 from replicate import estimator
 

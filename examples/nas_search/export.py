@@ -21,7 +21,9 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import data as data_lib
-from examples.nas_search import engines, mobile_train_eval, network_cost, settings_file, tflite
+from examples.nas_search import engines, mobile_train_eval, tflite
+from examples.nas_search.config import settings_file
+from examples.nas_search.costs import network_cost
 from examples.nas_search.errors import UserError
 from examples.nas_search.train_model_fn import model_fn, model_spec
 from replicate import estimator

@@ -21,7 +21,9 @@ import time
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import data as data_lib
-from examples.nas_search import engines, network_cost, schema_io, settings_file
+from examples.nas_search import engines, schema_io
+from examples.nas_search.config import settings_file
+from examples.nas_search.costs import network_cost
 from examples.nas_search.errors import UserError
 from examples.nas_search.stopping import StopOnSignal
 from examples.nas_search.train_model_fn import model_fn, model_spec

@@ -23,10 +23,10 @@ from examples.nas_search import (
     engines,
     mobile_classifier_factory,
     schema_io,
-    search_costs,
     search_space_utils,
     summaries,
 )
+from examples.nas_search.costs import search_costs
 from examples.nas_search.custom_layers import (
     cosine_decay_with_linear_warmup,
     linear_decay,

@@ -3,7 +3,9 @@
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import data as data_lib
-from examples.nas_search import engines, model_fn, search_costs, settings
+from examples.nas_search import engines, model_fn
+from examples.nas_search.config import settings
+from examples.nas_search.costs import search_costs
 from examples.nas_search.errors import UserError
 from examples.nas_search.progress import SearchProgress
 from examples.nas_search.stopping import StopOnSignal

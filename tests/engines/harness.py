@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 import tpu_graphs
 from engines.models import MODELS
-from examples.nas_search import settings
+from examples.nas_search.config import settings
 from replicate import estimator
 
 ROWS, STEPS, SEED = 12, 4, 7

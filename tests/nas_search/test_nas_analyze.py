@@ -10,18 +10,10 @@ import numpy as np
 import pytest
 
 import nas_searches
-from examples.nas_search import (
-    basic_specs,
-    figures,
-    mobile_classifier_factory,
-    mobile_cost_model,
-    network_cost,
-    network_distribution,
-    report,
-    schema,
-    search_analysis,
-)
+from examples.nas_search import basic_specs, mobile_classifier_factory, mobile_cost_model, schema
 from examples.nas_search.commands import analyze
+from examples.nas_search.costs import network_cost
+from examples.nas_search.reports import figures, network_distribution, report, search_analysis
 from nas_searches import INDICES, SSD, log, logits, write_search
 
 

@@ -2,14 +2,10 @@
 
 import pytest
 
-from examples.nas_search import (
-    architecture_text,
-    basic_specs,
-    mobile_classifier_factory,
-    network_cost,
-    schema,
-)
+from examples.nas_search import basic_specs, mobile_classifier_factory, schema
 from examples.nas_search import mobile_search_space_v3 as space
+from examples.nas_search.costs import network_cost
+from examples.nas_search.reports import architecture_text
 from nas_searches import INDICES, SSD
 
 OP, WIDTH = basic_specs.OP_TAG, basic_specs.FILTERS_TAG

@@ -13,8 +13,9 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from examples.nas_search import __main__ as nas_search
-from examples.nas_search import flags, search, search_flags, settings, train_flags
+from examples.nas_search import search
 from examples.nas_search.commands import search as search_command
+from examples.nas_search.config import flags, search_flags, settings, train_flags
 from examples.nas_search.errors import UserError
 from replicate import estimator
 

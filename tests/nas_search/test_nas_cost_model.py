@@ -10,19 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import nas_searches
 from bodies import matching
-from examples.nas_search import (
-    controller,
-    cost_features,
-    cost_fit,
-    cost_model_io,
-    cost_model_lib,
-    mobile_cost_model,
-    network_batch,
-    network_cost,
-    schema,
-    search_costs,
-    search_spaces,
-)
+from examples.nas_search import controller, cost_model_lib, mobile_cost_model, schema, search_spaces
 from examples.nas_search.basic_specs import (
     FILTERS_TAG,
     OP_TAG,
@@ -30,6 +18,14 @@ from examples.nas_search.basic_specs import (
     FilterMultiplier,
     ZeroSpec,
     block,
+)
+from examples.nas_search.costs import (
+    cost_features,
+    cost_fit,
+    cost_model_io,
+    network_batch,
+    network_cost,
+    search_costs,
 )
 from examples.nas_search.mobile_search_space_v3 import (
     ActivationSpec,

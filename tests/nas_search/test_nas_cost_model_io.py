@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bodies import matching
-from examples.nas_search import cost_model_io
+from examples.nas_search.costs import cost_model_io
 from nas_searches import latency_model
 
 

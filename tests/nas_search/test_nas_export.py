@@ -13,15 +13,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 import nas_searches
 import programs
 from examples.nas_search import __main__ as nas_search
-from examples.nas_search import (
-    data,
-    engines,
-    export,
-    mobile_train_eval,
-    tflite,
-    train_model_fn,
-    train_settings,
-)
+from examples.nas_search import data, engines, export, mobile_train_eval, tflite, train_model_fn
+from examples.nas_search.config import train_settings
 from examples.nas_search.data import datasets
 from examples.nas_search.errors import UserError
 

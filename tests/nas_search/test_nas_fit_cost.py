@@ -8,17 +8,16 @@ import pytest
 
 from bodies import matching
 from examples.nas_search import __main__ as nas_search
-from examples.nas_search import (
+from examples.nas_search import mobile_cost_model, search_spaces
+from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, ConvTowerSpec, block
+from examples.nas_search.costs import (
     cost_fit,
     cost_measurement,
     cost_model_io,
     device_info,
     latency,
-    mobile_cost_model,
     network_cost,
-    search_spaces,
 )
-from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, ConvTowerSpec, block
 from examples.nas_search.errors import UserError
 from examples.nas_search.mobile_specs import ActivationSpec, ConvSpec
 from examples.nas_search.schema import OneOf

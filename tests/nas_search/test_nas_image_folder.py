@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 
 import nas_searches
 from batches import assert_same, take
-from examples.nas_search import data, settings_file
+from examples.nas_search import data
+from examples.nas_search.config import settings_file
 from examples.nas_search.data.preprocessing import Preprocessing
 
 RNG = np.random.RandomState(0)

@@ -5,7 +5,8 @@ import gc
 import numpy as np
 import pytest
 
-from examples.nas_search import device_info, latency, mobile_classifier_factory
+from examples.nas_search import mobile_classifier_factory
+from examples.nas_search.costs import device_info, latency
 from nas_searches import INDICES, SSD
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from examples.nas_search import cost_fit, latency_fit, network_cost, search_spaces
+from examples.nas_search import search_spaces
+from examples.nas_search.costs import cost_fit, latency_fit, network_cost
 from examples.nas_search.mobile_cost_model import inputs_of
 
 

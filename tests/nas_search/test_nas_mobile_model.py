@@ -10,8 +10,8 @@ import nas_layers
 import nas_supernets
 from examples.nas_search import mobile_classifier_factory as factory
 from examples.nas_search import mobile_search_space_v3 as v3
-from examples.nas_search import network_cost
 from examples.nas_search.basic_specs import OP_TAG, ConvTowerSpec, FilterMultiplier, ZeroSpec, block
+from examples.nas_search.costs import network_cost
 from examples.nas_search.rematlib import layers as lib
 from examples.nas_search.rematlib import mobile_model_v3
 from examples.nas_search.schema import OneOf

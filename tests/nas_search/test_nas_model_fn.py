@@ -14,9 +14,9 @@ from examples.nas_search import (
     mobile_classifier_factory,
     model_fn,
     schema_io,
-    search_costs,
-    settings,
 )
+from examples.nas_search.config import settings
+from examples.nas_search.costs import search_costs
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 STEPS = 5

@@ -8,8 +8,6 @@ from bodies import matching
 from examples.nas_search import (
     mobile_classifier_factory,
     mobile_search_space_v3,
-    network_batch,
-    network_cost,
     search_space_utils,
     search_spaces,
 )
@@ -21,6 +19,7 @@ from examples.nas_search.basic_specs import (
     ZeroSpec,
     block,
 )
+from examples.nas_search.costs import network_batch, network_cost
 from examples.nas_search.mobile_search_space_v3 import (
     RELU,
     ActivationSpec,

@@ -10,19 +10,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 from matplotlib import patches
 
-from examples.nas_search import (
+from examples.nas_search import mobile_classifier_factory, schema
+from examples.nas_search.basic_specs import OP_TAG, ConvTowerSpec, block
+from examples.nas_search.costs import network_cost
+from examples.nas_search.mobile_search_space_v3 import ActivationSpec, ConvSpec
+from examples.nas_search.reports import (
     choice_plots,
     figures,
-    mobile_classifier_factory,
-    network_cost,
     network_drawing,
     plots,
     report,
-    schema,
     search_analysis,
 )
-from examples.nas_search.basic_specs import OP_TAG, ConvTowerSpec, block
-from examples.nas_search.mobile_search_space_v3 import ActivationSpec, ConvSpec
 from nas_searches import INDICES, logits, write_search
 
 V3 = "mobilenet_v3_like_search"

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import nas_searches
-from examples.nas_search import mobile_cost_model, network_cost, search_spaces
+from examples.nas_search import mobile_cost_model, search_spaces
 from examples.nas_search.commands import sample
+from examples.nas_search.costs import network_cost
 from examples.nas_search.errors import UserError
 
 SSD = "digits_search"

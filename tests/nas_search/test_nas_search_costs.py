@@ -10,17 +10,11 @@ import nas_searches
 import replicate
 from bodies import matching
 from examples.nas_search import __main__ as nas_search
-from examples.nas_search import (
-    cost_model_io,
-    mobile_cost_model,
-    model_fn,
-    plots,
-    search_analysis,
-    search_costs,
-    settings,
-    summaries,
-)
-from examples.nas_search.flags import SettingsError
+from examples.nas_search import mobile_cost_model, model_fn, summaries
+from examples.nas_search.config import settings
+from examples.nas_search.config.flags import SettingsError
+from examples.nas_search.costs import cost_model_io, search_costs
+from examples.nas_search.reports import report, search_analysis
 from nas_searches import INDICES, SSD, latency_model, write_latency_model
 
 MADDS = mobile_cost_model.estimate_cost(INDICES, SSD)
@@ -250,20 +244,15 @@ def test_a_sample_is_of_the_first_cost(tmp_path, capsys):
     assert "A cost model must be JSON by `fit-cost`" in capsys.readouterr().err
 
 
-def test_each_cost_has_a_panel(monkeypatch, tmp_path):
-    labels = []
-    monkeypatch.setattr(
-        plots.Figure,
-        "savefig",
-        lambda figure, *args, **kwargs: labels.extend(
-            (axes.get_ylabel(), [line.get_label() for line in axes.lines][-1])
-            for axes in figure.axes
-        ),
-    )
-    history = {"cost/latency": {0: 1.0, 1: 2.0}, "cost/madds": {0: 3.0}, "other": {0: 1.0}}
-    targets = {"cost/latency": (1.5, "ms"), "cost/madds": (2.5, "millions")}
-    plots.plot_search(history, tmp_path / "x.png", "title", targets=targets)
-    assert labels == [("latency\n(ms)", "target 1.5"), ("madds\n(millions)", "target 2.5")]
+def test_each_cost_has_a_panel_and_a_headline(tmp_path):
+    found = search_analysis.analyze(str(write_search(tmp_path)))
+    figure = report.pictures(found)["search.png"]()
+    panels = {axes.get_ylabel(): [line.get_label() for line in axes.lines] for axes in figure.axes}
+    assert "target 2" in panels["latency\n(ms)"]
+    assert f"target {found.costs[1].target:.4g}" in panels["madds\n(million MAdds)"]
+    page = report.page(found)
+    assert f"<dt>latency</dt><dd>{100 * MADDS:.4g} ms on Abacus 1, batch 1, 2 threads" in page
+    assert f"<dt>madds</dt><dd>{MADDS:.4g} million MAdds<small>target" in page
 
 
 def small_model_fn(features, labels, mode, params):

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from examples.nas_search import digits_search_space, network_cost
+from examples.nas_search import digits_search_space
+from examples.nas_search.costs import network_cost
 from examples.nas_search.search_space_utils import cardinality, scale_filters
 from examples.nas_search.search_spaces import get_search_space_spec as get_spec
 

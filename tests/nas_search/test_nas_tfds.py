@@ -10,7 +10,8 @@ import tensorflow_datasets as tfds
 import record_sets
 from batches import take
 from examples.nas_search import __main__ as nas_search
-from examples.nas_search import data, settings, train_settings
+from examples.nas_search import data
+from examples.nas_search.config import settings, train_settings
 from examples.nas_search.data import record_splits
 
 CIFAR = record_sets.pictures(40, side=8)  # CIFAR's have 32 pixels, which takes longer

@@ -18,9 +18,9 @@ from examples.nas_search import (
     mobile_train_eval,
     schema_io,
     train_model_fn,
-    train_settings,
 )
 from examples.nas_search.commands import evaluate, train
+from examples.nas_search.config import train_settings
 from examples.nas_search.errors import UserError
 
 SMALL = "0:0:0:0:0:1:0:0:0:0:0:1:0:0"  # the smallest network of digits_search

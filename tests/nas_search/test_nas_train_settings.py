@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from examples.nas_search import train_flags, train_settings
+from examples.nas_search.config import train_flags, train_settings
+from examples.nas_search.config.flags import SettingsError
 from examples.nas_search.errors import UserError
-from examples.nas_search.flags import SettingsError
 from nas_searches import INDICES, write_search
 
 

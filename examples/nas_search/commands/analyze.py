@@ -10,8 +10,8 @@ import json
 import os
 import sys
 
-from examples.nas_search import flags
-from examples.nas_search.flags import Flag, boolean
+from examples.nas_search.config import flags
+from examples.nas_search.config.flags import Flag, boolean
 
 # The first four columns are those of the published tool.
 _COLUMNS = (
@@ -60,7 +60,7 @@ def main(args):
     # Here, because they import TensorFlow: flags are checked without.
     import tensorflow.compat.v1 as tf
 
-    from examples.nas_search import search_analysis
+    from examples.nas_search.reports import search_analysis
 
     given = flags.with_defaults(vars(args), FLAGS, {})
     directories = sorted(tf.io.gfile.glob(given["dirname"]))
@@ -86,7 +86,7 @@ def _notice(text):
 
 def _write_files(analysis):
     """Writes the page and the pictures of a search; returns the paths of those that were."""
-    from examples.nas_search import figures, report
+    from examples.nas_search.reports import figures, report
 
     written = []
     for name, draw in report.pictures(analysis).items():
@@ -151,7 +151,7 @@ def _in_words(cost):
 
 def _certainty(nodes):
     """Returns a table of the nodes with more than one alternative as lines."""
-    from examples.nas_search import architecture_text
+    from examples.nas_search.reports import architecture_text
 
     rows = [("choice", "taken", "probability", "entropy", "of")]
     for node in nodes:

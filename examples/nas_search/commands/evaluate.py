@@ -2,7 +2,7 @@
 
 import json
 
-from examples.nas_search import flags, train_flags
+from examples.nas_search.config import flags, train_flags
 
 
 def add_flags(parser):
@@ -20,7 +20,8 @@ def main(args):
         Exit status: 0.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import mobile_train_eval, train_settings
+    from examples.nas_search import mobile_train_eval
+    from examples.nas_search.config import train_settings
 
     given = vars(args)
     metrics = mobile_train_eval.evaluate_network(

@@ -1,7 +1,7 @@
 """`export`: makes a SavedModel of a network that was trained alone, and a TensorFlow Lite file."""
 
-from examples.nas_search import flags
-from examples.nas_search.flags import Flag, SettingsError, boolean
+from examples.nas_search.config import flags
+from examples.nas_search.config.flags import Flag, SettingsError, boolean
 
 FLAGS = (
     Flag("checkpoint_dir", str, None, "where the network was trained", required=True),
@@ -39,7 +39,8 @@ def main(args):
             "none is to be written. Pass --tflite as well."
         )
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import export, train_settings
+    from examples.nas_search import export
+    from examples.nas_search.config import train_settings
 
     directory = given["export_dir"].rstrip("/")
     quantize = (given["tflite_quantize"] or "none") if given["tflite"] else None

@@ -7,9 +7,9 @@ of their cost is fitted, tried on networks that it was not fitted to, and writte
 
 import sys
 
-from examples.nas_search import flags
 from examples.nas_search.commands.search import INTERRUPTED
-from examples.nas_search.flags import ANY, POSITIVE, Flag
+from examples.nas_search.config import flags
+from examples.nas_search.config.flags import ANY, POSITIVE, Flag
 
 FLAGS = (
     Flag(
@@ -67,7 +67,7 @@ def main(args):
         Exit status: 0 if the model is written, `INTERRUPTED` if measuring was stopped before.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import cost_measurement
+    from examples.nas_search.costs import cost_measurement
 
     given = vars(args)
     preset = PRESETS.get(given.get("preset", "digits"), {})

@@ -8,9 +8,9 @@ of all networks. Random networks are what a search is to be compared with.
 import json
 import sys
 
-from examples.nas_search import flags
+from examples.nas_search.config import flags
+from examples.nas_search.config.flags import ANY, POSITIVE, Flag
 from examples.nas_search.errors import UserError
-from examples.nas_search.flags import ANY, POSITIVE, Flag
 
 _MAX_TRIES = 100_000
 _BATCH = 1_000  # tries at a time
@@ -102,7 +102,8 @@ def sample_networks(
     """
     import numpy as np
 
-    from examples.nas_search import cost_features, mobile_cost_model, network_batch
+    from examples.nas_search import mobile_cost_model
+    from examples.nas_search.costs import cost_features, network_batch
 
     if num_samples < 1:
         raise UserError(f"`num_samples` must be at least 1, but is {num_samples}.")
@@ -138,7 +139,8 @@ def sample_networks(
 
 def _of_search(directory, ssd):
     """Returns space, target and cost model of the search in a directory, of several the first."""
-    from examples.nas_search import search_costs, settings_file
+    from examples.nas_search.config import settings_file
+    from examples.nas_search.costs import search_costs
 
     params = settings_file.read(directory)
     if not params.get("rl_cost_model_target"):

@@ -1,6 +1,6 @@
 """`search`: searches for a network that is as accurate as can be at a given cost."""
 
-from examples.nas_search import flags, search_flags
+from examples.nas_search.config import flags, search_flags
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
 
@@ -20,7 +20,9 @@ def main(args):
         Exit status: 0 if the search is at its end, `INTERRUPTED` if it was stopped before.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import engines, search, search_costs, settings
+    from examples.nas_search import engines, search
+    from examples.nas_search.config import settings
+    from examples.nas_search.costs import search_costs
 
     params = settings.resolve(**vars(args))
     directory = params["checkpoint_dir"]

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from examples.nas_search import flags, train_flags
+from examples.nas_search.config import flags, train_flags
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
 
@@ -23,7 +23,8 @@ def main(args):
         Exit status: 0, or `INTERRUPTED` if it was stopped before the end.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import engines, mobile_train_eval, train_settings
+    from examples.nas_search import engines, mobile_train_eval
+    from examples.nas_search.config import train_settings
 
     given = dict(vars(args))
     mode = given.pop("mode", train_flags.MODE.default)
@@ -61,7 +62,8 @@ def main(args):
 
 def _tell_if_searching(directory):
     """Tells that another network may be found yet, if the search in a directory goes on."""
-    from examples.nas_search import engines, settings_file
+    from examples.nas_search import engines
+    from examples.nas_search.config import settings_file
 
     step = engines.latest_step(directory)
     end = settings_file.read(directory).get("max_global_step", step)

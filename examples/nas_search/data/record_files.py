@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import settings_file
+from examples.nas_search.config import settings_file
 from examples.nas_search.data import kept
 from examples.nas_search.data.errors import DataError
 

@@ -11,7 +11,7 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import settings_file
+from examples.nas_search.config import settings_file
 from examples.nas_search.data import kept, record_files, record_splits
 from examples.nas_search.data.errors import DataError
 from examples.nas_search.data.preprocessing import Preprocessing

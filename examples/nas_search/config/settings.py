@@ -15,10 +15,11 @@ Learning rates are those for the batch, no longer those for 256 images.
 """
 
 from examples.nas_search import data as data_lib
-from examples.nas_search import engines, search_costs, search_spaces
-from examples.nas_search.flags import SettingsError, with_defaults
-from examples.nas_search.search_flags import FLAGS, PRESETS
-from examples.nas_search.settings_file import check_same, save, write_json
+from examples.nas_search import engines, search_spaces
+from examples.nas_search.config.flags import SettingsError, with_defaults
+from examples.nas_search.config.search_flags import FLAGS, PRESETS
+from examples.nas_search.config.settings_file import check_same, save, write_json
+from examples.nas_search.costs import search_costs
 
 __all__ = ("SettingsError", "check_same", "resolve", "save", "write_json")
 

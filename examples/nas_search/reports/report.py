@@ -17,14 +17,9 @@ import string
 
 import numpy as np
 
-from examples.nas_search import (
-    choice_plots,
-    figures,
-    flags,
-    network_drawing,
-    plots,
-    search_costs,
-)
+from examples.nas_search.config import flags
+from examples.nas_search.costs import search_costs
+from examples.nas_search.reports import choice_plots, figures, network_drawing, plots
 
 PAGE = "search.html"
 _TEMPLATE = pathlib.Path(__file__).with_name("report.html")

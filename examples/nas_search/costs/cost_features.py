@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import network_batch, schema
+from examples.nas_search import schema
+from examples.nas_search.costs import network_batch
 
 
 class OneHots(NamedTuple):

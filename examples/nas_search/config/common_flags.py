@@ -1,6 +1,6 @@
 """Flags that searching and stand-alone training have in common: the data and the devices."""
 
-from examples.nas_search.flags import POSITIVE, SHARE, Flag
+from examples.nas_search.config.flags import POSITIVE, SHARE, Flag
 
 RUN = (
     Flag(

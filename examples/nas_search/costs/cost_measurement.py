@@ -7,18 +7,16 @@ import sys
 
 import numpy as np
 
-from examples.nas_search import (
+from examples.nas_search import mobile_classifier_factory, mobile_cost_model, search_spaces
+from examples.nas_search.config.flags import SettingsError
+from examples.nas_search.costs import (
     cost_fit,
     cost_model_io,
     device_info,
     latency,
     latency_fit,
     measured_file,
-    mobile_classifier_factory,
-    mobile_cost_model,
-    search_spaces,
 )
-from examples.nas_search.flags import SettingsError
 from examples.nas_search.progress import Display
 from replicate import devices as devices_lib
 

@@ -13,8 +13,8 @@ from typing import List, NamedTuple, Tuple
 import numpy as np
 
 from examples.nas_search import mobile_specs as specs
-from examples.nas_search import network_batch
 from examples.nas_search.basic_specs import FilterMultiplier, ZeroSpec
+from examples.nas_search.costs import network_batch
 from examples.nas_search.search_space_utils import normalize_strides
 
 

@@ -10,7 +10,8 @@ leave-one-out cross-validation.
 
 import numpy as np
 
-from examples.nas_search import cost_fit, network_cost, search_spaces
+from examples.nas_search import search_spaces
+from examples.nas_search.costs import cost_fit, network_cost
 
 # Sets of prior costs to choose from.
 PRIORS = ((), ("madds",), ("madds", "layers"), ("madds", "params", "layers"))

@@ -15,16 +15,15 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search import (
     analyze_mobile_search_lib,
-    architecture_text,
     mobile_cost_model,
-    network_cost,
     schema_io,
-    search_costs,
     search_space_utils,
 )
 from examples.nas_search.basic_specs import ConvTowerSpec
+from examples.nas_search.costs import network_cost, search_costs
 from examples.nas_search.errors import UserError
-from examples.nas_search.network_distribution import (
+from examples.nas_search.reports import architecture_text
+from examples.nas_search.reports.network_distribution import (
     enclosing,
     entropy,
     entropy_of_node,

@@ -5,7 +5,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.flags import SettingsError
+from examples.nas_search.config.flags import SettingsError
 
 _NAME = "params.json"
 # What neither the result nor the checkpoints depend on.

@@ -1,0 +1,1 @@
+"""The settings of searches and trainings: flags, presets, and params.json."""
