@@ -100,15 +100,9 @@ def _params(case, num_towers, directory):
         increase_filters_warmup_steps_fraction=0.0,
         seed=_SEED,
     )
-    # Of data that need not exist; the cost model is not what is measured.
+    # Of data that need not exist.
     shape = [case.side, case.side, case.channels]
-    return {
-        **params,
-        "ssd": case.ssd,
-        "image_shape": shape,
-        "num_classes": case.classes,
-        "enable_cost_model": False,
-    }
+    return {**params, "ssd": case.ssd, "image_shape": shape, "num_classes": case.classes}
 
 
 def _batches(case):
