@@ -1,6 +1,6 @@
 """What a step of the architecture search costs, against the parts that it cannot do without.
 
-    python -m benchmarks.nas_speed --cases proxyless --rounds 5 --out nas_speed.jsonl
+    python -m benchmarks.nas_speed --cases proxyless --rounds 3 --out nas_speed.jsonl
 
 `nas_steps.py` describes the engines. A *round* runs every engine of a case once, one after the
 other and each in its own process. Figures are medians over rounds; ratios to `search` are taken
@@ -30,15 +30,15 @@ class Case(typing.NamedTuple):
     train_rows: int
     validation_rows: int
     engines: tuple
-    repeats: int = 12  # of each network's step; 0: only the graph is built
+    repeats: int = 8  # of each network's step; 0: only the graph is built
 
 
 CASES = {
     # 8×8 images: what TensorFlow needs for each operation decides.
     "digits": Case("digits_search", 8, 1, 10, 64, 128, STEPS),
-    # Mobile networks at a sixth of their usual number of pixels: arithmetic decides.
-    "proxyless": Case("proxylessnas_search", 96, 3, 1000, 16, 64, STEPS),
-    "memory": Case("proxylessnas_search", 96, 3, 1000, 64, 64, ("search", "stored", "all"), 1),
+    # Mobile networks, on images of a twelfth of the usual pixels: arithmetic decides.
+    "proxyless": Case("proxylessnas_search", 64, 3, 1000, 16, 64, STEPS),
+    "memory": Case("proxylessnas_search", 64, 3, 1000, 128, 128, ("search", "stored", "all"), 1),
     # The largest space published, as it is searched on two GPUs.
     "build": Case("mobilenet_v3_like_search", 224, 3, 1000, 128, 512, ("towers",), 0),
 }
@@ -48,8 +48,8 @@ def main(argv=None):
     """Runs the benchmark that the command line `argv` describes; see `--help`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=names_of(CASES), default=list(CASES))
-    parser.add_argument("--rounds", type=positive, default=5)
-    parser.add_argument("--networks", type=positive, default=8, help="an even number")
+    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--networks", type=positive, default=6, help="an even number")
     parser.add_argument("--out", help="file to which the JSON lines are appended")
     parser.add_argument("--quick", action="store_true", help="small images, figures mean nothing")
     args = parser.parse_args(argv)
