@@ -112,6 +112,12 @@ def test_a_broken_file_is_named(resolve, tmp_path):
         resolve(cost_model=[str(tmp_path / "latency.json")])
 
 
+def test_a_directory_is_no_cost_model(resolve, tmp_path):
+    message = f"--cost_model: A cost model must be a file by `fit-cost`, but '{tmp_path}' cannot be"
+    with pytest.raises(SettingsError, match=matching(message)):
+        resolve(cost_model=[str(tmp_path)])
+
+
 def test_the_search_keeps_its_models_and_the_files_may_go(resolve, file, tmp_path):
     params = resolve(cost_model=["madds", file])
     before = search_costs.load(params)

@@ -212,8 +212,14 @@ def _identity(model):
 
 
 def _read(path):
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read().decode(errors="replace")
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            text = file.read().decode(errors="replace")
+    except tf.errors.OpError as error:
+        raise ValueError(
+            f"A cost model must be a file by `fit-cost`, but {path!r} cannot be read: "
+            f"{error.message}. Name the file."
+        ) from error
     try:
         return cost_model_io.from_json(text)
     except ValueError as error:
