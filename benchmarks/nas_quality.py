@@ -166,7 +166,7 @@ def _search(args, seed):
         **given,
     )
     settings.check_same(params)  # also if it is at its end
-    seconds = _finish(directory, lambda: search.run(params))
+    seconds = _finish(search.run, params)
     analysis = search_analysis.analyze(str(directory))
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(SPACE))
     rows = analysis.probabilities[analysis.global_step]
@@ -200,7 +200,7 @@ def _train(args, indices):
         )
         settings_file.check_same(params)  # also if it is at its end
         if not record.exists():
-            figures = {"seconds": _finish(directory, lambda: mobile_train_eval.train(params))}
+            figures = {"seconds": _finish(mobile_train_eval.train, params)}
             for split in ("validation", "test"):
                 metrics = mobile_train_eval.evaluate_network(params, split)
                 figures.update({split: metrics["accuracy"], "madds": metrics["madds"]})
@@ -210,23 +210,23 @@ def _train(args, indices):
     return {"indices": indices, **means, "test_sd": statistics.pstdev(run["test"] for run in runs)}
 
 
-def _finish(directory, run):
+def _finish(run, params):
     """Runs to its end what may have been stopped before; returns the seconds that it took in all.
 
     Args:
-        directory: Path where it leaves its checkpoints.
-        run: Function that begins or resumes it, and returns whether it is at its end.
+        run: Function of `params` that begins or resumes it; returns whether it is at its end.
+        params: Its settings; the time is kept in their `checkpoint_dir`.
 
     Raises:
         KeyboardInterrupt: If it was stopped again. What it has found so far is no result.
     """
-    record = directory / "seconds.json"
+    record = pathlib.Path(params["checkpoint_dir"]) / "seconds.json"
     seconds, is_done = json.loads(record.read_text()) if record.exists() else (0.0, False)
     if not is_done:
         start = time.perf_counter()
-        is_done = run()
+        is_done = run(params)
         seconds += time.perf_counter() - start
-        directory.mkdir(parents=True, exist_ok=True)
+        record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps([seconds, is_done]))
     if not is_done:
         raise KeyboardInterrupt

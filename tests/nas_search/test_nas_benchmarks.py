@@ -3,17 +3,17 @@
 import argparse
 import itertools
 import json
+import types
 
 import numpy as np
 import pytest
 
 import nas_searches
 import programs
-from benchmarks import nas_quality
+from benchmarks import nas_quality, nas_speed, nas_steps
 from examples.nas_search import mobile_train_eval, search
 from examples.nas_search.config import settings, train_settings
 from examples.nas_search.config.flags import SettingsError
-
 
 NETWORK = ":".join(map(str, nas_searches.INDICES))
 
@@ -92,10 +92,11 @@ def test_what_was_stopped_is_no_result(args, monkeypatch):
 def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
     clock = itertools.count(0, 10)
     monkeypatch.setattr(nas_quality.time, "perf_counter", lambda: next(clock))
+    params = {"checkpoint_dir": str(tmp_path)}
     with pytest.raises(KeyboardInterrupt):
-        nas_quality._finish(tmp_path, lambda: False)
-    assert nas_quality._finish(tmp_path, lambda: True) == 20
-    assert nas_quality._finish(tmp_path, lambda: pytest.fail("It is done.")) == 20
+        nas_quality._finish(lambda params: False, params)
+    assert nas_quality._finish(lambda params: True, params) == 20
+    assert nas_quality._finish(lambda params: pytest.fail("It is done."), params) == 20
 
 
 @pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}])
@@ -143,6 +144,22 @@ def test_a_quick_comparison_of_networks(tmp_path):
     ]
     assert all(9_500 <= line["madds"] <= 10_500 for line in lines[2:4])
     assert lines[-1]["random_mean"] == np.mean([line["test"] for line in lines[2:4]])
+
+
+@pytest.mark.parametrize("engine", ["alone", "all"])
+def test_counting_operations_is_no_part_of_building_a_graph(monkeypatch, engine):
+    now = [0.0]
+
+    def count(make_spec, params):
+        now[0] += 1000
+        return 7.0
+
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0])
+    monkeypatch.setattr(nas_steps, "time", clock)
+    monkeypatch.setattr(nas_steps, "_forward_mflops", count)
+    figures = nas_steps.measure(nas_speed.CASES["digits"], engine, networks=2, repeats=0)
+    assert (figures["build_s"], figures["build_cpu_s"]) == (0, 0)
+    assert figures["forward_mflops"] == 7
 
 
 @pytest.mark.slow
