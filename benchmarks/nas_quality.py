@@ -5,7 +5,8 @@
 Searches the space of small networks on handwritten digits from several seeds, draws random networks
 that cost about what the searches aim at, and trains them all alone in the same way. Accuracies are
 on test images, which neither searches nor trainings ever see; a network's is the mean over several
-trainings. A second run in the same directory goes on where the first stopped.
+trainings. A second run in the same directory goes on where the first stopped; with another
+--target, or with --quick in one of them alone, it is refused.
 
 Prints JSON: one line per network, then one that compares. In it
 
@@ -164,17 +165,14 @@ def _search(args, seed):
         checkpoint_dir=str(directory),
         **given,
     )
-    record = directory / "seconds.json"
-    start = time.perf_counter()
-    if not record.exists():
-        search.run(params)
-        record.write_text(json.dumps(time.perf_counter() - start))
+    settings.check_same(params)  # also if it is at its end
+    seconds = _finish(search.run, params)
     analysis = search_analysis.analyze(str(directory))
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(SPACE))
     rows = analysis.probabilities[analysis.global_step]
     return {
         "indices": _text(analysis.indices),
-        "seconds": json.loads(record.read_text()),
+        "seconds": seconds,
         "log_probability": {
             indices: network_distribution.log_probability(oneofs, rows, _indices(indices))
             for indices in _random_networks(args)
@@ -185,25 +183,24 @@ def _search(args, seed):
 def _train(args, indices):
     """Trains a network alone, several times; returns its figures."""
     from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.config import settings_file, train_settings
 
     runs = []
     for seed in range(args.num_trainings):
         directory = args.out / "alone" / indices.replace(":", "") / str(seed)
         record = directory / "figures.json"
+        params = train_settings.resolve(
+            preset="digits",
+            ssd=SPACE,
+            indices=indices,
+            checkpoint_dir=str(directory),
+            epochs=1 if args.quick else None,
+            num_towers=1,
+            seed=seed,
+        )
+        settings_file.check_same(params)  # also if it is at its end
         if not record.exists():
-            params = train_settings.resolve(
-                preset="digits",
-                ssd=SPACE,
-                indices=indices,
-                checkpoint_dir=str(directory),
-                epochs=1 if args.quick else None,
-                num_towers=1,
-                seed=seed,
-            )
-            start = time.perf_counter()
-            mobile_train_eval.train(params)
-            figures = {"seconds": time.perf_counter() - start}
+            figures = {"seconds": _finish(mobile_train_eval.train, params)}
             for split in ("validation", "test"):
                 metrics = mobile_train_eval.evaluate_network(params, split)
                 figures.update({split: metrics["accuracy"], "madds": metrics["madds"]})
@@ -211,6 +208,29 @@ def _train(args, indices):
         runs.append(json.loads(record.read_text()))
     means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
     return {"indices": indices, **means, "test_sd": statistics.pstdev(run["test"] for run in runs)}
+
+
+def _finish(run, params):
+    """Runs to its end what may have been stopped before; returns the seconds that it took in all.
+
+    Args:
+        run: Function of `params` that begins or resumes it; returns whether it is at its end.
+        params: Its settings; the time is kept in their `checkpoint_dir`.
+
+    Raises:
+        KeyboardInterrupt: If it was stopped again. What it has found so far is no result.
+    """
+    record = pathlib.Path(params["checkpoint_dir"]) / "seconds.json"
+    seconds, is_done = json.loads(record.read_text()) if record.exists() else (0.0, False)
+    if not is_done:
+        start = time.perf_counter()
+        is_done = run(params)
+        seconds += time.perf_counter() - start
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(json.dumps([seconds, is_done]))
+    if not is_done:
+        raise KeyboardInterrupt
+    return seconds
 
 
 def _random_networks(args):

@@ -66,23 +66,27 @@ def measure(case, engine, networks, repeats):
         peak resident memory of this process in MiB; `forward_mflops`, million floating point
         operations to classify an image, mean over networks; None where some are conditional.
     """
-    build = _by_themselves if engine in _KINDS else _searching
     with tempfile.TemporaryDirectory() as directory, tf.Graph().as_default() as graph:
         params = _params(case, 2 if engine == "towers" else 1, directory)
         images, labels = _batches(case)
+        make_specs = _make_specs(engine, params, networks)
         wall, cpu = time.perf_counter(), time.process_time()
-        runs, flops = build(engine, params, images, labels, networks)
+        if make_specs:
+            runs = _by_themselves(make_specs, params, images, labels)
+        else:
+            runs = _searching(engine, params, images, labels, networks)
         figures = {
             "build_s": time.perf_counter() - wall,
             "build_cpu_s": time.process_time() - cpu,
             "ops": len(graph.get_operations()),
-            "forward_mflops": flops,
         }
         if repeats:
             figures.update(_timed(runs, params, repeats))
     # Linux counts in KiB, macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
     figures["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    # Last, as it builds graphs of its own.
+    figures["forward_mflops"] = _mean_forward_mflops(engine, make_specs, params)
     versions = {"tf": tf.__version__, "numpy": np.__version__, "python": platform.python_version()}
     return {**figures, **versions}
 
@@ -151,12 +155,8 @@ def _searching(engine, params, images, labels, networks):
         build = replicate.replicate_model_fn(build, devices=["/cpu:0", "/cpu:1"])
     with mock.patch.object(switch, "Switch", kinds.get(engine, switch.Switch)):
         spec = build(features=images, labels=labels, mode="train", params=params)
-    flops = None
-    if engine == "all":
-        with mock.patch.object(switch, "Switch", AllBranches):
-            flops = _forward_mflops(lambda: _drawn(params)[0], params)
     each = params["num_towers"]
-    return [(step, spec.train_op) for step in range(networks // each)], flops
+    return [(step, spec.train_op) for step in range(networks // each)]
 
 
 def _drawn(params):
@@ -178,12 +178,23 @@ def _index_lists(params, networks):
         return [session.run(masks, {seed: [_SEED, number]}) for number in range(networks)]
 
 
-def _by_themselves(engine, params, images, labels, networks):
+def _make_specs(engine, params, networks):
+    """Returns a function for each network that makes its spec, in the graph that it is called in.
+
+    Returns nothing for engines whose networks are not by themselves.
+    """
+    if engine not in _KINDS:
+        return []
+    return [
+        functools.partial(_KINDS[engine], params["ssd"], list(indices))
+        for indices in _index_lists(params, networks)
+    ]
+
+
+def _by_themselves(make_specs, params, images, labels):
     """Builds the step of each network by itself."""
-    runs, flops = [], []
-    for number, indices in enumerate(_index_lists(params, networks)):
-        make_spec = functools.partial(_KINDS[engine], params["ssd"], list(indices))
-        flops.append(_forward_mflops(make_spec, params))
+    runs = []
+    for number, make_spec in enumerate(make_specs):
         with tf.variable_scope(f"network_{number}"):
             model = _model(make_spec(), params)
             model.build(images["train"].shape)
@@ -196,7 +207,7 @@ def _by_themselves(engine, params, images, labels, networks):
             with tf.control_dependencies([update]):
                 validation, _ = model.apply(images["validation"], False)
             runs.append((None, tf.argmax(validation, axis=1)))
-    return runs, float(np.mean(flops))
+    return runs
 
 
 def _chosen(ssd, indices):
@@ -218,6 +229,16 @@ def _masked(ssd, indices):
 
 
 _KINDS = {"alone": _chosen, "masked": _masked}
+
+
+def _mean_forward_mflops(engine, make_specs, params):
+    """Returns the mean over networks, None where some operations are conditional."""
+    if make_specs:
+        return float(np.mean([_forward_mflops(make_spec, params) for make_spec in make_specs]))
+    if engine != "all":
+        return None
+    with mock.patch.object(switch, "Switch", AllBranches):
+        return _forward_mflops(lambda: _drawn(params)[0], params)
 
 
 def _forward_mflops(make_spec, params):

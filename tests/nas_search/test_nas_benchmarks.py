@@ -1,13 +1,21 @@
 """The search's benchmarks: their statistics by other ways to compute them, and a run of each."""
 
+import argparse
 import itertools
 import json
+import types
 
 import numpy as np
 import pytest
 
+import nas_searches
 import programs
-from benchmarks import nas_quality
+from benchmarks import nas_quality, nas_speed, nas_steps
+from examples.nas_search import mobile_train_eval, search
+from examples.nas_search.config import settings, train_settings
+from examples.nas_search.config.flags import SettingsError
+
+NETWORK = ":".join(map(str, nas_searches.INDICES))
 
 
 def network(test, validation=0.5, madds=10_000):
@@ -60,6 +68,70 @@ def test_the_best_of_some_is_the_mean_over_all_ways_to_draw_them(number):
     assert nas_quality.best_of(number, RANDOM) == pytest.approx(want)
 
 
+@pytest.fixture
+def args(tmp_path):
+    """Arguments of a benchmark of two searches and a random network."""
+    numbers = {"num_searches": 2, "num_random": 1, "num_trainings": 1}
+    return argparse.Namespace(out=tmp_path, target=0.01, window=0.05, quick=True, **numbers)
+
+
+def test_what_was_stopped_is_no_result(args, monkeypatch):
+    monkeypatch.setattr(search, "run", lambda params: False)
+    monkeypatch.setattr(mobile_train_eval, "train", lambda params: False)
+    for run in (
+        lambda: nas_quality._search(args, 0),
+        lambda: nas_quality._train(args, NETWORK),
+    ):
+        # A second time, too.
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                run()
+    assert not list(args.out.rglob("figures.json"))
+
+
+def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
+    clock = itertools.count(0, 10)
+    monkeypatch.setattr(nas_quality.time, "perf_counter", lambda: next(clock))
+    params = {"checkpoint_dir": str(tmp_path)}
+    with pytest.raises(KeyboardInterrupt):
+        nas_quality._finish(lambda params: False, params)
+    assert nas_quality._finish(lambda params: True, params) == 20
+    assert nas_quality._finish(lambda params: pytest.fail("It is done."), params) == 20
+
+
+@pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}])
+def test_searches_of_other_settings_are_refused(args, change):
+    given = {"num_towers": 2, "seed": 1, "rl_cost_model_target": args.target}
+    directory = args.out / "search_1"
+    params = settings.resolve(
+        preset="digits", checkpoint_dir=str(directory), max_global_step=20, **given
+    )
+    settings.save(params)
+    nas_searches.save_checkpoint(directory)
+    (directory / "seconds.json").write_text("[1.0, true]")
+    with pytest.raises(SettingsError, match="differ"):
+        nas_quality._search(argparse.Namespace(**{**vars(args), **change}), 1)
+
+
+def test_trainings_of_other_settings_are_refused(args):
+    indices = NETWORK
+    directory = args.out / "alone" / indices.replace(":", "") / "0"
+    params = train_settings.resolve(
+        ssd=nas_quality.SPACE,
+        indices=indices,
+        checkpoint_dir=str(directory),
+        epochs=1,
+        num_towers=1,
+    )
+    settings.save(params)
+    nas_searches.save_checkpoint(directory)
+    (directory / "figures.json").write_text(json.dumps(network(0.9)))
+    assert nas_quality._train(args, indices)["test"] == 0.9
+    args.quick = False
+    with pytest.raises(SettingsError, match="max_global_step was"):
+        nas_quality._train(args, indices)
+
+
 @pytest.mark.slow
 def test_a_quick_comparison_of_networks(tmp_path):
     numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
@@ -72,6 +144,22 @@ def test_a_quick_comparison_of_networks(tmp_path):
     ]
     assert all(9_500 <= line["madds"] <= 10_500 for line in lines[2:4])
     assert lines[-1]["random_mean"] == np.mean([line["test"] for line in lines[2:4]])
+
+
+@pytest.mark.parametrize("engine", ["alone", "all"])
+def test_counting_operations_is_no_part_of_building_a_graph(monkeypatch, engine):
+    now = [0.0]
+
+    def count(make_spec, params):
+        now[0] += 1000
+        return 7.0
+
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0])
+    monkeypatch.setattr(nas_steps, "time", clock)
+    monkeypatch.setattr(nas_steps, "_forward_mflops", count)
+    figures = nas_steps.measure(nas_speed.CASES["digits"], engine, networks=2, repeats=0)
+    assert (figures["build_s"], figures["build_cpu_s"]) == (0, 0)
+    assert figures["forward_mflops"] == 7
 
 
 @pytest.mark.slow

@@ -186,6 +186,13 @@ def test_what_is_computed_is_not_measured(run, machine):
         ),
         (["--device=/gpu:7"], "--device: `devices` must exist, but /device:GPU:7 does not"),
         (["--device=here"], "--device: A device is named by its type and index"),
+        (
+            ["--num_networks=40", "--num_held_out=39"],
+            "--num_held_out must leave 2 networks or more…but is 39, which is 39 of 40 diff…Pass",
+        ),
+        (["--num_networks=40", "--num_held_out=0.01"], "but is 0.01, which is 0 of 40 different"),
+        (["--objective=madds", "--num_held_out=40000"], "but is 40000, which is 3,"),
+        (["--objective=madds", "--num_held_out=1"], "but is 1, which is 1 of 3,"),
         (["--ssd=mobilenet_v2"], "--ssd must be a space of at least 20 networks…v2 has 1. Pass"),
     ],
 )
@@ -194,6 +201,14 @@ def test_bad_settings_are_told(run, machine, flags, message):
     assert (status, machine(), path.exists()) == (2, [], False)
     with pytest.raises(UserError, match=matching(message)):
         raise UserError(shown.err)
+
+
+def test_a_directory_is_no_output(run, machine, tmp_path):
+    (tmp_path / "costs").mkdir()
+    status, shown, path = run(name="costs")
+    assert (status, machine()) == (2, [])
+    assert f"--output must be a file, but {path} is a directory. Name a file in it" in shown.err
+    assert [each.name for each in tmp_path.iterdir()] == ["costs"]
 
 
 def test_all_cores_are_used_unless_told_otherwise(monkeypatch):

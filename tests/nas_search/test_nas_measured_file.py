@@ -79,6 +79,15 @@ def test_a_file_of_another_kind_is_named(tmp_path):
         measured_file.read(str(tmp_path / "measured"), HEADER)
 
 
+def test_bytes_that_are_no_text_and_directories_are_named(tmp_path):
+    path = tmp_path / "measured"
+    path.write_bytes(json.dumps(HEADER).encode() + b"\n\xff\n")
+    with pytest.raises(UserError, match=matching("cannot be read (JSONDecodeError…Delete it")):
+        measured_file.read(str(path), HEADER)
+    with pytest.raises(UserError, match=matching("cannot be read (…directory). Delete it")):
+        measured_file.read(str(tmp_path), HEADER)
+
+
 def test_networks_must_be_those_that_are_due():
     measured_file.check_networks("file", SOME, ["0:1", "1:1", "1:0"])
     message = "file must hold the networks in the order…line 3 has 1:1 where 1:0 is due. Delete"

@@ -112,6 +112,12 @@ def test_a_broken_file_is_named(resolve, tmp_path):
         resolve(cost_model=[str(tmp_path / "latency.json")])
 
 
+def test_a_directory_is_no_cost_model(resolve, tmp_path):
+    message = f"--cost_model: A cost model must be a file by `fit-cost`, but '{tmp_path}' cannot be"
+    with pytest.raises(SettingsError, match=matching(message)):
+        resolve(cost_model=[str(tmp_path)])
+
+
 def test_the_search_keeps_its_models_and_the_files_may_go(resolve, file, tmp_path):
     params = resolve(cost_model=["madds", file])
     before = search_costs.load(params)
@@ -285,3 +291,21 @@ def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monk
     assert nas_search.main(flags) == 0
     assert nas_search.main([*flags[:-6], "--cost_model", "madds"]) == 2
     assert "cost_model was [" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        ("{", "error: A cost model must be JSON by `fit-cost`, but '{' cannot be read"),
+        ("another", "error: The cost model of a search must be of its settings, but "),
+    ],
+)
+def test_a_kept_model_that_is_damaged_is_told(resolve, file, tmp_path, capsys, kept, message):
+    params = resolve(cost_model=[file])
+    settings.save(params)
+    nas_searches.save_checkpoint(tmp_path / "run")
+    other = cost_model_io.to_json(latency_model("Abacus 2"))
+    (tmp_path / "run" / "cost_model.json").write_text(kept if kept == "{" else other)
+    flags = [f"--checkpoint_dir={params['checkpoint_dir']}", "--cost_model", file]
+    assert nas_search.main(["search", *flags]) == 2
+    assert message in capsys.readouterr().err

@@ -6,6 +6,7 @@ import os
 import sys
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from examples.nas_search import mobile_classifier_factory, mobile_cost_model, search_spaces
 from examples.nas_search.config.flags import SettingsError
@@ -24,6 +25,7 @@ LATENCY = "latency"
 _NETWORKS = 300  # that are measured unless told otherwise
 _DRAWS = 40_000
 _FEWEST = 20  # that tell anything
+_FEWEST_TRIED = 2  # R² of one says nothing
 
 
 def resolve(params):
@@ -36,9 +38,14 @@ def resolve(params):
         The same with `input_shape` in place of `image_size`, and what was None filled in.
 
     Raises:
-        SettingsError: If there is no such space, objective or device.
+        SettingsError: If there is no such space, objective or device, or `output` is a directory.
     """
     params = dict(params)
+    if tf.io.gfile.isdir(params["output"]):
+        raise SettingsError(
+            f"--output must be a file, but {params['output']} is a directory. Name a file in it, "
+            "like cost.json."
+        )
     try:
         search_spaces.get_search_space_spec(params["ssd"])
     except ValueError as error:
@@ -72,23 +79,38 @@ def run(params, say, stream=None):
         The `CostModel`.
 
     Raises:
-        SettingsError: If there are too few different networks.
+        SettingsError: If there are too few different networks, or too few of them are held out or
+            are not.
         UserError: If what was measured before is of other settings, or cannot be written.
     """
     if params["objective"] == LATENCY:
         model = _measured_model(params, say, sys.stderr if stream is None else stream)
     else:
+        num_draws = params["num_networks"] or _DRAWS
+        networks = cost_fit.random_networks(params["ssd"], params["seed"], num_draws)
+        _check_held_out(params["num_held_out"], len(networks.index_lists))
         model = cost_fit.fit(
             params["ssd"],
             params["objective"],
             params["num_classes"],
             params["input_shape"],
             params["seed"],
-            params["num_networks"] or _DRAWS,
+            num_draws,
             params["num_held_out"],
         )
     measured_file.write(params["output"], cost_model_io.to_json(model) + "\n")
     return model
+
+
+def _check_held_out(num_held_out, count):
+    """Checks that of `count` networks enough are held out, and enough are not."""
+    number = int(cost_fit.is_held_out(count, num_held_out).sum())
+    if min(number, count - number) < _FEWEST_TRIED:
+        raise SettingsError(
+            f"--num_held_out must leave {_FEWEST_TRIED} networks or more to fit the model to, and "
+            f"as many to try it on, but is {num_held_out:g}, which is {number:,} of {count:,} "
+            "different ones. Pass e.g. --num_held_out 0.2, or more --num_networks."
+        )
 
 
 def _device(name):
@@ -115,6 +137,7 @@ def _measured_model(params, say, stream):
             f"{len(networks.index_lists)}. Pass the space that is to be searched."
         )
     networks = networks.of(slice(params["num_networks"]))
+    _check_held_out(params["num_held_out"], len(networks.index_lists))
     reference_name, reference = _reference(params["ssd"], networks.index_lists[0])
     how = {
         **{name: params[name] for name in ("device", "batch_size", "threads")},

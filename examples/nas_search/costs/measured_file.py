@@ -33,12 +33,16 @@ def read(path, header) -> List[Measured]:
         header: Dict of settings and device, as JSON has it.
 
     Raises:
-        UserError: If the file was begun with other settings or on another device, or is damaged.
+        UserError: If the file was begun with other settings or on another device, is damaged, or
+            cannot be read.
     """
     text = ""
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            text = file.read()
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                text = file.read().decode(errors="replace")  # What is no text is no JSON either.
+        except tf.errors.OpError as error:
+            raise _unreadable(path, error.message) from error
     whole = text[: text.rfind("\n") + 1]
     if not whole:
         write(path, json.dumps(header) + "\n")
@@ -48,10 +52,7 @@ def read(path, header) -> List[Measured]:
         _check_same(path, json.loads(first), header)
         measured = [_parse(line) for line in lines]
     except (TypeError, KeyError, AttributeError, json.JSONDecodeError) as error:
-        raise UserError(
-            f"{path} must hold measured latencies, but cannot be read ({error!r}). Delete it, or "
-            "name another --output."
-        ) from error
+        raise _unreadable(path, repr(error)) from error
     if whole != text:
         write(path, whole)
     return measured
@@ -91,6 +92,13 @@ def write(path, text, mode="w"):
             f"--output must be a file in a directory that can be written to, but {path} cannot: "
             f"{error.message}. Name another one."
         ) from error
+
+
+def _unreadable(path, reason):
+    return UserError(
+        f"{path} must hold measured latencies, but cannot be read ({reason}). Delete it, or name "
+        "another --output."
+    )
 
 
 def _parse(line):

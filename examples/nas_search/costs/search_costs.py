@@ -15,6 +15,7 @@ from examples.nas_search import mobile_cost_model
 from examples.nas_search.config.flags import SettingsError
 from examples.nas_search.costs import cost_fit, cost_model_io
 from examples.nas_search.costs.cost_model_io import CostModel
+from examples.nas_search.errors import UserError
 
 _MAX_ERROR = 0.005  # relative, of what is computed
 
@@ -79,7 +80,7 @@ def load(params, keep=True):
         List of `SearchCost`. Their models are those in the checkpoint directory if they are there.
 
     Raises:
-        ValueError: If a model there is of other settings, or a file is broken or missing.
+        UserError: If a model there is of other settings, or a file is broken or missing.
     """
     identities = params.get("cost_model") or ["madds"]
     files = params.get("cost_model_files") or [None] * len(identities)
@@ -170,14 +171,14 @@ def _kept_model(number, identity, file, params, keep):
             return model
         # Otherwise the file is of a search that never began.
         if tf.train.latest_checkpoint(params["checkpoint_dir"]):
-            raise ValueError(
+            raise UserError(
                 f"The cost model of a search must be of its settings, but {path} has {fault}. "
                 "Search in another directory, or delete the file."
             )
     model = _given_model(file or identity, params)
     fault = _other_identity(model, identity)
     if fault:
-        raise ValueError(
+        raise UserError(
             f"The cost model of a search must be of its settings, but {file} has {fault}. It was "
             "changed; name another directory."
         )
@@ -212,12 +213,18 @@ def _identity(model):
 
 
 def _read(path):
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read().decode(errors="replace")
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            text = file.read().decode(errors="replace")
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"A cost model must be a file by `fit-cost`, but {path!r} cannot be read: "
+            f"{error.message}. Name the file."
+        ) from error
     try:
         return cost_model_io.from_json(text)
     except ValueError as error:
-        raise ValueError(f"{error} [File {path}.]") from error
+        raise UserError(f"{error} [File {path}.]") from error
 
 
 def _warn_of_errors(model):
