@@ -12,12 +12,13 @@ Prints JSON: one line per network, then one that compares. In it
 
     welch_p, mann_whitney_p   are one-sided: how probable searches were to do so well if they were
                               no better than chance, by means and by ranks; one search is one sample
-    percentile                is the share of random networks that a found one is better than
+    percentile                is the share of random networks that a found one is better than, in %,
+                              those as good counting half
     at_equal_cost             is the difference of the means once the trend of accuracy over the
-                              logarithm of cost is taken out
+                              logarithm of cost is taken out, as if that trend were known exactly
     best_of_k                 is what k random networks would have led to, k the number that can be
-                              trained in the time of one search: the test accuracy of the one with
-                              the best validation accuracy, in expectation
+                              trained once in the time of a search and one training: the test
+                              accuracy of the one with the best validation accuracy, in expectation
     preference                is Spearman's correlation of the controllers' log probability with the
                               accuracy over the random networks: the mean over searches, and that of
                               the searches' mean
@@ -25,15 +26,19 @@ Prints JSON: one line per network, then one that compares. In it
 
 import argparse
 import concurrent.futures
+import importlib.metadata
 import json
 import math
 import multiprocessing
 import os
 import pathlib
+import platform
 import statistics
 import time
 
 import numpy as np
+
+from benchmarks import harness
 
 SPACE = "digits_search"
 
@@ -68,15 +73,18 @@ def main(argv=None):
         [[search["log_probability"][indices] for indices in random] for search in searches],
         statistics.mean(search["seconds"] for search in searches),
     )
-    print(json.dumps({"target_madds": 1e6 * args.target, "window": args.window, **comparison}))
+    asked = {"target_madds": 1e6 * args.target, "window": args.window}
+    asked["num_trainings"] = args.num_trainings
+    print(json.dumps({**comparison, **asked, **harness.machine(), **_versions()}))
 
 
 def compare(found, random, log_probabilities, search_seconds):
     """Compares the networks that searches found with random ones.
 
     Args:
-        found: List of a dict for each search: `test`, `validation` (accuracies, float), `madds`
-            (int) and `seconds` (of one training) of the network that it found.
+        found: List of a dict for each search, of the network that it found: `test` (mean
+            accuracy, float), `madds` (int), `seconds` (of one training) and `runs`, a list of dicts
+            with the accuracies `validation` and `test` of each training.
         random: List of such dicts of R random networks.
         log_probabilities: Float [searches, R]: what each search's controller makes of each of them.
         search_seconds: How long a search took.
@@ -96,7 +104,10 @@ def compare(found, random, log_probabilities, search_seconds):
         for group in (found, random)
     ]
     equal = stats.ttest_ind(*beyond, equal_var=False, alternative="greater")
-    affordable = search_seconds / statistics.mean(network["seconds"] for network in random)
+    training_seconds = statistics.mean(network["seconds"] for network in random)
+    affordable = (search_seconds + training_seconds) / training_seconds
+    one_training_each = zip(*(network["runs"] for network in random))
+    best = [best_of(round(affordable), networks) for networks in one_training_each]
     each = [stats.spearmanr(row, theirs).statistic for row in log_probabilities]
     together = stats.spearmanr(np.mean(log_probabilities, axis=0), theirs)
     return {
@@ -118,7 +129,7 @@ def compare(found, random, log_probabilities, search_seconds):
         "at_equal_cost_p": float(equal.pvalue),
         "search_seconds": search_seconds,
         "affordable": affordable,
-        "best_of_k": best_of(max(1, round(affordable)), random),
+        "best_of_k": statistics.mean(best),
         "preference": float(np.mean(each)),
         "preference_min": float(min(each)),
         "preference_of_mean": float(together.statistic),
@@ -140,6 +151,12 @@ def best_of(number, networks):
     draws = math.comb(count, number)
     shares = [math.comb(count - place - 1, number - 1) / draws for place in range(count)]
     return sum(share * network["test"] for share, network in zip(shares, best_first))
+
+
+def _versions():
+    names = {"tf": "tensorflow", "numpy": "numpy", "scipy": "scipy"}
+    versions = {name: importlib.metadata.version(package) for name, package in names.items()}
+    return {**versions, "python": platform.python_version()}
 
 
 def _quiet():
@@ -207,7 +224,8 @@ def _train(args, indices):
             record.write_text(json.dumps(figures))
         runs.append(json.loads(record.read_text()))
     means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
-    return {"indices": indices, **means, "test_sd": statistics.pstdev(run["test"] for run in runs)}
+    spread = statistics.pstdev(run["test"] for run in runs)
+    return {"indices": indices, **means, "test_sd": spread, "runs": runs}
 
 
 def _finish(run, params):

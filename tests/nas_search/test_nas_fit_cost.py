@@ -193,6 +193,11 @@ def test_what_is_computed_is_not_measured(run, machine):
         (["--num_networks=40", "--num_held_out=0.01"], "but is 0.01, which is 0 of 40 different"),
         (["--objective=madds", "--num_held_out=40000"], "but is 40000, which is 3,"),
         (["--objective=madds", "--num_held_out=1"], "but is 1, which is 1 of 3,"),
+        (["--num_held_out=1.7"], "whole number of networks, or a share below 1, but is 1.7. Pass"),
+        (
+            ["--objective=madds", "--threads=1", "--repeats=5"],
+            "Only latency is measured, but --threads and --repeats say how…is madds. Leave",
+        ),
         (["--ssd=mobilenet_v2"], "--ssd must be a space of at least 20 networks…v2 has 1. Pass"),
     ],
 )

@@ -203,6 +203,15 @@ def test_what_cannot_be_used_is_an_error(open_set, name, message):
         open_set(name)
 
 
+@pytest.mark.parametrize(("name", "folder"), [("cifar10", "cifar10"), ("emnist/letters", "emnist")])
+def test_the_folder_of_a_data_set_itself_is_not_where_data_sets_are(
+    open_set, data_dir, name, folder
+):
+    message = rf"must be the folder in which .*Pass --dataset_dir {data_dir}\."
+    with pytest.raises(data.DataError, match=message):
+        open_set(name, dataset_dir=f"{data_dir}/{folder}/")
+
+
 def test_imagenet_must_be_downloaded_by_hand(open_set, tmp_path):
     message = (
         r"Download ILSVRC2012_img_train\.tar and \S+val\.tar.* into .*downloads/manual by hand"

@@ -183,6 +183,19 @@ def test_files_that_came_after_the_start_are_refused(folder, open_records, tmp_p
 # What may be wrong.
 
 
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_records_in_the_order_of_their_classes_are_warned_of(
+    folder, open_records, caplog, is_sorted
+):
+    written = examples()[:TRAIN]
+    if is_sorted:
+        written = [written[i] for i in np.argsort(LABELS[:TRAIN], kind="stable")]
+    record_sets.write_shards(folder, "train", written, (14, 0, 10, 6))
+    open_records(folder)
+    message = "labels of train-00000-of-00004 are from 1 to 3, and of train-00003-of-00004 from 5"
+    assert (message in caplog.text) == is_sorted
+
+
 def test_a_missing_folder_is_an_error(open_records, tmp_path):
     for folder in (None, tmp_path / "nothing"):
         with pytest.raises(data.DataError, match=r"Pass --dataset_dir, the folder .*train-00000-o"):

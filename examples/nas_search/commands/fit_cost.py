@@ -9,7 +9,7 @@ import sys
 
 from examples.nas_search.commands.search import INTERRUPTED
 from examples.nas_search.config import flags
-from examples.nas_search.config.flags import ANY, POSITIVE, Flag
+from examples.nas_search.config.flags import ANY, POSITIVE, Flag, SettingsError
 
 FLAGS = (
     Flag(
@@ -49,6 +49,7 @@ FLAGS = (
     Flag("repeats", int, 20, "rounds in which each network is measured", (3, ANY)),
     Flag("seed", int, 0, "number that the networks depend on", (0, 2**31 - 1)),
 )
+_TO_MEASURE = ("batch_size", "device", "threads", "repeats")
 PRESETS = {"digits": {"ssd": "digits_search"}, "imagenet": {}}
 
 
@@ -70,6 +71,7 @@ def main(args):
     from examples.nas_search.costs import cost_measurement
 
     given = vars(args)
+    _check_used(given)
     preset = PRESETS.get(given.get("preset", "digits"), {})
     settings = cost_measurement.resolve(flags.with_defaults(given, FLAGS, preset))
     try:
@@ -84,6 +86,17 @@ def main(args):
     for line in _report(model, settings["output"]):
         _say(line)
     return 0
+
+
+def _check_used(given):
+    """Raises `SettingsError` if a flag is given that the objective has no use for."""
+    objective = given.get("objective", "latency")
+    unused = [f"--{name}" for name in _TO_MEASURE if name in given and objective != "latency"]
+    if unused:
+        raise SettingsError(
+            f"Only latency is measured, but {' and '.join(unused)} say how, and --objective is "
+            f"{objective}. Leave them out."
+        )
 
 
 def _report(model, output):

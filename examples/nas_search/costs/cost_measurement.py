@@ -104,6 +104,11 @@ def run(params, say, stream=None):
 
 def _check_held_out(num_held_out, count):
     """Checks that of `count` networks enough are held out, and enough are not."""
+    if num_held_out > 1 and num_held_out != int(num_held_out):
+        raise SettingsError(
+            f"--num_held_out must be a whole number of networks, or a share below 1, but is "
+            f"{num_held_out:g}. Pass e.g. {round(num_held_out)}."
+        )
     number = int(cost_fit.is_held_out(count, num_held_out).sum())
     if min(number, count - number) < _FEWEST_TRIED:
         raise SettingsError(
@@ -155,7 +160,7 @@ def _measured_model(params, say, stream):
         f"Measuring {len(wanted):,} networks of {params['ssd']}"
         + (f", {len(measured):,} of which are known" if measured else "")
         + f": latency on {how['device_model']}, batch {how['batch_size']}, {how['threads']} "
-        f"threads, TensorFlow {how['tensorflow']}."
+        f"thread{'' if how['threads'] == 1 else 's'}, TensorFlow {how['tensorflow']}."
     )
     measured += _measure(wanted[len(measured) :], len(measured), reference, params, path, stream)
     measured = measured[: len(wanted)]

@@ -9,6 +9,7 @@ other TFRecord files are, see `record_order.py`. Nothing is ever downloaded.
 import os
 import re
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search.config import settings_file
@@ -17,6 +18,7 @@ from examples.nas_search.data.errors import DataError
 from examples.nas_search.data.preprocessing import Preprocessing
 from examples.nas_search.data.records import Records
 
+_INFO = "dataset_info.json"
 _REQUEST = re.compile(r"tfds:(?P<name>\w+)(/(?P<config>[^/:]+))?(:(?P<version>\d+\.\d+\.\d+))?")
 _IMAGENET = "imagenet2012"
 _NUM_CLASSES = {_IMAGENET: 1001}  # as published; images have the labels 0 to 999
@@ -93,7 +95,7 @@ def _find(dataset, data_dir):
     root = os.path.join(data_dir, name)
     prepared = {}  # (config, version): directory
     for pattern in ("*", "*/*"):
-        for path in tf.io.gfile.glob(os.path.join(root, pattern, "dataset_info.json")):
+        for path in tf.io.gfile.glob(os.path.join(root, pattern, _INFO)):
             directory = os.path.dirname(path)
             *of_config, of_version = directory[len(root) + 1 :].split("/")
             if re.fullmatch(r"\d+\.\d+\.\d+", of_version):
@@ -113,6 +115,12 @@ def _find(dataset, data_dir):
 
 def _not_prepared(match, data_dir, prepared):
     request, name = match.group()[len("tfds:") :], match.group("name")
+    above = os.path.dirname(data_dir.rstrip("/"))
+    if any(tf.io.gfile.glob(os.path.join(above, name, deep, _INFO)) for deep in ("*", "*/*")):
+        return (
+            "--dataset_dir must be the folder in which data sets have folders, but "
+            f"{data_dir} is one of these. Pass --dataset_dir {above}."
+        )
     others = ", ".join(sorted(f"{c}:{v}".lstrip(":") for c, v in prepared))
     by_hand = ""
     if name in _BY_HAND:
@@ -167,7 +175,7 @@ def _features(dataset, info):
     images = [
         key
         for key, feature in features.items()
-        if isinstance(feature, tfds.features.Image) and feature.dtype == tf.uint8.as_numpy_dtype
+        if isinstance(feature, tfds.features.Image) and feature.np_dtype == np.uint8
     ]
     labels = [key for key, feature in features.items() if type(feature) is tfds.features.ClassLabel]
     supervised = info.supervised_keys or ()

@@ -63,6 +63,7 @@ def open_tfrecords(params):
         lambda unknown, sizes: _count(directory, unknown, sizes),
     )
     offset, num_classes = _labels(directory, known, params["label_offset"])
+    _warn_if_sorted([(name, known[name]) for name in names["train"] if known[name].records])
 
     def parse(record):
         features = tf.io.parse_single_example(record, _FEATURES)
@@ -162,6 +163,18 @@ def _damage(path):
         f"{len(wrong)} records of {path} are damaged: {'; '.join(wrong[:5])}. Copy it anew; "
         "compressed files must be unpacked first."
     )
+
+
+def _warn_if_sorted(train):
+    (first, low), (last, high) = train[0], train[-1]
+    if low.highest_label < high.lowest_label:
+        tf.logging.warning(
+            "Records should be in random order, because parts are divided by position, but labels "
+            "of %s are from %s to %s, and of %s from %s to %s. Shuffle the records, and write the "
+            "files anew.",
+            *(first, low.lowest_label, low.highest_label),
+            *(last, high.lowest_label, high.highest_label),
+        )
 
 
 def _labels(directory, known, offset):
