@@ -117,14 +117,17 @@ def test_networks_are_built_alone_and_run(monkeypatch):
 
     def look(runs, *args, **kwargs):
         shapes.extend(run().shape for run in runs)
-        return np.outer([1.0, 1.0, 1.0], [0.5, 2.0, 4.0, 1.0])
+        builds = [0.5, 9.0, 0.4, 0.7, 0.6, 8.0]  # three of each network, then six of the reference
+        return np.outer([1.0, 1.0, 1.0], [*builds, 2.0, 4.0, 1.0, 3.0, 9.0, 0.1])
 
     monkeypatch.setattr(latency, "time_turns", look)
-    latencies, reference = latency.measure_group([small], small, setting, np.random.RandomState(0))
-    assert [kwargs for _, kwargs in built] == 2 * [{"num_classes": 10}]
-    assert shapes == 4 * [(3, 10)]  # The reference network has three turns,
-    np.testing.assert_allclose(latencies, [0.5])
-    np.testing.assert_allclose(reference, 2.0)  # of which the median counts.
+    random = np.random.RandomState(0)
+    latencies, reference = latency.measure_group([small, small], small, setting, random)
+    assert [kwargs for _, kwargs in built] == 12 * [{"num_classes": 10}]
+    assert shapes == 12 * [(3, 10)]
+    # Of the builds of a network the median counts.
+    np.testing.assert_allclose(latencies, [0.5, 0.7])
+    np.testing.assert_allclose(reference, 2.5)
 
 
 def test_a_device_is_known_by_its_makers_name(monkeypatch, tmp_path):

@@ -46,7 +46,7 @@ FLAGS = (
     Flag("batch_size", int, 1, "images per run", POSITIVE),
     Flag("device", str, None, "device to measure on, like /gpu:0 (default: the first GPU, or CPU)"),
     Flag("threads", int, None, "threads of an operation on the CPU (default: all)", POSITIVE),
-    Flag("repeats", int, 20, "rounds in which each network is measured", (3, ANY)),
+    Flag("repeats", int, 10, "rounds in which each network is measured", (3, ANY)),
     Flag("seed", int, 0, "number that the networks depend on", (0, 2**31 - 1)),
 )
 _TO_MEASURE = ("batch_size", "device", "threads", "repeats")

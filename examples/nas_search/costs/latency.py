@@ -1,10 +1,12 @@
 """Measures how long networks take, stably even where other programs run.
 
-A network is built as it is deployed: alone, for inference, with weights of its own. Several are
-built, a *group*, and run in *rounds*: in each of them every network has a *turn*, in
-shuffled order, of several runs without a pause. A *reference network*, the same in all groups, has
-a few turns in each round. What disturbs a measurement is dealt with where it arises:
+A network is built as it is deployed: alone, for inference, with weights of its own. Several, a
+*group*, are built three times each, and run in *rounds*: in each of them every build has a *turn*,
+in shuffled order, of several runs without a pause. So have six builds of a *reference network*, the
+same in all groups. What disturbs a measurement is dealt with where it arises:
 
+    builds of a network differ        by several per cent for as long as they live: the median of
+                                      a network's builds counts
     caches hold another network       the first run of a turn does not count
     another program takes the cores   of a turn counts the lower quartile of its runs
     the clock rate drifts             the latency of a turn is that of the network times the speed
@@ -29,7 +31,8 @@ import replicate
 from examples.nas_search import mobile_classifier_factory
 
 GROUP = 16  # networks, without the reference network
-_REFERENCE_TURNS = 3
+_BUILDS = 3
+_REFERENCE_BUILDS = 6  # It counts for the whole group.
 _WARM_UP_RUNS = 3
 _TURN_SECS = 0.01
 _TURN_RUNS = (2, 10)  # at least and at most
@@ -61,11 +64,12 @@ def measure_group(specs, reference, setting, random, on_round=lambda done: None)
         Pair of the latencies of the networks, float64 [n], and that of the reference network, a
         float, in ms.
     """
-    with _ready_to_run([*specs, reference], setting) as runs:
-        runs += runs[-1:] * (_REFERENCE_TURNS - 1)
+    builds = [spec for spec in specs for _ in range(_BUILDS)]
+    with _ready_to_run(builds + [reference] * _REFERENCE_BUILDS, setting) as runs:
         turns = time_turns(runs, setting.rounds, random, on_round)
     latencies = without_drift(turns)
-    return latencies[: len(specs)], float(np.median(latencies[len(specs) :]))
+    by_network = latencies[: len(builds)].reshape(-1, _BUILDS)
+    return np.median(by_network, axis=1), float(np.median(latencies[len(builds) :]))
 
 
 def time_turns(runs, rounds, random, on_round=lambda done: None, clock=time.perf_counter):
