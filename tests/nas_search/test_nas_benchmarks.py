@@ -128,7 +128,7 @@ def test_trainings_of_other_settings_are_refused(args):
     )
     settings.save(params)
     nas_searches.save_checkpoint(directory)
-    (directory / "figures.json").write_text(json.dumps(network(0.9)))
+    (directory / "figures.json").write_text(json.dumps({**network(0.9), "runs": 0}))
     assert nas_quality._train(args, indices)["test"] == 0.9
     args.quick = False
     with pytest.raises(SettingsError, match="max_global_step was"):

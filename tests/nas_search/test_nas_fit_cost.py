@@ -81,7 +81,7 @@ def test_latencies_are_fitted_and_written(run):
     assert np.corrcoef(got, madds)[0, 1] > 0.9999
     how = model.measurement
     assert (how["device"], how["device_model"]) == ("/device:CPU:0", "Abacus 1")
-    assert (how["batch_size"], how["threads"], how["rounds"]) == (4, 2, 20)
+    assert (how["batch_size"], how["threads"], how["rounds"]) == (4, 2, 10)
     assert str(path.parent) not in path.read_text()
     lines = shown.out.splitlines()
     assert lines[0].startswith(

@@ -191,6 +191,7 @@ def test_records_in_the_order_of_their_classes_are_warned_of(
     if is_sorted:
         written = [written[i] for i in np.argsort(LABELS[:TRAIN], kind="stable")]
     record_sets.write_shards(folder, "train", written, (14, 0, 10, 6))
+    caplog.set_level("WARNING", logger="tensorflow")
     open_records(folder)
     message = "labels of train-00000-of-00004 are from 1 to 3, and of train-00003-of-00004 from 5"
     assert (message in caplog.text) == is_sorted
