@@ -6,7 +6,8 @@ K of them, which are drawn as a search that has learned nothing yet draws them:
     search     the example's own step, on one tower
     towers     the same on two towers, each with half of the rows and a network of its own
     alone      each network by itself, as wide as it is, in a graph of its own: forward and backward
-               with the same optimizer, then forward on validation images
+               with the same optimizer, then forward on validation images; no controller, no cost
+               model, no barrier before the update
     masked     the same, but as wide as the super-network: what was drawn among widths is a mask
     stored     a search step whose branches keep their activations in place of running anew
     all        a search step that computes all branches, without conditionals, and adds them up
