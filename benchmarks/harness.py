@@ -52,6 +52,15 @@ def spread(values):
     return {key: float(f"{value:.5g}") for key, value in figures.items()}
 
 
+def publish(record, path=None):
+    """Prints a record as a line of JSON, and appends it to a file if there is a `path`."""
+    line = json.dumps(record)
+    print(line, flush=True)
+    if path:
+        with open(path, "a") as file:
+            print(line, file=file)
+
+
 def machine():
     """Returns where and when figures were taken: processor, cores, git commit and UTC date."""
     cpu, cpuinfo = platform.processor() or platform.machine(), pathlib.Path("/proc/cpuinfo")

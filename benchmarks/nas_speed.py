@@ -8,7 +8,6 @@ within a round and then their median. Prints one JSON line per case and engine, 
 """
 
 import argparse
-import json
 import sys
 import typing
 
@@ -69,10 +68,7 @@ def main(argv=None):
         for record in records(name, case, results):
             record.update(context, networks=args.networks)
             made.append(record)
-            print(json.dumps(record), flush=True)
-            if args.out:
-                with open(args.out, "a") as out:
-                    print(json.dumps(record), file=out)
+            harness.publish(record, args.out)
     print("\n" + table(made))
 
 

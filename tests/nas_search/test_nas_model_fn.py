@@ -17,6 +17,7 @@ from examples.nas_search import (
 )
 from examples.nas_search.config import settings
 from examples.nas_search.costs import search_costs
+from graphs import behind
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 STEPS = 5
@@ -311,24 +312,13 @@ def test_the_barrier_lets_no_gradient_be_used_before_all_exist(tmp_path, barrier
     assert len(updates) > 10
     assert all("tuple/" in gradient.name for gradient in gradients) == barrier
     if barrier:
-        needed = [_ancestors(op) for op in updates]
+        needed = [behind(op) for op in updates]
         assert all(_sources(gradient) <= ops for gradient in gradients for ops in needed)
-
-
-def _ancestors(op):
-    """Returns all operations that must run before `op`."""
-    found, pending = set(), [op]
-    while pending:
-        op = pending.pop()
-        before = [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-        pending += [each for each in before if each not in found]
-        found.update(before)
-    return found
 
 
 def _sources(gradient):
     """Returns the operations outside of the optimizer that a gathered gradient is made of."""
-    return {op for op in _ancestors(gradient) if "gradients" in op.name}
+    return {op for op in behind(gradient) if "gradients" in op.name}
 
 
 def test_without_seed_draws_are_the_graphs(tmp_path):

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import tpu_graphs
 from examples.nas_search import __main__ as nas_search
 from examples.nas_search import analyze_mobile_search_lib, mobile_train_eval, search, summaries
+from graphs import behind
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TPUEstimator's own
 
@@ -190,17 +191,6 @@ def test_gradients_baseline_and_controller_are_reduced_over_the_cores(searched):
     rewards = [op for op in others if op in behind(average.inputs[1].op)]
     # Their sum, and the cores' means side by side, which are handed to the update.
     assert shapes_of(rewards) == [[], [CORES]]
-
-
-def behind(op):
-    """Returns all operations that an operation's value or time depends on."""
-    found, pending = set(), [op]
-    while pending:
-        op = pending.pop()
-        before = [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-        pending += [each for each in before if each not in found]
-        found.update(before)
-    return found
 
 
 def sum_behind(tensor):

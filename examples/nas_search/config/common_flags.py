@@ -1,6 +1,6 @@
 """Flags that searching and stand-alone training have in common: the data and the devices."""
 
-from examples.nas_search.config.flags import POSITIVE, SHARE, Flag
+from examples.nas_search.config.flags import POSITIVE, SHARE, Flag, SettingsError
 
 RUN = (
     Flag(
@@ -88,3 +88,26 @@ DIGITS = {
     "test_fraction": 0.2,
     "tpu_iterations_per_loop": 10,
 }
+
+
+def last_step(params, num_images, what):
+    """Returns the step at which a run ends: `max_global_step`, or else after all its epochs.
+
+    Args:
+        params: Settings. Those used are `max_global_step`, `epochs` and `train_batch_size`.
+        num_images: How many there are to train on.
+        what: The run in a word, for the message.
+
+    Raises:
+        SettingsError: If there is no step to make.
+    """
+    end = params["max_global_step"]
+    if end is None:
+        end = params["epochs"] * num_images // params["train_batch_size"]
+    if end < 1:
+        raise SettingsError(
+            f"{what} must make a step, but --epochs {params['epochs']} of {num_images} training "
+            f"images make no batch of --train_batch_size {params['train_batch_size']}. Lower the "
+            "batch size, or pass --max_global_step."
+        )
+    return end

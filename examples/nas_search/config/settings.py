@@ -16,6 +16,7 @@ Learning rates are those for the batch, no longer those for 256 images.
 
 from examples.nas_search import data as data_lib
 from examples.nas_search import engines, search_spaces
+from examples.nas_search.config.common_flags import last_step
 from examples.nas_search.config.flags import SettingsError, with_defaults
 from examples.nas_search.config.search_flags import FLAGS, PRESETS
 from examples.nas_search.config.settings_file import check_same, save, write_json
@@ -122,15 +123,7 @@ def _check_fractions(params):
 
 def _steps(params, num_images):
     """Returns the settings that count steps."""
-    end = params["max_global_step"]
-    if end is None:
-        end = params["epochs"] * num_images // params["train_batch_size"]
-    if end < 1:
-        raise SettingsError(
-            f"A search must make a step, but --epochs {params['epochs']} of {num_images} training "
-            f"images make no batch of --train_batch_size {params['train_batch_size']}. Lower the "
-            "batch size, or pass --max_global_step."
-        )
+    end = last_step(params, num_images, "A search")
     steps = {"max_global_step": end}
     for name in ("model_warmup", "rl_delay", "increase_ops_warmup", "increase_filters_warmup"):
         steps[f"{name}_steps"] = int(params[f"{name}_steps_fraction"] * end)

@@ -57,7 +57,9 @@ def resolve(**given):
     data = data_lib.open_data(params)
     params.update(data.settings)
     data.size(params["eval_split"])
-    params["max_global_step"] = _steps(params, data.size(params["train_split"]))
+    params["max_global_step"] = common_flags.last_step(
+        params, data.size(params["train_split"]), "Training"
+    )
     params["warmup_steps"] = int(params["warmup_steps_fraction"] * params["max_global_step"])
     return params
 
@@ -112,16 +114,3 @@ def _with_search(given):
     if "indices" not in given:
         taken["indices"] = ":".join(map(str, search_analysis.analyze(directory).indices))
     return {**taken, **given}
-
-
-def _steps(params, num_images):
-    steps = params["max_global_step"]
-    if steps is None:
-        steps = params["epochs"] * num_images // params["train_batch_size"]
-    if steps < 1:
-        raise SettingsError(
-            f"Training must make a step, but --epochs {params['epochs']} of {num_images} images "
-            f"make no batch of --train_batch_size {params['train_batch_size']}. Lower the batch "
-            "size, or pass --max_global_step."
-        )
-    return steps
