@@ -4,7 +4,7 @@ from replicate.compat import environment
 
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
 
-from replicate import compat, hooks, metrics
+from replicate import compat, hooks, loss_scale, metrics
 from replicate.compat import estimator
 from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
@@ -26,6 +26,7 @@ __all__ = (
     "cross_tower_sum",
     "estimator",
     "hooks",
+    "loss_scale",
     "merge_call",
     "metrics",
     "num_towers",

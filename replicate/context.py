@@ -3,6 +3,8 @@
 The same on every engine; see `replicate.engine`.
 """
 
+import tensorflow.compat.v1 as tf
+
 from replicate import distributed, rendezvous, tpu
 from replicate.engine import Alone
 from replicate.functions import unwrapped
@@ -23,6 +25,21 @@ def num_towers():
     Cores of a TPU and replicas of a tf.distribute strategy count as towers.
     """
     return engine().size
+
+
+def is_cross_tower():
+    """Whether all towers are one here: in merge functions, and where a strategy's replicas are."""
+    return rendezvous.merging() is not None or tf.distribute.in_cross_replica_context()
+
+
+def once(fn, label):
+    """Calls `fn` once for all towers, wherever this is; returns what it returns.
+
+    Args:
+        fn: Function without arguments, of what is the same in all towers.
+        label: By which the towers' calls are told apart.
+    """
+    return fn() if is_cross_tower() else engine().meet(fn, (), label)
 
 
 def tower_index():

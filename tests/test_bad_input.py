@@ -19,6 +19,7 @@ WITH_CASES = (
     "test_distribute",
     "test_estimator_revival",
     "test_gradients",
+    "test_loss_scale",
     "test_normalization",
     "test_sharding",
     "test_tower_optimizer",

@@ -53,6 +53,8 @@ FOUNDATIONS = {
     "replicate.gradients": set(),
     "replicate.compat.graph": {"replicate.compat.keras"},
     "replicate.compat.keras": {"replicate.compat.environment"},
+    "replicate.finite": {"replicate.context"},
+    "replicate.loss_scale": {"replicate.context", "replicate.finite"},
     "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
