@@ -14,8 +14,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate import context, finite
 
-_NARROW = (tf.float16, tf.bfloat16)
-
 
 class LossScale(tf.Module, abc.ABC):
     """What a loss is multiplied by; a subclass says how gradients change it."""
@@ -68,7 +66,6 @@ class FixedLossScale(LossScale):
         self._value = _number("loss_scale_value", loss_scale_value, 1, "of at least 1", 1024)
 
     def __call__(self):
-        """Returns the scale, a float32 scalar tensor."""
         # Made anew: a tensor that is kept would be of one graph, function or device.
         return tf.constant(self._value, tf.float32)
 
@@ -146,11 +143,6 @@ class DynamicLossScale(LossScale):
         return self._multiplier
 
     def __call__(self):
-        """Returns the current scale, a float32 scalar tensor.
-
-        Raises:
-            ValueError: In another graph than the one in which it was made.
-        """
         self._check_graph()
         return tf.convert_to_tensor(self.current_loss_scale)
 
@@ -171,11 +163,8 @@ class DynamicLossScale(LossScale):
 
     def get_config(self):
         """Returns the dictionary of the constructor's arguments."""
-        return {
-            "initial_loss_scale": self.initial_loss_scale,
-            "increment_period": self.increment_period,
-            "multiplier": self.multiplier,
-        }
+        names = "initial_loss_scale", "increment_period", "multiplier"
+        return {name: getattr(self, name) for name in names}
 
     def __repr__(self):
         config = self.get_config()
@@ -284,7 +273,7 @@ def unscaled(gradient, scale):
         values = unscaled(gradient.values, scale)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     gradient = tf.convert_to_tensor(gradient)
-    if gradient.dtype in _NARROW:  # A scale above 65504 is infinite in float16.
+    if gradient.dtype in (tf.float16, tf.bfloat16):  # A scale above 65504 is infinite in float16.
         return tf.cast(tf.cast(gradient, tf.float32) / scale, gradient.dtype)
     return gradient / tf.cast(scale, gradient.dtype)
 
