@@ -66,6 +66,7 @@ class FixedLossScale(LossScale):
         self._value = _number("loss_scale_value", loss_scale_value, 1, "of at least 1", 1024)
 
     def __call__(self):
+        """Returns the scale, a float32 scalar tensor."""
         # Made anew: a tensor that is kept would be of one graph, function or device.
         return tf.constant(self._value, tf.float32)
 
@@ -143,14 +144,12 @@ class DynamicLossScale(LossScale):
         return self._multiplier
 
     def __call__(self):
+        """Returns the current scale, a float32 scalar tensor."""
         self._check_graph()
         return tf.convert_to_tensor(self.current_loss_scale)
 
     def update(self, grads):
-        """Changes scale and count as the gradients of all towers demand; see `LossScale.update`.
-
-        Returns:
-            The operation, None in eager mode; and whether all gradients are finite, a tensor.
+        """Returns what `LossScale.update` does: all towers' gradients must be finite.
 
         Raises:
             RuntimeError: If towers meet differently, or in a `tf.cond` or `tf.while_loop`.
@@ -159,7 +158,7 @@ class DynamicLossScale(LossScale):
         self._check_graph()
         is_finite = finite.in_all_towers(grads)
         advance = functools.partial(self._advance, is_finite)
-        return context.once(advance, "update of a loss scale"), is_finite
+        return context.once(advance, "update of a loss scale")
 
     def get_config(self):
         """Returns the dictionary of the constructor's arguments."""
@@ -184,7 +183,7 @@ class DynamicLossScale(LossScale):
             )
 
     def _advance(self, is_finite):
-        """Updates the variables once; returns the operation, None in eager mode."""
+        """Updates the variables, and returns what `update` does."""
         with tf.name_scope("replicate/loss_scale/"):
             scale = tf.convert_to_tensor(self.current_loss_scale)
             count = tf.convert_to_tensor(self.good_steps) + 1
@@ -195,7 +194,9 @@ class DynamicLossScale(LossScale):
             # Without conditions: a choice of scalars costs less, and compiles anywhere.
             scale = tf.where_v2(is_finite, raised, lowered)
             count = tf.where_v2(is_finite & ~is_due, count, tf.zeros_like(count))
-            return tf.group(self.current_loss_scale.assign(scale), self.good_steps.assign(count))
+            set_scale = self.current_loss_scale.assign(scale, read_value=False)
+            set_count = self.good_steps.assign(count, read_value=False)
+            return tf.group(set_scale, set_count), is_finite
 
 
 def get(identifier):
