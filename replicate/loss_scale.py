@@ -157,8 +157,8 @@ class DynamicLossScale(LossScale):
         """
         self._check_graph()
         is_finite = finite.in_all_towers(grads)
-        advance = functools.partial(self._advance, is_finite)
-        return context.once(advance, "update of a loss scale")
+        label = f"update of '{self.current_loss_scale.name}'"
+        return context.once(functools.partial(self._advance, is_finite), label)
 
     def get_config(self):
         """Returns the dictionary of the constructor's arguments."""

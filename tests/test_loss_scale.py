@@ -1,0 +1,656 @@
+"""Loss scales: every transition, wherever they are used, and in checkpoints of TensorFlow's own."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as tf2
+from tensorflow.python.eager import context
+
+import bodies
+import replicate
+import tpu_graphs
+from bodies import EVAL, build, matching
+from engines import harness
+from replicate import loss_scale
+from replicate.loss_scale import DynamicLossScale, FixedLossScale
+
+pytestmark = pytest.mark.conformance
+
+LARGEST = np.finfo(np.float32).max
+NOT_FINITE = (np.nan, np.inf, -np.inf)
+STEPS = 100
+START = {"initial_loss_scale": 2.0**100, "increment_period": 2, "multiplier": 1024.0}
+
+
+@pytest.fixture
+def eager():
+    with context.eager_mode():
+        yield
+
+
+def after(scale, count, is_finite, period, multiplier):
+    """Returns scale and count after a step, in plain Python."""
+    if not is_finite:
+        return max(np.float32(scale) / np.float32(multiplier), np.float32(1)), 0
+    if count + 1 < period:
+        return np.float32(scale), count + 1
+    with np.errstate(over="ignore"):
+        raised = np.float32(scale) * np.float32(multiplier)
+    return (raised if np.isfinite(raised) else np.float32(scale)), 0
+
+
+@pytest.mark.parametrize("multiplier", [1.7, 2.0])
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.0**15, LARGEST / 2, LARGEST])
+@pytest.mark.parametrize("count", [0, 1, 2, 3])  # A checkpoint may hold a count of a longer period.
+@pytest.mark.parametrize("gradient", [0.0, -1e38, *NOT_FINITE])
+def test_every_transition(gradient, count, scale, multiplier, eager):
+    dynamic = DynamicLossScale(1024, 3, multiplier)
+    dynamic.current_loss_scale.assign(scale)
+    dynamic.good_steps.assign(count)
+    _, is_finite = dynamic.update([tf.constant([1.0, gradient])])
+    assert is_finite.numpy() == np.isfinite(gradient)
+    want = after(scale, count, np.isfinite(gradient), 3, multiplier)
+    assert (dynamic().numpy(), dynamic.good_steps.numpy()) == want
+
+
+def mix():
+    """Returns rows for each step, 3 of them, and the states that they lead to.
+
+    At first few steps have a row that is not finite, so that the scale grows as large as it can;
+    then most have one, so that it falls to 1.
+    """
+    random = np.random.RandomState(3)
+    state, steps = (START["initial_loss_scale"], 0), []
+    for step in range(STEPS):
+        rows = random.normal(size=3).astype(np.float32)
+        is_finite = random.uniform() > (0.1 if step < STEPS // 2 else 0.9)
+        if not is_finite:
+            # The third row is not seen by two replicas.
+            rows[random.randint(2)] = NOT_FINITE[random.randint(3)]
+        state = after(*state, is_finite, START["increment_period"], START["multiplier"])
+        steps.append((rows, (is_finite, *state)))
+    return steps
+
+
+MIX = mix()
+CUT = next(step for step in range(20, STEPS) if MIX[step - 1][1][2] == 1)  # In mid-count.
+BEFORE = MIX[:CUT]
+
+
+def test_the_mix_meets_both_limits():
+    states = [state for _, state in MIX]
+    assert 1 in [scale for _, scale, _ in states]
+    assert {count for _, _, count in states} == {0, 1}
+    raised = [scale for is_finite, scale, count in states if is_finite and count == 0]
+    assert raised.count(2.0**120) > 1  # Of which 1024 times as much is infinite.
+
+
+def test_it_steps_as_that_of_tensorflow(eager):
+    theirs = tf.mixed_precision.DynamicLossScale(**START)
+    for rows, (is_finite, scale, _) in MIX:
+        _, apply = theirs.update([tf.constant(rows)])
+        assert (apply.numpy(), theirs().numpy()) == (is_finite, scale)
+
+
+def _compiled(fn):
+    return tf2.function(fn, jit_compile=True)
+
+
+@pytest.mark.parametrize("wrap", [lambda fn: fn, tf2.function, _compiled])
+def test_random_steps_at_once(wrap, eager):
+    dynamic = DynamicLossScale(**START)
+    update = wrap(lambda rows: dynamic.update([rows, None])[1])
+    for rows, want in MIX:
+        is_finite = update(tf.constant(rows))
+        got = is_finite.numpy(), dynamic().numpy(), dynamic.good_steps.numpy()
+        assert got == want
+
+
+# Ways to update from a graph: functions of 3 rows that return, for each tower that there is, its
+# loss scale and what its `update` returned.
+
+
+def alone(rows):
+    dynamic = DynamicLossScale(**START)
+    return [(dynamic, *dynamic.update({"w": rows, "none": None}))]
+
+
+def _in_towers(update, rows):
+    returned = []
+
+    def body(index, features):
+        dynamic = DynamicLossScale(**START)
+        returned.append((dynamic, *update(dynamic, features)))
+
+    build(body, rows[:, None], num_towers=3)
+    assert len(returned) == 3
+    return returned
+
+
+def in_towers(rows):
+    return _in_towers(lambda dynamic, features: dynamic.update([None, features]), rows)
+
+
+def in_merge_functions(rows):
+    return _in_towers(lambda dynamic, own: replicate.merge_call(dynamic.update, own), rows)
+
+
+def gathered_in_towers(rows):
+    def update(dynamic, own):
+        return replicate.merge_call(lambda all_: loss_scale.update_gathered(dynamic, all_), own)
+
+    return _in_towers(update, rows)
+
+
+def in_replicas(strategy, rows, update=DynamicLossScale.update):
+    returned = []
+
+    def replica():
+        dynamic = DynamicLossScale(**START)
+        returned.append((dynamic, *update(dynamic, [rows[replicate.tower_index()]])))
+
+    with strategy.scope():
+        strategy.run(replica)
+    assert len(returned) == strategy.num_replicas_in_sync
+    return returned
+
+
+def gathered_in_replicas(strategy, rows):
+    def update(dynamic, own):
+        return loss_scale.update_gathered(dynamic, [replicate.cross_tower_sum(own)])
+
+    return in_replicas(strategy, rows, update)
+
+
+def across_replicas(strategy, rows):
+    with strategy.scope():
+        dynamic = DynamicLossScale(**START)
+        own = strategy.run(lambda: rows[replicate.tower_index()])
+        return [(dynamic, *dynamic.update([own, tf.constant(1.0), None]))]
+
+
+def check_mix(returned, rows):
+    (operation,) = {update for _, update, _ in returned}
+    answers = [answer for _, _, answer in returned]
+    states = [[one.current_loss_scale.value(), one.good_steps.value()] for one, _, _ in returned]
+    in_time = tf.RunOptions(timeout_in_ms=60_000)  # Collective operations may wait for ever.
+    with bodies.session() as session:
+        session.run(tf.global_variables_initializer())
+        for values, (is_finite, *state) in MIX:
+            got, _ = session.run([answers, operation], {rows: values}, options=in_time)
+            assert got == [is_finite] * len(answers)
+            assert session.run(states) == [state] * len(states)
+
+
+@pytest.mark.parametrize("way", [alone, in_towers, in_merge_functions, gathered_in_towers])
+def test_random_steps_in_a_graph(way):
+    rows = tf.placeholder(tf.float32, [3])
+    check_mix(way(rows), rows)
+
+
+@pytest.fixture(scope="session")
+def collective():
+    """A strategy made in eager mode, which adds up by collective operations."""
+    assert tf.executing_eagerly()
+    return harness.mirrored()
+
+
+@pytest.mark.parametrize("way", [in_replicas, gathered_in_replicas, across_replicas])
+@pytest.mark.parametrize("kind", ["mirrored", "collective", "central_storage"])
+def test_random_steps_in_replicas(way, kind, collective):
+    rows = tf.placeholder(tf.float32, [3])
+    strategy = collective if kind == "collective" else getattr(harness, kind)()
+    returned = way(strategy, rows)
+    assert [v.op.name for v in tf.global_variables()][:2] == ["current_loss_scale", "good_steps"]
+    check_mix(returned, rows)
+
+
+def test_one_replica_is_alone():
+    rows = tf.placeholder(tf.float32, [3])
+    check_mix(in_replicas(tf.distribute.MirroredStrategy(["/cpu:0"]), rows[None, :]), rows)
+
+
+def test_replicas_of_a_function(eager):
+    strategy = harness.mirrored()
+    with strategy.scope():
+        dynamic = DynamicLossScale(**START)
+
+    def replica(rows):
+        return dynamic.update([rows[replicate.tower_index()]])[1]
+
+    def copies(variable):
+        return [copy.numpy() for copy in strategy.experimental_local_results(variable)]
+
+    update = tf2.function(lambda rows: strategy.run(replica, (rows,)))
+    for rows, (is_finite, *state) in MIX:
+        answers = strategy.experimental_local_results(update(tf.constant(rows)))
+        assert {bool(answer) for answer in answers} == {is_finite}
+        assert copies(dynamic.current_loss_scale) == [state[0]] * 2
+        assert copies(dynamic.good_steps) == [state[1]] * 2
+
+
+# Cores of a TPU, of which each computes all that there is.
+
+
+def shard(computation):
+    tf.tpu.shard(computation, [tf.ones([8])], 4)
+    tpu_graphs.check_inside(tf.get_default_graph())
+    return tpu_graphs.by_type(tf.get_default_graph())
+
+
+def test_a_core_asks_the_others_once(fresh_graph):
+    def computation(x):
+        dynamic = DynamicLossScale()
+        update, is_finite = dynamic.update([x, 2 * x])
+        with tf.control_dependencies([update]):
+            return tf.cast(is_finite, tf.float32) * dynamic()
+
+    ops = shard(computation)
+    (total,) = ops["CrossReplicaSum"]
+    assert total.outputs[0].shape == []
+    assert len([op for op in ops["AssignVariableOp"] if tpu_graphs.is_inside(op)]) == 2
+
+
+def test_gathered_gradients_need_no_other_core(fresh_graph):
+    for make in (DynamicLossScale, tf.mixed_precision.DynamicLossScale):
+
+        def computation(x, make=make):
+            _, is_finite = loss_scale.update_gathered(make(), [x])
+            return tf.cast(is_finite, tf.float32)
+
+        with tf.Graph().as_default():
+            assert "CrossReplicaSum" not in shard(computation)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_core_heeds_the_others(others, monkeypatch):
+    monkeypatch.setattr(tf.tpu, "cross_replica_sum", lambda tensor: tensor + others)
+    with tpu_graphs.replicas(4):
+        dynamic = DynamicLossScale(8.0)
+        fetches = dynamic.update([tf.constant(1.0)])[::-1]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(fetches)[0] == (others == 0)
+        assert session.run(dynamic.current_loss_scale) == (4.0 if others else 8.0)
+
+
+# What is a gradient.
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_nested_gradients_of_every_kind(bad, eager):
+    last = tf.constant([1.0, np.nan if bad else 2.0], tf.float16)
+    grads = {
+        "a": [tf.constant(1.0, tf.float64), None],
+        "b": (tf.IndexedSlices(last, tf.constant([0, 5]), tf.constant([9])),),
+        "c": tf.zeros([0]),
+    }
+    assert DynamicLossScale().update(grads)[1].numpy() != bad
+
+
+@pytest.mark.parametrize("grads", [[], [None], {}])
+def test_no_gradients_are_finite(grads, eager):
+    dynamic = DynamicLossScale()
+    assert dynamic.update(grads)[1].numpy() and dynamic.good_steps.numpy() == 1
+
+
+def test_a_tower_without_rows_has_no_say():
+    answers = []
+
+    def body(index, features):
+        dynamic = DynamicLossScale()
+        answers.append(dynamic.update([tf.reduce_mean(features)])[1])  # 0/0 in later towers.
+
+    build(body, tf.placeholder_with_default(np.ones([1, 1]), [None, 1]), EVAL, 3)
+    with bodies.session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(answers) == [True] * 3
+
+
+# Variables of towers, and checkpoints.
+
+
+def test_towers_share_the_variables_of_one_device():
+    with tf.Graph().as_default():
+        with tf.variable_scope("model"):
+            alone(tf.ones([3]))
+        want = [(v.name, v.dtype, v.shape, v.aggregation) for v in tf.global_variables()]
+    assert [name for name, *_ in want] == ["model/current_loss_scale:0", "model/good_steps:0"]
+    assert [v[1:] for v in want] == [
+        (dtype, [], tf.VariableAggregation.NONE) for dtype in (tf.float32, tf.int64)
+    ]
+    with tf.variable_scope("model"):
+        first, *later = in_towers(tf.ones([3]))
+    for dynamic, _, _ in later:
+        assert dynamic.current_loss_scale is first[0].current_loss_scale
+        assert dynamic.good_steps is first[0].good_steps
+    assert [(v.name, v.dtype, v.shape, v.aggregation) for v in tf.global_variables()] == want
+    assert tf.trainable_variables() == []
+    assert all(hasattr(v, "handle") for v in tf.global_variables())
+
+
+def theirs(rows):
+    dynamic = tf.mixed_precision.DynamicLossScale(**START)
+    return [(dynamic, *dynamic.update([rows]))]
+
+
+def theirs_in_an_optimizer(rows):
+    dynamic = tf.mixed_precision.DynamicLossScale(**START)
+    optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(
+        tf.train.GradientDescentOptimizer(0.0), dynamic
+    )
+    update = optimizer.apply_gradients([(rows, tf.get_variable("w", [3]))])
+    return [(dynamic, update, tf.constant(0))]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(alone, in_towers), (in_towers, alone), (theirs, in_towers), (in_towers, theirs)]
+    + [(theirs_in_an_optimizer, alone), (alone, alone)],
+)
+def test_a_run_that_was_cut_goes_on_from_its_checkpoint(first, second, tmp_path):
+    """In the middle of a count; the variables have the same names everywhere."""
+    path = str(tmp_path / "model")
+    for way, steps in ((first, BEFORE), (second, MIX[CUT:])):
+        with tf.Graph().as_default(), bodies.session() as session:
+            rows = tf.placeholder(tf.float32, [3])
+            returned = way(rows)
+            names = {v.op.name: v for v in tf.global_variables() if v.op.name != "w"}
+            assert list(names) == ["current_loss_scale", "good_steps"]
+            saver = tf.train.Saver(names)
+            session.run(tf.global_variables_initializer())
+            if steps is not BEFORE:
+                saver.restore(session, path)
+            for values, (_, *state) in steps:
+                session.run(returned[0][1], {rows: values})
+                assert session.run(list(names.values())) == state
+            saver.save(session, path, write_meta_graph=False)
+
+
+OURS, THEIRS = DynamicLossScale, tf.mixed_precision.DynamicLossScale
+
+
+@pytest.mark.parametrize(("saved", "restored"), [(OURS, OURS), (OURS, THEIRS), (THEIRS, OURS)])
+@pytest.mark.parametrize("deferred", [False, True])
+def test_checkpoints_of_objects(saved, restored, deferred, tmp_path, eager):
+    first = saved(**START)
+    for rows, _ in BEFORE:
+        first.update([tf.constant(rows)])
+    path = tf.train.Checkpoint(scale=first).save(str(tmp_path / "objects"))
+    names = [name for name, _ in tf.train.list_variables(path)]
+    for name in ("current_loss_scale", "good_steps"):
+        assert f"scale/{name}/.ATTRIBUTES/VARIABLE_VALUE" in names
+    if deferred:
+        checkpoint = tf.train.Checkpoint()
+        status = checkpoint.restore(path)
+        second = checkpoint.scale = restored(**START)
+    else:
+        second = restored(**START)
+        status = tf.train.Checkpoint(scale=second).restore(path)
+    status.assert_existing_objects_matched()
+    assert second().numpy() == BEFORE[-1][1][1]
+    for rows, (is_finite, scale, _) in MIX[CUT : CUT + 10]:
+        _, apply = second.update([tf.constant(rows)])
+        assert (apply.numpy(), second().numpy()) == (is_finite, scale)
+
+
+def test_a_checkpoint_of_objects_in_a_graph(tmp_path):
+    checkpoint = tf.train.Checkpoint(scale=DynamicLossScale(**START))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(checkpoint.scale.good_steps.assign(5))
+        path = checkpoint.save(str(tmp_path / "objects"), session=session)
+    with tf.Graph().as_default(), tf.Session() as session:
+        dynamic = DynamicLossScale()
+        status = tf.train.Checkpoint(scale=dynamic).restore(path)
+        status.initialize_or_restore(session)
+        assert session.run([dynamic(), dynamic.good_steps]) == [np.float32(2.0**100), 5]
+
+
+# Arguments, configuration and texts.
+
+
+def test_a_fixed_scale_never_changes(eager):
+    fixed = FixedLossScale(8)
+    assert fixed().dtype == tf.float32 and fixed().shape == [] and fixed().numpy() == 8
+    assert fixed.update([tf.constant(np.nan)]) == (None, True)
+    assert fixed().numpy() == 8
+
+
+def test_a_fixed_scale_serves_every_graph():
+    fixed = FixedLossScale(2.5)
+    for _ in range(2):
+        with tf.Graph().as_default(), tf.Session() as session:
+            update, apply = fixed.update([tf.constant(np.inf)])
+            assert apply is True and session.run([fixed(), update]) == [2.5, None]
+            assert tf.global_variables() == []
+
+
+def test_fixed_scales_do_not_meet():
+    def body(index, features):
+        if index == 0:
+            assert loss_scale.get(2.0).update([features])[1] is True
+
+    build(body)
+
+
+def test_defaults_and_properties_are_those_of_tensorflow(eager):
+    for kwargs in ({}, {"increment_period": np.int64(3), "multiplier": 3}):
+        ours, their = OURS(**kwargs), THEIRS(**kwargs)
+        for name in ("initial_loss_scale", "increment_period", "multiplier"):
+            assert getattr(ours, name) == getattr(their, name)
+            assert type(getattr(ours, name)) is type(getattr(their, name))
+        assert ours.get_config() == their.get_config()
+        assert repr(ours) == repr(their)
+        assert ours().numpy() == their().numpy()
+    assert repr(FixedLossScale(3)) == repr(tf.mixed_precision.FixedLossScale(3))
+
+
+def test_repr_says_what_is_known():
+    config = "initial_loss_scale=8.0, increment_period=2, multiplier=2.0)"
+    dynamic = DynamicLossScale(8, 2)
+    assert repr(dynamic) == "DynamicLossScale(" + config
+    with context.eager_mode():
+        assert repr(dynamic) == "DynamicLossScale(" + config
+        dynamic = DynamicLossScale(8, 2)
+        dynamic.update([1.0])
+        now = "current_loss_scale=8.0, num_good_steps=1, "
+        assert repr(dynamic) == "DynamicLossScale(" + now + config
+        texts = []
+        tf2.function(lambda: texts.append(repr(dynamic)))()
+        assert texts == ["DynamicLossScale(" + config]
+
+
+@pytest.mark.parametrize("made", [FixedLossScale(3), functools.partial(DynamicLossScale, 4, 3, 5)])
+def test_configuration_goes_round(made):
+    scale = made if isinstance(made, FixedLossScale) else made()
+    again = type(scale).from_config(scale.get_config())
+    assert type(again) is type(scale)
+    assert again.get_config() == scale.get_config()
+
+
+AT_LEAST_1 = "` must be an int or float of at least 1 that is finite in float32, but is {}…Pass e.g"
+NUMBERS = [0.5, 0, -2, np.nan, np.inf, 1e39, 10**400, True, "8", None, [8], np.ones([])]
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=str)
+def test_scales_must_be_numbers(value):
+    for make in (FixedLossScale, DynamicLossScale):
+        with pytest.raises(ValueError, match=matching(AT_LEAST_1.format(repr(value)))):
+            make(value)
+
+
+MULTIPLIER = "` must be an int or float greater than 1 that is finite in float32, but is {}…Pass"
+PERIOD = "`increment_period` must be an integer of at least 1 that int64 holds, but is {}…Pass"
+
+
+@pytest.mark.parametrize("value", [1, 1.0, 1 + 1e-9, *NUMBERS], ids=str)
+def test_multipliers_must_be_numbers(value):
+    with pytest.raises(ValueError, match=matching(MULTIPLIER.format(repr(value)))):
+        DynamicLossScale(multiplier=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "2", None, 2**63], ids=str)
+def test_periods_must_be_integers(value):
+    with pytest.raises(ValueError, match=matching(PERIOD.format(repr(value)))):
+        DynamicLossScale(increment_period=value)
+    assert tf.global_variables() == []
+
+
+def test_get():
+    assert loss_scale.get(None) is None
+    for number in (8, 8.0, np.float32(8)):
+        fixed = loss_scale.get(number)
+        assert type(fixed) is FixedLossScale and fixed.get_config() == {"loss_scale_value": 8.0}
+    assert type(loss_scale.get("dynamic")) is DynamicLossScale
+    for made in (
+        FixedLossScale(2),
+        DynamicLossScale(),
+        tf.mixed_precision.FixedLossScale(2),
+        tf.mixed_precision.DynamicLossScale(),
+    ):
+        assert loss_scale.get(made) is made
+
+
+ACCEPTED = (
+    "A loss scale must be None, an int or float, 'dynamic', a `replicate.loss_scale.LossScale` or "
+    "a `tf.compat.v1.mixed_precision.LossScale`, but is {}…Pass one of these"
+)
+
+
+@pytest.mark.parametrize("identifier", ["static", True, [2.0], DynamicLossScale, np.ones([2])])
+def test_get_refuses(identifier):
+    with pytest.raises(ValueError, match=matching(ACCEPTED.format(repr(identifier)))):
+        loss_scale.get(identifier)
+
+
+def test_get_refuses_scales_below_1():
+    with pytest.raises(ValueError, match=matching(AT_LEAST_1.format("0.5"))):
+        loss_scale.get(0.5)
+
+
+def test_the_base_is_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        loss_scale.LossScale()
+
+
+ELSEWHERE = (
+    "A dynamic loss scale has variables, so it must be used where it was made, but …was made {} "
+    "and is used {}…Make it inside `model_fn`, or pass 'dynamic'."
+)
+
+
+@pytest.mark.parametrize("use", [lambda scale: scale(), lambda scale: scale.update([1.0])])
+def test_a_dynamic_scale_is_of_one_graph(use):
+    with context.eager_mode():
+        eager = DynamicLossScale()
+        use(eager)
+        tf2.function(lambda: (use(eager), 0)[1])()
+    graph = DynamicLossScale()
+    with pytest.raises(ValueError, match=matching(ELSEWHERE.format("eagerly", "in another graph"))):
+        use(eager)
+    with context.eager_mode(), pytest.raises(
+        ValueError, match=matching(ELSEWHERE.format("in a graph", "eagerly"))
+    ):
+        use(graph)
+    with tf.Graph().as_default(), pytest.raises(
+        ValueError, match=matching(ELSEWHERE.format("in a graph", "in another graph"))
+    ):
+        use(graph)
+
+
+def test_a_function_in_the_graph_is_of_the_graph():
+    dynamic = DynamicLossScale(8.0, 1)
+
+    @tf2.function
+    def update():
+        dynamic.update([tf.constant(1.0)])
+        return dynamic()
+
+    now = update()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(now) == 16.0
+
+
+def test_towers_must_update_the_same_scales_in_the_same_order():
+    def body(index, features):
+        with tf.variable_scope("a"):
+            first = DynamicLossScale()
+        with tf.variable_scope("b"):
+            second = DynamicLossScale()
+        for scale in (second, first) if index else (first, second):
+            scale.update([features])
+
+    with pytest.raises(RuntimeError, match=r"a/current_loss_scale.*\n?.*b/current_loss_scale"):
+        build(body)
+
+
+# What optimizers do with a scale.
+
+
+def test_losses_are_scaled_in_their_type(eager):
+    scale = tf.constant(3.0)
+    for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64):
+        loss = tf.constant(0.1, dtype)
+        for got in (loss_scale.scaled(loss, scale), loss_scale.scaled(lambda x=loss: x, scale)()):
+            assert got.dtype == dtype and got.numpy() == (loss * tf.constant(3.0, dtype)).numpy()
+
+
+def test_gradients_are_unscaled_in_their_type(eager):
+    scale = tf.constant(3.0)
+    values = np.linspace(-1, 1, 7)
+    for dtype in (tf.float32, tf.float64):
+        got = loss_scale.unscaled(tf.constant(values, dtype), scale)
+        np.testing.assert_array_equal(
+            got, values.astype(got.numpy().dtype) / got.numpy().dtype.type(3)
+        )
+        assert got.dtype == dtype
+    assert loss_scale.unscaled(None, scale) is None
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
+def test_a_scale_that_float16_lacks_divides_it_all_the_same(dtype, eager):
+    scale = tf.constant(2.0**17)
+    got = loss_scale.unscaled(tf.constant([2.0, -(2.0**10)], dtype), scale)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(tf.cast(got, tf.float64), [2.0**-16, -(2.0**-7)])
+
+
+def test_sparse_gradients_stay_sparse(eager):
+    slices = tf.IndexedSlices(tf.constant([[3.0], [6.0]]), tf.constant([4, 4]), tf.constant([9, 1]))
+    got = loss_scale.unscaled(slices, tf.constant(3.0))
+    assert got.indices is slices.indices and got.dense_shape is slices.dense_shape
+    np.testing.assert_array_equal(got.values, [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("way", ["alone", "towers", "replicas"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_gathered_gradients_update_scales_of_tensorflow(way, fixed):
+    made = []
+
+    def update(gradient):
+        if fixed:
+            scale = tf.mixed_precision.FixedLossScale(8)
+        else:
+            scale = tf.mixed_precision.DynamicLossScale(8)
+        made.append((scale, *loss_scale.update_gathered(scale, [gradient])))
+
+    if way == "replicas":
+        strategy = harness.mirrored()
+        with strategy.scope():
+            strategy.run(lambda: update(tf.constant(np.nan)))
+    elif way == "towers":
+        build(lambda index, features: update(np.nan * features))
+    else:
+        update(tf.constant(np.nan))
+    assert len(made) == (1 if way == "alone" else 2)
+    with bodies.session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(made[0][1])
+        for scale, _, apply in made:
+            assert session.run([scale(), tf.constant(apply) if fixed else apply]) == (
+                [8.0, True] if fixed else [4.0, False]
+            )
