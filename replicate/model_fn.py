@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
 from replicate import (
+    accumulation_hook,
     penalties,
     sharding,
     tower_params,
@@ -117,14 +118,18 @@ def replicate_model_fn(
         arguments = {name: given[name] for name in accepted.parameters if name in given}
         if tpu_lib.in_computation():
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
+        with weights.losses_added_up(summed):
+            spec = build(given, arguments)
+        return accumulation_hook.save_at_end(spec, given.get("config"))
+
+    def build(given, arguments):
         mode, config = given.get("mode"), given.get("config")
         _check_not_distributed()
         tower_devices, consolidation = _place(devices, consolidation_device, config)
         training = mode == estimator.ModeKeys.TRAIN
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
-            with weights.losses_added_up(summed):
-                return _call_alone(model_fn, arguments, tower_devices)
+            return _call_alone(model_fn, arguments, tower_devices)
 
         batch = given["features"], given.get("labels")
         if on_tpus:
@@ -157,8 +162,7 @@ def replicate_model_fn(
             row_weights=rows,
         )
 
-        with weights.losses_added_up(summed):
-            tower_specs = _build_summed(group, model) if summed else group.build(model)
+        tower_specs = _build_summed(group, model) if summed else group.build(model)
         if any(estimator.is_tpu_estimator_spec(spec) for spec in tower_specs):
             tower_params.warn_of_whole_size(params[0], for_tpus, per_tower_batch_size)
         if training:

@@ -6,11 +6,12 @@ import tensorflow.compat.v1 as tf
 
 from replicate import context
 from replicate import loss_scale as loss_scales
+from replicate.compat import saving
 from replicate.training_step import TrainingStep
 from replicate.wrapped_optimizer import WrappedOptimizer
 
 
-class TowerOptimizer(tf.train.Optimizer):
+class TowerOptimizer(saving.Wrapper):
     """Wraps an optimizer so that all towers train one set of variables.
 
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
@@ -73,6 +74,7 @@ class TowerOptimizer(tf.train.Optimizer):
         self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
         self.step = TrainingStep(self._wrapped, clip_norm, transform_gradients, accumulate_steps)
         """What becomes of gradients once they are gathered; for engines."""
+        self.stand_for(self._wrapped.given, self.step.saved)
         self.averages_losses = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
 

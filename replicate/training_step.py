@@ -56,6 +56,8 @@ class TrainingStep:
         self._transform_gradients = transform_gradients
         self._accumulate_steps = int(accumulate_steps)
         self._accumulation = None  # In eager mode, in which the same gradients come every step.
+        self.saved = wrapped.saved
+        """What object-based checkpoints hold: the loss scale and what is accumulated."""
 
     @property
     def accumulates(self):
@@ -95,6 +97,7 @@ class TrainingStep:
                 return Accumulation(self._accumulate_steps, **makes)
         if self._accumulation is None:
             self._accumulation = Accumulation(self._accumulate_steps, **makes)
+            self.saved.accumulation = self._accumulation.saved
         return self._accumulation
 
     def update(self, grads_and_vars, args, kwargs):

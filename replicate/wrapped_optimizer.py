@@ -10,6 +10,13 @@ from replicate.compat import keras, mixed_precision, tpu
 from replicate.lockstep import running_tower
 
 
+class _Eager:
+    """In place of a graph, in eager mode and in functions that are called there."""
+
+
+_EAGER = _Eager()
+
+
 class _Wrapped(NamedTuple):
     optimizer: Any
     loss_scale: Any  # Its `LossScale`, None if there is none, 'dynamic' if still to be made.
@@ -39,7 +46,16 @@ class WrappedOptimizer:
         # By graph, because a factory's optimizer may hold tensors, and because after
         # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
         self._by_graph = weakref.WeakKeyDictionary()
+        self.saved = tf.Module()
+        """What object-based checkpoints hold, but for the optimizer."""
+        if not is_factory and not isinstance(self._given.loss_scale, (str, type(None))):
+            self.saved.loss_scale = self._given.loss_scale
         self._dynamic = weakref.WeakKeyDictionary()
+
+    @property
+    def given(self):
+        """The optimizer that all graphs begin with, None if a function makes them."""
+        return self._given.optimizer if isinstance(self._given, _Wrapped) else None
 
     @property
     def optimizer(self):
@@ -70,14 +86,17 @@ class WrappedOptimizer:
         return self._by_graph[graph]
 
     def _dynamic_scale(self):
-        with tf.init_scope(), tf.name_scope(None):
-            # Each tower asks for its variables, and gets tower 0's.
-            graph = tf.get_default_graph()
-            owner = running_tower() or graph
-            if owner not in self._dynamic:
+        with tf.init_scope():
+            graph = _EAGER if tf.executing_eagerly() else tf.get_default_graph()
+        # Each tower asks for its variables, and gets tower 0's.
+        owner = running_tower() or graph
+        if owner not in self._dynamic:
+            with tf.init_scope(), tf.name_scope(None):
                 self._dynamic[owner] = loss_scales.get("dynamic")
-                self._dynamic.setdefault(graph, self._dynamic[owner])
-            return self._dynamic[owner]
+                if graph is _EAGER:
+                    self.saved.loss_scale = self._dynamic[owner]
+            self._dynamic.setdefault(graph, self._dynamic[owner])
+        return self._dynamic[owner]
 
     def _unwrap(self, value):
         optimizer, scale = mixed_precision.without_loss_scale(value)

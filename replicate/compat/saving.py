@@ -45,6 +45,47 @@ def set_initializer(variable, initializer):
     variable._initializer_op = initializer
 
 
-def track(parent, child, name):
-    """Makes `child` part of `parent` in object-based checkpoints, under `name`."""
-    parent._track_trackable(child, name, overwrite=True)
+class Wrapper(tf.train.Optimizer):
+    """An optimizer in whose place object-based checkpoints hold the one that it wraps.
+
+    A subclass answers with the slots of that one.
+    """
+
+    _in_checkpoints = None
+
+    def stand_for(self, optimizer, child):
+        """Makes object-based checkpoints of this hold what those of `optimizer` would.
+
+        Args:
+            optimizer: The wrapped optimizer, None if it is not known.
+            child: What they hold besides, as `child`.
+        """
+        if isinstance(optimizer, tf.train.Optimizer):
+            optimizer._maybe_initialize_trackable()
+            self._in_checkpoints = optimizer
+        self._track_trackable(child, "replicate")
+
+    def _delegate(self):
+        return super() if self._in_checkpoints is None else self._in_checkpoints
+
+    def _restore_slot_variable(self, *args, **kwargs):
+        return self._delegate()._restore_slot_variable(*args, **kwargs)
+
+    def _create_or_restore_slot_variable(self, *args, **kwargs):
+        return self._delegate()._create_or_restore_slot_variable(*args, **kwargs)
+
+    @property
+    def _deferred_dependencies(self):
+        return self._delegate()._deferred_dependencies
+
+    def _trackable_children(self, *args, **kwargs):
+        children = super()._trackable_children(*args, **kwargs)
+        if self._in_checkpoints is not None:
+            children.update(self._in_checkpoints._trackable_children(*args, **kwargs))
+        return children
+
+    def _lookup_dependency(self, *args, **kwargs):
+        found = super()._lookup_dependency(*args, **kwargs)
+        if found is None and self._in_checkpoints is not None:
+            found = self._in_checkpoints._lookup_dependency(*args, **kwargs)
+        return found
