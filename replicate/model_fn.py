@@ -5,7 +5,6 @@ import inspect
 
 import tensorflow.compat.v1 as tf
 
-from replicate import devices as devices_lib
 from replicate import (
     accumulation_hook,
     penalties,
@@ -16,6 +15,7 @@ from replicate import (
     updates,
     weights,
 )
+from replicate import devices as devices_lib
 from replicate.compat import environment, estimator
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib

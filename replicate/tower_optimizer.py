@@ -2,8 +2,6 @@
 
 import inspect
 
-import tensorflow.compat.v1 as tf
-
 from replicate import context
 from replicate import loss_scale as loss_scales
 from replicate.compat import saving
