@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import graph as graph_lib
+
 
 def run_if(condition, fn):
     """Runs what `fn` makes in those steps in which `condition` holds.
@@ -16,14 +18,23 @@ def run_if(condition, fn):
     """
     if condition is True:
         return fn()
+    if tf.executing_eagerly():
+        if condition:
+            fn()
+        return None
+    scope = tf.get_default_graph().get_name_scope()
 
     def run():
+        # Variables that are made here have the names that they have without the condition.
+        with tf.name_scope(scope + "/" if scope else None):
+            done = operations(fn())
         # A tensor, because what waits for an `If` itself does not wait for all of its branch.
-        with tf.control_dependencies(operations(fn())):
+        with tf.control_dependencies(done):
             return tf.identity(True)
 
-    ran = tf.cond(condition, run, lambda: tf.identity(False))
-    return None if tf.executing_eagerly() else tf.group(tf.identity(ran))
+    with graph_lib.control_flow_for(tf.global_variables()):
+        ran = tf.cond(condition, run, lambda: tf.identity(False))
+    return tf.group(tf.identity(ran))
 
 
 def operations(value):

@@ -12,7 +12,7 @@ from replicate.compat import distribute
 from replicate.compat import graph as graph_lib
 from replicate.engine import Alone, Engine, PerTower
 from replicate.functions import call_site
-from replicate.rendezvous import Call
+from replicate.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER, Call
 
 
 def engine():
@@ -62,8 +62,8 @@ class ReplicaEngine(Engine):
         if graph_lib.in_control_flow_v1():
             raise RuntimeError(
                 "Towers must not rendezvous in the body of a `tf.cond` or `tf.while_loop`, which "
-                f"may run any number of times, but a replica reached {call}. Make the call before "
-                "or after the body, on what it takes or returns."
+                f"may run any number of times, but a replica reached {call}. "
+                f"{UNDER_ANOTHER if fn is _agree else BEFORE_OR_AFTER}"
             )
         scope = tf.get_default_graph().get_name_scope()
         sealed = distribute.Sealed((call, scope + "/" if scope else ""))

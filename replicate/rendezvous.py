@@ -12,6 +12,12 @@ from replicate.engine import Engine, PerTower
 from replicate.functions import call_site, code_of
 from replicate.lockstep import running_tower
 
+BEFORE_OR_AFTER = "Make the call before or after the body, on what it takes or returns."
+UNDER_ANOTHER = (
+    f"{BEFORE_OR_AFTER} Where another optimizer makes the condition, let `TowerOptimizer` wrap that "
+    "one; loss scales and accumulation over batches it has itself."
+)
+
 
 class Call(NamedTuple):
     """A rendezvous as one tower reached it."""
@@ -82,7 +88,7 @@ class TowerEngine(Engine):
             raise RuntimeError(
                 "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or "
                 f"function, which may run any number of times, but tower {self.index} reached "
-                f"{call}. {_ADVICE.get(fn, _BEFORE_OR_AFTER)}"
+                f"{call}. {UNDER_ANOTHER if fn is _apply_once else BEFORE_OR_AFTER}"
             )
         return towers.meet(self._tower, call)
 
@@ -138,13 +144,6 @@ def _apply_once(optimizers, grads_and_vars, args, kwargs):
     for optimizer in optimizers[1:]:
         optimizer.answer_as(optimizers[0])
     return applied
-
-
-_BEFORE_OR_AFTER = "Make the call before or after the body, on what it takes or returns."
-_ADVICE = {
-    _apply_once: "Where another optimizer makes the condition, let `TowerOptimizer` wrap that one; "
-    "loss scales and accumulation over batches it has itself."
-}
 
 
 def _are_snapshots(variables):

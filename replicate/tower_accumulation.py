@@ -46,17 +46,17 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
                 ]
                 added += accumulation.add(weighted, index)
 
-        summed = losses_are_added_up()
+    summed = losses_are_added_up()
 
-        def update(count):
-            by_tower = []
-            for index, device in enumerate(group.devices):
-                with tf.device(device):
-                    by_tower.append(accumulation.read(None if summed else count, index))
-            ones = Weights([1] * group.size)
-            return optimizer.step.update(gradients.gather(by_tower, group, ones), args, kwargs)
+    def update(count):
+        by_tower = []
+        for index, device in enumerate(group.devices):
+            with tf.device(device):
+                by_tower.append(accumulation.read(None if summed else count, index))
+        ones = Weights([1] * group.size)
+        return optimizer.step.update(gradients.gather(by_tower, group, ones), args, kwargs)
 
-        return accumulation.every(added, update)
+    return accumulation.every(added, update)
 
 
 def _weighted(gradient, variable, index, group):

@@ -35,7 +35,7 @@ FOUNDATIONS = {
         "replicate.tower_accumulation",
     },
     "replicate.functions": set(),
-    "replicate.conditional": set(),
+    "replicate.conditional": {"replicate.compat.graph"},
     "replicate.accumulation": {"replicate.conditional", "replicate.gradients"},
     "replicate.tower_accumulation": {
         "replicate.accumulation",

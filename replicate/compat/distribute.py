@@ -158,4 +158,5 @@ def _teach_optimizers():
 
 def report_mean_loss():
     """Lets the Estimator report the mean of the replicas' losses, as if an optimizer divided it."""
-    tf.get_default_graph()._is_loss_scaled_by_optimizer = True
+    with tf.init_scope():  # Where the loss is, if another optimizer made a condition.
+        tf.get_default_graph()._is_loss_scaled_by_optimizer = True

@@ -162,6 +162,23 @@ def in_control_flow_v1():
     return tf.get_default_graph()._get_control_flow_context() is not None
 
 
+@contextlib.contextmanager
+def control_flow_for(variables):
+    """A scope in which the branches of a `tf.cond` can assign all of `variables`.
+
+    To those that are no resources, only branches of TensorFlow 1's control flow can.
+    """
+    are_refs = [variable.dtype != variable.dtype.base_dtype for variable in variables]
+    needs_v1 = any(are_refs) and tf.control_flow_v2_enabled()
+    if needs_v1:
+        tf.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        if needs_v1:
+            tf.enable_control_flow_v2()
+
+
 def tapes_stopped():
     """A scope in which no `tf.GradientTape` sees what happens."""
     return record.stop_recording()
