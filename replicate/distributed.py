@@ -7,7 +7,7 @@ does without `TowerOptimizer`, by the strategy. Replicas have shards of equal si
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, replica_gradients
+from replicate import gradients, replica_gradients, replica_steps
 from replicate.compat import distribute
 from replicate.compat import graph as graph_lib
 from replicate.engine import Alone, Engine, PerTower
@@ -54,7 +54,7 @@ class ReplicaEngine(Engine):
 
     def add_gradients(self, tensors, label):
         """Returns the sums of the gradients: all replicas count alike."""
-        return self.meet(_all_reduce, tensors, label)
+        return self.meet(replica_gradients.all_reduce, tensors, label)
 
     def meet(self, fn, args, label):
         """Calls `fn` in the strategy's cross-replica context."""
@@ -66,7 +66,7 @@ class ReplicaEngine(Engine):
                 "or after the body, on what it takes or returns."
             )
         scope = tf.get_default_graph().get_name_scope()
-        sealed = _Sealed(call, scope + "/" if scope else "")
+        sealed = distribute.Sealed((call, scope + "/" if scope else ""))
         return self._context.merge_call(_merge, args=(sealed,)).value[id(sealed)]
 
     def compute_gradients(self, optimizer, loss, args, kwargs):
@@ -94,20 +94,49 @@ class ReplicaEngine(Engine):
         if self._averages(optimizer):
             distribute.report_mean_loss()
             own = self._divide(own)
-        if not replica_gradients.has_own_way(wrapped):
-            if optimizer.transforms:
-                # Gathered in all replicas, whose gradients the wrapped optimizer adds up again.
-                own = self._divide(optimizer.transform(self._gather(own)))
-            applied = wrapped.apply_gradients(own, *args, **kwargs)
-        elif replica_gradients.assigns_by_itself(wrapped):
+        if optimizer.step.accumulates or optimizer.step.may_skip:
+            applied = self._apply_sometimes(optimizer, own, args, kwargs, label)
+        elif replica_gradients.applies_once(wrapped):
             applied = self.meet(_apply_once, (optimizer, own, args, kwargs), label)
         else:
-            # What it does to gradients it must do to those of the whole batch.
-            gathered = optimizer.transform(self._gather(own))
-            with distribute.gathered_already(self._divide):
-                applied = wrapped.apply_gradients(gathered, *args, **kwargs)
+            applied = self._apply(optimizer, own, lambda: self._gather(own), args, kwargs)
         optimizer.answer_as(first)
         return applied
+
+    def _apply(self, optimizer, own, gather, args, kwargs):
+        """Applies gradients in this replica; `gather` returns those of all."""
+        step, wrapped = optimizer.step, optimizer.optimizer
+        if replica_gradients.has_own_way(wrapped):
+            # What it does to gradients it must do to those of the whole batch.
+            gathered = step.transform(gather())
+            with distribute.gathered_already(self._divide):
+                return wrapped.apply_gradients(gathered, *args, **kwargs)
+        if step.transforms:
+            # Gathered in all replicas, whose gradients the wrapped optimizer adds up again.
+            own = self._divide(step.transform(gather()))
+        return wrapped.apply_gradients(own, *args, **kwargs)
+
+    def _apply_sometimes(self, optimizer, own, args, kwargs, label):
+        """Applies gradients in steps that are not skipped and do not only accumulate."""
+
+        def apply(own, gather):
+            return self._apply(optimizer, own, gather, args, kwargs)
+
+        accumulation, added = None, []
+        if optimizer.step.accumulates:
+            own = self._gather_slices(own)
+            accumulation = self.meet(replica_steps.accumulation, (optimizer, own), label)
+            added = accumulation.add(own)
+        summed = distribute.in_estimator() and not self._averages(optimizer)
+        own = replica_steps.Own(own, apply, self._divide, accumulation, added, summed)
+        return self.meet(replica_steps.update, (optimizer, own, args, kwargs), label)
+
+    def _gather_slices(self, own):
+        """Returns gradients of which the sparse ones are those of all replicas."""
+        slices = [pair for pair in own if isinstance(pair[0], tf.IndexedSlices)]
+        gathered = self._gather(slices) if slices else []
+        by_variable = {id(variable): gradient for gradient, variable in gathered}
+        return [(by_variable.get(id(variable), gradient), variable) for gradient, variable in own]
 
     def _averages(self, optimizer):
         """Whether the losses are means: when gradients were computed, or now if by hand."""
@@ -124,9 +153,8 @@ class ReplicaEngine(Engine):
 
     def _gather(self, grads_and_vars):
         """Returns the gradients summed over replicas, each in all of them."""
-        grads = [gradient for gradient, _ in grads_and_vars if gradient is not None]
-        sums = iter(self.meet(_all_reduce, grads, f"gathering of {len(grads)} gradients"))
-        return [(g if g is None else next(sums), variable) for g, variable in grads_and_vars]
+        label = f"gathering of {len(grads_and_vars)} gradients"
+        return self.meet(replica_gradients.gather, (grads_and_vars,), label)
 
 
 class CrossReplicaEngine(Engine):
@@ -176,18 +204,10 @@ class CrossReplicaEngine(Engine):
         )
 
 
-class _Sealed:
-    """What a strategy hands over as it is, instead of taking it apart."""
-
-    def __init__(self, value, scope=""):
-        self.value = value
-        self.scope = scope
-
-
 def _merge(strategy, sealed):
     """Runs the merge function of the replicas' calls; returns the answers by sealed call."""
     sealed = strategy.experimental_local_results(sealed)
-    calls = [one.value for one in sealed]
+    calls, scopes = zip(*(one.value for one in sealed))
     for index, call in enumerate(calls):
         if not calls[0].same_as(call):
             raise RuntimeError(
@@ -195,12 +215,12 @@ def _merge(strategy, sealed):
                 f"{calls[0]} and replica {index} at {call}. Make these calls in every replica, "
                 "whatever `tower_index()` is."
             )
-    with tf.device(strategy.extended.worker_devices[0]), tf.name_scope(sealed[0].scope):
+    with tf.device(strategy.extended.worker_devices[0]), tf.name_scope(scopes[0]):
         result = calls[0].fn(*(PerTower(values) for values in zip(*(call.args for call in calls))))
     answers = [result] * len(calls)
     if isinstance(result, PerTower):
         answers = result.of_towers(len(calls))
-    return _Sealed({id(one): answer for one, answer in zip(sealed, answers)})
+    return distribute.Sealed({id(one): answer for one, answer in zip(sealed, answers)})
 
 
 def _signature(tensors):
@@ -214,43 +234,11 @@ def _agree(optimizers, kinds):
 
 def _apply_once(optimizers, grads_and_vars, args, kwargs):
     """Merge function: the first replica's optimizer applies the gathered gradients, once."""
-    by_variable = [
-        [gradient for gradient, _ in pairs if gradient is not None]
-        for pairs in zip(*grads_and_vars)
-    ]
-    sums = iter(_all_reduce(*(grads for grads in by_variable if grads))[0])
-    gathered = [
-        (next(sums) if grads else None, variable)
-        for grads, (_, variable) in zip(by_variable, grads_and_vars[0])
-    ]
-    return optimizers[0].apply_gathered(gathered, args[0], kwargs[0])
+    gathered = replica_gradients.gather(grads_and_vars)[0]
+    return optimizers[0].step.apply_now(gathered, args[0], kwargs[0])
 
 
 def _add(*values):
     """Merge function of the sums, which are given a name that is the same in all replicas."""
     name = tf.get_default_graph().unique_name("cross_tower_sum")
-    return PerTower((sums, name) for sums in _all_reduce(*values))
-
-
-def _all_reduce(*values):
-    """Merge function that gives every replica the list of sums of its arguments over replicas."""
-    strategy = tf.distribute.get_strategy()
-    by_dtype = {}  # Of which strategies take one at a time.
-    for index, tensors in enumerate(values):
-        by_dtype.setdefault(tensors[0].dtype, []).append(index)
-    sums = [None] * len(values)
-    for indices in by_dtype.values():
-        each = [distribute.per_replica(values[index]) for index in indices]
-        reduced = strategy.extended.batch_reduce_to(
-            tf.distribute.ReduceOp.SUM, [(value, value) for value in each]
-        )
-        for index, total in zip(indices, reduced):
-            sums[index] = strategy.experimental_local_results(total)
-    by_replica = list(zip(*sums))
-    # A collective operation waits for that of every replica, so it hangs if a session needs the
-    # sum of one replica only, and prunes the others.
-    with tf.control_dependencies(tf.nest.flatten(by_replica, expand_composites=True)):
-        return PerTower(
-            tf.nest.map_structure(tf.identity, list(totals), expand_composites=True)
-            for totals in by_replica
-        )
+    return PerTower((sums, name) for sums in replica_gradients.all_reduce(*values))

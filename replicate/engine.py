@@ -124,4 +124,4 @@ class Alone(Engine):
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies the gradients."""
-        return optimizer.apply_gathered(grads_and_vars, args, kwargs)
+        return optimizer.step.apply(grads_and_vars, args, kwargs)

@@ -14,14 +14,15 @@ _PACK_BYTES = 2 * 2**20
 _NARROW = (tf.float16,)
 
 
-def gather(grads_and_vars, towers):
+def gather(grads_and_vars, towers, weights=None):
     """Sums the weighted gradients of all towers, on the current device.
 
     Args:
         grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs. A
             gradient is a tensor of the variable's shape, a `tf.IndexedSlices`, or None. Towers may
             list different variables, in any order.
-        towers: The `Towers`, which give the weights and devices.
+        towers: The `Towers`, which give the devices, and by default the weights.
+        weights: The `Weights` of the gradients. None: `towers.loss_weights`.
 
     Returns:
         List of `(gradient, variable)` pairs in the order in which the variables come first: None
@@ -38,17 +39,19 @@ def gather(grads_and_vars, towers):
             _, grads = by_variable.setdefault(id(variable), (variable, []))
             if gradient is not None:
                 grads.append((index, as_gradient(gradient, variable, index)))
+    weights = towers.loss_weights if weights is None else weights
     gathered = {}
     with tf.name_scope("replicate/gather/"):
         for pack in _packs(by_variable.values()):
-            for variable, gradient in zip([v for v, _ in pack], _sum_pack(pack, towers)):
+            sums = _sum_pack(pack, towers.devices, weights)
+            for variable, gradient in zip([v for v, _ in pack], sums):
                 gathered[id(variable)] = gradient
     return [(gathered[key], variable) for key, (variable, _) in by_variable.items()]
 
 
 def weighted_sum(values, towers):
     """Returns Σ wᵢ·xᵢ of N tensors of one shape, one per tower, on the current device."""
-    return _weighted_sum(list(enumerate(values)), None, towers)
+    return _weighted_sum(list(enumerate(values)), None, towers.devices, towers.loss_weights)
 
 
 def _packs(entries):
@@ -88,18 +91,18 @@ def _size_if_small(grads):
     return size if size <= _SMALL_BYTES else None
 
 
-def _sum_pack(pack, towers):
+def _sum_pack(pack, devices, weights):
     """Returns the weighted sums of the gradients of a pack, one for each of its entries."""
     variable, grads = pack[0]
     if len(pack) == 1:
-        return [_weighted_sum(grads, variable, towers) if grads else None]
+        return [_weighted_sum(grads, variable, devices, weights) if grads else None]
     flat = []
     for position, (index, _) in enumerate(grads):
-        with tf.device(towers.devices[index]):
+        with tf.device(devices[index]):
             own = [entry[position][1] for _, entry in pack]
             flat.append((index, tf.concat([_reshape(gradient, [-1]) for gradient in own], axis=0)))
     shapes = [entry[0][1].shape for _, entry in pack]
-    total = _weighted_sum(flat, variable, towers)
+    total = _weighted_sum(flat, variable, devices, weights)
     parts = tf.split(total, [shape.num_elements() for shape in shapes])
     return [_reshape(part, shape) for part, shape in zip(parts, shapes)]
 
@@ -126,21 +129,25 @@ def as_gradient(gradient, variable, index):
         ) from None
 
 
-def _weighted_sum(grads, variable, towers):
+def _weighted_sum(grads, variable, devices, weights):
     dtype = check_types(variable, [(index, g.dtype.base_dtype) for index, g in grads])
-    weight = towers.loss_weights.equal
     # Equal weights are applied once, to the sum; others on the tower's own device, side by side.
-    after = weight is not None and dtype not in _NARROW
-    if not after and weight != 1:
+    after = weights.equal is not None and dtype not in _NARROW
+    if not after:
         scaled = []
         for index, gradient in grads:
-            with tf.device(towers.devices[index]):
-                scaled.append((index, scale(gradient, towers.loss_weights.of(index, dtype))))
+            with tf.device(devices[index]):
+                scaled.append((index, weighted(gradient, index, weights)))
         grads = scaled
     summed = total([gradient for _, gradient in grads], variable)
-    if after and weight != 1:
-        summed = scale(summed, towers.loss_weights.of(0, dtype))
-    return summed
+    return weighted(summed, 0, weights) if after else summed
+
+
+def weighted(gradient, index, weights):
+    """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, times its weight."""
+    if weights.equal == 1:
+        return gradient
+    return scale(gradient, weights.of(index, gradient.dtype.base_dtype))
 
 
 def check_types(variable, dtypes):
@@ -193,3 +200,12 @@ def dense(gradient, variable):
         shape = tf.shape(variable, out_type=gradient.indices.dtype)
         return tf.scatter_nd(gradient.indices[:, tf.newaxis], gradient.values, shape)
     return tf.convert_to_tensor(gradient)
+
+
+def with_unique_rows(gradient):
+    """Returns `gradient` with rows that occur several times added up, as a norm needs them."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    indices, positions = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(indices))
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)

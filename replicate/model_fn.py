@@ -9,10 +9,10 @@ from replicate import devices as devices_lib
 from replicate import (
     penalties,
     sharding,
-    tower_optimizer,
     tower_params,
     tpu_specs,
     tpu_training,
+    updates,
     weights,
 )
 from replicate.compat import environment, estimator
@@ -123,7 +123,8 @@ def replicate_model_fn(
         training = mode == estimator.ModeKeys.TRAIN
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
-            return _call_alone(model_fn, arguments, tower_devices)
+            with weights.losses_added_up(summed):
+                return _call_alone(model_fn, arguments, tower_devices)
 
         batch = given["features"], given.get("labels")
         if on_tpus:
@@ -156,11 +157,12 @@ def replicate_model_fn(
             row_weights=rows,
         )
 
-        tower_specs = _build_summed(group, model) if summed else group.build(model)
+        with weights.losses_added_up(summed):
+            tower_specs = _build_summed(group, model) if summed else group.build(model)
         if any(estimator.is_tpu_estimator_spec(spec) for spec in tower_specs):
             tower_params.warn_of_whole_size(params[0], for_tpus, per_tower_batch_size)
         if training:
-            tower_optimizer.check_wrapped(group)
+            updates.check_wrapped(group)
             _log(shards, group, loss_reduction)
         return tpu_specs.merge(tower_specs, group, mode)
 

@@ -6,7 +6,7 @@ from typing import Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients
+from replicate import gradients, tower_accumulation
 from replicate.compat import graph as graph_lib
 from replicate.engine import Engine, PerTower
 from replicate.functions import call_site, code_of
@@ -82,7 +82,7 @@ class TowerEngine(Engine):
             raise RuntimeError(
                 "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or "
                 f"function, which may run any number of times, but tower {self.index} reached "
-                f"{call}. Make the call before or after the body, on what it takes or returns."
+                f"{call}. {_ADVICE.get(fn, _BEFORE_OR_AFTER)}"
             )
         return towers.meet(self._tower, call)
 
@@ -101,7 +101,7 @@ class TowerEngine(Engine):
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Gathers on the consolidation device; tower 0's optimizer applies."""
         if self._tower.towers.merging:  # Gathered already, by an optimizer around this one.
-            return optimizer.apply_gathered(grads_and_vars, args, kwargs)
+            return optimizer.step.apply(grads_and_vars, args, kwargs)
         name = type(optimizer.optimizer).__name__
         label = f"apply_gradients of {name} '{optimizer.get_name()}'"
         return self.meet(_apply_once, (optimizer, grads_and_vars, args, kwargs), label)
@@ -127,14 +127,24 @@ def _whole_loss_gradient(*values):
 def _apply_once(optimizers, grads_and_vars, args, kwargs):
     """Merge function of `apply_gradients`: tower 0's optimizer applies the gathered gradients."""
     group = merging()
-    gathered = gradients.gather(grads_and_vars, group)
-    applied = optimizers[0].apply_gathered(gathered, args[0], kwargs[0])
+    if optimizers[0].step.accumulates:
+        applied = tower_accumulation.apply(optimizers[0], grads_and_vars, group, args[0], kwargs[0])
+    else:
+        gathered = gradients.gather(grads_and_vars, group)
+        applied = optimizers[0].step.update(gathered, args[0], kwargs[0])
     operation = getattr(applied, "op", applied)
     if isinstance(operation, tf.Operation):  # A custom optimizer may return what it likes.
         group.applied.append(operation)
     for optimizer in optimizers[1:]:
         optimizer.answer_as(optimizers[0])
     return applied
+
+
+_BEFORE_OR_AFTER = "Make the call before or after the body, on what it takes or returns."
+_ADVICE = {
+    _apply_once: "Where another optimizer makes the condition, let `TowerOptimizer` wrap that one; "
+    "loss scales and accumulation over batches it has itself."
+}
 
 
 def _are_snapshots(variables):

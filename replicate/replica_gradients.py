@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate import gradients
+from replicate.compat import distribute
+from replicate.engine import PerTower
 from replicate.functions import names_in
 
 _NONE, _SLICES, _DENSE = range(3)
@@ -113,6 +115,45 @@ def conform(grads_and_vars, kinds):
     return conformed
 
 
+def gather(grads_and_vars):
+    """Merge function of gathering: for each replica its pairs, with gradients added up over all.
+
+    Args:
+        grads_and_vars: The lists of `(gradient, variable)` pairs of all replicas, of one order and
+            of the same kinds.
+    """
+    own = [[g for g, _ in pairs if g is not None] for pairs in grads_and_vars]
+    sums = [iter(totals) for totals in all_reduce(*zip(*own))]
+    return PerTower(
+        [(g if g is None else next(totals), variable) for g, variable in pairs]
+        for totals, pairs in zip(sums, grads_and_vars)
+    )
+
+
+def all_reduce(*values):
+    """Merge function that gives every replica the list of sums of its arguments over replicas."""
+    strategy = tf.distribute.get_strategy()
+    by_dtype = {}  # Of which strategies take one at a time.
+    for index, tensors in enumerate(values):
+        by_dtype.setdefault(tensors[0].dtype, []).append(index)
+    sums = [None] * len(values)
+    for indices in by_dtype.values():
+        each = [distribute.per_replica(values[index]) for index in indices]
+        reduced = strategy.extended.batch_reduce_to(
+            tf.distribute.ReduceOp.SUM, [(value, value) for value in each]
+        )
+        for index, total in zip(indices, reduced):
+            sums[index] = strategy.experimental_local_results(total)
+    by_replica = list(zip(*sums))
+    # A collective operation waits for that of every replica, so it hangs if a session needs the
+    # sum of one replica only, and prunes the others.
+    with tf.control_dependencies(tf.nest.flatten(by_replica, expand_composites=True)):
+        return PerTower(
+            tf.nest.map_structure(tf.identity, list(totals), expand_composites=True)
+            for totals in by_replica
+        )
+
+
 def has_own_way(optimizer):
     """Whether an optimizer's `apply_gradients` is neither TensorFlow's nor Keras' own."""
     function = getattr(type(optimizer), "apply_gradients", None)
@@ -120,12 +161,14 @@ def has_own_way(optimizer):
     return function is not None and module not in _LIBRARIES
 
 
-def assigns_by_itself(optimizer):
+def applies_once(optimizer):
     """Whether an optimizer's own `apply_gradients` does not go on to another one.
 
     BERT's is such: it assigns variables. What it calls is looked for in its code, and in that of
     the methods it names.
     """
+    if not has_own_way(optimizer):
+        return False
     pending, seen = ["apply_gradients"], set()
     while pending:
         name = pending.pop()

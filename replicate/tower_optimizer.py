@@ -1,13 +1,13 @@
 """`TowerOptimizer`: gathers the towers' gradients and applies them once."""
 
 import inspect
-import numbers
-import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context, updates
-from replicate.compat import keras, tpu
+from replicate import context
+from replicate import loss_scale as loss_scales
+from replicate.training_step import TrainingStep
+from replicate.wrapped_optimizer import WrappedOptimizer
 
 
 class TowerOptimizer(tf.train.Optimizer):
@@ -18,8 +18,9 @@ class TowerOptimizer(tf.train.Optimizer):
 
     `apply_gradients` is where the towers meet: their gradients are summed on the consolidation
     device, each weighted as its loss is, and the wrapped optimizer of tower 0 applies the sum. In
-    this order, once per step: gather, `transform_gradients`, clip to `clip_norm`, apply. After
-    that, slots and variables answer in every tower. Without towers, calls are forwarded.
+    this order: unscale, accumulate, gather, check that all is finite, `transform_gradients`, clip
+    to `clip_norm`, apply. After that, slots and variables answer in every tower. Without towers,
+    calls are forwarded.
 
     The same in replicas: those of a TPU apply the mean of their gradients, a cross-replica sum. In
     those of tf.distribute, the wrapped optimizer adds gradients up and applies them as it does
@@ -32,61 +33,58 @@ class TowerOptimizer(tf.train.Optimizer):
         optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and
             `apply_gradients` as `tf.train.Optimizer` has them or one of
             `tf.keras.optimizers.legacy`, or a function without arguments that makes one. Of a
-            `tf.tpu.CrossShardOptimizer`, what that wraps.
+            `tf.tpu.CrossShardOptimizer`, what that wraps; of an optimizer that scales losses, such
+            as `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, what it wraps, and its loss
+            scale in place of `loss_scale`.
         clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
             tensor, in units of the gradient of the whole batch's loss. Slices of a sparse gradient
             that are of the same row are added up first. None: no clipping.
         transform_gradients: Function from the list of `(gradient, variable)` pairs, gathered from
             all towers, to the list to apply. A gradient is a tensor, a `tf.IndexedSlices` or None.
             None: no transformation.
+        loss_scale: What losses are multiplied by while gradients are computed, for models that
+            compute in float16: a number, `'dynamic'`, or what `replicate.loss_scale.get` takes. A
+            step whose gathered gradient is not finite is skipped by a dynamic one: it advances
+            neither the global step nor anything else that `apply_gradients` does. None: no scale.
+        accumulate_steps: How many batches make an update, an integer: their gradients are added
+            up and applied as that of one batch that holds all their rows, in equal parts. The
+            global step counts updates.
 
     Raises:
         TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or a
             `TowerOptimizer`, or `transform_gradients` cannot be called.
-        ValueError: If `clip_norm` is a number that is not positive, or no number; if a
-            `CrossShardOptimizer` does not take the mean over all replicas.
+        ValueError: If `clip_norm` is a number that is not positive, or no number; if `loss_scale`
+            is none, or there are two; if `accumulate_steps` is no positive integer; if a
+            `SyncReplicasOptimizer` would skip steps; if a `CrossShardOptimizer` does not take the
+            mean over all replicas.
     """
 
-    def __init__(self, optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None):
+    def __init__(
+        self,
+        optimizer_or_optimizer_fn,
+        *,
+        clip_norm=None,
+        transform_gradients=None,
+        loss_scale=None,
+        accumulate_steps=1,
+    ):
         super().__init__(use_locking=False, name="TowerOptimizer")
-        optimizer_or_optimizer_fn = _unwrapped(optimizer_or_optimizer_fn)
-        if not (_is_optimizer(optimizer_or_optimizer_fn) or callable(optimizer_or_optimizer_fn)):
-            raise TypeError(_not_an_optimizer(optimizer_or_optimizer_fn))
-        if not (
-            clip_norm > 0
-            if isinstance(clip_norm, numbers.Real)
-            else clip_norm is None or tf.is_tensor(clip_norm)
-        ):
-            raise ValueError(
-                "`clip_norm` must be a positive number or scalar tensor, or None for no clipping, "
-                f"but is {clip_norm!r}."
-            )
-        if transform_gradients is not None and not callable(transform_gradients):
-            raise TypeError(
-                "`transform_gradients` must be a function of a list of (gradient, variable) pairs, "
-                f"or None, but is {transform_gradients!r}."
-            )
-        self._given = optimizer_or_optimizer_fn
-        self._clip_norm = clip_norm
-        self._transform_gradients = transform_gradients
+        accumulates = accumulate_steps != 1
+        self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
+        self.step = TrainingStep(self._wrapped, clip_norm, transform_gradients, accumulate_steps)
+        """What becomes of gradients once they are gathered; for engines."""
         self.averages_losses = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
-        # By graph, because a factory's optimizer may hold tensors, and because after
-        # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
-        self._by_graph = weakref.WeakKeyDictionary()
 
     @property
     def optimizer(self):
         """The wrapped optimizer; after `apply_gradients`, the one that applied the gradients."""
-        if _is_optimizer(self._given):
-            return self._by_graph.get(tf.get_default_graph(), self._given)
-        graph = tf.get_default_graph()
-        if graph not in self._by_graph:
-            made = _unwrapped(self._given())
-            if not _is_optimizer(made):
-                raise TypeError(_not_an_optimizer(made))
-            self._by_graph[graph] = made
-        return self._by_graph[graph]
+        return self._wrapped.optimizer
+
+    @property
+    def loss_scale(self):
+        """The `LossScale` that losses are multiplied by, None if they are not."""
+        return self._wrapped.loss_scale
 
     def minimize(self, loss, *args, **kwargs):
         """Computes and applies gradients; takes what `tf.train.Optimizer.minimize` takes.
@@ -107,7 +105,7 @@ class TowerOptimizer(tf.train.Optimizer):
         return self.apply_gradients(grads_and_vars, **applied)
 
     def compute_gradients(self, loss, *args, **kwargs):
-        """Returns the wrapped optimizer's gradients of this tower's loss, as they are.
+        """Returns the gradients of this tower's loss, as they are.
 
         Args:
             loss: Scalar tensor, this tower's loss.
@@ -115,9 +113,45 @@ class TowerOptimizer(tf.train.Optimizer):
             **kwargs: Likewise.
 
         Returns:
-            List of `(gradient, variable)` pairs, neither weighted nor clipped.
+            List of `(gradient, variable)` pairs, neither scaled nor weighted nor clipped.
         """
-        return list(context.engine().compute_gradients(self, loss, args, kwargs))
+        scaled = self.scale_loss(loss)
+        pairs = list(context.engine().compute_gradients(self, scaled, args, kwargs))
+        grads = self.unscale([gradient for gradient, _ in pairs])
+        return [(gradient, variable) for gradient, (_, variable) in zip(grads, pairs)]
+
+    def scale_loss(self, loss):
+        """Returns `loss` times the loss scale, for gradients that are made by hand.
+
+            grads = tf.gradients(optimizer.scale_loss(loss), variables)
+            train_op = optimizer.apply_gradients(zip(optimizer.unscale(grads), variables))
+
+        Args:
+            loss: Scalar tensor of floats, this tower's loss, or a function that returns one.
+
+        Returns:
+            A tensor, or a function, of the same type; without a loss scale, `loss`.
+        """
+        scale = self.loss_scale
+        return loss if scale is None else loss_scales.scaled(loss, scale())
+
+    def unscale(self, grads):
+        """Returns gradients of a scaled loss divided by the loss scale.
+
+        Args:
+            grads: List of tensors, `tf.IndexedSlices` and None.
+
+        Returns:
+            The list of those divided, of their types; of None, None.
+        """
+        if self.loss_scale is None:
+            return list(grads)
+        scale = self.loss_scale()
+        return [loss_scales.unscaled(gradient, scale) for gradient in grads]
+
+    # What Keras' `LossScaleOptimizer` calls them.
+    get_scaled_loss = scale_loss
+    get_unscaled_gradients = unscale
 
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
         """Gathers the gradients of all towers and applies them once.
@@ -179,44 +213,9 @@ class TowerOptimizer(tf.train.Optimizer):
 
     def __getattr__(self, name):
         # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
-        if name.startswith("__") or "_given" not in self.__dict__:
+        if name.startswith("__") or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.optimizer, name)
-
-    def apply_gathered(self, grads_and_vars, args, kwargs):
-        """Transforms and applies gradients of the whole batch; engines call it.
-
-        Args:
-            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
-            args: What the wrapped optimizer's `apply_gradients` takes besides.
-            kwargs: Likewise.
-
-        Returns:
-            What the wrapped optimizer does.
-        """
-        return self.optimizer.apply_gradients(self.transform(grads_and_vars), *args, **kwargs)
-
-    def transform(self, grads_and_vars):
-        """Returns gradients as they are to be applied; engines call it.
-
-        Args:
-            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
-
-        Returns:
-            List of `(gradient, variable)` pairs.
-        """
-        if self._transform_gradients is not None:
-            grads_and_vars = list(self._transform_gradients(grads_and_vars))
-        if self._clip_norm is not None:
-            grads = [_with_unique_rows(gradient) for gradient, _ in grads_and_vars]
-            clipped, _ = tf.clip_by_global_norm(grads, self._clip_norm)
-            grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]
-        return grads_and_vars
-
-    @property
-    def transforms(self):
-        """Whether `transform` changes gradients."""
-        return self._transform_gradients is not None or self._clip_norm is not None
 
     def answer_as(self, first):
         """Makes this tower's optimizer answer with that of another; engines call it.
@@ -224,57 +223,4 @@ class TowerOptimizer(tf.train.Optimizer):
         Args:
             first: The `TowerOptimizer` of the tower that applied the gradients.
         """
-        self._by_graph[tf.get_default_graph()] = first.optimizer
-
-
-def check_wrapped(group):
-    """Raises if a later tower trains variables past the rendezvous of `TowerOptimizer`.
-
-    Args:
-        group: The `Towers`, built for training.
-
-    Raises:
-        ValueError: If it does; names the variable and the operation.
-    """
-    trained = [v for v in group.variables.shared if v.trainable] + tf.trainable_variables()
-    for variable, op in updates.own_updates(group.towers[1], trained):
-        raise ValueError(
-            "Every optimizer in a replicated `model_fn` must be wrapped, so that the towers' "
-            f"gradients are gathered, but '{variable.name}' is updated in each tower by itself, in "
-            f"tower 1 by {op.name}. Write `optimizer = replicate.TowerOptimizer(optimizer)`."
-        )
-
-
-def _with_unique_rows(gradient):
-    """Returns `gradient` with rows that occur several times added up, as a norm needs them."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return gradient
-    indices, positions = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(indices))
-    return tf.IndexedSlices(values, indices, gradient.dense_shape)
-
-
-def _is_optimizer(value):
-    return (
-        hasattr(value, "compute_gradients")
-        and hasattr(value, "apply_gradients")
-        and not isinstance(value, type)
-    )
-
-
-def _unwrapped(value):
-    """Returns the optimizer to wrap for `value`, an optimizer or a function that makes one."""
-    if isinstance(value, TowerOptimizer):
-        raise TypeError(
-            "`TowerOptimizer` gathers the gradients of all towers once, but got an optimizer that "
-            "it wraps already. Wrap once."
-        )
-    return keras.as_optimizer(tpu.without_cross_shard(value))
-
-
-def _not_an_optimizer(value):
-    return (
-        "`TowerOptimizer` wraps an optimizer with `compute_gradients` and `apply_gradients`, or a "
-        f"function without arguments that makes one, but got {value!r}. Pass e.g. "
-        "`tf.train.AdamOptimizer(1e-3)`."
-    )
+        self._wrapped.answer_as(first._wrapped)

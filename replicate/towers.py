@@ -185,7 +185,8 @@ class Towers:
                 for item in tower.marks.collections.get(key, ())
                 if id(item) not in known
             ]
-        self.kept[tf.GraphKeys.LOCAL_VARIABLES] += self.variables.copies
+        own = [*self.variables.copies, *self.variables.accumulated]
+        self.kept[tf.GraphKeys.LOCAL_VARIABLES] += own
         for key, items in self.kept.items():
             for item in items:
                 first.add_to_collection(key, item)

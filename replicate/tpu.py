@@ -6,33 +6,14 @@ a value of all replicas is computed by each, from `tf.tpu.cross_replica_sum`, an
 each. TPU shards are of equal size.
 """
 
-import contextlib
-import contextvars
-
 import tensorflow.compat.v1 as tf
 
 from replicate import gradients
 from replicate.compat.tpu import number_of_shards, replica_id
 from replicate.engine import Engine, PerTower
+from replicate.weights import losses_are_added_up
 
 _WIDE = (tf.int64, tf.uint64)
-
-_added_up = contextvars.ContextVar("replicate_tpu_losses_added_up", default=False)
-
-
-def losses_are_added_up():
-    """Whether the losses of the replicas that are built here are added up, instead of averaged."""
-    return _added_up.get()
-
-
-@contextlib.contextmanager
-def losses_added_up(summed):
-    """A scope in which the replicas' losses are added up if `summed`, else averaged."""
-    token = _added_up.set(summed)
-    try:
-        yield
-    finally:
-        _added_up.reset(token)
 
 
 def engine():
@@ -81,7 +62,7 @@ class TPUEngine(Engine):
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies the gradient of the whole batch's loss in each replica."""
         gathered = [(self._gather(g, variable), variable) for g, variable in grads_and_vars]
-        return optimizer.apply_gathered(gathered, args, kwargs)
+        return optimizer.step.apply(gathered, args, kwargs)
 
     def _gather(self, gradient, variable):
         """Returns the replicas' gradients averaged or added up, made dense; None stays None."""

@@ -15,7 +15,7 @@ from replicate import penalties, sharding, tpu, tpu_specs, updates
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.weights import Weights
+from replicate.weights import Weights, losses_added_up
 
 _OF_SCAFFOLDS = (
     "init_op",
@@ -128,7 +128,7 @@ def train(model, shards, devices, summed, session_config):
 
 def call_in_replica(model, summed):
     """Calls `model()` in a TPU replica; if losses are summed, weight penalties still count once."""
-    with tpu.losses_added_up(summed):
+    with losses_added_up(summed):
         if not summed:
             return model()
         num_cores = tpu.number_of_shards() or 1  # None where a graph is built for a SavedModel.

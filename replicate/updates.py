@@ -103,6 +103,24 @@ def own_updates(tower, variables):
     return found
 
 
+def check_wrapped(group):
+    """Raises if a later tower trains variables past the rendezvous of `TowerOptimizer`.
+
+    Args:
+        group: The `Towers`, built for training.
+
+    Raises:
+        ValueError: If it does; names the variable and the operation.
+    """
+    trained = [v for v in group.variables.shared if v.trainable] + tf.trainable_variables()
+    for variable, op in own_updates(group.towers[1], trained):
+        raise ValueError(
+            "Every optimizer in a replicated `model_fn` must be wrapped, so that the towers' "
+            f"gradients are gathered, but '{variable.name}' is updated in each tower by itself, in "
+            f"tower 1 by {op.name}. Write `optimizer = replicate.TowerOptimizer(optimizer)`."
+        )
+
+
 def warn_if_repeated(group, train_op):
     """Warns of variables that every tower updates by itself when `train_op` runs.
 

@@ -83,6 +83,8 @@ class SharedVariables:
         self._devices = itertools.cycle(devices)
         self.restarted = set()
         """The `id`s of later towers' copies that are given a value at the start of each step."""
+        self.accumulated = []
+        """What the towers accumulate gradients in, variables that belong to a session."""
         self._created = []
         self._positions = {}  # How many variables each later tower has asked for, by its index.
 

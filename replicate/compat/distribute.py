@@ -25,6 +25,44 @@ _inside = weakref.WeakKeyDictionary()
 _local = threading.local()
 
 
+class Sealed:
+    """What a strategy hands over as it is, instead of taking it apart."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def call_in_replicas(calls, after=()):
+    """Calls a function in each replica, from the cross-replica context.
+
+    Args:
+        calls: A function without arguments for each replica.
+        after: What their operations wait for; they do not see the control dependencies of here.
+
+    Returns:
+        List of what they returned.
+    """
+    strategy = tf.distribute.get_strategy()
+    sealed = per_replica([Sealed(call) for call in calls])
+
+    def run(own):
+        with tf.control_dependencies(after):
+            return Sealed(own.value())
+
+    done = strategy.extended.call_for_each_replica(run, args=(sealed,))
+    return [one.value for one in strategy.experimental_local_results(done)]
+
+
+def has_parts(variable):
+    """Whether the strategy keeps a variable in each replica, instead of one for all."""
+    return isinstance(variable, values_lib.DistributedValues)
+
+
+def in_estimator():
+    """Whether an Estimator runs the replicas."""
+    return tf.distribute.get_strategy()._scale_loss_for_estimator
+
+
 def per_replica(values):
     """Returns what a strategy takes for one value per replica."""
     return values_lib.PerReplica(tuple(values))

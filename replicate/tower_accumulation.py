@@ -1,0 +1,86 @@
+"""Accumulates the gradients of towers: each on its own device, saved as their sum.
+
+A checkpoint holds what one device would have accumulated by then, under the same names. So it moves
+between any numbers of towers.
+"""
+
+import functools
+
+import tensorflow.compat.v1 as tf
+
+from replicate import gradients
+from replicate.accumulation import make_variables
+from replicate.compat import saving
+from replicate.conditional import run_if
+from replicate.weights import Weights, losses_are_added_up
+
+
+def apply(optimizer, grads_and_vars, group, args, kwargs):
+    """Adds up the gradients of all towers, and applies them after every so many batches.
+
+    Args:
+        optimizer: The `TowerOptimizer`, of tower 0.
+        grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+        group: The `Towers`, in a merge function.
+        args: What the wrapped optimizer's `apply_gradients` takes besides.
+        kwargs: Likewise.
+
+    Returns:
+        An operation.
+    """
+    accumulation = optimizer.step.accumulation(
+        make=functools.partial(_make_variables, group, group.devices),
+        make_counter=functools.partial(
+            _make_variables, group, [group.consolidation_device] * group.size
+        ),
+    )
+    with tf.name_scope("replicate/accumulate/"):
+        accumulation.prepare(grads_and_vars)
+        added = []
+        for index, pairs in enumerate(grads_and_vars):
+            # Weighted here, because a batch's weights are known in its own step alone.
+            with tf.device(group.devices[index]):
+                weighted = [
+                    (g if g is None else _weighted(g, variable, index, group), variable)
+                    for g, variable in pairs
+                ]
+                added += accumulation.add(weighted, index)
+
+        summed = losses_are_added_up()
+
+        def update(count):
+            by_tower = []
+            for index, device in enumerate(group.devices):
+                with tf.device(device):
+                    by_tower.append(accumulation.read(None if summed else count, index))
+            ones = Weights([1] * group.size)
+            return optimizer.step.update(gradients.gather(by_tower, group, ones), args, kwargs)
+
+        return accumulation.every(added, update)
+
+
+def _weighted(gradient, variable, index, group):
+    gradient = gradients.as_gradient(gradient, variable, index)
+    return gradients.weighted(gradient, index, group.loss_weights)
+
+
+def _make_variables(group, devices, initial, name, shape=None, towers=(0,)):
+    """Makes a variable for each tower, on its device; takes what `make_variables` takes."""
+    by_tower = {}
+    for index in towers:
+        own = name if index == towers[0] else f"{group.towers[index].name_scope}/{name}"
+        with tf.device(devices[index]):
+            by_tower.update(make_variables(initial, own, shape, [index], collections=[]))
+    variables = list(by_tower.values())
+    first = variables[0]
+    group.variables.accumulated += variables
+    with tf.control_dependencies(None), tf.device(group.consolidation_device):
+        saving.save_as_one(variables, initial, tf.add_n if shape is None else _concat)
+        # A session initialises its local variables after it has restored a checkpoint.
+        is_new = tf.logical_not(first.is_initialized())
+        saving.set_initializer(first, run_if(is_new, lambda: first.assign(initial()).op))
+    return by_tower
+
+
+def _concat(values):
+    return tf.concat(values, axis=0)

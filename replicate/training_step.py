@@ -1,0 +1,160 @@
+"""What becomes of gradients once they are gathered, on every engine.
+
+In this order: check that all is finite, transform, clip, apply. With accumulation, that follows
+when enough batches have been added up.
+"""
+
+import numbers
+
+import tensorflow.compat.v1 as tf
+
+from replicate import gradients
+from replicate import loss_scale as loss_scales
+from replicate.accumulation import Accumulation
+from replicate.conditional import operations, run_if
+from replicate.weights import losses_are_added_up
+
+
+class TrainingStep:
+    """How gradients of the whole batch update variables.
+
+    Args:
+        wrapped: The `WrappedOptimizer`.
+        clip_norm: As `TowerOptimizer` takes it.
+        transform_gradients: Likewise.
+        accumulate_steps: Likewise.
+
+    Raises:
+        TypeError: If `transform_gradients` cannot be called.
+        ValueError: If `clip_norm` is a number that is not positive, or no number, or
+            `accumulate_steps` no positive integer.
+    """
+
+    def __init__(self, wrapped, clip_norm, transform_gradients, accumulate_steps):
+        if not (
+            clip_norm > 0
+            if isinstance(clip_norm, numbers.Real)
+            else clip_norm is None or tf.is_tensor(clip_norm)
+        ):
+            raise ValueError(
+                "`clip_norm` must be a positive number or scalar tensor, or None for no clipping, "
+                f"but is {clip_norm!r}."
+            )
+        if transform_gradients is not None and not callable(transform_gradients):
+            raise TypeError(
+                "`transform_gradients` must be a function of a list of (gradient, variable) pairs, "
+                f"or None, but is {transform_gradients!r}."
+            )
+        is_integer = isinstance(accumulate_steps, numbers.Integral)
+        if isinstance(accumulate_steps, bool) or not is_integer or accumulate_steps < 1:
+            raise ValueError(
+                "`accumulate_steps` must be the number of batches that make an update, an integer "
+                f"of at least 1, but is {accumulate_steps!r}."
+            )
+        self._wrapped = wrapped
+        self._clip_norm = clip_norm
+        self._transform_gradients = transform_gradients
+        self._accumulate_steps = int(accumulate_steps)
+        self._accumulation = None  # In eager mode, in which the same gradients come every step.
+
+    @property
+    def accumulates(self):
+        """Whether gradients are added up over batches."""
+        return self._accumulate_steps > 1
+
+    def apply(self, grads_and_vars, args, kwargs):
+        """Applies gradients of the whole batch, or accumulates them.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+            args: What the wrapped optimizer's `apply_gradients` takes besides.
+            kwargs: Likewise.
+
+        Returns:
+            What `update` does.
+        """
+        if not self.accumulates:
+            return self.update(grads_and_vars, args, kwargs)
+        accumulation = self.accumulation()
+        accumulation.prepare([grads_and_vars])
+        summed = losses_are_added_up()
+
+        def update(count):
+            return self.update(accumulation.read(None if summed else count), args, kwargs)
+
+        return accumulation.every(accumulation.add(grads_and_vars), update)
+
+    def accumulation(self, **makes):
+        """Returns the `Accumulation` for gradients that are to be added up.
+
+        Args:
+            **makes: What it makes variables with.
+        """
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                return Accumulation(self._accumulate_steps, **makes)
+        if self._accumulation is None:
+            self._accumulation = Accumulation(self._accumulate_steps, **makes)
+        return self._accumulation
+
+    def update(self, grads_and_vars, args, kwargs):
+        """Updates with gradients of the whole batch, unless a loss scale finds them not finite.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers and
+                batches.
+            args: What the wrapped optimizer's `apply_gradients` takes besides.
+            kwargs: Likewise.
+
+        Returns:
+            What the wrapped optimizer does; if the update may be skipped, an operation.
+        """
+        return self.if_finite(grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs))
+
+    def if_finite(self, grads_and_vars, apply):
+        """Calls `apply` for the steps that the loss scale does not skip, and adjusts the scale.
+
+        Args:
+            grads_and_vars: As `update` takes them.
+            apply: Function without arguments that returns what is to run.
+
+        Returns:
+            What `apply` does; if steps may be skipped, an operation.
+        """
+        if not self.may_skip:
+            return apply()
+        grads = [gradient for gradient, _ in grads_and_vars]
+        rescale, is_finite = loss_scales.update_gathered(self._wrapped.loss_scale, grads)
+        return tf.group(operations([rescale, run_if(is_finite, apply)]))
+
+    def apply_now(self, grads_and_vars, args, kwargs):
+        """Transforms and applies gradients; takes and returns what `update` does."""
+        transformed = self.transform(grads_and_vars)
+        return self._wrapped.optimizer.apply_gradients(transformed, *args, **kwargs)
+
+    @property
+    def may_skip(self):
+        """Whether steps are skipped whose gradients are not finite."""
+        return self._wrapped.may_skip
+
+    def transform(self, grads_and_vars):
+        """Returns gradients as they are to be applied.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+
+        Returns:
+            List of `(gradient, variable)` pairs.
+        """
+        if self._transform_gradients is not None:
+            grads_and_vars = list(self._transform_gradients(grads_and_vars))
+        if self._clip_norm is not None:
+            grads = [gradients.with_unique_rows(gradient) for gradient, _ in grads_and_vars]
+            clipped, _ = tf.clip_by_global_norm(grads, self._clip_norm)
+            grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]
+        return grads_and_vars
+
+    @property
+    def transforms(self):
+        """Whether `transform` changes gradients."""
+        return self._transform_gradients is not None or self._clip_norm is not None

@@ -1,0 +1,127 @@
+"""What a `TowerOptimizer` wraps: an optimizer and a loss scale, as each graph has them."""
+
+import weakref
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate import loss_scale as loss_scales
+from replicate.compat import keras, mixed_precision, tpu
+from replicate.lockstep import running_tower
+
+
+class _Wrapped(NamedTuple):
+    optimizer: Any
+    loss_scale: Any  # Its `LossScale`, None if there is none, 'dynamic' if still to be made.
+
+
+class WrappedOptimizer:
+    """An optimizer, or a function that makes one for each graph, and its loss scale.
+
+    Args:
+        given: The optimizer or function.
+        loss_scale: As `loss_scale.get` takes it.
+        accumulates: Whether some steps only accumulate gradients.
+
+    Raises:
+        TypeError: If `given` is or makes something else.
+        ValueError: If `loss_scale` is none, there are two, or steps would be left out of which a
+            `SyncReplicasOptimizer` needs every one.
+    """
+
+    def __init__(self, given, loss_scale, accumulates):
+        # A dynamic one is made where it is used, because its variables belong to a graph.
+        is_dynamic = isinstance(loss_scale, str) and loss_scale == "dynamic"
+        self._loss_scale = loss_scale if is_dynamic else loss_scales.get(loss_scale)
+        self._accumulates = accumulates
+        is_factory = callable(given) and not _is_optimizer(given)
+        self._given = given if is_factory else self._unwrap(given)
+        # By graph, because a factory's optimizer may hold tensors, and because after
+        # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
+        self._by_graph = weakref.WeakKeyDictionary()
+        self._dynamic = weakref.WeakKeyDictionary()
+
+    @property
+    def optimizer(self):
+        """The optimizer; after `apply_gradients`, the one that applied the gradients."""
+        return self._wrapped().optimizer
+
+    @property
+    def loss_scale(self):
+        """The `LossScale`, None if losses are not scaled."""
+        scale = self._wrapped().loss_scale
+        return self._dynamic_scale() if isinstance(scale, str) else scale
+
+    @property
+    def may_skip(self):
+        """Whether the loss scale skips steps whose gradients are not finite."""
+        return _skips(self._wrapped().loss_scale)
+
+    def answer_as(self, first):
+        """Makes this graph's optimizer that of another `WrappedOptimizer`."""
+        self._by_graph[tf.get_default_graph()] = first._wrapped()
+
+    def _wrapped(self):
+        graph = tf.get_default_graph()
+        if isinstance(self._given, _Wrapped):
+            return self._by_graph.get(graph, self._given)
+        if graph not in self._by_graph:
+            self._by_graph[graph] = self._unwrap(self._given())
+        return self._by_graph[graph]
+
+    def _dynamic_scale(self):
+        with tf.init_scope(), tf.name_scope(None):
+            # Each tower asks for its variables, and gets tower 0's.
+            graph = tf.get_default_graph()
+            owner = running_tower() or graph
+            if owner not in self._dynamic:
+                self._dynamic[owner] = loss_scales.get("dynamic")
+                self._dynamic.setdefault(graph, self._dynamic[owner])
+            return self._dynamic[owner]
+
+    def _unwrap(self, value):
+        optimizer, scale = mixed_precision.without_loss_scale(value)
+        optimizer = keras.as_optimizer(tpu.without_cross_shard(optimizer))
+        if isinstance(getattr(optimizer, "_wrapped", None), WrappedOptimizer):
+            raise TypeError(
+                "`TowerOptimizer` gathers the gradients of all towers once, but got an optimizer "
+                "that it wraps already. Wrap once."
+            )
+        if not _is_optimizer(optimizer):
+            raise TypeError(
+                "`TowerOptimizer` wraps an optimizer with `compute_gradients` and "
+                "`apply_gradients`, or a function without arguments that makes one, but got "
+                f"{value!r}. Pass e.g. `tf.train.AdamOptimizer(1e-3)`."
+            )
+        if scale is not None and self._loss_scale is not None:
+            raise ValueError(
+                "A loss is scaled once, but got `loss_scale` "
+                f"{self._loss_scale!r} and an optimizer that scales losses, {value!r}. Leave one "
+                "of them out."
+            )
+        if scale is None:
+            scale = self._loss_scale
+        elif isinstance(scale, float):
+            scale = loss_scales.get(scale)
+        leaves_out = self._accumulates or _skips(scale)
+        if leaves_out and isinstance(optimizer, tf.train.SyncReplicasOptimizer):
+            raise ValueError(
+                "A `SyncReplicasOptimizer` waits for the gradients of every step of every worker, "
+                "but "
+                + ("`accumulate_steps`" if self._accumulates else f"`loss_scale` {scale!r}")
+                + " leaves steps out. Use `accumulate_steps=1` and a loss scale that is a number."
+            )
+        return _Wrapped(optimizer, scale)
+
+
+def _skips(scale):
+    fixed = (loss_scales.FixedLossScale, tf.train.experimental.FixedLossScale)
+    return scale is not None and not isinstance(scale, fixed)
+
+
+def _is_optimizer(value):
+    return (
+        hasattr(value, "compute_gradients")
+        and hasattr(value, "apply_gradients")
+        and not isinstance(value, type)
+    )
