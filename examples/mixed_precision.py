@@ -8,13 +8,13 @@ small gradients are not zero. Three runs on scikit-learn's handwritten digits, f
 and over the same batches, show that it takes all of it: float32 learns them, float16 with a dynamic
 loss scale as well, and float16 without one learns nothing.
 
-Why nothing: float16 has no positive number below 2^-24, about 6e-8. The loss is a mean over the rows
-of a tower, so that each row's gradient is a few hundred times smaller to begin with. On its way down
-it passes four layers whose weights are drawn with the fixed standard deviation of 0.01, as AlexNet's
-were, each of which takes some 95% of it. What reaches the first layer is about 1e-8, and zero in
-float16. That layer starts at zero, as those that are to change nothing at first often do (the last
-of a residual block, adapters). It never leaves it: no image gets through, and all other
-gradients but that of the last bias are zero too. Float32 has them, and Adam divides by their size.
+Why nothing: float16 has no positive number below 2^-24, about 6e-8. The loss is a mean over the
+rows of a tower, so that each row's gradient is a few hundred times smaller to begin with. On its
+way down it passes four layers whose weights are drawn with the fixed standard deviation of 0.01, as
+AlexNet's were, each of which takes some 95% of it. What reaches the first layer is zero in float16.
+That layer starts at zero, as layers that are to change nothing at first do (adapters, the last one
+of a residual block), and never leaves it. So no image gets through, and no gradient but that of the
+last bias is other than zero. In float32 it is, and Adam divides by its size.
 """
 
 import argparse
@@ -53,7 +53,7 @@ class Config:
     hidden_layers: int = 4
     hidden_units: int = 32
     learning_rate: float = 0.01
-    increment_period: int = 100  # finite steps after which the loss scale doubles
+    increment_period: int = 25  # finite steps after which the loss scale doubles
     seed: int = 1  # of the weights, of the order of the rows, and of the choice of test rows
 
 
@@ -109,13 +109,11 @@ def model_fn(features, labels, mode, params):
     loss_scale = params["loss_scale"]
     if loss_scale == "dynamic":
         # `loss_scale="dynamic"` would do, but waits for 2,000 steps before it doubles.
-        loss_scale = tf.mixed_precision.DynamicLossScale(
+        loss_scale = replicate.loss_scale.DynamicLossScale(
             increment_period=params["increment_period"]
         )
     optimizer = tf.train.AdamOptimizer(params["learning_rate"])
-    if loss_scale is not None:
-        optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(optimizer, loss_scale)
-    optimizer = replicate.TowerOptimizer(optimizer)
+    optimizer = replicate.TowerOptimizer(optimizer, loss_scale=loss_scale)
     grads_and_vars = optimizer.compute_gradients(loss)
     train_op = optimizer.apply_gradients(grads_and_vars, tf.train.get_global_step())
 
@@ -123,7 +121,7 @@ def model_fn(features, labels, mode, params):
     entries = tf.concat([tf.reshape(gradient, [-1]) for gradient, _ in grads_and_vars], axis=0)
     zeros = tf.reduce_mean(tf.cast(tf.equal(entries, 0), tf.float64))
     tf.identity(replicate.cross_tower_mean(zeros), name="zeros")
-    scale = tf.constant(1.0) if loss_scale is None else loss_scale()
+    scale = optimizer.loss_scale() if optimizer.loss_scale else tf.constant(1.0)
     tf.identity(scale, name="scale")
 
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
