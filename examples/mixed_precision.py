@@ -80,7 +80,8 @@ def float32_variables(getter, name, *args, dtype=None, **kwargs):
 
 def model_fn(features, labels, mode, params):
     """A deep network without biases below the last layer, computed in `params["dtype"]`."""
-    hidden = tf.cast(features["image"], params["dtype"])
+    image = (features["image"] - params["mean"]) / params["spread"]
+    hidden = tf.cast(image, params["dtype"])
     small = tf.random_normal_initializer(stddev=0.01)
     initializers = [tf.zeros_initializer()] + [small] * (params["hidden_layers"] - 1)
     with tf.variable_scope("network", custom_getter=float32_variables):
@@ -153,7 +154,10 @@ class Recorder(tf.train.SessionRunHook):
 
 def train(config, dtype, loss_scale, model_dir, name):
     """Trains on `config.devices`, then evaluates; returns a `Run`. See `RUNS`."""
+    (images, _), _ = digits.load(config)
     params = {
+        "mean": images.mean(axis=0),  # of each pixel
+        "spread": images.std(axis=0) + 0.1,  # some pixels are always 0
         "dtype": dtype,
         "loss_scale": loss_scale,
         "hidden_layers": config.hidden_layers,

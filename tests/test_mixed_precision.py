@@ -68,6 +68,8 @@ def test_the_scale_grows_until_a_gradient_overflows_and_that_step_is_skipped(tra
 
 def test_variables_are_float32_and_multiplications_float16():
     params = {
+        "mean": 0.5,
+        "spread": 0.5,
         "dtype": "float16",
         "loss_scale": "dynamic",
         "hidden_layers": 4,
