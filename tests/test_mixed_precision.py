@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples import digits, mixed_precision
+from examples import mixed_precision
 
 CONFIG = mixed_precision.Config(steps=250)  # two towers, of 338 and 337 rows
 UNSCALED_STEPS = 120  # when the others have learnt much
@@ -102,9 +102,3 @@ def test_the_program_leaves_a_table_a_plot_and_a_record(tmp_path, capsys):
     record = json.loads((tmp_path / "mixed_precision.json").read_text())
     assert record["config"]["batch_size"] == 9
     assert set(record["runs"]) == set(mixed_precision.RUNS)
-
-
-def test_both_examples_have_the_same_rows():
-    (images, _), (test_images, _) = digits.load(CONFIG)
-    assert images.dtype == np.float32
-    assert (len(images), len(test_images)) == (1347, 450)
