@@ -5,7 +5,8 @@
 A round is a process that holds one session for each *way* to train, all of the same model on the
 same rows, and gives each in turn a block of steps, again and again, so that a slow spell of the
 machine falls on all of them. A ratio is that of a way's block to the plain one of the same turn;
-figures are medians over turns, and over rounds. Prints one JSON line per case and way, then a table.
+figures are medians over turns, then over rounds. Prints one JSON line per case and way, and a
+table.
 """
 
 import argparse
