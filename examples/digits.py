@@ -60,10 +60,10 @@ class Run:
     probabilities: np.ndarray  # what `predict` gives on the test rows, [rows, 10]
 
 
-def make_datasets(config):
-    """Returns the input functions for training and testing.
+def load(config):
+    """Returns images and labels for training, then those for testing.
 
-    Features are `{"image": [n, 64]}`, of `config.dtype` and in [0, 1]; labels are int32 digits [n].
+    Images are `[n, 64]`, of `config.dtype` and in [0, 1]; labels are int32 digits [n].
     """
     digits = load_digits()
     train_images, test_images, train_labels, test_labels = train_test_split(
@@ -71,6 +71,15 @@ def make_datasets(config):
         digits.target.astype(np.int32),
         random_state=config.seed,
     )
+    return (train_images, train_labels), (test_images, test_labels)
+
+
+def make_datasets(config):
+    """Returns the input functions for training and testing.
+
+    Features are `{"image": images}`; images and labels are as `load` returns them.
+    """
+    (train_images, train_labels), (test_images, test_labels) = load(config)
 
     def train_input_fn():
         rows = tf.data.Dataset.from_tensor_slices(({"image": train_images}, train_labels))
@@ -116,16 +125,11 @@ def model_fn(features, labels, mode, params):
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def make_estimator(config, devices, model_dir):
+def make_estimator(model_fn, params, seed, devices, model_dir):
     """Returns an Estimator: with one tower on each of `devices`, or without towers if None."""
-    params = {
-        "hidden_units": config.hidden_units,
-        "learning_rate": config.learning_rate,
-        "momentum": config.momentum,
-    }
     run_config = estimator.RunConfig(
         model_dir,
-        tf_random_seed=config.seed,  # gives both runs the same initial weights
+        tf_random_seed=seed,  # gives all runs the same initial weights
         log_step_count_steps=None,  # the progress bar tells the speed
     )
     if devices is None:
@@ -140,7 +144,12 @@ def make_estimator(config, devices, model_dir):
 def train(config, devices, model_dir, name):
     """Trains on `devices` (see `make_estimator`), then evaluates and predicts; returns a `Run`."""
     train_input_fn, test_input_fn = make_datasets(config)
-    digits = make_estimator(config, devices, model_dir)
+    params = {
+        "hidden_units": config.hidden_units,
+        "learning_rate": config.learning_rate,
+        "momentum": config.momentum,
+    }
+    digits = make_estimator(model_fn, params, config.seed, devices, model_dir)
     recorder = Recorder()
     progress = ProgressHook(config.steps, config.batch_size, description=name)
     digits.train(train_input_fn, max_steps=config.steps, hooks=[recorder, progress])

@@ -22,7 +22,7 @@ def engine():
     strategy = tf.distribute.get_strategy()
     if tf.distribute.in_cross_replica_context():
         return CrossReplicaEngine(strategy)
-    return ReplicaEngine(strategy) if strategy.num_replicas_in_sync > 1 else Alone()
+    return ReplicaEngine(strategy) if strategy.num_replicas_in_sync > 1 else OnlyReplica()
 
 
 class ReplicaEngine(Engine):
@@ -155,6 +155,17 @@ class ReplicaEngine(Engine):
         """Returns the gradients summed over replicas, each in all of them."""
         label = f"gathering of {len(grads_and_vars)} gradients"
         return self.meet(replica_gradients.gather, (grads_and_vars,), label)
+
+
+class OnlyReplica(Alone):
+    """The engine in the replica of a strategy that has one."""
+
+    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
+        """Applies the gradients; under a condition, from where a strategy lets optimizers meet."""
+        engine = Alone()
+        if optimizer.step.accumulates or optimizer.step.may_skip:
+            engine = ReplicaEngine(tf.distribute.get_strategy())
+        return engine.apply_gradients(optimizer, grads_and_vars, args, kwargs)
 
 
 class CrossReplicaEngine(Engine):

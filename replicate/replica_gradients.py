@@ -133,6 +133,8 @@ def gather(grads_and_vars):
 def all_reduce(*values):
     """Merge function that gives every replica the list of sums of its arguments over replicas."""
     strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync == 1:
+        return PerTower([[tensors[0] for tensors in values]])
     by_dtype = {}  # Of which strategies take one at a time.
     for index, tensors in enumerate(values):
         by_dtype.setdefault(tensors[0].dtype, []).append(index)

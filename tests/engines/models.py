@@ -48,17 +48,18 @@ def cnn(features, labels, mode, params):
 
 
 def embedding(features, labels, mode, params):
-    """Sparse gradients, made by hand, clipped by their norm over the whole batch."""
+    """Sparse gradients of a scaled loss, made by hand, clipped by their norm over the batch."""
     table, kernel = weight("table", [6, 3]), weight("kernel", [3, 1])
     rows = tf.reduce_sum(tf.nn.embedding_lookup(table, features["ids"]), axis=1)
     loss = tf.reduce_mean((tf.tanh(rows) @ kernel - labels) ** 2)
     variables = [table, kernel]
-    grads = tf.gradients(loss, variables)
-    assert isinstance(grads[0], tf.IndexedSlices)
+    optimizer = tf.train.AdagradOptimizer(0.3)
     if params["wrap"] is replicate.TowerOptimizer:
-        optimizer = replicate.TowerOptimizer(tf.train.AdagradOptimizer(0.3), clip_norm=0.2)
+        optimizer = replicate.TowerOptimizer(optimizer, clip_norm=0.2, loss_scale=1000)
+        grads = optimizer.unscale(tf.gradients(optimizer.scale_loss(loss), variables))
+        assert isinstance(grads[0], tf.IndexedSlices)
     else:
-        optimizer = tf.train.AdagradOptimizer(0.3)
+        grads = tf.gradients(loss, variables)
         grads, _ = tf.clip_by_global_norm([tf.convert_to_tensor(grad) for grad in grads], 0.2)
     train_op = optimizer.apply_gradients(zip(grads, variables), tf.train.get_global_step())
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)

@@ -1,0 +1,190 @@
+"""What loss scaling and accumulation cost: the step of the same model with and without them.
+
+    python -m benchmarks.loss_scaling --cases cnn2,wide2 --rounds 5 --out loss_scaling.jsonl
+
+A round is a process that holds one session for each *way* to train, all of the same model on the
+same rows, and gives each in turn a block of steps, again and again, so that a slow spell of the
+machine falls on all of them. A ratio is that of a way's block to the plain one of the same turn;
+figures are medians over turns, then over rounds. Prints one JSON line per case and way, and a
+table.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+
+from benchmarks import harness
+from benchmarks.harness import names_of, positive
+from benchmarks.towers import CASES
+
+# Way -> arguments of `TowerOptimizer`; `tensorflow` is its own optimizer for dynamic loss scales.
+WAYS = {
+    "plain": {},
+    "fixed": {"loss_scale": 1024},
+    "dynamic": {"loss_scale": "dynamic"},
+    "tensorflow": None,
+    "accumulate 4": {"accumulate_steps": 4},
+    "dynamic, accumulate 4": {"loss_scale": "dynamic", "accumulate_steps": 4},
+}
+TIMEOUT_S = 1200
+
+
+def _case(name):
+    """Returns a case of `towers`; `cnn1` is `cnn2` on one device."""
+    if name in CASES:
+        return CASES[name]
+    return CASES[name[:-1] + "2"]._replace(towers=1)
+
+
+NAMES = ("cnn1", "cnn2", "wide1", "wide2")
+
+
+def _trainer(case, way):
+    """Returns a function that trains for so many steps, and how many operations the graph has."""
+    import tensorflow.compat.v1 as tf
+
+    import replicate
+    from benchmarks import cases
+
+    def make_optimizer():
+        optimizer = tf.train.AdamOptimizer(1e-3)
+        if WAYS[way] is not None:
+            return replicate.TowerOptimizer(optimizer, **WAYS[way])
+        optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(optimizer, "dynamic")
+        # On towers it must be inside; on one device TensorFlow's own is the peer.
+        return optimizer if case.towers == 1 else replicate.TowerOptimizer(optimizer)
+
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(cases.SEED)
+        tf.train.get_or_create_global_step()
+        devices = [f"/cpu:{index}" for index in range(case.towers)]
+        rows = tf.data.make_one_shot_iterator(cases.make_input_fn(case, 1)()).get_next()
+        model_fn = cases.make_model_fn(case, make_optimizer)
+        replicated = replicate.replicate_model_fn(model_fn, devices=devices)
+        mode = replicate.estimator.ModeKeys.TRAIN
+        train_op = replicated(features=rows[0], labels=rows[1], mode=mode).train_op
+        session = tf.Session(config=replicate.session_config(devices))
+        session.run(tf.global_variables_initializer())
+        session.run(tf.local_variables_initializer())
+        step = session.make_callable(train_op)
+
+    def train(steps):
+        for _ in range(steps):
+            step()
+
+    return train, len(graph.get_operations())
+
+
+def measure(name, warmup, turns, steps):
+    """Trains a case in every way, in turns; returns a dict ready for JSON.
+
+    Args:
+        name: One of `NAMES`.
+        warmup: Steps of each way before the first timed one.
+        turns: How often each way has its block of steps.
+        steps: Steps of a block, a multiple of 4.
+
+    Returns:
+        `block_ms`: way -> milliseconds of a step, for each turn; `ops`: way -> operations of its
+        graph; versions.
+    """
+    import numpy as np
+    import tensorflow.compat.v1 as tf
+
+    import replicate
+
+    trainers, ops = {}, {}
+    for way in WAYS:
+        trainers[way], ops[way] = _trainer(_case(name), way)
+        trainers[way](warmup)
+    block_ms = {way: [] for way in WAYS}
+    for turn in range(turns):
+        # Backwards every other time, so that no way always follows the same one.
+        for way in list(WAYS)[:: -1 if turn % 2 else 1]:
+            start = time.perf_counter()
+            trainers[way](steps)
+            block_ms[way].append(1e3 * (time.perf_counter() - start) / steps)
+    return {
+        "block_ms": block_ms,
+        "ops": ops,
+        "tf": tf.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "replicate": replicate.__version__,
+    }
+
+
+def records(name, rounds):
+    """Returns one flat record per way.
+
+    Args:
+        name: The case's name.
+        rounds: One dict per round, as `measure` returns it.
+    """
+    made = []
+    for way in WAYS:
+        ratios = [
+            statistics.median(
+                mine / plain for mine, plain in zip(one["block_ms"][way], one["block_ms"]["plain"])
+            )
+            for one in rounds
+        ]
+        record = {"case": name, "way": way, **_case(name)._asdict(), "optimizer": "Adam"}
+        step_ms = [statistics.median(one["block_ms"][way]) for one in rounds]
+        record["step_ms"] = harness.spread(step_ms)
+        record["ratio_to_plain"] = harness.spread(ratios)
+        record["ops"] = rounds[0]["ops"][way]
+        record["load_average_max"] = max(one["load_average"] for one in rounds)
+        record.update({key: rounds[0][key] for key in ("tf", "numpy", "python", "replicate")})
+        made.append(record)
+    return made
+
+
+def table(made):
+    """Returns a list of records as a Markdown table."""
+    lines = [
+        "| case | way | step ms | step / plain (round min, max) | graph ops |",
+        "|" + " --- |" * 5,
+    ]
+    for record in made:
+        ratio = "{median:.3f} ({min:.3f}, {max:.3f})".format(**record["ratio_to_plain"])
+        lines.append(
+            f"| {record['case']} | {record['way']} | {record['step_ms']['median']:.2f} | {ratio} "
+            f"| {record['ops']:,} |"
+        )
+    return "\n".join(lines)
+
+
+def main(argv=None):
+    """Runs the benchmark that the command line `argv` describes; see `--help`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=names_of(NAMES), default=["cnn1", "cnn2", "wide2"])
+    parser.add_argument("--rounds", type=positive, default=5)
+    parser.add_argument("--turns", type=positive, default=20, help="blocks of steps of each way")
+    parser.add_argument("--quick", action="store_true", help="few steps, figures mean nothing")
+    parser.add_argument("--out", help="file to which the JSON lines are appended")
+    args = parser.parse_args(argv)
+    rounds, turns = (1, 2) if args.quick else (args.rounds, args.turns)
+    made, context = [], dict(harness.machine(), rounds=rounds, turns=turns, quick=args.quick)
+    for name in args.cases:
+        results = []
+        for number in range(rounds):
+            print(f"{name}: round {number + 1} of {rounds}", file=sys.stderr)
+            request = {"name": name, "warmup": 8, "turns": turns, "steps": 8}
+            results.append(harness.run("benchmarks.loss_scaling", request, TIMEOUT_S))
+        for record in records(name, results):
+            record.update(context)
+            made.append(record)
+            harness.publish(record, args.out)
+    print("\n" + table(made))
+
+
+if __name__ == "__main__":
+    # A round's process gets its request as JSON.
+    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
+        print(json.dumps(measure(**json.loads(sys.argv[1]))))
+    else:
+        main()
