@@ -14,8 +14,8 @@ from replicate.lockstep import running_tower
 
 BEFORE_OR_AFTER = "Make the call before or after the body, on what it takes or returns."
 UNDER_ANOTHER = (
-    f"{BEFORE_OR_AFTER} Where another optimizer makes the condition, let `TowerOptimizer` wrap that "
-    "one; loss scales and accumulation over batches it has itself."
+    f"{BEFORE_OR_AFTER} Where another optimizer makes the condition, let `TowerOptimizer` wrap "
+    "that one; loss scales and accumulation over batches it has itself."
 )
 
 

@@ -212,8 +212,9 @@ class TowerOptimizer(saving.Wrapper):
         return self.optimizer.variables()
 
     def __getattr__(self, name):
-        # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
-        if name.startswith("__") or "_wrapped" not in self.__dict__:
+        # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`, and not for
+        # `_self_...`, what TensorFlow knows of each object: a factory is to be called later.
+        if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
