@@ -213,8 +213,8 @@ class TowerOptimizer(saving.Wrapper):
 
     def __getattr__(self, name):
         # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`, and not for
-        # `_self_...`, what TensorFlow knows of each object: a factory is to be called later.
-        if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
+        # what TensorFlow asks every object that is saved: a factory is called where it is used.
+        if name.startswith("_") or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
