@@ -52,7 +52,8 @@ def _first_kind_if_needed():
     Functions, of which that of TensorFlow 2 is made, take no variables but those of resources.
     """
     variables = [*tf.global_variables(), *tf.trainable_variables()]
-    needed = not all(hasattr(variable, "handle") for variable in variables)
+    # Asked of the type, because a variable of replicas has no handle of its own.
+    needed = not all(hasattr(type(variable), "handle") for variable in variables)
     if not (needed and tf.control_flow_v2_enabled()):
         yield
         return
