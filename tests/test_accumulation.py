@@ -113,37 +113,59 @@ def by_legacy_keras(loss, params):
     return tf.group(*optimizer.get_updates(loss, tf.trainable_variables()))
 
 
+def in_a_name_scope(loss, params):
+    """Of an optimizer whose variables have the name of the scope in which it applies gradients."""
+    with tf.name_scope("train"):
+        return by_legacy_keras(loss, params)
+
+
 EVERY_KIND = models.model_fn(every_kind)
+# By name: numbers of towers, the model, and what else differs.
 MODELS = {
-    "every_kind": (EVERY_KIND, {}),
-    "sum": (EVERY_KIND, {"reduction": SUM}),
-    "dynamic": (EVERY_KIND, {"batches": DYNAMIC}),
-    "adam_and_penalties": (models.MODELS["regularized_get_variable"], {"optimizer": "adam"}),
-    "kinds_that_differ": (models.model_fn(by_kinds_that_differ), {}),
-    "zip": (models.MODELS["zip"], {}),
-    "hand_written_gradients": (models.by_hand, {"reduction": SUM}),
-    "gradients_twice": (models.MODELS["gradients_twice"], {}),
-    "transformed": (models.model_fn(train=by_transformed), {}),
-    "schedule": (models.MODELS["schedule"], {}),
-    "legacy_keras": (models.model_fn(train=by_legacy_keras), {}),
-    "adamw": (models.MODELS["adamw"], {"ignore": ["global_step:0"]}),
-    "clipping_optimizer": (models.MODELS["clipping_optimizer"], {}),
-    "ref_variable": (models.MODELS["ref_variable"], {}),
-    "partitioned_variable": (models.MODELS["partitioned_variable"], {}),
-    "optimizer_factory": (models.MODELS["optimizer_factory"], {}),
+    "every_kind": ([0, 1, 2, 3], EVERY_KIND, {}),
+    "sum": ([1, 3], EVERY_KIND, {"reduction": SUM}),
+    "dynamic": ([3], EVERY_KIND, {"batches": DYNAMIC}),
+    "spread": ([2], EVERY_KIND, {"variable_placement": "round_robin"}),
+    "adam_and_penalties": (
+        [0, 3],
+        models.MODELS["regularized_get_variable"],
+        {"optimizer": "adam"},
+    ),
+    "kinds_that_differ": ([3], models.model_fn(by_kinds_that_differ), {}),
+    "zip": ([0, 2], models.MODELS["zip"], {}),
+    "hand_written_gradients": ([2], models.by_hand, {"reduction": SUM}),
+    "gradients_twice": ([0, 2], models.MODELS["gradients_twice"], {}),
+    "transformed": ([0, 3], models.model_fn(train=by_transformed), {}),
+    "schedule": ([2], models.MODELS["schedule"], {}),
+    "legacy_keras": ([0, 3], models.model_fn(train=by_legacy_keras), {}),
+    "in_a_name_scope": ([0, 2], models.model_fn(train=in_a_name_scope), {}),
+    "adamw": ([0, 3], models.MODELS["adamw"], {"ignore": ["global_step:0"]}),  # Counted by hand.
+    "clipping_optimizer": ([3], models.MODELS["clipping_optimizer"], {}),
+    "ref_variable": ([0, 3], models.MODELS["ref_variable"], {}),
+    "partitioned_variable": ([2], models.MODELS["partitioned_variable"], {}),
+    "optimizer_factory": ([2], models.MODELS["optimizer_factory"], {}),
 }
+WITH_CONTROL_FLOW_V1 = ["every_kind", "legacy_keras", "adamw", "ref_variable"]
+RUNS = [
+    *((name, towers, 2) for name in MODELS for towers in MODELS[name][0]),
+    *((name, towers, 1) for name in WITH_CONTROL_FLOW_V1 for towers in (0, 3)),
+]
 
 
-@pytest.mark.parametrize("towers", [0, 1, 2, 3])
-@pytest.mark.parametrize("name", MODELS)
-def test_batches_train_as_one_batch_of_all_their_rows(name, towers):
-    model_fn, kwargs = MODELS[name]
-    kwargs = dict(kwargs)
-    ignore = kwargs.pop("ignore", ())
-    got = train(model_fn, towers, **kwargs)
-    assert_same(got, train_plainly(model_fn, **kwargs), kwargs.get("reduction"), ignore=ignore)
+@pytest.mark.conformance
+@pytest.mark.parametrize(("name", "towers", "version"), RUNS)
+def test_batches_train_as_one_batch_of_all_their_rows(name, towers, version):
+    _, model_fn, given = MODELS[name]
+    ignore = given.get("ignore", ())
+    plainly = {key: given[key] for key in ("batches", "optimizer", "reduction") if key in given}
+    spread = {key: given[key] for key in ("variable_placement",) if key in given}
+    with bodies.control_flow(version):
+        got = train(model_fn, towers, **plainly, **spread)
+        want = train_plainly(model_fn, **plainly)
+    assert_same(got, want, given.get("reduction"), ignore=ignore)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("towers", [0, 3])
 def test_optimizers_of_a_model_count_by_themselves(towers):
     """Two that play against one another, against plain Python; each has its own k."""
@@ -221,6 +243,7 @@ def test_sums_need_a_model_that_is_known_to_add_up():
     np.testing.assert_allclose((summed - first) / K, want - first)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("version", [1, 2])
 def test_gradients_cross_devices_in_steps_that_update_only(version):
     towers = 3
@@ -243,7 +266,7 @@ def test_gradients_cross_devices_in_steps_that_update_only(version):
     extra = [*dense, "table/accumulated_rows", "table/accumulated_slices"]
     assert local == {
         "accumulated_batches": "/device:CPU:0",
-        **{name: "/device:CPU:0" for name in extra},
+        **dict.fromkeys(extra, "/device:CPU:0"),
         **{f"tower_{i}/{name}": f"/device:CPU:{i}" for i in range(1, towers) for name in extra},
     }
     inside, outside = [], []
@@ -277,15 +300,20 @@ def portable(features, labels, mode, params):
     ids = tf.cast(tf.abs(features["x"][:, :3]) * 7.0, tf.int64)
     table = models.get_variable("table", [40], initializer=tf.constant_initializer(TABLE))
     w = models.get_variable("w", [4, 1], initializer=tf.ones_initializer())
-    rows = tf.reduce_sum(tf.nn.embedding_lookup(table, ids), axis=1, keepdims=True)
-    predictions = rows + features["x"] @ w
+    if params.get("is_dense"):
+        rows = tf.linalg.matvec(tf.one_hot(ids, len(TABLE), dtype=models.F64), table)
+    else:
+        rows = tf.nn.embedding_lookup(table, ids)
+    predictions = tf.reduce_sum(rows, axis=1, keepdims=True) + features["x"] @ w
     tf.losses.absolute_difference(labels, predictions, reduction=params["reduction"])
     loss = models.squared(predictions, features, labels, params)
     make_scaffold = params.get("scaffold", tf.train.Scaffold)
     train_op = params.get("train", models.by_minimize)(loss, params)
+    loss = tf.where(tf.math.is_finite(loss), loss, tf.zeros_like(loss))  # What hooks look at.
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=make_scaffold())
 
 
+STRATEGIES = [harness.mirrored, harness.central_storage]
 ROWS = 12  # In each step, whatever the engine.
 TOTAL = 5 * K * ROWS
 
@@ -320,10 +348,11 @@ def fit(directory, engine, first, steps, reduction=MEAN, bad=(), **params):
 
     def spoil(index, rows):
         features, labels = rows
-        is_bad = tf.reduce_any(tf.equal(index, [parts * (batch + 1) - 1 for batch in bad]))
-        last = tf.one_hot(ROWS // parts - 1, ROWS // parts, dtype=tf.float64)[:, None]
-        nan = tf.where(tf.fill(last.shape, is_bad) & (last > 0), last * np.nan, 0.0 * last)
-        return dict(features, x=features["x"] + nan), labels
+        ends = [parts * (batch + 1) - 1 for batch in bad]
+        is_last = np.arange(ROWS // parts)[:, None] == ROWS // parts - 1
+        return features, tf.where(
+            tf.reduce_any(tf.equal(index, ends)) & is_last, labels * np.nan, labels
+        )
 
     def input_fn():
         data = contract.dataset(contract.Batches(TOTAL, ROWS // parts, static=True))
@@ -343,7 +372,7 @@ def read(directory):
 
 
 @functools.lru_cache(maxsize=None)
-def plain_fit(updates, reduction=MEAN, ends=None):
+def plain_fit(updates, reduction=MEAN, ends=None, **params):
     """Returns what one device has, without this library, after so many batches of K · ROWS."""
     ends = ends or tuple(K * ROWS * (update + 1) for update in range(updates))
 
@@ -357,7 +386,7 @@ def plain_fit(updates, reduction=MEAN, ends=None):
         x, y = contract.dataset(contract.Batches(TOTAL, K * ROWS, True)).element_spec
         return tf.data.Dataset.from_generator(input_fn, output_signature=(x, y))
 
-    params = contract.make_params("momentum", reduction)
+    params.update(contract.make_params("momentum", reduction))
     run = contract.record(portable, as_dataset, params)
     return {name.partition(":")[0]: value for name, value in run.variables[-1].items()}
 
@@ -370,14 +399,10 @@ EXTRA = [
 ]
 
 
-@pytest.fixture(scope="module")
-def strategies():
-    return harness.mirrored, harness.central_storage
-
-
-def test_any_engine_goes_on_in_the_middle(tmp_path, strategies):
+@pytest.mark.conformance
+def test_any_engine_goes_on_in_the_middle(tmp_path):
     want, at = plain_fit(5), 0
-    for engine, steps in zip((3, 1, 0, 2, *strategies), (2, 2, 3, 3, 3, 2)):
+    for engine, steps in zip((3, 1, 0, 2, *STRATEGIES), (2, 2, 3, 3, 3, 2)):
         got = fit(tmp_path, engine, at, steps)
         at += steps
         assert sorted(got) == sorted([*want, *EXTRA])
@@ -388,14 +413,27 @@ def test_any_engine_goes_on_in_the_middle(tmp_path, strategies):
     contract.assert_same_values({name: got[name] for name in want}, want, 1e-9)
 
 
-@pytest.mark.parametrize("reduction", [MEAN, SUM])
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("kind", [0, 1], ids=["mirrored", "central"])
-def test_replicas_train_as_one_device(kind, version, reduction, strategies, tmp_path):
+@pytest.mark.conformance
+@pytest.mark.parametrize(("version", "reduction"), [(1, MEAN), (2, SUM)])
+@pytest.mark.parametrize("make", STRATEGIES)
+def test_replicas_train_as_one_device(make, version, reduction, tmp_path):
     with bodies.control_flow(version):
-        got = fit(tmp_path, strategies[kind], 0, 2 * K, reduction)
+        got = fit(tmp_path, make, 0, 2 * K, reduction)
     want = plain_fit(2, reduction)
     contract.assert_same_values({name: got[name] for name in want}, want, 1e-9)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("make", STRATEGIES)
+@pytest.mark.parametrize(
+    ("train", "is_dense"),
+    [(by_transformed, True), (models.by_adamw, True), (models.by_clipping_optimizer, False)],
+)
+def test_replicas_whose_gradients_are_changed_by_those_of_all(train, is_dense, make, tmp_path):
+    """The last does not add up slices of one row before it takes a norm."""
+    got = fit(tmp_path, make, 0, 2 * K, train=train, is_dense=is_dense)
+    want = plain_fit(2, train=train, is_dense=is_dense)
+    contract.assert_same_values({n: got[n] for n in want}, want, 1e-9, ignore=["global_step"])
 
 
 def counted_saves(monkeypatch):
@@ -410,6 +448,7 @@ def counted_saves(monkeypatch):
 NEVER = {"save_checkpoints_secs": None, "save_checkpoints_steps": None}
 
 
+@pytest.mark.conformance
 def test_training_ends_with_a_checkpoint_if_one_lacks_batches(monkeypatch, tmp_path):
     saves = counted_saves(monkeypatch)
     for steps, expected in ((2, 2), (K, 2), (K + 1, 2), (2 * K + 1, 2)):
@@ -453,6 +492,7 @@ def test_a_saver_of_the_user_that_leaves_out_what_is_accumulated(tmp_path):
     contract.assert_same_values(got, want, 1e-9)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("engine", [0, 3, harness.mirrored, harness.central_storage])
 def test_a_batch_that_is_not_finite_skips_the_whole_update(engine, tmp_path):
     """At each of the k positions once, and on the last tower or replica only."""
@@ -467,6 +507,7 @@ def test_a_batch_that_is_not_finite_skips_the_whole_update(engine, tmp_path):
 # Replicas of a TPU.
 
 
+@pytest.mark.conformance
 def test_tpu_replicas_gather_in_every_step_and_update_in_some(fresh_graph):
     """Outside of conditions, because all of a TPU's cores must reach a cross-replica sum."""
     model_fn = tpu_models.make_model_fn(accumulating())
@@ -545,10 +586,13 @@ class Eager:
             for name in self.optimizer.get_slot_names()
             for variable in (self.w, self.table)
         ]
-        variables = [self.w, self.table, self.step, *slots, *self.optimizer.variables()]
+        powers = [variable for variable in self.optimizer.variables() if variable.shape.rank == 0]
+        assert len(slots) == 4 and len(powers) == 2
+        variables = [self.w, self.table, self.step, *slots, *powers]
         return np.concatenate([np.ravel(variable.numpy()) for variable in variables])
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("function", [lambda fn: fn, tf2.function], ids=["at_once", "function"])
 def test_eager_mode(function, eager):
     one, other = Eager(accumulating(), function), Eager(contract.plain)
@@ -560,6 +604,7 @@ def test_eager_mode(function, eager):
         contract.assert_close(one.state(), other.state(), 1e-9)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("function", [lambda fn: fn, tf2.function], ids=["at_once", "function"])
 @pytest.mark.parametrize("used", [0, 1], ids=["deferred", "at_once"])
 def test_checkpoints_of_objects_hold_what_is_accumulated(used, function, eager, tmp_path):
@@ -581,6 +626,7 @@ def test_checkpoints_of_objects_hold_what_is_accumulated(used, function, eager, 
 # Types.
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("towers", [0, 2])
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 def test_gradients_of_16_bits_are_added_up_in_32(dtype, towers):
@@ -604,7 +650,9 @@ def test_gradients_of_16_bits_are_added_up_in_32(dtype, towers):
             session.run(spec.train_op, {features: rows})
         got = np.float32(session.run([tf.cast(v, tf.float32) for v in tf.trainable_variables()]))
     mean = [60_000.0, (1.0 + (count - 1) * 2.0**-11) / count]
-    np.testing.assert_allclose(got, np.negative(mean), rtol=2.0**-8 if dtype == tf.bfloat16 else 1e-3)
+    np.testing.assert_allclose(
+        got, np.negative(mean), rtol=2.0**-8 if dtype == tf.bfloat16 else 1e-3
+    )
 
 
 # Errors.
