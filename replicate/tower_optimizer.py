@@ -213,7 +213,8 @@ class TowerOptimizer(saving.Wrapper):
 
     def __getattr__(self, name):
         # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
-        if name.startswith("__") or "_wrapped" not in self.__dict__:
+        # What TensorFlow keeps of objects in checkpoints, `_self_…`, is each object's own.
+        if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 

@@ -658,6 +658,22 @@ def test_gradients_of_16_bits_are_added_up_in_32(dtype, towers):
     )
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_function_that_makes_the_optimizer_is_called_once(version):
+    made = []
+
+    def factory():
+        made.append(tf.train.MomentumOptimizer(0.5, 0.5))
+        return made[-1]
+
+    with bodies.control_flow(version):
+        w = tf.get_variable("w", [2])
+        optimizer = accumulating()(factory)
+        optimizer.minimize(tf.reduce_sum(w**2))
+    assert [optimizer.optimizer] == made
+    assert optimizer.get_slot(w, "momentum").op.name == "w/Momentum"
+
+
 # Errors.
 
 POSITIVE = "`accumulate_steps` must be the number of batches that make an update…but is {}"
