@@ -113,14 +113,16 @@ class Accumulation:
         }
         return [(read.get(key), variable) for key, variable in self._variables.items()]
 
-    def reset(self, updated=()):
-        """Returns the operations after which an accumulation begins anew.
+    def reset(self, updated=(), index=0):
+        """Returns the operations after which tower `index` begins anew.
 
         Args:
             updated: Operations that take what was accumulated.
+            index: The tower.
         """
+        totals = [total for total in self._totals.values() if index in total.towers]
         with tf.control_dependencies(updated):
-            return [op for total in self._totals.values() for op in total.reset()]
+            return [op for total in totals for op in total.reset(index)]
 
     def every(self, added, update, reset=None):
         """Runs an update once after every so many batches.
@@ -205,9 +207,9 @@ class _Dense(_Total):
     def read(self, index, count):
         return self._finish(self._parts["gradient"][index].read_value(), count)
 
-    def reset(self):
+    def reset(self, index):
         zeros = tf.zeros(self._shape, self._wide)
-        return [variable.assign(zeros, read_value=False) for variable in self.variables]
+        return [self._parts["gradient"][index].assign(zeros, read_value=False)]
 
 
 class _Slices(_Total):
@@ -239,9 +241,8 @@ class _Slices(_Total):
             tf.constant(self._shape, self._indices),
         )
 
-    def reset(self):
+    def reset(self, index):
         return [
-            variable.assign(self._none(part), read_value=False)
+            by_tower[index].assign(self._none(part), read_value=False)
             for part, by_tower in self._parts.items()
-            for variable in by_tower.values()
         ]

@@ -50,6 +50,8 @@ class _SaveHook(tf.train.SessionRunHook):
         if saved is not None:
             reader = tf.train.load_checkpoint(saved)
             names = [self._global_step.op.name, *counts]
+            if not all(reader.has_tensor(name) for name in names):
+                return  # A saver of the user leaves them out.
             if [reader.get_tensor(name) for name in names] == [step, *counts.values()]:
                 return
         path = os.path.join(self._model_dir, "model.ckpt")

@@ -104,15 +104,20 @@ def conform(grads_and_vars, kinds):
         if gradient is None and kind == _DENSE:
             gradient = tf.zeros(variable.shape, dtype)
         elif gradient is None and kind == _SLICES:
-            gradient = tf.IndexedSlices(
-                tf.zeros([0, *variable.shape.as_list()[1:]], dtype),
-                tf.zeros([0], tf.int32),
-                tf.shape(variable),
-            )
+            gradient = no_slices(variable, dtype, tf.int32)
         elif kind == _DENSE:
             gradient = gradients.dense(gradient, variable)
         conformed.append((gradient, variable))
     return conformed
+
+
+def no_slices(variable, dtype, index_dtype):
+    """Returns a gradient without slices, `tf.IndexedSlices`."""
+    return tf.IndexedSlices(
+        tf.zeros([0, *variable.shape.as_list()[1:]], dtype),
+        tf.zeros([0], index_dtype),
+        tf.shape(variable, out_type=index_dtype),
+    )
 
 
 def gather(grads_and_vars):

@@ -77,7 +77,10 @@ def update(optimizers, own, args, kwargs):
         return update_with([one.grads_and_vars for one in own])
 
     def update_with_all(count):
-        reads = [functools.partial(_read, one, None if one.summed else count) for one in own]
+        reads = [
+            functools.partial(_read, one, index, None if one.summed else count)
+            for index, one in enumerate(own)
+        ]
         return update_with(distribute.call_in_replicas(reads))
 
     def reset(updated):
@@ -87,13 +90,22 @@ def update(optimizers, own, args, kwargs):
     return shared.every(added, update_with_all, reset)
 
 
-def _read(own, count):
-    """Returns a replica's part of what was accumulated; `own` is its `Own`."""
-    pairs = own.accumulation.read(count)
+def _read(own, index, count):
+    """Returns replica `index`'s part of what was accumulated; `own` is its `Own`."""
     apart = distribute.has_parts(own.accumulation.counter)
-    whole = [pair for pair in pairs if isinstance(pair[0], tf.IndexedSlices) or not apart]
-    parts = {id(variable): gradient for gradient, variable in own.divide(whole)}
-    return [(parts.get(id(variable), gradient), variable) for gradient, variable in pairs]
+
+    def part(pair):
+        gradient, variable = pair
+        if not isinstance(gradient, tf.IndexedSlices):
+            return pair if apart else own.divide([pair])[0]
+        if index == 0:
+            return pair
+        # All replicas have all slices, and one brings them: an optimizer that does not add up
+        # those of a row would take two halves for less than the whole.
+        types = gradient.dtype, gradient.indices.dtype
+        return replica_gradients.no_slices(variable, *types), variable
+
+    return [part(pair) for pair in own.accumulation.read(count)]
 
 
 def _make_variables(initial, name, shape=None, towers=(0,), is_own=True):

@@ -45,18 +45,24 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
                     for g, variable in pairs
                 ]
                 added += accumulation.add(weighted, index)
-
     summed = losses_are_added_up()
 
     def update(count):
         by_tower = []
         for index, device in enumerate(group.devices):
-            with tf.device(device):
+            with tf.device(device), tf.name_scope("replicate/accumulate/"):
                 by_tower.append(accumulation.read(None if summed else count, index))
         ones = Weights([1] * group.size)
         return optimizer.step.update(gradients.gather(by_tower, group, ones), args, kwargs)
 
-    return accumulation.every(added, update)
+    def reset(updated):
+        zeroed = []
+        for index, device in enumerate(group.devices):
+            with tf.device(device), tf.name_scope("replicate/accumulate/"):
+                zeroed += accumulation.reset(updated, index)
+        return zeroed
+
+    return accumulation.every(added, update, reset)
 
 
 def _weighted(gradient, variable, index, group):

@@ -212,9 +212,9 @@ class TowerOptimizer(saving.Wrapper):
         return self.optimizer.variables()
 
     def __getattr__(self, name):
-        # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`, and not for
-        # what TensorFlow asks every object that is saved: a factory is called where it is used.
-        if name.startswith("_") or "_wrapped" not in self.__dict__:
+        # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
+        # What TensorFlow keeps of objects in checkpoints, `_self_…`, is each object's own.
+        if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 

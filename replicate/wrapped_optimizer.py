@@ -75,10 +75,10 @@ class WrappedOptimizer:
 
     def answer_as(self, first):
         """Makes this graph's optimizer that of another `WrappedOptimizer`."""
-        self._by_graph[tf.get_default_graph()] = first._wrapped()
+        self._by_graph[_graph()] = first._wrapped()
 
     def _wrapped(self):
-        graph = tf.get_default_graph()
+        graph = _graph()
         if isinstance(self._given, _Wrapped):
             return self._by_graph.get(graph, self._given)
         if graph not in self._by_graph:
@@ -131,6 +131,12 @@ class WrappedOptimizer:
                 + " leaves steps out. Use `accumulate_steps=1` and a loss scale that is a number."
             )
         return _Wrapped(optimizer, scale)
+
+
+def _graph():
+    """Returns the graph that is built here; in the body of a condition, the one around it."""
+    with tf.init_scope():
+        return tf.get_default_graph()
 
 
 def _skips(scale):

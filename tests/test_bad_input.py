@@ -14,6 +14,7 @@ import replicate
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, as_model_fn, build, good, matching, session
 
 WITH_CASES = (
+    "test_accumulation",
     "test_bad_input",
     "test_bad_models",
     "test_distribute",
