@@ -52,6 +52,7 @@ class Wrapper(tf.train.Optimizer):
     """
 
     _in_checkpoints = None
+    _manual_tracking = True  # Which TensorFlow asks for; what is wrapped is not to be asked.
 
     def stand_for(self, optimizer, child):
         """Makes object-based checkpoints of this hold what those of `optimizer` would.
