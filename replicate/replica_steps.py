@@ -44,7 +44,9 @@ def accumulation(optimizers, grads_and_vars):
     the strategy has one variable for all replicas.
     """
     made = optimizers[0].step.accumulation(
-        make=_make_variables, make_counter=functools.partial(_make_variables, is_own=False)
+        grads_and_vars[0],
+        make=_make_variables,
+        make_counter=functools.partial(_make_variables, is_own=False),
     )
     made.prepare([grads_and_vars[0]])
     return made

@@ -29,6 +29,7 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
         An operation.
     """
     accumulation = optimizer.step.accumulation(
+        grads_and_vars[0],
         make=functools.partial(_make_variables, group, group.devices),
         make_counter=functools.partial(
             _make_variables, group, [group.consolidation_device] * group.size

@@ -55,7 +55,7 @@ class TrainingStep:
         self._clip_norm = clip_norm
         self._transform_gradients = transform_gradients
         self._accumulate_steps = int(accumulate_steps)
-        self._accumulation = None  # In eager mode, in which the same gradients come every step.
+        self._accumulations = {}  # In eager mode, in which the same gradients come every step.
         self.saved = wrapped.saved
         """What object-based checkpoints hold: the loss scale and what is accumulated."""
 
@@ -77,7 +77,7 @@ class TrainingStep:
         """
         if not self.accumulates:
             return self.update(grads_and_vars, args, kwargs)
-        accumulation = self.accumulation()
+        accumulation = self.accumulation(grads_and_vars)
         accumulation.prepare([grads_and_vars])
         summed = losses_are_added_up()
 
@@ -86,19 +86,22 @@ class TrainingStep:
 
         return accumulation.every(accumulation.add(grads_and_vars), update)
 
-    def accumulation(self, **makes):
+    def accumulation(self, grads_and_vars, **makes):
         """Returns the `Accumulation` for gradients that are to be added up.
 
         Args:
+            grads_and_vars: List of their `(gradient, variable)` pairs, of one tower.
             **makes: What it makes variables with.
         """
         with tf.init_scope():
             if not tf.executing_eagerly():
                 return Accumulation(self._accumulate_steps, **makes)
-        if self._accumulation is None:
-            self._accumulation = Accumulation(self._accumulate_steps, **makes)
-            self.saved.accumulation = self._accumulation.saved
-        return self._accumulation
+        key = tuple(id(variable) for _, variable in grads_and_vars)
+        if key not in self._accumulations:
+            made = self._accumulations[key] = Accumulation(self._accumulate_steps, **makes)
+            number = len(self._accumulations) - 1
+            setattr(self.saved, f"accumulation_{number}" if number else "accumulation", made.saved)
+        return self._accumulations[key]
 
     def update(self, grads_and_vars, args, kwargs):
         """Updates with gradients of the whole batch, unless a loss scale finds them not finite.

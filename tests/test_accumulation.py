@@ -717,3 +717,14 @@ def test_an_optimizer_that_needs_every_step(made):
 
     with pytest.raises(ValueError, match=bodies.matching(SYNC)):
         accumulating()(made(make)).get_name()
+
+
+def test_in_eager_mode_variables_that_are_updated_together_count_together(eager):
+    first, second = (tf.Variable(0.0, use_resource=True) for _ in range(2))
+    sgd = tf.train.GradientDescentOptimizer(1.0)
+    optimizer = replicate.TowerOptimizer(sgd, accumulate_steps=2)
+    for step in range(2):
+        for variable in (first, second):
+            assert variable.numpy() == 0.0
+            optimizer.apply_gradients([(tf.constant(1.0 + step), variable)])
+    assert (first.numpy(), second.numpy()) == (-1.5, -1.5)

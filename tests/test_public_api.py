@@ -17,7 +17,10 @@ SIGNATURES = {
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
         "consolidation_device=None, variable_placement='consolidation', per_tower_batch_size=None)"
     ),
-    "TowerOptimizer": ("(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None)"),
+    "TowerOptimizer": (
+        "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
+        "accumulate_steps=1)"
+    ),
     "BatchNormalization": "(*args, **kwargs)",
     "batch_normalization": (
         "(inputs, axis=-1, momentum=0.99, epsilon=0.001, center=True, scale=True, "
