@@ -14,7 +14,8 @@ def run_if(condition, fn):
 
     Returns:
         An operation, which has run when all that `fn` returned has, or need not; None in eager
-        mode. If `condition` is True, what `fn` returns.
+        mode. If `condition` is True, what `fn` returns. Summaries that `fn` makes are empty in the
+        other steps.
     """
     if condition is True:
         return fn()
@@ -23,17 +24,28 @@ def run_if(condition, fn):
             fn()
         return None
     scope = tf.get_default_graph().get_name_scope()
+    before = len(tf.get_collection(tf.GraphKeys.SUMMARIES))
+    summaries = []
 
     def run():
         # Variables that are made here have the names that they have without the condition.
         with tf.name_scope(scope + "/" if scope else None):
             done = operations(fn())
+        # What is in a branch cannot be fetched, but what it returns can be.
+        collection = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
+        summaries.extend(collection[before:])
+        del collection[before:]
         # A tensor, because what waits for an `If` itself does not wait for all of its branch.
         with tf.control_dependencies(done):
-            return tf.identity(True)
+            return [tf.identity(True), *summaries]
+
+    def skip():
+        return [tf.identity(False), *(tf.constant("") for _ in summaries)]
 
     with graph_lib.control_flow_for(tf.global_variables()):
-        ran = tf.cond(condition, run, lambda: tf.identity(False))
+        ran, *made = tf.cond(condition, run, skip, strict=True)
+    for summary in made:
+        tf.add_to_collection(tf.GraphKeys.SUMMARIES, summary)
     return tf.group(tf.identity(ran))
 
 

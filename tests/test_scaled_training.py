@@ -372,6 +372,39 @@ def test_gradients_are_transformed_and_clipped_once_they_are_found_finite(versio
 
 
 @versions
+@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("batches", [1, 2])
+def test_summaries_of_transformed_gradients_are_empty_where_nothing_is_applied(
+    batches, towers, version
+):
+    rows = tf.placeholder(F64, [2, 1])
+
+    def body(index, x):
+        def transform(pairs):
+            ((gradient, _),) = pairs
+            tf.summary.scalar("norm", tf.abs(gradient))
+            return pairs
+
+        optimizer = scaled(transform_gradients=transform, accumulate_steps=batches)(SGD(1.0))
+        loss = tf.reduce_mean(x) * weight()
+        tf.summary.scalar("loss", loss)
+        return spec(TRAIN, loss, optimizer.minimize(loss))
+
+    with control_flow(version):
+        train_op = build(body, rows, num_towers=towers).train_op
+    merged = tf.summary.merge_all()
+    tags = []
+    with session() as running:
+        running.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        for value in [1.0, np.nan, 1.0, 3.0]:
+            summary, _ = running.run([merged, train_op], {rows: [[value], [1.0]]})
+            found = {v.tag: v.simple_value for v in tf.Summary.FromString(summary).value}
+            tags.append(found.get("norm"))
+            assert "loss" in found
+    assert tags == ([1.0, None, 1.0, 2.0] if batches == 1 else [None, None, None, 1.5])
+
+
+@versions
 @pytest.mark.conformance
 def test_finiteness_is_checked_once_where_gradients_are_gathered(version, fresh_graph):
     scales, optimizers = [], []
