@@ -49,7 +49,7 @@ class TrainingStep:
         if isinstance(accumulate_steps, bool) or not is_integer or accumulate_steps < 1:
             raise ValueError(
                 "`accumulate_steps` must be the number of batches that make an update, an integer "
-                f"of at least 1, but is {accumulate_steps!r}."
+                f"of at least 1, but is {accumulate_steps!r}. Pass e.g. 4, or 1 to update in each."
             )
         self._wrapped = wrapped
         self._clip_norm = clip_norm

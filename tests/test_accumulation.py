@@ -1,6 +1,7 @@
 """`TowerOptimizer(optimizer, accumulate_steps=k)`: k batches of b rows train as one of k·b rows."""
 
 import functools
+import pathlib
 import re
 
 import numpy as np
@@ -344,7 +345,8 @@ def fit(directory, engine, first, steps, reduction=MEAN, bad=(), **params):
     )
     parts = 2 if strategy else 1
     params = {**contract.make_params("momentum", reduction, accumulating()), **params}
-    estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
+    start = params.pop("start", None)
+    estimator = tf.estimator.Estimator(model_fn, None, config, params, warm_start_from=start)
 
     def spoil(index, rows):
         features, labels = rows
@@ -493,6 +495,18 @@ def test_a_saver_of_the_user_that_leaves_out_what_is_accumulated(tmp_path):
     got = fit(tmp_path, 2, 2 * K, K, scaffold=with_saver)
     want = plain_fit(2, ends=(K * ROWS, 3 * K * ROWS))
     contract.assert_same_values(got, want, 1e-9)
+
+
+@pytest.mark.parametrize("engine", [1, 2])
+def test_a_warm_start_as_documented_goes_on_from_a_checkpoint_without_them(engine, tmp_path):
+    docs = pathlib.Path(__file__).parent.parent / "docs" / "mixed_precision.md"
+    (pattern,) = re.findall(r'^rest = \[r"(.*)"\]', docs.read_text(), re.MULTILINE)
+    before = fit(tmp_path / "old", engine, 0, 2, wrap=accumulating(1))
+    start = tf.estimator.WarmStartSettings(str(tmp_path / "old"), [pattern])
+    wrap = accumulating(loss_scale="dynamic")
+    got = fit(tmp_path / "new", engine, 2, 1, wrap=wrap, start=start)
+    assert before["global_step"] == 2 and got["accumulated_batches"] == 1
+    contract.assert_same_values({name: got[name] for name in before}, before, 0)
 
 
 @pytest.mark.conformance
@@ -676,7 +690,7 @@ def test_a_function_that_makes_the_optimizer_is_called_once(version):
 
 # Errors.
 
-POSITIVE = "`accumulate_steps` must be the number of batches that make an update…but is {}"
+POSITIVE = "`accumulate_steps` must be the number of batches…but is {}. Pass e.g. 4, or 1…"
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.0, True, "2", None])
