@@ -143,9 +143,19 @@ class TowerOptimizer(saving.Wrapper):
 
         Returns:
             The list of those divided, of their types; of None, None.
+
+        Raises:
+            TypeError: If they are `(gradient, variable)` pairs.
         """
+        grads = list(grads)
+        for gradient in grads:
+            if isinstance(gradient, (list, tuple)):
+                raise TypeError(
+                    f"`unscale` takes a list of gradients, but one is {gradient!r}. Leave variables "
+                    "out: `optimizer.unscale([gradient for gradient, _ in grads_and_vars])`."
+                )
         if self.loss_scale is None:
-            return list(grads)
+            return grads
         scale = self.loss_scale()
         return [loss_scales.unscaled(gradient, scale) for gradient in grads]
 

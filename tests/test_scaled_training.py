@@ -855,3 +855,10 @@ def test_a_synchronising_optimizer_takes_a_fixed_scale():
     want = contract.record_one_device(model_fn, contract.UNEVEN, "momentum")
     got, _ = record(model_fn, scaled("fixed"), "momentum", 2)
     contract.assert_same_run(got, want, 1e-12)
+
+
+def test_pairs_cannot_be_unscaled():
+    optimizer = replicate.TowerOptimizer(SGD(1.0), loss_scale=8)
+    pairs = optimizer.compute_gradients(weight() * 3.0)
+    with pytest.raises(TypeError, match=matching("`unscale` takes a list of gradients…Leave var")):
+        optimizer.unscale(pairs)
