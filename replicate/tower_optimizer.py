@@ -151,8 +151,8 @@ class TowerOptimizer(saving.Wrapper):
         for gradient in grads:
             if isinstance(gradient, (list, tuple)):
                 raise TypeError(
-                    f"`unscale` takes a list of gradients, but one is {gradient!r}. Leave variables "
-                    "out: `optimizer.unscale([gradient for gradient, _ in grads_and_vars])`."
+                    f"`unscale` takes a list of gradients, but one is {gradient!r}. Leave out the "
+                    "variables: `optimizer.unscale([gradient for gradient, _ in grads_and_vars])`."
                 )
         if self.loss_scale is None:
             return grads
