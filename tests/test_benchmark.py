@@ -5,6 +5,7 @@ import json
 import pytest
 
 import programs
+from benchmarks.loss_scaling import WAYS
 
 
 @pytest.mark.slow
@@ -23,3 +24,17 @@ def test_a_quick_run_prints_a_line_per_engine_and_a_table():
             assert figure in line["ratio_to"]["replicate" if line["towers"] == 1 else "single"]
         assert line["global_batch"] % 2 == 0
     assert "| mlp2 | replicate |" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_quick_comparison_of_loss_scales_prints_a_line_per_way_and_a_table():
+    result = programs.run("-m", "benchmarks.loss_scaling", "--quick", "--cases", "cnn1")
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [line["way"] for line in lines] == list(WAYS)
+    for line in lines:
+        assert line["step_ms"]["median"] > 0 and line["ratio_to_plain"]["median"] > 0
+    ops = {line["way"]: line["ops"] for line in lines}
+    assert ops["plain"] < ops["fixed"] < ops["dynamic"]
+    assert ops["plain"] < ops["accumulate 4"] < ops["dynamic, accumulate 4"]
+    assert "| cnn1 | dynamic |" in result.stdout
