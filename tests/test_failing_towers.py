@@ -154,7 +154,15 @@ def test_all_later_towers_are_stopped():
     assert started == [0]  # Tower 2 never ran on.
 
 
-def test_an_interrupt_while_a_later_tower_runs():
+@pytest.fixture
+def interrupts():
+    """Lets Ctrl-C raise, also where tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_a_later_tower_runs(interrupts):
     """Tower 0's thread gets it while it waits; the later tower goes on until it parks."""
 
     def body(index, features):
