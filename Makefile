@@ -38,7 +38,7 @@ search: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.nas_search.demo
 
 demo: $(VENV)/.examples
-	$(VENV)/bin/python examples/digits.py
+	$(VENV)/bin/python -m examples.digits
 
 test: lint test-newest
 	$(VENV)/bin/python -m pytest -n 2

@@ -19,7 +19,6 @@ last bias is other than zero. In float32 that gradient is tiny, but Adam divides
 The network was chosen to show this: many small ones learn digits in float16 without a scale, too.
 """
 
-import argparse
 import dataclasses
 import json
 import pathlib
@@ -236,14 +235,8 @@ def run(config, out, model_dir):
 def main(argv=None):
     """Parses the command line; returns the exit status."""
     default = Config()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--devices", nargs="+", default=default.devices, help="one tower on each")
-    parser.add_argument("--steps", type=int, default=default.steps)
-    parser.add_argument("--batch_size", type=int, default=default.batch_size, help="of all towers")
+    parser = digits.make_parser(__doc__, default, out="runs/mixed_precision")
     parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument(
-        "--out", type=pathlib.Path, default="runs/mixed_precision", help="for the plot"
-    )
     args = parser.parse_args(argv)
     config = Config(
         devices=tuple(args.devices),

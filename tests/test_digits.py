@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import programs
-from examples import digits
+from examples import comparison, digits
 
 SHORT = digits.Config(steps=12, dtype="float64")  # an epoch of 10 batches of 125 rows, and of 97
 
@@ -65,8 +65,8 @@ def test_epochs_end_with_an_odd_smaller_batch():
 def test_deviation_is_in_units_of_the_largest_value():
     reference = np.array([[1.0, -4.0], [2.0, 0.0], [0.0, 0.0]])
     value = reference + [[0.0, 0.2], [-0.4, 0.0], [0.0, 0.0]]
-    np.testing.assert_allclose(digits.deviation(value, reference), [0.2 / 4, 0.4 / 4, 0.0])
-    np.testing.assert_allclose(digits.deviation(np.array([3.0]), np.array([2.0])), [0.5])
+    np.testing.assert_allclose(comparison.deviation(value, reference), [0.2 / 4, 0.4 / 4, 0.0])
+    np.testing.assert_allclose(comparison.deviation(np.array([3.0]), np.array([2.0])), [0.5])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_program_fails_if_the_runs_differ(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_program_runs_as_the_readme_says(tmp_path):
-    result = programs.run("examples/digits.py", f"--out={tmp_path}")
+    result = programs.run("-m", "examples.digits", f"--out={tmp_path}")
     assert result.returncode == 0, result.stderr
     assert "agree: no deviation exceeds the tolerance of 1e-05 (float32)" in result.stdout
     assert "deprecated" not in result.stderr
