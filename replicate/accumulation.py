@@ -45,6 +45,7 @@ class Accumulation:
 
     Args:
         steps: How many batches an update takes, an integer.
+        summed: Whether losses of batches are added up, instead of averaged.
         make: A function like `make_variables`, for the variables that each tower has of its own.
         make_counter: Likewise, for the one that counts batches.
 
@@ -53,8 +54,9 @@ class Accumulation:
         saved: A `tf.Module` of the variables, for object-based checkpoints.
     """
 
-    def __init__(self, steps, make=make_variables, make_counter=None):
+    def __init__(self, steps, summed, make=make_variables, make_counter=None):
         self._steps = steps
+        self._summed = summed
         self._make = make
         self._variables = {}  # By their `id`s, in the order in which they come first.
         self._totals = {}
@@ -100,14 +102,14 @@ class Accumulation:
         ]
 
     def read(self, count, index=0):
-        """Returns what tower `index`'s gradients add up to, as `(gradient, variable)` pairs.
+        """Returns the sum or mean of tower `index`'s gradients, as `(gradient, variable)` pairs.
 
         Args:
-            count: The number of batches to take the mean over, None for their sum.
+            count: The number of batches, an int64 scalar tensor.
             index: The tower.
         """
         read = {
-            key: total.read(index, count)
+            key: total.read(index, None if self._summed else count)
             for key, total in self._totals.items()
             if index in total.towers
         }

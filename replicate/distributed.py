@@ -125,10 +125,11 @@ class ReplicaEngine(Engine):
         accumulation, added = None, []
         if optimizer.step.accumulates:
             own = self._gather_slices(own)
-            accumulation = self.meet(replica_steps.accumulation, (optimizer, own), label)
+            summed = distribute.in_estimator() and not self._averages(optimizer)
+            given = optimizer, own, summed
+            accumulation = self.meet(replica_steps.accumulation, given, label)
             added = accumulation.add(own)
-        summed = distribute.in_estimator() and not self._averages(optimizer)
-        own = replica_steps.Own(own, apply, self._divide, accumulation, added, summed)
+        own = replica_steps.Own(own, apply, self._divide, accumulation, added)
         return self.meet(replica_steps.update, (optimizer, own, args, kwargs), label)
 
     def _gather_slices(self, own):

@@ -25,7 +25,6 @@ class Own(NamedTuple):
         divide: Function from the pairs of the whole batch to the replica's part.
         accumulation: The `Accumulation` of all replicas, None if there is none.
         added: Operations that add the gradients to that of this replica.
-        summed: Whether losses of batches are added up, instead of averaged.
     """
 
     grads_and_vars: list
@@ -33,10 +32,9 @@ class Own(NamedTuple):
     divide: Callable
     accumulation: Any
     added: List[tf.Operation]
-    summed: bool
 
 
-def accumulation(optimizers, grads_and_vars):
+def accumulation(optimizers, grads_and_vars, summed):
     """Merge function: makes the `Accumulation` of all replicas.
 
     Each adds up its own dense gradients, of which a checkpoint has the sum. Sparse gradients are
@@ -45,6 +43,7 @@ def accumulation(optimizers, grads_and_vars):
     """
     made = optimizers[0].step.accumulation(
         grads_and_vars[0],
+        summed[0],
         make=_make_variables,
         make_counter=functools.partial(_make_variables, is_own=False),
     )
@@ -79,10 +78,7 @@ def update(optimizers, own, args, kwargs):
         return update_with([one.grads_and_vars for one in own])
 
     def update_with_all(count):
-        reads = [
-            functools.partial(_read, one, index, None if one.summed else count)
-            for index, one in enumerate(own)
-        ]
+        reads = [functools.partial(_read, one, index, count) for index, one in enumerate(own)]
         return update_with(distribute.call_in_replicas(reads))
 
     def reset(updated):

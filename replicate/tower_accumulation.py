@@ -30,6 +30,7 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
     """
     accumulation = optimizer.step.accumulation(
         grads_and_vars[0],
+        losses_are_added_up(),
         make=functools.partial(_make_variables, group, group.devices),
         make_counter=functools.partial(
             _make_variables, group, [group.consolidation_device] * group.size
@@ -46,13 +47,12 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
                     for g, variable in pairs
                 ]
                 added += accumulation.add(weighted, index)
-    summed = losses_are_added_up()
 
     def update(count):
         by_tower = []
         for index, device in enumerate(group.devices):
             with tf.device(device), tf.name_scope("replicate/accumulate/"):
-                by_tower.append(accumulation.read(None if summed else count, index))
+                by_tower.append(accumulation.read(count, index))
         ones = Weights([1] * group.size)
         return optimizer.step.update(gradients.gather(by_tower, group, ones), args, kwargs)
 

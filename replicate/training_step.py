@@ -77,28 +77,28 @@ class TrainingStep:
         """
         if not self.accumulates:
             return self.update(grads_and_vars, args, kwargs)
-        accumulation = self.accumulation(grads_and_vars)
+        accumulation = self.accumulation(grads_and_vars, losses_are_added_up())
         accumulation.prepare([grads_and_vars])
-        summed = losses_are_added_up()
 
         def update(count):
-            return self.update(accumulation.read(None if summed else count), args, kwargs)
+            return self.update(accumulation.read(count), args, kwargs)
 
         return accumulation.every(accumulation.add(grads_and_vars), update)
 
-    def accumulation(self, grads_and_vars, **makes):
+    def accumulation(self, grads_and_vars, summed, **makes):
         """Returns the `Accumulation` for gradients that are to be added up.
 
         Args:
             grads_and_vars: List of their `(gradient, variable)` pairs, of one tower.
+            summed: Whether losses of batches are added up, instead of averaged.
             **makes: What it makes variables with.
         """
         with tf.init_scope():
             if not tf.executing_eagerly():
-                return Accumulation(self._accumulate_steps, **makes)
+                return Accumulation(self._accumulate_steps, summed, **makes)
         key = tuple(id(variable) for _, variable in grads_and_vars)
         if key not in self._accumulations:
-            made = self._accumulations[key] = Accumulation(self._accumulate_steps, **makes)
+            made = self._accumulations[key] = Accumulation(self._accumulate_steps, summed, **makes)
             number = len(self._accumulations) - 1
             setattr(self.saved, f"accumulation_{number}" if number else "accumulation", made.saved)
         return self._accumulations[key]

@@ -3,11 +3,6 @@
 import tensorflow.compat.v1 as tf
 
 
-def _of_tensorflow_1():
-    experimental = tf.train.experimental  # Where every version has it.
-    return experimental.MixedPrecisionLossScaleOptimizer
-
-
 def without_loss_scale(optimizer):
     """Takes apart an optimizer that scales losses.
 
@@ -23,7 +18,8 @@ def without_loss_scale(optimizer):
         What it wraps, and its loss scale: an object like a `LossScale`, or a number. For all other
         optimizers themselves, and None.
     """
-    if type(optimizer) is _of_tensorflow_1():
+    # Under the name that every version has.
+    if type(optimizer) is tf.train.experimental.MixedPrecisionLossScaleOptimizer:
         return optimizer._optimizer, optimizer._loss_scale
     if type(optimizer).__name__ == "LossScaleOptimizer" and hasattr(optimizer, "inner_optimizer"):
         return optimizer.inner_optimizer, optimizer._loss_scale
