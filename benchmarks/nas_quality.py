@@ -161,9 +161,9 @@ def _versions():
 
 def _quiet():
     """Keeps TensorFlow's warnings about itself from the log of a process."""
-    from examples.nas_search import __main__ as nas_search
+    from examples.runs import program
 
-    nas_search.quiet_tensorflow()
+    program.quiet_tensorflow()
 
 
 def _search(args, seed):
@@ -200,7 +200,8 @@ def _search(args, seed):
 def _train(args, indices):
     """Trains a network alone, several times; returns its figures."""
     from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import settings_file, train_settings
+    from examples.nas_search.config import train_settings
+    from examples.runs import settings_file
 
     runs = []
     for seed in range(args.num_trainings):

@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 
-from examples.nas_search import __main__ as nas_search
+from examples.nas_search.commands import PROGRAM
 
 SPACE = "digits_search"
 
@@ -31,7 +31,7 @@ def main(argv=None):
     search_dir = args.out / "search"
 
     _title("1. Search on two towers")
-    status = nas_search.main(
+    status = PROGRAM.main(
         ["search", "--preset", "digits", "--num_towers", "2", "--seed", str(args.seed)]
         + ["--checkpoint_dir", str(search_dir)]
         + (["--max_global_step", "20"] if args.quick else [])
@@ -40,7 +40,7 @@ def main(argv=None):
         return status
 
     _title("2. What it found")
-    status = nas_search.main(["analyze", "--dirname", str(search_dir)])
+    status = PROGRAM.main(["analyze", "--dirname", str(search_dir)])
     if status:
         return status
 
@@ -55,7 +55,7 @@ def main(argv=None):
     exported = args.out / "exported"
     if not exported.exists():
         _title("4. A SavedModel of the network found")
-        status = nas_search.main(
+        status = PROGRAM.main(
             ["export", "--checkpoint_dir", str(args.out / "found"), "--export_dir", str(exported)]
         )
         if status:

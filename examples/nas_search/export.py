@@ -15,17 +15,16 @@ network.json, which tells what it is, and model.tflite if it is asked for. Batch
 moving statistics.
 """
 
-import json
 import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import data as data_lib
-from examples.nas_search import engines, mobile_train_eval, tflite
-from examples.nas_search.config import settings_file
+from examples import data as data_lib
+from examples.nas_search import mobile_train_eval, tflite
 from examples.nas_search.costs import network_cost
-from examples.nas_search.errors import UserError
 from examples.nas_search.train_model_fn import model_fn, model_spec
+from examples.runs import checkpoints, engines, settings_file
+from examples.runs import export_dir as export_dir_lib
 from replicate import estimator
 
 RECORD = "network.json"
@@ -52,45 +51,18 @@ def export_network(params, export_dir, checkpoint=None, quantize=None):
             there or gives other results.
     """
     export_dir = export_dir.rstrip("/")
-    _check_is_new(export_dir)
-    checkpoint = mobile_train_eval.find_checkpoint(params, checkpoint)
-    if quantize is not None:
-        tflite.check_is_there()
-    serving = data_lib.serving(params)
-    partial = f"{export_dir}.partial-{os.getpid()}"
-    _make(partial)
-    try:
+    with export_dir_lib.partial(export_dir) as partial:
+        checkpoint = checkpoints.find(params["checkpoint_dir"], checkpoint)
+        if quantize is not None:
+            tflite.check_is_there()
+        serving = data_lib.serving(params)
         saved = _save_model(params, serving, checkpoint, os.path.join(partial, "model"))
         record = _record(params, serving, checkpoint)
         if quantize is not None:
             record["tflite"] = _write_tflite(params, serving, checkpoint, saved, quantize, partial)
         settings_file.write_json(record, saved, RECORD)
-        if tf.io.gfile.exists(export_dir):
-            tf.io.gfile.rmtree(export_dir)  # It is empty.
-        tf.io.gfile.rename(saved, export_dir)
-    finally:
-        tf.io.gfile.rmtree(partial)
+        export_dir_lib.publish(saved, export_dir)
     return record
-
-
-def _check_is_new(export_dir):
-    if tf.io.gfile.exists(export_dir) and (
-        not tf.io.gfile.isdir(export_dir) or tf.io.gfile.listdir(export_dir)
-    ):
-        raise UserError(
-            f"--export_dir must be a new directory, so that nothing is overwritten, but "
-            f"{export_dir} is there already. Name another one, or remove it."
-        )
-
-
-def _make(directory):
-    try:
-        tf.io.gfile.makedirs(directory)
-    except tf.errors.OpError as error:
-        raise UserError(
-            f"--export_dir must be where a directory can be made, but {directory} cannot be: "
-            f"{error.message}. Name another one."
-        ) from error
 
 
 def _save_model(params, serving, checkpoint, directory, rows=None):
@@ -120,7 +92,7 @@ def _save_model(params, serving, checkpoint, directory, rows=None):
 
 
 def _record(params, serving, checkpoint):
-    step = int(tf.train.load_variable(checkpoint, "global_step"))
+    step = checkpoints.step_of(checkpoint)
     shape = params["image_shape"]
     cost = network_cost.network_cost(model_spec(params), shape, params["num_classes"])
     encoded = [] if serving.decoded is None else ["encoded:serving_default"]
@@ -135,19 +107,11 @@ def _record(params, serving, checkpoint):
         "image_shape": list(shape),
         "pixel_range": list(serving.pixel_range),
         "signatures": ["serving_default", *encoded],
-        "metrics": _metrics(params["checkpoint_dir"], step),
+        "metrics": settings_file.read_metrics(
+            params["checkpoint_dir"], mobile_train_eval.METRICS, step
+        ),
         "tflite": None,
     }
-
-
-def _metrics(directory, step):
-    """Returns the metrics of training if they are of the checkpoint of this step, else None."""
-    try:
-        with tf.io.gfile.GFile(os.path.join(directory, mobile_train_eval.METRICS)) as file:
-            metrics = json.load(file)
-    except (tf.errors.OpError, ValueError):
-        return None
-    return metrics if metrics.get("global_step") == step else None
 
 
 def _write_tflite(params, serving, checkpoint, saved, quantize, partial):

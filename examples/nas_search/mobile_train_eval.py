@@ -20,13 +20,14 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import data as data_lib
-from examples.nas_search import engines, schema_io
-from examples.nas_search.config import settings_file
+from examples import data as data_lib
+from examples.data import tpu
+from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
-from examples.nas_search.errors import UserError
-from examples.nas_search.stopping import StopOnSignal
 from examples.nas_search.train_model_fn import model_fn, model_spec
+from examples.runs import checkpoints, engines, settings_file
+from examples.runs.errors import UserError
+from examples.runs.stopping import StopOnSignal
 from replicate.hooks import ProgressHook
 
 METRICS = "metrics.json"
@@ -76,7 +77,7 @@ def train(params):
     settings_file.check_same(params)
     settings_file.save(params)
     schema_io.save(network, directory, "model_spec.json")
-    start = engines.latest_step(directory)
+    start = checkpoints.latest_step(directory)
     if start >= end:
         return True
     data = data_lib.open_data(params)
@@ -118,13 +119,13 @@ def evaluate_network(params, split=None, checkpoint=None):
         UserError: If there is no checkpoint, or an image cannot be decoded.
     """
     split = split or params["eval_split"]
-    checkpoint = find_checkpoint(params, checkpoint)
+    checkpoint = checkpoints.find(params["checkpoint_dir"], checkpoint)
     data = data_lib.open_data(params)
 
     def input_fn(params):
         rows = params.get("batch_size", params["eval_batch_size"])
         batches = data.input_fn(split, rows, training=False)
-        return complete(batches, rows, params.get("context")) if params["use_tpu"] else batches
+        return tpu.complete(batches, rows, params.get("context")) if params["use_tpu"] else batches
 
     trained = engines.make_estimator(model_fn, params, params["eval_batch_size"])
     with data_lib.naming_broken_images(data):
@@ -149,23 +150,6 @@ def evaluate_network(params, split=None, checkpoint=None):
     }
 
 
-def find_checkpoint(params, checkpoint=None):
-    """Returns the path of a checkpoint: the one named, or the latest in `params['checkpoint_dir']`.
-
-    Raises:
-        UserError: If it is not there.
-    """
-    directory = params["checkpoint_dir"]
-    checkpoint = checkpoint or tf.train.latest_checkpoint(directory)
-    if not checkpoint or not tf.io.gfile.exists(f"{checkpoint}.index"):
-        raise UserError(
-            "A network has the weights of a checkpoint, but there is none "
-            f"{f'at {checkpoint}' if checkpoint else f'in {directory}'}. Train it first: "
-            "`python -m examples.nas_search train`."
-        )
-    return checkpoint
-
-
 def evaluate_checkpoints(params):
     """Evaluates each new checkpoint of a network that another process trains, until its last step.
 
@@ -184,32 +168,3 @@ def evaluate_checkpoints(params):
         yield metrics
         if metrics["global_step"] >= params["max_global_step"]:
             return
-
-
-def complete(batches, rows, context=None):
-    """Makes batches fit for TPUs, which take full ones only, and as many as they ask for.
-
-    Args:
-        batches: `tf.data.Dataset` of images, [height, width, channels, at most `rows`], and labels,
-            [at most `rows`, classes].
-        rows: Rows of a batch.
-        context: The `TPUContext` of this host; hosts take different batches. None: there is one.
-
-    Returns:
-        An endless dataset of batches of `rows` rows. Those that were added have labels of zeros.
-    """
-    if context is not None:
-        batches = batches.shard(context.num_hosts, context.current_host)
-
-    def fill(images, labels):
-        missing = rows - tf.shape(labels)[0]
-        images = tf.pad(images, [[0, 0], [0, 0], [0, 0], [0, missing]])
-        labels = tf.pad(labels, [[0, missing], [0, 0]])
-        return (
-            tf.ensure_shape(images, [*images.shape[:3], rows]),
-            tf.ensure_shape(labels, [rows, labels.shape[1]]),
-        )
-
-    filled = batches.map(fill)
-    zeros = tf.nest.map_structure(lambda x: tf.zeros(x.shape, x.dtype), filled.element_spec)
-    return filled.concatenate(tf.data.Dataset.from_tensors(zeros).repeat())

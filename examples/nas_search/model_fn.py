@@ -17,10 +17,10 @@ Nothing here names a device: the same function runs on one, on towers and in the
 import tensorflow.compat.v1 as tf
 
 import replicate
+from examples.data import tpu
 from examples.nas_search import (
     controller,
     cost_model_lib,
-    engines,
     mobile_classifier_factory,
     schema_io,
     search_space_utils,
@@ -41,7 +41,7 @@ def model_fn(features, labels, mode, params):
 
     Args:
         features: Dict of images, float [rows, height, width, channels], by part: `'train'` and
-            `'validation'`; or laid out otherwise, see `engines.network_input`.
+            `'validation'`; or laid out otherwise, see `tpu.network_input`.
         labels: Dict of one-hot labels, float32 [rows, classes], by part.
         mode: `tf.estimator.ModeKeys.TRAIN`.
         params: Dict of all settings, see `settings.py`.
@@ -58,7 +58,7 @@ def model_fn(features, labels, mode, params):
             "it found, train that alone: `python -m examples.nas_search train`."
         )
     step = tf.train.get_or_create_global_step()
-    images = {part: engines.network_input(batch, params) for part, batch in features.items()}
+    images = {part: tpu.network_input(batch, params) for part, batch in features.items()}
     scalars = {}
 
     # 1. Draw a network. At first some choices are replaced, so that all weights get trained: by

@@ -1,4 +1,4 @@
-"""What a person sees of a search, or of measuring networks, while it runs.
+"""What a person sees of a search while it runs.
 
 A *scalar* is one of the numbers that `summaries.make_spec` puts under `search/progress/`. They
 vary from step to step with the networks that are drawn; shown is the mean over the latest steps.
@@ -6,65 +6,18 @@ vary from step to step with the networks that are drawn; shown is the mean over 
 
 import collections
 import contextlib
-import os
 import sys
 import time
 
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search.summaries import PROGRESS_SCOPE
-from replicate.progress_bar import ProgressBar, import_tqdm
+from examples.runs.display import Display
+from replicate.progress_bar import import_tqdm
 
 _SCALARS = ("reward", "validation_accuracy", "entropy")
 _LATEST = 20  # steps
 _REDRAW_SECS = 0.2
-_LINES = 10  # in all, where there is no terminal
-_WIDE = 115  # columns of a terminal with room for whole words beside the bar
-
-
-class Display:
-    """Shows how a count grows: by a bar on a terminal, elsewhere by a line at each tenth.
-
-    Args:
-        title: What it is that goes on, such as "search".
-        noun: What is counted, such as "step".
-        first: The count at the start, when the time starts as well.
-        total: The count at the end.
-        stream: Text stream to write to.
-
-    Attributes:
-        start: When it was made, in seconds of `time.perf_counter`.
-    """
-
-    def __init__(self, title, noun, first, total, stream):
-        self.start = time.perf_counter()
-        self._title, self._noun, self._first, self._total = title, noun, first, total
-        self._shown = first
-        self._stream = stream
-        self._bar = None
-        if getattr(stream, "isatty", lambda: False)():
-            self._bar = ProgressBar(title, stream, first, total)
-
-    def show(self, count, note=lambda wide: ""):
-        """Shows the count; `note` returns what stands behind it, long where there is room."""
-        before, self._shown = self._shown, count
-        if self._bar is not None:
-            self._bar.draw(count, note(_columns(self._stream) >= _WIDE))
-        elif count * _LINES // self._total > before * _LINES // self._total:
-            print(self._line(note(True)), file=self._stream, flush=True)
-
-    def close(self):
-        """Leaves what is on the screen as it is."""
-        if self._bar is not None:
-            self._bar.close()
-
-    def _line(self, note):
-        interval = import_tqdm().tqdm.format_interval
-        elapsed = time.perf_counter() - self.start
-        left = elapsed / (self._shown - self._first) * (self._total - self._shown)
-        count = f"{self._title}: {self._noun} {self._shown:,} of {self._total:,}"
-        times = f"{interval(elapsed)} so far, {interval(left)} to go"
-        return ", ".join(part for part in (count, times, note) if part)
 
 
 class SearchProgress(tf.train.SessionRunHook):
@@ -172,10 +125,3 @@ class SearchProgress(tf.train.SessionRunHook):
         if self._display is not None:
             self._display.close()
             self._display = None
-
-
-def _columns(stream):
-    """Returns how wide a terminal is."""
-    with contextlib.suppress(OSError):
-        return os.get_terminal_size(stream.fileno()).columns
-    return 80

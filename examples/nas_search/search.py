@@ -2,13 +2,14 @@
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import data as data_lib
-from examples.nas_search import engines, model_fn
+from examples import data as data_lib
+from examples.nas_search import model_fn, search_input
 from examples.nas_search.config import settings
 from examples.nas_search.costs import search_costs
-from examples.nas_search.errors import UserError
 from examples.nas_search.progress import SearchProgress
-from examples.nas_search.stopping import StopOnSignal
+from examples.runs import checkpoints, engines
+from examples.runs.errors import UserError
+from examples.runs.stopping import StopOnSignal
 
 
 def run(params):
@@ -30,10 +31,10 @@ def run(params):
     settings.save(params)
     data = data_lib.open_data(params)
     end = params["max_global_step"]
-    start = engines.latest_step(params["checkpoint_dir"])
+    start = checkpoints.latest_step(params["checkpoint_dir"])
 
     def input_fn(params, config):
-        return data.search_input_fn(params, start, config)
+        return search_input.input_fn(data, params, start, config)
 
     searching = engines.make_estimator(model_fn.model_fn, params)
     costs = search_costs.load(params) if params["enable_cost_model"] else []
@@ -51,4 +52,4 @@ def run(params):
             f"The loss is no longer a number, near step {progress.step}. Lower "
             "--model_learning_rate, and name a new --checkpoint_dir."
         ) from error
-    return engines.latest_step(params["checkpoint_dir"]) >= end
+    return checkpoints.latest_step(params["checkpoint_dir"]) >= end

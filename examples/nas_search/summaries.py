@@ -1,21 +1,15 @@
-"""What a search tells TensorBoard, on every engine: summaries in the graph, on TPUs from the host.
+"""What a search tells TensorBoard and its progress bar, on every engine.
 
-A *tag* is the name under which TensorBoard shows a scalar. Files are written to the checkpoint
-directory every `tpu_iterations_per_loop` steps.
+A *tag* is the name under which TensorBoard shows a scalar.
 """
 
 import tensorflow.compat.v1 as tf
 
-from replicate import estimator
+from examples.runs import summaries
 
 # Where a progress bar finds scalars by name, e.g. `search/progress/reward:0`.
 PROGRESS_SCOPE = "search/progress/"
 _PROGRESS_TAGS = ("reward", "validation_accuracy", "entropy", "estimated_cost", "cost_ratio")
-
-# Tells TensorBoard what a tensor is.
-_SCALAR = tf.SummaryMetadata(
-    plugin_data=tf.SummaryMetadata.PluginData(plugin_name="scalars"), data_class="DATA_CLASS_SCALAR"
-)
 
 
 def logits(prefix, logits_by_name):
@@ -28,50 +22,16 @@ def logits(prefix, logits_by_name):
 
 
 def make_spec(mode, loss, train_op, scalars, params):
-    """Returns the spec of a training step that reports scalars.
+    """Returns the spec of a step of a search, which reports scalars.
 
-    Args:
-        mode: `tf.estimator.ModeKeys.TRAIN`.
-        loss: Float scalar tensor.
-        train_op: The operation of the step.
-        scalars: Dict of scalar tensors by tag, the same on all towers.
-        params: Settings; with `use_tpu`, the host writes the scalars.
-
-    Returns:
-        An `EstimatorSpec`; a `TPUEstimatorSpec` with a `host_call` if `params['use_tpu']`.
+    Arguments and result are those of `examples.runs.summaries.make_spec`. On towers, scalars that
+    progress bars show are besides found under `PROGRESS_SCOPE`.
     """
-    if params["use_tpu"]:
-        return estimator.tpu.TPUEstimatorSpec(
-            mode, loss=loss, train_op=train_op, host_call=_host_call(scalars, params)
-        )
-    with tf.name_scope(None):
-        for tag, scalar in scalars.items():
-            tf.summary.scalar(tag, scalar)
-    with tf.name_scope(PROGRESS_SCOPE):
-        for tag, scalar in scalars.items():
-            prefix, _, name = tag.partition("/")
-            # Of several costs, each has a scalar like `estimated_cost/madds`.
-            if prefix == "rlcontroller" and name.split("/")[0] in _PROGRESS_TAGS:
-                tf.identity(scalar, name=name)
-    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def _host_call(scalars, params):
-    """Returns a `host_call`: TPUs hand their values over as vectors, one entry per replica."""
-    tags = sorted(scalars)
-    values = [tf.reshape(tf.cast(scalars[tag], tf.float32), [1]) for tag in tags]
-    step = tf.reshape(tf.train.get_global_step(), [1])
-    every = params["tpu_iterations_per_loop"]
-    directory = params["checkpoint_dir"]
-
-    def write(step, *values):
-        step = tf.cast(step[0], tf.int64)
-        summary = tf.compat.v2.summary
-        writer = summary.create_file_writer(directory, filename_suffix=".v2")
-        with writer.as_default(), summary.record_if(tf.equal(step % every, 0)):
-            for tag, value in zip(tags, values):
-                # Not `summary.scalar`, for which newer TensorFlows need TensorBoard.
-                summary.write(tag, tf.reduce_mean(value), step=step, metadata=_SCALAR)
-            return tf.summary.all_v2_summary_ops()
-
-    return write, [step, *values]
+    if not params["use_tpu"]:
+        with tf.name_scope(PROGRESS_SCOPE):
+            for tag, scalar in scalars.items():
+                prefix, _, name = tag.partition("/")
+                # Of several costs, each has a scalar like `estimated_cost/madds`.
+                if prefix == "rlcontroller" and name.split("/")[0] in _PROGRESS_TAGS:
+                    tf.identity(scalar, name=name)
+    return summaries.make_spec(mode, loss, train_op, scalars, params)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
 
 # How much a probability may differ, by how weights are stored: as they are; in 8 bits, with
 # activations in float32; in 16 bits.

@@ -9,9 +9,11 @@ evaluated. After `mobile_train_eval` of TuNAS (Bender, Liu et al., CVPR 2020).
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.nas_search import engines, mobile_classifier_factory, search_space_utils, summaries
+from examples.data import tpu
+from examples.nas_search import mobile_classifier_factory, search_space_utils, summaries
 from examples.nas_search.custom_layers import cosine_decay_with_linear_warmup
-from examples.nas_search.errors import UserError
+from examples.runs import classification
+from examples.runs.errors import UserError
 from replicate import estimator
 
 
@@ -69,7 +71,7 @@ def model_fn(features, labels, mode, params):
         and `probabilities`, float32 [rows, classes].
     """
     training = mode == estimator.ModeKeys.TRAIN
-    images = engines.network_input(features, params)
+    images = tpu.network_input(features, params)
     model = mobile_classifier_factory.get_standalone_model(
         model_spec(params, training),
         kernel_regularizer=lambda kernel: params["weight_decay"] * tf.nn.l2_loss(kernel),
@@ -82,22 +84,20 @@ def model_fn(features, labels, mode, params):
     new_spec = estimator.tpu.TPUEstimatorSpec if params["use_tpu"] else estimator.EstimatorSpec
 
     if mode == estimator.ModeKeys.PREDICT:
-        predictions = {
-            "classes": tf.argmax(logits, axis=1),
-            "probabilities": tf.nn.softmax(logits),
-        }
-        return new_spec(mode, predictions=predictions)
+        return new_spec(mode, predictions=classification.predictions(logits))
 
     empirical_loss = tf.losses.softmax_cross_entropy(
-        labels, logits, weights=_weights(labels), label_smoothing=0.1
+        labels, logits, weights=classification.weights(labels), label_smoothing=0.1
     )
     regularization_loss = model.regularization_loss()
     loss = empirical_loss + regularization_loss
 
     if mode == estimator.ModeKeys.EVAL:
         if params["use_tpu"]:
-            return new_spec(mode, loss=loss, eval_metrics=(_metrics, [labels, logits]))
-        return new_spec(mode, loss=loss, eval_metric_ops=_metrics(labels, logits))
+            return new_spec(
+                mode, loss=loss, eval_metrics=(classification.metrics, [labels, logits])
+            )
+        return new_spec(mode, loss=loss, eval_metric_ops=classification.metrics(labels, logits))
 
     step = tf.train.get_or_create_global_step()
     learning_rate = cosine_decay_with_linear_warmup(
@@ -118,20 +118,3 @@ def model_fn(features, labels, mode, params):
         }
     )
     return summaries.make_spec(mode, loss, tf.group(update, *model.updates()), scalars, params)
-
-
-def _weights(labels):
-    """Returns 1 for each row, 0 for padding."""
-    return tf.reduce_sum(labels, axis=1)
-
-
-def _metrics(labels, logits):
-    """Returns the metrics, over rows that are no padding; on TPUs called on the host."""
-    classes = tf.argmax(labels, axis=1)
-    losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
-    true = tf.ones_like(classes)
-    return {
-        "accuracy": tf.metrics.accuracy(classes, tf.argmax(logits, axis=1), _weights(labels)),
-        "cross_entropy": tf.metrics.mean(losses, _weights(labels)),
-        "num_images": tf.metrics.true_positives(true, true, _weights(labels)),
-    }

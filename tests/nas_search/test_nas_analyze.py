@@ -13,7 +13,8 @@ import nas_searches
 from examples.nas_search import basic_specs, mobile_classifier_factory, mobile_cost_model, schema
 from examples.nas_search.commands import analyze
 from examples.nas_search.costs import network_cost
-from examples.nas_search.reports import figures, network_distribution, report, search_analysis
+from examples.nas_search.reports import network_distribution, report, search_analysis
+from examples.runs import figures
 from nas_searches import INDICES, SSD, log, logits, write_search
 
 

@@ -13,7 +13,7 @@ import programs
 from benchmarks import nas_quality, nas_speed, nas_steps
 from examples.nas_search import mobile_train_eval, search
 from examples.nas_search.config import settings, train_settings
-from examples.nas_search.config.flags import SettingsError
+from examples.runs.flags import SettingsError
 
 NETWORK = ":".join(map(str, nas_searches.INDICES))
 

@@ -12,11 +12,11 @@ import tensorflow.compat.v1 as tf
 
 import programs
 import replicate
-from examples.nas_search import __main__ as nas_search
 from examples.nas_search import search
+from examples.nas_search.commands import PROGRAM
 from examples.nas_search.commands import search as search_command
-from examples.nas_search.config import flags, search_flags, settings, train_flags
-from examples.nas_search.errors import UserError
+from examples.nas_search.config import search_flags, settings, train_flags
+from examples.runs.errors import UserError
 from replicate import estimator
 
 # The door.
@@ -26,14 +26,14 @@ def test_help_and_bad_arguments_need_no_tensorflow():
     # In a process of its own: in this one, TensorFlow is imported.
     code = f"""
 import sys
-from examples.nas_search.__main__ import main
+from examples.nas_search.commands import PROGRAM
 calls = [["--help"], [], ["nothing"]]
-for command in {list(nas_search.COMMANDS)}:
+for command in {list(PROGRAM.commands)}:
     calls += [[command, "--help"], [command, "--nothing"]]
 calls += [["search", "--checkpoint_dir=x", "--epochs=0"]]
 for call in calls:
     try:
-        main(call)
+        PROGRAM.main(call)
     except SystemExit as exit:
         assert exit.code == (0 if "--help" in call else 2), (call, exit.code)
     else:
@@ -47,10 +47,10 @@ for call in calls:
 
 def test_the_door_lists_its_commands(capsys):
     with pytest.raises(SystemExit):
-        nas_search.main(["--help"])
+        PROGRAM.main(["--help"])
     shown = capsys.readouterr().out
     assert "usage: python -m examples.nas_search [-h] command" in shown
-    for name, what in nas_search.COMMANDS.items():
+    for name, what in PROGRAM.commands.items():
         assert re.search(rf"^  {name} +{re.escape(what)}$", shown, re.MULTILINE)
 
 
@@ -73,7 +73,7 @@ def test_the_door_lists_its_commands(capsys):
 )
 def test_bad_arguments_are_told(capsys, argv, message):
     with pytest.raises(SystemExit) as raised:
-        nas_search.main(argv)
+        PROGRAM.main(argv)
     assert raised.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -94,14 +94,14 @@ def raising(error):
 )
 def test_what_the_user_can_mend_has_no_traceback(capsys, monkeypatch, error, status, message):
     monkeypatch.setattr(search_command, "main", raising(error))
-    assert nas_search.main(["search", "--checkpoint_dir=x"]) == status
+    assert PROGRAM.main(["search", "--checkpoint_dir=x"]) == status
     assert capsys.readouterr().err == message
 
 
 def test_other_errors_are_not_hidden(monkeypatch):
     monkeypatch.setattr(search_command, "main", raising(ValueError("a bug")))
     with pytest.raises(ValueError, match="a bug"):
-        nas_search.main(["search", "--checkpoint_dir=x"])
+        PROGRAM.main(["search", "--checkpoint_dir=x"])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_other_errors_are_not_hidden(monkeypatch):
 )
 def test_deprecations_of_estimators_are_kept_from_the_log(monkeypatch, message, is_shown):
     monkeypatch.setattr(search_command, "main", lambda args: 0)
-    nas_search.main(["search", "--checkpoint_dir=x"])
+    PROGRAM.main(["search", "--checkpoint_dir=x"])
     record = logging.LogRecord("tensorflow", logging.WARNING, "file", 1, message, None, None)
     assert bool(logging.getLogger("tensorflow").filter(record)) == is_shown
 
@@ -126,7 +126,7 @@ def given(monkeypatch):
 
     def parse(*argv):
         caught.clear()
-        nas_search.main(["search", "--checkpoint_dir=x", *argv])
+        PROGRAM.main(["search", "--checkpoint_dir=x", *argv])
         del caught["checkpoint_dir"]
         return dict(caught)
 
@@ -200,7 +200,7 @@ def run(tmp_path, monkeypatch, capsys):
     def run_search(*argv, name="run"):
         flags = ["--max_global_step=6", "--num_towers=2", "--train_batch_size=20"]
         directory = f"--checkpoint_dir={tmp_path / name}"
-        status = nas_search.main(["search", directory, *flags, *argv])
+        status = PROGRAM.main(["search", directory, *flags, *argv])
         return status, capsys.readouterr()
 
     return run_search
@@ -309,7 +309,7 @@ def test_a_loss_that_is_no_number_is_explained(run):
 
 
 def test_resume_commands_are_quoted_for_the_shell():
-    command = flags.command_line("search", "--dataset_dir=my images")
+    command = PROGRAM.command_line("search", "--dataset_dir=my images")
     assert command == "python -m examples.nas_search search '--dataset_dir=my images'"
 
 

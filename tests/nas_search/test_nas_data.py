@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 from sklearn.datasets import load_digits
 
 from batches import assert_same, take
-from examples.nas_search import data
-from examples.nas_search.data import order, splits
-from examples.nas_search.data.datasets import worker_of
+from examples import data
+from examples.data import order, splits
+from examples.data.datasets import worker_of
+from examples.nas_search import search_input
 from replicate import estimator
 
 PARAMS = {
@@ -191,7 +192,7 @@ def test_training_batches_are_full_across_epochs(digits):
 
 
 def test_a_search_gets_training_and_validation_images_and_no_others(digits, parts):
-    dataset = digits.search_input_fn(PARAMS, 0)
+    dataset = search_input.input_fn(digits, PARAMS, 0)
     features, labels = dataset.element_spec
     assert features["train"].shape.as_list() == [100, 8, 8, 1]
     assert features["validation"].shape.as_list() == [200, 8, 8, 1]
@@ -206,17 +207,17 @@ def test_a_search_gets_training_and_validation_images_and_no_others(digits, part
 
 
 def test_the_same_seed_gives_the_same_batches(digits):
-    first = take(digits.search_input_fn(PARAMS, 0), 3)
-    assert_same(first, take(data.open_data(PARAMS).search_input_fn(PARAMS, 0), 3))
-    other = take(data.open_data({**PARAMS, "seed": 4}).search_input_fn(PARAMS, 0), 1)
+    first = take(search_input.input_fn(digits, PARAMS, 0), 3)
+    assert_same(first, take(search_input.input_fn(data.open_data(PARAMS), PARAMS, 0), 3))
+    other = take(search_input.input_fn(data.open_data({**PARAMS, "seed": 4}), PARAMS, 0), 1)
     assert not np.array_equal(first[0][0]["train"], other[0][0]["train"])
     assert not np.array_equal(first[0][0]["train"][:100], first[0][0]["validation"][:100])
 
 
 @pytest.mark.parametrize("steps", [1, 10, 11, 40])  # an epoch has 11 batches, or 1.8
 def test_a_resumed_search_sees_what_the_uninterrupted_one_would(digits, steps):
-    uninterrupted = take(digits.search_input_fn(PARAMS, 0), steps + 3)
-    assert_same(take(digits.search_input_fn(PARAMS, steps), 3), uninterrupted[steps:])
+    uninterrupted = take(search_input.input_fn(digits, PARAMS, 0), steps + 3)
+    assert_same(take(search_input.input_fn(digits, PARAMS, steps), 3), uninterrupted[steps:])
 
 
 def test_resumed_training_sees_what_the_uninterrupted_one_would(digits):
@@ -226,12 +227,12 @@ def test_resumed_training_sees_what_the_uninterrupted_one_would(digits):
 
 
 def test_workers_search_with_different_images(digits, monkeypatch):
-    [(features, _)] = take(digits.search_input_fn(PARAMS, 0), 1)
+    [(features, _)] = take(search_input.input_fn(digits, PARAMS, 0), 1)
     shares = []
     for index in range(2):
         kind = "worker" if index else "chief"
         config = run_config(monkeypatch, kind, 0, chief=1, worker=1, ps=1)
-        shares += take(digits.search_input_fn(PARAMS, 0, config), 1)
+        shares += take(search_input.input_fn(digits, PARAMS, 0, config), 1)
     # Worker w takes the positions w, w + 2, ...: the first half of its batch is every other image
     # of the batch that a single worker takes.
     for part, images in features.items():
@@ -242,8 +243,8 @@ def test_workers_search_with_different_images(digits, monkeypatch):
 
 def test_tpus_get_images_with_the_rows_last(digits):
     on_tpu = data.open_data({**PARAMS, "use_tpu": True})
-    [(features, labels)] = take(digits.search_input_fn(PARAMS, 2), 1)
-    [(tpu_features, tpu_labels)] = take(on_tpu.search_input_fn(PARAMS, 2), 1)
+    [(features, labels)] = take(search_input.input_fn(digits, PARAMS, 2), 1)
+    [(tpu_features, tpu_labels)] = take(search_input.input_fn(on_tpu, PARAMS, 2), 1)
     assert_same(labels, tpu_labels)
     for part, images in features.items():
         np.testing.assert_array_equal(tpu_features[part], images.transpose(1, 2, 3, 0))
@@ -251,8 +252,8 @@ def test_tpus_get_images_with_the_rows_last(digits):
 
 def test_tpu_cores_share_the_batch(digits):
     # A TPUEstimator adds `batch_size`; its four cores take one element of the dataset each.
-    [(features, _)] = take(digits.search_input_fn(PARAMS, 3), 1)
-    cores = take(digits.search_input_fn({**PARAMS, "batch_size": 25}, 3), 4)
+    [(features, _)] = take(search_input.input_fn(digits, PARAMS, 3), 1)
+    cores = take(search_input.input_fn(digits, {**PARAMS, "batch_size": 25}, 3), 4)
     for part, images in features.items():
         together = np.concatenate([core[part] for core, _ in cores])
         np.testing.assert_array_equal(together, images)
@@ -263,8 +264,8 @@ def test_tpu_hosts_are_workers(digits):
         def current_input_fn_deployment(self):
             return "/job:worker/task:1/device:CPU:0", 1, 2, 4
 
-    [(features, _)] = take(digits.search_input_fn(PARAMS, 3), 1)
-    [(of_host, _)] = take(digits.search_input_fn({**PARAMS, "context": Host()}, 3), 1)
+    [(features, _)] = take(search_input.input_fn(digits, PARAMS, 3), 1)
+    [(of_host, _)] = take(search_input.input_fn(digits, {**PARAMS, "context": Host()}, 3), 1)
     np.testing.assert_array_equal(of_host["train"][:50], features["train"][1::2])
 
 
@@ -329,4 +330,4 @@ def test_a_part_without_images_is_an_error(training):
     with pytest.raises(data.DataError, match=message):
         empty.input_fn("validation", 10, training=training)
     with pytest.raises(data.DataError, match=message):
-        empty.search_input_fn(PARAMS, 0)
+        search_input.input_fn(empty, PARAMS, 0)

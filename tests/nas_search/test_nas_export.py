@@ -12,11 +12,13 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import nas_searches
 import programs
-from examples.nas_search import __main__ as nas_search
-from examples.nas_search import data, engines, export, mobile_train_eval, tflite, train_model_fn
+from examples import data
+from examples.data import datasets
+from examples.nas_search import export, mobile_train_eval, tflite, train_model_fn
+from examples.nas_search.commands import PROGRAM
 from examples.nas_search.config import train_settings
-from examples.nas_search.data import datasets
-from examples.nas_search.errors import UserError
+from examples.runs import engines, settings_file
+from examples.runs.errors import UserError
 
 DIGITS = "0:0:0:0:0:0:0:0:0:0:0:0:0:0"  # with residual layers
 # Of mobilenet_v3_like_search the smallest, but for squeeze-and-excite and one residual layer.
@@ -223,7 +225,7 @@ def test_weights_of_fewer_bits_answer_about_the_same(
     params, _ = trained[name]
     flags = [f"--checkpoint_dir={params['checkpoint_dir']}", f"--export_dir={tmp_path / 'new'}"]
     flags += ["--tflite", f"--tflite_quantize={quantize}"]
-    assert nas_search.main(["export", *flags]) == 0
+    assert PROGRAM.main(["export", *flags]) == 0
     record = json.loads((tmp_path / "new" / "network.json").read_text())
     if name == "photos":  # Smaller networks do not win.
         assert record["tflite"]["bytes"] < exported[name][1]["tflite"]["bytes"]
@@ -240,7 +242,7 @@ def test_weights_of_fewer_bits_answer_about_the_same(
 
 def refused(capsys, *flags):
     """Returns what `export` says when it refuses."""
-    assert nas_search.main(["export", *map(str, flags)]) == 2
+    assert PROGRAM.main(["export", *map(str, flags)]) == 2
     return capsys.readouterr().err
 
 
@@ -253,7 +255,7 @@ def test_what_is_there_is_not_overwritten(trained, tmp_path, capsys):
     )
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     (tmp_path / "mine").unlink()
-    assert nas_search.main(["export", *flags]) == 0  # an empty directory is as good as none
+    assert PROGRAM.main(["export", *flags]) == 0  # an empty directory is as good as none
     assert (tmp_path / "saved_model.pb").exists()
 
 
@@ -297,9 +299,9 @@ def test_a_dataset_must_tell_what_a_product_hands_over(trained, monkeypatch):
 def test_metrics_of_another_checkpoint_are_left_out(trained, tmp_path, monkeypatch):
     params, metrics = trained["digits"]
     (tmp_path / "metrics.json").write_text(json.dumps({**metrics, "global_step": 1}))
-    assert export._metrics(str(tmp_path), 2) is None
-    assert export._metrics(str(tmp_path / "nowhere"), 2) is None
-    assert export._metrics(params["checkpoint_dir"], 2) == metrics
+    assert settings_file.read_metrics(str(tmp_path), "metrics.json", 2) is None
+    assert settings_file.read_metrics(str(tmp_path / "nowhere"), "metrics.json", 2) is None
+    assert settings_file.read_metrics(params["checkpoint_dir"], "metrics.json", 2) == metrics
 
 
 class Lite:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bodies import matching
-from examples.nas_search import __main__ as nas_search
 from examples.nas_search import mobile_cost_model, search_spaces
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, ConvTowerSpec, block
+from examples.nas_search.commands import PROGRAM
 from examples.nas_search.costs import (
     cost_fit,
     cost_measurement,
@@ -18,9 +18,9 @@ from examples.nas_search.costs import (
     latency,
     network_cost,
 )
-from examples.nas_search.errors import UserError
 from examples.nas_search.mobile_specs import ActivationSpec, ConvSpec
 from examples.nas_search.schema import OneOf
+from examples.runs.errors import UserError
 
 SSD = "digits_search"
 
@@ -60,7 +60,7 @@ def run(tmp_path, capsys):
 
     def run_fit_cost(*flags, name="cost.json"):
         path = tmp_path / name
-        status = nas_search.main(["fit-cost", f"--output={path}", *flags])
+        status = PROGRAM.main(["fit-cost", f"--output={path}", *flags])
         return status, capsys.readouterr(), path
 
     return run_fit_cost

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 
 import nas_searches
 from batches import assert_same, take
-from examples.nas_search import data
-from examples.nas_search.config import settings_file
-from examples.nas_search.data.preprocessing import Preprocessing
+from examples import data
+from examples.data.preprocessing import Preprocessing
+from examples.runs import settings_file
 
 RNG = np.random.RandomState(0)
 ENCODERS = {"jpg": tf.io.encode_jpeg, "jpeg": tf.io.encode_jpeg, "png": tf.io.encode_png}

@@ -7,7 +7,7 @@ import pytest
 from bodies import matching
 from examples.nas_search.costs import measured_file
 from examples.nas_search.costs.measured_file import Measured
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
 
 HEADER = {"ssd": "digits_search", "device_model": "Abacus 1", "threads": 2}
 SOME = [Measured("0:1", 0.5, 1.0), Measured("1:1", 0.1 + 0.2, 1.25)]

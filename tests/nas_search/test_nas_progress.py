@@ -15,9 +15,10 @@ import termios
 import pytest
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import progress, stopping
+from examples.nas_search import progress
 from examples.nas_search.progress import SearchProgress
-from examples.nas_search.stopping import StopOnSignal
+from examples.runs import stopping
+from examples.runs.stopping import StopOnSignal
 
 
 class Terminal:

@@ -5,8 +5,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from batches import take
-from examples.nas_search.data import order, record_order, record_splits
-from examples.nas_search.data.record_order import Shard
+from examples.data import order, record_order, record_splits
+from examples.data.record_order import Shard
 
 COUNTS = (70, 1, 50, 33)  # of these, 154 in all, most lanes have 3 and ten have 4
 NUM_RECORDS = sum(COUNTS)

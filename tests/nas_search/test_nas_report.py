@@ -16,12 +16,12 @@ from examples.nas_search.costs import network_cost
 from examples.nas_search.mobile_search_space_v3 import ActivationSpec, ConvSpec
 from examples.nas_search.reports import (
     choice_plots,
-    figures,
     network_drawing,
     plots,
     report,
     search_analysis,
 )
+from examples.runs import figures
 from nas_searches import INDICES, logits, write_search
 
 V3 = "mobilenet_v3_like_search"

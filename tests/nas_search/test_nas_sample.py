@@ -11,7 +11,7 @@ import nas_searches
 from examples.nas_search import mobile_cost_model, search_spaces
 from examples.nas_search.commands import sample
 from examples.nas_search.costs import network_cost
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
 
 SSD = "digits_search"
 # The cheapest and the most expensive network of the space, in million multiply-adds.

@@ -9,12 +9,12 @@ import tensorflow.compat.v1 as tf
 import nas_searches
 import replicate
 from bodies import matching
-from examples.nas_search import __main__ as nas_search
 from examples.nas_search import mobile_cost_model, model_fn, summaries
+from examples.nas_search.commands import PROGRAM
 from examples.nas_search.config import settings
-from examples.nas_search.config.flags import SettingsError
 from examples.nas_search.costs import cost_model_io, search_costs
 from examples.nas_search.reports import report, search_analysis
+from examples.runs.flags import SettingsError
 from nas_searches import INDICES, SSD, latency_model, write_latency_model
 
 MADDS = mobile_cost_model.estimate_cost(INDICES, SSD)
@@ -231,7 +231,7 @@ def test_a_search_for_several_costs_is_analysed(tmp_path, capsys):
     assert latency.estimate == found.cost_model == pytest.approx(100 * MADDS)
     assert (madds.label, madds.estimate) == ("madds", MADDS)
     assert set(found.history) == {"reward", "accuracy", "cost/latency", "cost/madds", "entropy"}
-    assert nas_search.main(["analyze", f"--dirname={run}"]) == 0
+    assert PROGRAM.main(["analyze", f"--dirname={run}"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (
         f"cost latency = {100 * MADDS:.4g} ms on Abacus 1, batch 1, 2 threads; "
@@ -242,11 +242,11 @@ def test_a_search_for_several_costs_is_analysed(tmp_path, capsys):
 
 def test_a_sample_is_of_the_first_cost(tmp_path, capsys):
     run = write_search(tmp_path)
-    assert nas_search.main(["sample", f"--search_dir={run}", "--seed=0"]) == 0
+    assert PROGRAM.main(["sample", f"--search_dir={run}", "--seed=0"]) == 0
     (network,) = json.loads(capsys.readouterr().out)
     assert 1.98 <= network["cost"] <= 2.02
     (run / "cost_model.json").write_text("{")
-    assert nas_search.main(["sample", f"--search_dir={run}"]) == 2
+    assert PROGRAM.main(["sample", f"--search_dir={run}"]) == 2
     assert "A cost model must be JSON by `fit-cost`" in capsys.readouterr().err
 
 
@@ -278,7 +278,7 @@ def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monk
     flags = ["search", f"--checkpoint_dir={tmp_path / 'run'}", "--max_global_step=2"]
     flags += ["--num_towers=1", "--train_batch_size=8", "--cost_model", file, "madds"]
     flags += ["--cost_model_weights", "0.7", "0.3"]
-    assert nas_search.main(flags) == 0
+    assert PROGRAM.main(flags) == 0
     shown = capsys.readouterr()
     assert (
         "Cost: latency, ms on Abacus 1, batch 1, 2 threads; target 1, weight 0.7.\n"
@@ -288,8 +288,8 @@ def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monk
     assert costs in shown.err.splitlines()[-1]
     kept = cost_model_io.from_json((tmp_path / "run" / "cost_model.json").read_text())
     assert str(kept) == str(latency_model())
-    assert nas_search.main(flags) == 0
-    assert nas_search.main([*flags[:-6], "--cost_model", "madds"]) == 2
+    assert PROGRAM.main(flags) == 0
+    assert PROGRAM.main([*flags[:-6], "--cost_model", "madds"]) == 2
     assert "cost_model was [" in capsys.readouterr().err
 
 
@@ -307,5 +307,5 @@ def test_a_kept_model_that_is_damaged_is_told(resolve, file, tmp_path, capsys, k
     other = cost_model_io.to_json(latency_model("Abacus 2"))
     (tmp_path / "run" / "cost_model.json").write_text(kept if kept == "{" else other)
     flags = [f"--checkpoint_dir={params['checkpoint_dir']}", "--cost_model", file]
-    assert nas_search.main(["search", *flags]) == 2
+    assert PROGRAM.main(["search", *flags]) == 2
     assert message in capsys.readouterr().err

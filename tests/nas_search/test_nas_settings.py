@@ -6,10 +6,11 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import nas_searches
-from examples.nas_search import engines, mobile_cost_model, search_space_utils
-from examples.nas_search.config import search_flags, settings, settings_file
-from examples.nas_search.config.flags import Flag, SettingsError, boolean, with_defaults
-from examples.nas_search.errors import UserError
+from examples.nas_search import mobile_cost_model, search_space_utils
+from examples.nas_search.config import search_flags, settings
+from examples.runs import engines, settings_file
+from examples.runs.errors import UserError
+from examples.runs.flags import Flag, SettingsError, boolean, with_defaults
 
 # Flags of the published `mobile_architecture_search` and their values; those without a value are
 # resolved to what the space, the type to compute in and the engine ask for.

@@ -9,10 +9,10 @@ import tensorflow_datasets as tfds
 
 import record_sets
 from batches import take
-from examples.nas_search import __main__ as nas_search
-from examples.nas_search import data
+from examples import data
+from examples.data import record_splits
+from examples.nas_search.commands import PROGRAM
 from examples.nas_search.config import settings, train_settings
-from examples.nas_search.data import record_splits
 
 CIFAR = record_sets.pictures(40, side=8)  # CIFAR's have 32 pixels, which takes longer
 
@@ -242,18 +242,18 @@ def test_a_search_its_network_and_an_evaluation_run_from_the_command_line(
     common = ["--num_towers=2", "--max_global_step=2", "--train_batch_size=8"]
     search, alone = f"--checkpoint_dir={tmp_path}/search", f"--checkpoint_dir={tmp_path}/alone"
     where = [f"--dataset_dir={data_dir}", "--dataset=tfds:cifar10"]
-    assert nas_search.main(["search", search, *where, *common]) == 0
+    assert PROGRAM.main(["search", search, *where, *common]) == 0
     train = ["train", alone, f"--search_dir={tmp_path}/search", "--mode=train"]
-    assert nas_search.main([*train, *common]) == 0
+    assert PROGRAM.main([*train, *common]) == 0
     params = json.loads((tmp_path / "alone" / "params.json").read_text())
     assert (params["dataset"], params["augmentation"]) == ("tfds:cifar10", "small")
     capsys.readouterr()
-    assert nas_search.main(["evaluate", alone, "--split=test"]) == 0
+    assert PROGRAM.main(["evaluate", alone, "--split=test"]) == 0
     assert json.loads(capsys.readouterr().out)["num_images"] == 10
     # The search resumes, or is at its end, with the same files only.
     kept = tmp_path / "search" / "dataset" / "records.json"
     facts = json.loads(kept.read_text())
     facts[min(facts)][0] += 1
     kept.write_text(json.dumps(facts))
-    assert nas_search.main(["search", search, *where, *common]) == 2
+    assert PROGRAM.main(["search", search, *where, *common]) == 2
     assert "1 changed: cifar10-test.tfrecord-00000" in capsys.readouterr().err

@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 import nas_searches
 import record_sets
 from batches import assert_same, take
-from examples.nas_search import data
-from examples.nas_search.data import tfrecords
-from examples.nas_search.data.preprocessing import Preprocessing
+from examples import data
+from examples.data import tfrecords
+from examples.data.preprocessing import Preprocessing
+from examples.nas_search import search_input
 
 IMAGES = record_sets.pictures(38)
 TRAIN = 30  # of them; the others are the official validation images
@@ -104,7 +105,7 @@ def test_a_search_sees_no_test_images_and_rewards_with_others_than_it_trains_on(
     records, open_records
 ):
     params = {"train_batch_size": 12, "rl_batch_size_multiplier": 0.5}
-    batches = take(open_records(records).search_input_fn(params, 0), 2)
+    batches = take(search_input.input_fn(open_records(records), params, 0), 2)
     for part, expected in (("train", range(6, 30)), ("validation", range(6))):
         seen = numbers([(features[part], labels[part]) for features, labels in batches])
         assert set(seen) == set(expected)

@@ -8,8 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import tpu_graphs
-from examples.nas_search import __main__ as nas_search
 from examples.nas_search import analyze_mobile_search_lib, mobile_train_eval, search, summaries
+from examples.nas_search.commands import PROGRAM
 from graphs import behind
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TPUEstimator's own
@@ -44,7 +44,7 @@ class Cluster(tf.distribute.cluster_resolver.SimpleClusterResolver):
 def build(keep, command, directory, *flags):
     """Returns the graph that a command builds, by the hook `keep`, and its training loop's body."""
     with pytest.raises(tpu_graphs.BuiltError):
-        nas_search.main(
+        PROGRAM.main(
             [command, "--preset=digits", f"--checkpoint_dir={directory}"]
             + ["--tpu=my-tpu", "--tpu_zone=here", "--gcp_project=mine"]
             + [f"--train_batch_size={ROWS * CORES}", "--max_global_step=20", *flags]

@@ -10,10 +10,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import nas_searches
+from examples import data
+from examples.data import tpu
 from examples.nas_search import (
     analyze_mobile_search_lib,
-    data,
-    engines,
     mobile_classifier_factory,
     mobile_train_eval,
     schema_io,
@@ -21,7 +21,8 @@ from examples.nas_search import (
 )
 from examples.nas_search.commands import evaluate, train
 from examples.nas_search.config import train_settings
-from examples.nas_search.errors import UserError
+from examples.runs import checkpoints, engines
+from examples.runs.errors import UserError
 
 SMALL = "0:0:0:0:0:1:0:0:0:0:0:1:0:0"  # the smallest network of digits_search
 OTHER = "0:0:0:0:0:0:0:0:0:0:0:0:0:0"  # it has residual layers
@@ -55,7 +56,7 @@ def test_training_leaves_a_full_record(trained):
         assert json.load(file) == metrics
     network = schema_io.load(directory, "model_spec.json")
     assert network == train_model_fn.model_spec(params)
-    assert engines.latest_step(directory) == 3
+    assert checkpoints.latest_step(directory) == 3
     scalars = analyze_mobile_search_lib.read_scalars(directory)
     tags = {"loss", "empirical_loss", "regularization_loss", "learning_rate"}
     assert {f"model/{tag}" for tag in tags} <= set(scalars)
@@ -139,7 +140,7 @@ def test_training_stops_and_resumes_as_if_it_had_not(tmp_path, monkeypatch, caps
         flags = ("max_global_step", "checkpoint_dir", "indices", "train_batch_size", "num_towers")
         args = argparse.Namespace(mode=mode, **{name: params[name] for name in flags})
         assert train.main(args) == train.INTERRUPTED
-    step = engines.latest_step(params["checkpoint_dir"])
+    step = checkpoints.latest_step(params["checkpoint_dir"])
     assert 2 <= step <= 3
     assert f"saved at step {step} of 5. The same command goes on" in capsys.readouterr().err
     assert mobile_train_eval.train(params)
@@ -240,7 +241,7 @@ def test_batches_for_tpus_are_full_and_padding_has_no_label(num_hosts):
             lambda rows: (tf.reshape(rows, [1, 1, 1, -1]), tf.ones([tf.size(rows), 2]) / 2)
         )
         context = Context(num_hosts, host) if num_hosts > 1 else None
-        full = mobile_train_eval.complete(batches, 3, context)
+        full = tpu.complete(batches, 3, context)
         assert [shape.as_list() for shape in tf.data.get_output_shapes(full)] == [
             [1, 1, 1, 3],
             [3, 2],

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from examples.nas_search.config import train_flags, train_settings
-from examples.nas_search.config.flags import SettingsError
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
+from examples.runs.flags import SettingsError
 from nas_searches import INDICES, write_search
 
 
@@ -60,7 +60,7 @@ def test_with_the_test_set_held_out_validation_images_are_trained_on(tmp_path):
 
 
 def _num_images(params, part):
-    from examples.nas_search import data
+    from examples import data
 
     return data.open_data(params).sizes[part]
 

@@ -1,6 +1,17 @@
-"""The commands of `python -m examples.nas_search`, one module each.
+"""The commands of `python -m examples.nas_search`, one module each."""
 
-A command has `add_flags(parser)`, which adds its flags to an `argparse` parser, and `main(args)`,
-which does it and returns the exit status. To answer `--help` at once, it imports TensorFlow in
-`main` only.
-"""
+from examples.runs.program import Program
+
+PROGRAM = Program(
+    "examples.nas_search",
+    "Weight-sharing architecture search on towers.",
+    {
+        "search": "search for a network that is accurate at a given cost",
+        "analyze": "tell what a search found, what it costs, and how sure the controller is",
+        "train": "train a network alone, and measure how accurate it is",
+        "evaluate": "measure a network that was trained alone",
+        "export": "make a SavedModel of a network that was trained alone",
+        "fit-cost": "measure the latency of random networks here, and fit a cost model to it",
+        "sample": "draw random networks in a window of cost",
+    },
+)

@@ -10,8 +10,8 @@ import json
 import os
 import sys
 
-from examples.nas_search.config import flags
-from examples.nas_search.config.flags import Flag, boolean
+from examples.runs import flags
+from examples.runs.flags import Flag, boolean
 
 # The first four columns are those of the published tool.
 _COLUMNS = (
@@ -86,7 +86,8 @@ def _notice(text):
 
 def _write_files(analysis):
     """Writes the page and the pictures of a search; returns the paths of those that were."""
-    from examples.nas_search.reports import figures, report
+    from examples.nas_search.reports import report
+    from examples.runs import figures
 
     written = []
     for name, draw in report.pictures(analysis).items():

@@ -2,7 +2,8 @@
 
 import json
 
-from examples.nas_search.config import flags, train_flags
+from examples.nas_search.config import train_flags
+from examples.runs import flags
 
 
 def add_flags(parser):

@@ -1,7 +1,7 @@
 """`export`: makes a SavedModel of a network that was trained alone, and a TensorFlow Lite file."""
 
-from examples.nas_search.config import flags
-from examples.nas_search.config.flags import Flag, SettingsError, boolean
+from examples.runs import flags
+from examples.runs.flags import Flag, SettingsError, boolean
 
 FLAGS = (
     Flag("checkpoint_dir", str, None, "where the network was trained", required=True),

@@ -7,9 +7,10 @@ of their cost is fitted, tried on networks that it was not fitted to, and writte
 
 import sys
 
-from examples.nas_search.commands.search import INTERRUPTED
-from examples.nas_search.config import flags
-from examples.nas_search.config.flags import ANY, POSITIVE, Flag, SettingsError
+from examples.nas_search.commands import PROGRAM
+from examples.runs import flags
+from examples.runs.flags import ANY, POSITIVE, Flag, SettingsError
+from examples.runs.program import INTERRUPTED
 
 FLAGS = (
     Flag(
@@ -79,7 +80,7 @@ def main(args):
     except KeyboardInterrupt:
         print(
             "\nStopped. What was measured is kept, but for the networks in work. Go on with\n"
-            f"    {flags.command_line('fit-cost', *flags.given_arguments(args))}",
+            f"    {PROGRAM.command_line('fit-cost', *flags.given_arguments(args))}",
             file=sys.stderr,
         )
         return INTERRUPTED
@@ -113,7 +114,7 @@ def _report(model, output):
         f"{output}: {model}, from {found['least']:.4g} to {found['largest']:.4g}, mean "
         f"{found['mean']:.4g}; a search aims at {mobile_cost_model.target_of(model):.4g}."
     )
-    yield "    " + flags.command_line("search", "--ssd", model.ssd, "--cost_model", output)
+    yield "    " + PROGRAM.command_line("search", "--ssd", model.ssd, "--cost_model", output)
 
 
 def _say(line):

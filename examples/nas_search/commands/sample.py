@@ -8,9 +8,9 @@ of all networks. Random networks are what a search is to be compared with.
 import json
 import sys
 
-from examples.nas_search.config import flags
-from examples.nas_search.config.flags import ANY, POSITIVE, Flag
-from examples.nas_search.errors import UserError
+from examples.runs import flags
+from examples.runs.errors import UserError
+from examples.runs.flags import ANY, POSITIVE, Flag
 
 _MAX_TRIES = 100_000
 _BATCH = 1_000  # tries at a time
@@ -139,8 +139,8 @@ def sample_networks(
 
 def _of_search(directory, ssd):
     """Returns space, target and cost model of the search in a directory, of several the first."""
-    from examples.nas_search.config import settings_file
     from examples.nas_search.costs import search_costs
+    from examples.runs import settings_file
 
     params = settings_file.read(directory)
     if not params.get("rl_cost_model_target"):

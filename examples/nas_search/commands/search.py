@@ -1,8 +1,9 @@
 """`search`: searches for a network that is as accurate as can be at a given cost."""
 
-from examples.nas_search.config import flags, search_flags
-
-INTERRUPTED = 130  # exit status of what Ctrl-C ended
+from examples.nas_search.commands import PROGRAM
+from examples.nas_search.config import search_flags
+from examples.runs import flags
+from examples.runs.program import INTERRUPTED
 
 
 def add_flags(parser):
@@ -20,13 +21,14 @@ def main(args):
         Exit status: 0 if the search is at its end, `INTERRUPTED` if it was stopped before.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import engines, search
+    from examples.nas_search import search
     from examples.nas_search.config import settings
     from examples.nas_search.costs import search_costs
+    from examples.runs import checkpoints
 
     params = settings.resolve(**vars(args))
     directory = params["checkpoint_dir"]
-    start, end = engines.latest_step(directory), params["max_global_step"]
+    start, end = checkpoints.latest_step(directory), params["max_global_step"]
     settings.check_same(params)  # before anything is announced
     if start < end:
         _say(_plan(params, start))
@@ -37,10 +39,10 @@ def main(args):
     is_done = search.run(params)
     if is_done:
         _say(f"At its end, step {end:,}. What it found:")
-        _say(f"    {flags.command_line('analyze', '--dirname', directory)}")
+        _say(f"    {PROGRAM.command_line('analyze', '--dirname', directory)}")
         return 0
-    _say(f"Stopped and saved at step {engines.latest_step(directory):,} of {end:,}. Go on with")
-    _say(f"    {flags.command_line('search', *flags.given_arguments(args))}")
+    _say(f"Stopped and saved at step {checkpoints.latest_step(directory):,} of {end:,}. Go on with")
+    _say(f"    {PROGRAM.command_line('search', *flags.given_arguments(args))}")
     return INTERRUPTED
 
 

@@ -3,9 +3,10 @@
 import json
 import sys
 
-from examples.nas_search.config import flags, train_flags
-
-INTERRUPTED = 130  # exit status of what Ctrl-C ended
+from examples.nas_search.commands import PROGRAM
+from examples.nas_search.config import train_flags
+from examples.runs import flags
+from examples.runs.program import INTERRUPTED
 
 
 def add_flags(parser):
@@ -23,8 +24,9 @@ def main(args):
         Exit status: 0, or `INTERRUPTED` if it was stopped before the end.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import engines, mobile_train_eval
+    from examples.nas_search import mobile_train_eval
     from examples.nas_search.config import train_settings
+    from examples.runs import checkpoints
 
     given = dict(vars(args))
     mode = given.pop("mode", train_flags.MODE.default)
@@ -47,11 +49,11 @@ def main(args):
             _say("To make a SavedModel of it:")
             exported = f"{directory.rstrip('/')}-exported"
             made = ("export", "--checkpoint_dir", directory, "--export_dir", exported)
-            _say(f"    {flags.command_line(*made)}")
+            _say(f"    {PROGRAM.command_line(*made)}")
         elif not mobile_train_eval.train(params):
             raise KeyboardInterrupt
     except KeyboardInterrupt:
-        step = engines.latest_step(directory)
+        step = checkpoints.latest_step(directory)
         if step:
             _say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on there.")
         else:
@@ -62,10 +64,9 @@ def main(args):
 
 def _tell_if_searching(directory):
     """Tells that another network may be found yet, if the search in a directory goes on."""
-    from examples.nas_search import engines
-    from examples.nas_search.config import settings_file
+    from examples.runs import checkpoints, settings_file
 
-    step = engines.latest_step(directory)
+    step = checkpoints.latest_step(directory)
     end = settings_file.read(directory).get("max_global_step", step)
     if step < end:
         _say(f"The search in {directory} is at step {step:,} of {end:,}: this is no final result.")

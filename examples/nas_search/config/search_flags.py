@@ -4,8 +4,8 @@ Names and the values of the preset `imagenet` are those of `mobile_architecture_
 (Bender, Liu et al., CVPR 2020) where that has them. The preset `digits` searches on a laptop.
 """
 
-from examples.nas_search.config import common_flags
-from examples.nas_search.config.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
+from examples.runs import common_flags
+from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
 _NON_NEGATIVE = (0, ANY)
 

@@ -14,13 +14,14 @@ that a result depends on. They have the names of the flags, see `search_flags.py
 Learning rates are those for the batch, no longer those for 256 images.
 """
 
-from examples.nas_search import data as data_lib
-from examples.nas_search import engines, search_spaces
-from examples.nas_search.config.common_flags import last_step
-from examples.nas_search.config.flags import SettingsError, with_defaults
+from examples import data as data_lib
+from examples.nas_search import search_spaces
 from examples.nas_search.config.search_flags import FLAGS, PRESETS
-from examples.nas_search.config.settings_file import check_same, save, write_json
 from examples.nas_search.costs import search_costs
+from examples.runs import engines, settings_file
+from examples.runs.common_flags import last_step
+from examples.runs.flags import SettingsError, with_defaults
+from examples.runs.settings_file import save, write_json
 
 __all__ = ("SettingsError", "check_same", "resolve", "save", "write_json")
 
@@ -54,6 +55,14 @@ def resolve(**given):
     params.update(_steps(params, data.size("train")))
     params.update(search_costs.resolve(params))
     return params
+
+
+def check_same(params, may_change=()):
+    """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
+
+    Where the files of cost models are may change: what is in them is a setting of its own.
+    """
+    settings_file.check_same(params, ("cost_model_files", *may_change))
 
 
 def _check_space(ssd):

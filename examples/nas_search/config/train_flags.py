@@ -4,8 +4,8 @@ Names and the values of the preset `imagenet` are those of `mobile_train_eval` o
 Liu et al., CVPR 2020) where that has them. The preset `digits` trains in seconds on a laptop.
 """
 
-from examples.nas_search.config import common_flags
-from examples.nas_search.config.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
+from examples.runs import common_flags
+from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
 # Of the command alone: they do not change what is trained.
 MODE = Flag(

@@ -10,13 +10,12 @@ of the flags, see `train_flags.py`, and besides
     devices, num_towers, use_tpu     as of a search
 """
 
-from examples.nas_search import data as data_lib
-from examples.nas_search import engines
-from examples.nas_search.config import common_flags, settings_file
-from examples.nas_search.config.flags import SettingsError, with_defaults
+from examples import data as data_lib
 from examples.nas_search.config.train_flags import EVALUATE_FLAGS, FLAGS, PRESETS
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
+from examples.runs import common_flags, engines, settings_file
+from examples.runs.flags import SettingsError, with_defaults
 
 _LONG_TRAINING = 150  # epochs from which on the published networks are trained with dropout
 # What a network has in common with the search that found it.

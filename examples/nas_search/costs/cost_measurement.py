@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import mobile_classifier_factory, mobile_cost_model, search_spaces
-from examples.nas_search.config.flags import SettingsError
 from examples.nas_search.costs import (
     cost_fit,
     cost_model_io,
@@ -18,7 +17,8 @@ from examples.nas_search.costs import (
     latency_fit,
     measured_file,
 )
-from examples.nas_search.progress import Display
+from examples.runs.display import Display
+from examples.runs.flags import SettingsError
 from replicate import devices as devices_lib
 
 LATENCY = "latency"

@@ -12,7 +12,7 @@ from typing import List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
 
 
 class Measured(NamedTuple):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import mobile_cost_model
-from examples.nas_search.config.flags import SettingsError
 from examples.nas_search.costs import cost_fit, cost_model_io
 from examples.nas_search.costs.cost_model_io import CostModel
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
+from examples.runs.flags import SettingsError
 
 _MAX_ERROR = 0.005  # relative, of what is computed
 

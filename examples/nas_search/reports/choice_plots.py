@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import colors
 from matplotlib.figure import Figure
 
-from examples.nas_search.reports import figures
+from examples.runs import figures
 
 TAKEN = figures.ORANGE
 _OTHERS = colors.LinearSegmentedColormap.from_list("others", ["#cfe3f1", "#12507b"])

@@ -12,7 +12,8 @@ from matplotlib import patches
 from examples.nas_search import mobile_search_space_v3 as space
 from examples.nas_search import schema, search_space_utils
 from examples.nas_search.costs import network_cost
-from examples.nas_search.reports import architecture_text, figures
+from examples.nas_search.reports import architecture_text
+from examples.runs import figures
 
 _KERNEL_COLORS = {1: figures.GREY, 3: figures.SKY, 5: figures.ORANGE, 7: "#4dbd9a"}
 _OTHER_COLOR = "#e4d8ea"

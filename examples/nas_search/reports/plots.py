@@ -4,7 +4,7 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
-from examples.nas_search.reports import figures
+from examples.runs import figures
 
 _WINDOWS = 20  # The line through a panel's points is the mean over a 20th of them.
 _MAX_POINTS = 400

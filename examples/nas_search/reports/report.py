@@ -17,9 +17,10 @@ import string
 
 import numpy as np
 
-from examples.nas_search.config import flags
+from examples.nas_search.commands import PROGRAM
 from examples.nas_search.costs import search_costs
-from examples.nas_search.reports import choice_plots, figures, network_drawing, plots
+from examples.nas_search.reports import choice_plots, network_drawing, plots
+from examples.runs import figures
 
 PAGE = "search.html"
 _TEMPLATE = pathlib.Path(__file__).with_name("report.html")
@@ -175,7 +176,7 @@ def _commands(analysis):
             ("export", "--checkpoint_dir", alone, "--export_dir", exported, "--tflite"),
         ),
     ):
-        yield f"<p>{words}</p>\n<pre>{_text(flags.command_line(*command))}</pre>"
+        yield f"<p>{words}</p>\n<pre>{_text(PROGRAM.command_line(*command))}</pre>"
 
 
 def _settings(analysis):

@@ -21,7 +21,6 @@ from examples.nas_search import (
 )
 from examples.nas_search.basic_specs import ConvTowerSpec
 from examples.nas_search.costs import network_cost, search_costs
-from examples.nas_search.errors import UserError
 from examples.nas_search.reports import architecture_text
 from examples.nas_search.reports.network_distribution import (
     enclosing,
@@ -31,6 +30,7 @@ from examples.nas_search.reports.network_distribution import (
     open_nodes,
     softmax,
 )
+from examples.runs.errors import UserError
 
 
 class Node(NamedTuple):

@@ -11,8 +11,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import file_lists, kept, order, splits
-from examples.nas_search.data.preprocessing import Preprocessing
+from examples.data import file_lists, kept, order, splits
+from examples.data.preprocessing import Preprocessing
 
 _SUMMARY = kept.CLASSES  # written last: where it is, the lists are complete
 

@@ -14,8 +14,8 @@ from typing import Dict, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import splits
-from examples.nas_search.data.errors import DataError
+from examples.data import splits
+from examples.data.errors import DataError
 
 LAYOUT = (
     "The images of a class belong into a folder of their own: dataset_dir/<class>/<image>.jpg, "

@@ -6,8 +6,8 @@ network can be exported where they are not.
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
-from examples.nas_search.data import imagenet_preprocessing, kept
-from examples.nas_search.data.preprocessing import Preprocessing
+from examples.data import imagenet_preprocessing, kept
+from examples.data.preprocessing import Preprocessing
 
 
 class Serving(NamedTuple):

@@ -5,7 +5,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import record_order, record_splits
+from examples.data import record_order, record_splits
 
 
 class Records:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import imagenet_preprocessing, small_preprocessing
+from examples.data import imagenet_preprocessing, small_preprocessing
 
 _PHOTOGRAPH_SIZE = 224
 _SMALL = 64  # pixels, the longest side of what counts as a small image

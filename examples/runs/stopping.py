@@ -22,6 +22,8 @@ class StopOnSignal(tf.train.SessionRunHook):
         with stop:
             estimator.train(input_fn, max_steps=1000, hooks=[stop])
 
+    A loop without a session calls `catch` in that context, and looks at `is_stopped`.
+
     Signals reach the main thread only. In another one the hook does nothing.
 
     Attributes:
@@ -40,6 +42,10 @@ class StopOnSignal(tf.train.SessionRunHook):
 
     def after_create_session(self, session, coord):
         """Takes over the signals."""
+        self.catch()
+
+    def catch(self):
+        """Takes over the signals, in the main thread."""
         if threading.current_thread() is threading.main_thread() and not self._previous:
             self._previous = {number: signal.signal(number, self._handle) for number in _SIGNALS}
 

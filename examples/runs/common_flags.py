@@ -1,6 +1,6 @@
-"""Flags that searching and stand-alone training have in common: the data and the devices."""
+"""Flags that all trainings have in common: the run, its data, and where it computes."""
 
-from examples.nas_search.config.flags import POSITIVE, SHARE, Flag, SettingsError
+from examples.runs.flags import POSITIVE, SHARE, Flag, SettingsError
 
 RUN = (
     Flag(
@@ -53,14 +53,14 @@ DATA = (
         "validation_fraction",
         float,
         0.04,
-        "share of the images to reward with, where the data set does not say which",
+        "share of the images to validate on, where the data set does not say which",
         SHARE,
     ),
     Flag(
         "test_fraction",
         float,
         0.1,
-        "share of the images that a search never sees, unless they are set apart",
+        "share of the images that no choice may depend on, unless they are set apart",
         SHARE,
     ),
 )

@@ -1,6 +1,6 @@
 """The error of data that are missing, empty or damaged."""
 
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
 
 
 class DataError(UserError):

@@ -22,15 +22,15 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import order, splits
-from examples.nas_search.data.digits import Digits
-from examples.nas_search.data.errors import DataError
-from examples.nas_search.data.image_folder import ImageFolder
-from examples.nas_search.data.serving import of_image_files
-from examples.nas_search.data.tfds_source import VALIDATION_FRACTIONS, open_tfds
-from examples.nas_search.data.tfrecords import open_tfrecords
+from examples.data import order, splits
+from examples.data.digits import Digits
+from examples.data.errors import DataError
+from examples.data.image_folder import ImageFolder
+from examples.data.serving import of_image_files
+from examples.data.tfds_source import VALIDATION_FRACTIONS, open_tfds
+from examples.data.tfrecords import open_tfrecords
 
-_BATCHES_AHEAD = 2
+BATCHES_AHEAD = 2  # that are made while a step runs
 
 
 class Source(NamedTuple):
@@ -148,42 +148,8 @@ class Data:
             )
         return size
 
-    def search_input_fn(self, params, start_step, config=None):
-        """Returns the input of a search: batches of training and of validation images.
-
-        Args:
-            params: Dict of settings: `train_batch_size` and `rl_batch_size_multiplier`; and
-                what a TPUEstimator adds, `batch_size` (training images for a core) and `context`.
-            start_step: Step from which the search starts or resumes.
-            config: The Estimator's `RunConfig`, which tells workers apart. None: there is one.
-
-        Returns:
-            An endless `tf.data.Dataset` of `(features, labels)`, dicts with the keys `train` and
-            `validation`: images, float32 [rows, height, width, channels], on TPUs [height, width,
-            channels, rows]; and one-hot labels, float32 [rows, num_classes].
-
-        Raises:
-            DataError: If one of the two parts has no images.
-        """
-        global_rows = params["train_batch_size"]
-        rows = params.get("batch_size", global_rows)
-        worker = worker_of(config, params.get("context"))
-        batches = {}
-        for part, multiplier in (
-            ("train", 1.0),
-            ("validation", params["rl_batch_size_multiplier"]),
-        ):
-            start = start_step * round(global_rows * multiplier)
-            batches[part] = self._training(
-                part, round(rows * multiplier), self._seed, start, worker
-            )
-        together = tf.data.Dataset.zip(batches).map(
-            lambda batch: tuple({part: batch[part][i] for part in batches} for i in (0, 1))
-        )
-        return together.prefetch(_BATCHES_AHEAD)
-
     def input_fn(self, split, batch_size, training, *, seed=None, start_step=0, config=None):
-        """Returns the input of a network that is trained alone.
+        """Returns the input of a network: batches of images and labels.
 
         Args:
             split: The images to take, see the package.
@@ -196,28 +162,39 @@ class Data:
             config: The Estimator's `RunConfig`, for which workers train on different images.
 
         Returns:
-            A `tf.data.Dataset` of images and labels like those of `search_input_fn`.
+            A `tf.data.Dataset` of images, float32 [rows, height, width, channels], on TPUs [height,
+            width, channels, rows]; and one-hot labels, float32 [rows, num_classes].
 
         Raises:
             DataError: If the split has no images.
         """
         if training:
-            seed = self._seed if seed is None else seed
             start = start_step * batch_size
-            batches = self._training(split, batch_size, seed, start, worker_of(config))
+            batches = self.training_batches(split, batch_size, start, worker_of(config), seed)
         else:
             self.size(split)
             examples = self._source.evaluation(splits.parts_of(split))
             batches = self._batches(examples, batch_size)
-        return batches.prefetch(_BATCHES_AHEAD)
+        return batches.prefetch(BATCHES_AHEAD)
 
-    def broken_images(self):
-        """Returns the images that cannot be decoded: a list of what is wrong, file by file."""
-        return getattr(self._source, "broken_images", list)()
+    def training_batches(self, split, batch_size, start, worker=(0, 1), seed=None):
+        """Returns what `input_fn` does to train, for those who know the position in the stream.
 
-    def _training(self, split, batch_size, seed, start, worker):
+        Args:
+            split: The images to take, see the package.
+            batch_size: Images of a batch.
+            start: How many images all workers together have taken before.
+            worker: `(w, W)`, see `worker_of`.
+            seed: Int that the order depends on; None takes the seed of the settings.
+
+        Returns:
+            An endless `tf.data.Dataset` like that of `input_fn`, without batches made ahead.
+
+        Raises:
+            DataError: If the split has no images.
+        """
         self.size(split)
-        key = order.stream_key(seed, split)
+        key = order.stream_key(self._seed if seed is None else seed, split)
         examples = self._source.training(splits.parts_of(split), key, start, worker)
         batches = self._batches(examples, batch_size)
         axis = 3 if self._use_tpu else 0
@@ -227,6 +204,10 @@ class Data:
                 tf.ensure_shape(labels, [batch_size, self.num_classes]),
             )
         )
+
+    def broken_images(self):
+        """Returns the images that cannot be decoded: a list of what is wrong, file by file."""
+        return getattr(self._source, "broken_images", list)()
 
     def _batches(self, examples, batch_size):
         def convert(images, labels):

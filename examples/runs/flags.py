@@ -7,10 +7,9 @@ TensorFlow, so that the command line answers at once.
 import argparse
 import functools
 import math
-import shlex
 from typing import Any, Callable, NamedTuple, Optional, Tuple
 
-from examples.nas_search.errors import UserError
+from examples.runs.errors import UserError
 
 
 class SettingsError(UserError):
@@ -103,8 +102,8 @@ def _help(flag, presets):
 
 
 def _shown(value):
-    if isinstance(value, tuple):
-        return " ".join(value)
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -116,11 +115,6 @@ def given_arguments(args):
             yield from map(str, value)
         else:
             yield f"--{name}={value}"
-
-
-def command_line(*arguments):
-    """Returns the line that runs a command of this program, quoted for the shell."""
-    return " ".join(map(shlex.quote, ("python", "-m", "examples.nas_search", *arguments)))
 
 
 def with_defaults(given, flags, preset):

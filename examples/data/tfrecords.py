@@ -19,10 +19,10 @@ import re
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
-from examples.nas_search.data import record_files, record_splits
-from examples.nas_search.data.errors import DataError
-from examples.nas_search.data.preprocessing import Preprocessing
-from examples.nas_search.data.records import Records, faults
+from examples.data import record_files, record_splits
+from examples.data.errors import DataError
+from examples.data.preprocessing import Preprocessing
+from examples.data.records import Records, faults
 from replicate.progress_bar import import_tqdm
 
 LAYOUT = (

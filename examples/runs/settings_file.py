@@ -5,11 +5,11 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.config.flags import SettingsError
+from examples.runs.flags import SettingsError
 
 _NAME = "params.json"
 # What neither the result nor the checkpoints depend on.
-_MAY_CHANGE = ("checkpoint_dir", "tpu", "gcp_project", "tpu_zone", "preset", "cost_model_files")
+_MAY_CHANGE = ("checkpoint_dir", "tpu", "gcp_project", "tpu_zone", "preset")
 
 
 def path(checkpoint_dir):
@@ -52,6 +52,16 @@ def write_json(value, directory, name):
             f"--checkpoint_dir must be a directory that can be written to, but {directory} is not: "
             f"{error.message}. Name another one."
         ) from error
+
+
+def read_metrics(directory, name, step):
+    """Returns the metrics in a JSON file if they are of the checkpoint of a step, else None."""
+    try:
+        with tf.io.gfile.GFile(os.path.join(directory, name)) as file:
+            metrics = json.load(file)
+    except (tf.errors.OpError, ValueError):
+        return None
+    return metrics if metrics.get("global_step") == step else None
 
 
 def check_same(params, may_change=()):

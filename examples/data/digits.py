@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import order, splits
-from examples.nas_search.data.errors import DataError
-from examples.nas_search.data.serving import Serving
+from examples.data import order, splits
+from examples.data.errors import DataError
+from examples.data.serving import Serving
 
 _BRIGHTEST = 16  # value of a pixel
 _AT_ONCE = 256  # images to load; one by one takes longer

@@ -11,9 +11,9 @@ from typing import NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.config import settings_file
-from examples.nas_search.data import kept
-from examples.nas_search.data.errors import DataError
+from examples.data import kept
+from examples.data.errors import DataError
+from examples.runs import settings_file
 
 _NAME = "records.json"
 _THREADS = 16

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.data import order
+from examples.data import order
 
 _LANES = 48  # many numbers of workers divide it
 _WINDOWS_BYTES = 256 << 20  # of the windows of all lanes; a copy waits to be read

@@ -12,11 +12,11 @@ import re
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.config import settings_file
-from examples.nas_search.data import kept, record_files, record_splits
-from examples.nas_search.data.errors import DataError
-from examples.nas_search.data.preprocessing import Preprocessing
-from examples.nas_search.data.records import Records
+from examples.data import kept, record_files, record_splits
+from examples.data.errors import DataError
+from examples.data.preprocessing import Preprocessing
+from examples.data.records import Records
+from examples.runs import settings_file
 
 _INFO = "dataset_info.json"
 _REQUEST = re.compile(r"tfds:(?P<name>\w+)(/(?P<config>[^/:]+))?(:(?P<version>\d+\.\d+\.\d+))?")

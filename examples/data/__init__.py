@@ -1,10 +1,10 @@
-"""Images to search and to train on: scikit-learn's digits, images of one's own, or those of TFDS.
+"""Images to train on: scikit-learn's digits, folders of images, TFRecords, or those of TFDS.
 
 The images of a dataset are divided into the *parts* `train`, `validation` and `test`. A *split* is
 a part, or several joined by a plus: `train+validation`.
 """
 
-from examples.nas_search.data.datasets import (
+from examples.data.datasets import (
     DATASETS,
     Data,
     defaults,
@@ -12,7 +12,7 @@ from examples.nas_search.data.datasets import (
     open_data,
     serving,
 )
-from examples.nas_search.data.errors import DataError
+from examples.data.errors import DataError
 
 __all__ = (
     "DATASETS",

@@ -1,0 +1,166 @@
+"""What the examples have in common: one `model_fn` on every engine, settings, the command line."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import replicate
+from examples import data as data_lib
+from examples.runs import checkpoints, common_flags, engines, settings_file, summaries
+from examples.runs.errors import UserError
+from examples.runs.flags import Flag, SettingsError, with_defaults
+from examples.runs.program import Program
+from replicate import estimator
+
+STEPS = 4
+WEIGHTS = ("dense/kernel", "dense/bias")
+NOWHERE = {"devices": None, "num_towers": None, "tpu": ""}
+FLAGS = (
+    *common_flags.RUN,
+    *common_flags.DATA,
+    *common_flags.ENGINE,
+    Flag("engine", str, "towers", "how to run", choices=("eager", "estimator", "towers", "tpu")),
+    Flag("train_batch_size", int, 20, "images per step"),
+)
+
+
+def model_fn(features, labels, mode, params):
+    # The values of a random initializer depend on the graph around it.
+    images = tf.layers.flatten(features)
+    logits = tf.layers.dense(images, params["num_classes"], kernel_initializer="zeros")
+    loss = tf.losses.softmax_cross_entropy(labels, logits)
+    if mode == estimator.ModeKeys.EVAL:
+        return estimator.EstimatorSpec(mode, loss=loss)
+    optimizer = replicate.TowerOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
+    update = optimizer.minimize(loss, tf.train.get_or_create_global_step())
+    scalars = replicate.cross_tower_mean({"model/loss": loss})
+    return summaries.make_spec(mode, loss, update, scalars, params)
+
+
+def train(directory, engine, max_steps):
+    """Trains from where the run in a directory stands; returns weights and loss after all steps."""
+    given = {"checkpoint_dir": str(directory), "engine": engine, "tpu_iterations_per_loop": 2}
+    params = with_defaults(given, FLAGS, common_flags.DIGITS)
+    params.update(engines.resolve(params))
+    data = data_lib.open_data(params)
+    params.update(data.settings)
+    start = checkpoints.latest_step(params["checkpoint_dir"])
+
+    def input_fn(params, config):
+        rows = params.get("batch_size", params["train_batch_size"])
+        return data.input_fn("train", rows, training=True, start_step=start, config=config)
+
+    def eval_input_fn(params):
+        return data.input_fn("validation", params.get("batch_size", 30), training=False)
+
+    trained = engines.make_estimator(model_fn, params, eval_batch_size=30)
+    trained.train(input_fn, max_steps=max_steps)
+    if max_steps < STEPS:
+        return None
+    loss = trained.evaluate(eval_input_fn, steps=3)["loss"]
+    return {**{name: trained.get_variable_value(name) for name in WEIGHTS}, "loss": loss}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """What a plain Estimator comes to."""
+    return train(tmp_path_factory.mktemp("estimator"), "estimator", STEPS)
+
+
+@pytest.mark.conformance
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TPUEstimator's own
+@pytest.mark.parametrize("engine", ["towers", "tpu"])
+def test_engines_agree_and_resume(tmp_path, uninterrupted, engine):
+    train(tmp_path / engine, engine, STEPS // 2)
+    got = train(tmp_path / engine, engine, STEPS)
+    for name, value in uninterrupted.items():
+        assert got[name] == pytest.approx(value, rel=1e-4, abs=1e-6), name
+    tags = {
+        value.tag
+        for path in (tmp_path / engine).glob("events*")
+        for event in tf.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    assert "model/loss" in tags
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "towers"),
+    [
+        ("estimator", estimator.Estimator, None),
+        ("towers", estimator.Estimator, 2),
+        ("tpu", estimator.tpu.TPUEstimator, None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_engine_is_an_estimator_of_its_kind(tmp_path, engine, kind, towers):
+    seen = []
+
+    def look(features, labels, mode, params):
+        seen.append(replicate.num_towers())
+        return model_fn(features, labels, mode, params)
+
+    params = with_defaults({"checkpoint_dir": str(tmp_path), "engine": engine}, FLAGS, {})
+    params.update(engines.resolve({**params, "num_towers": towers}), num_classes=2)
+    made = engines.make_estimator(look, params)
+    assert type(made) is kind
+    made.train(lambda params: tf.data.Dataset.from_tensors((tf.ones([4, 3]), tf.ones([4, 2]))))
+    assert set(seen) == {towers or 1}
+
+
+@pytest.mark.parametrize("engine", ["eager", "estimator", "tpu"])
+def test_engines_without_towers_have_no_devices(engine):
+    resolved = engines.resolve({**NOWHERE, "engine": engine})
+    assert resolved == {"devices": [], "num_towers": None, "use_tpu": False}
+
+
+def test_the_engine_for_tpus_takes_the_name_of_one():
+    assert engines.resolve({**NOWHERE, "engine": "tpu", "tpu": "local"})["use_tpu"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "place", "needed"),
+    [
+        ("eager", {"devices": ["/cpu:0"]}, "towers"),
+        ("estimator", {"num_towers": 2}, "towers"),
+        ("tpu", {"num_towers": 2}, "towers"),
+        ("towers", {"tpu": "local"}, "tpu"),
+    ],
+)
+def test_a_place_that_the_engine_cannot_use_is_an_error(engine, place, needed):
+    [name] = place
+    message = (
+        f"--{name} is for --engine {needed}, but --engine is {engine}. Leave out one of the two."
+    )
+    with pytest.raises(SettingsError, match=message):
+        engines.resolve({**NOWHERE, **place, "engine": engine})
+
+
+def test_a_missing_checkpoint_is_an_error(tmp_path):
+    rule = "A network has the weights of a checkpoint, but there is none "
+    way_out = r"\. Train it first, with the command `train`\.$"
+    with pytest.raises(UserError, match=f"^{rule}in {tmp_path}{way_out}"):
+        checkpoints.find(str(tmp_path))
+    with pytest.raises(UserError, match=f"^{rule}at {tmp_path}/model{way_out}"):
+        checkpoints.find(str(tmp_path), f"{tmp_path}/model")
+
+
+def test_a_program_says_which_settings_may_change(tmp_path):
+    before = {"checkpoint_dir": str(tmp_path), "notes": "one", "seed": 0}
+    settings_file.save(before)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"\n')
+    (tmp_path / "model.ckpt-1.index").touch()
+    after = {**before, "notes": "two"}
+    settings_file.check_same(after, may_change=["notes"])
+    with pytest.raises(SettingsError, match='differ: notes was "one" and is "two"'):
+        settings_file.check_same(after)
+
+
+def test_a_program_goes_by_its_own_name(capsys):
+    program = Program("some.package", "Cooks.", {"cook": "make a meal", "eat": "end it"})
+    assert program.command_line("cook", "two eggs") == "python -m some.package cook 'two eggs'"
+    with pytest.raises(SystemExit):
+        program.main(["--help"])
+    shown = capsys.readouterr().out
+    assert "usage: python -m some.package [-h] command" in shown
+    assert "Cooks. Commands:\n\n  cook  make a meal\n  eat   end it\n" in shown
+    assert "flags of its own: python -m some.package cook --help" in shown
