@@ -2,7 +2,7 @@
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
 # make test    lint, formatting and all tests, ending with pytest's summary; before that, those marked
 #              `conformance` on the newest TensorFlow, with `make test-newest`
-# make test-all  the same, and the `conformance` tests on the oldest TensorFlow as well
+# make test-all  the same, the `conformance` tests on the oldest TensorFlow, and those marked `thorough`
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
@@ -41,7 +41,7 @@ demo: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.digits
 
 test: lint test-newest
-	$(VENV)/bin/python -m pytest -n 2
+	$(VENV)/bin/python -m pytest -n 2 -m "not thorough"
 
 test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m conformance
@@ -50,6 +50,7 @@ test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2 -m conformance
 
 test-all: test-oldest test
+	$(VENV)/bin/python -m pytest -n 2 -m thorough
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .

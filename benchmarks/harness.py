@@ -19,13 +19,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 _AT_ROOT = {"cwd": str(ROOT), "capture_output": True, "text": True}
 
 
-def run(module, request, timeout):
+def run(module, request, timeout, env=None):
     """Runs a module of the benchmarks in a process of its own.
 
     Args:
         module: Name, e.g. `benchmarks.engines`.
         request: What the module reads from its first argument, as JSON.
         timeout: Seconds that it may take.
+        env: Dict of environment variables that differ from this process's.
 
     Returns:
         What it prints last, read as JSON; with `load_average`, that of the machine before it began.
@@ -34,7 +35,7 @@ def run(module, request, timeout):
         RuntimeError: If the process fails.
     """
     # Without GPUs in sight, logical CPU devices are the only ones that can be chosen.
-    env = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(env or {})}
     load_average = os.getloadavg()[0]
     command = [sys.executable, "-m", module, json.dumps(request)]
     child = subprocess.run(command, env=env, timeout=timeout, **_AT_ROOT)
@@ -54,11 +55,15 @@ def spread(values):
 
 def publish(record, path=None):
     """Prints a record as a line of JSON, and appends it to a file if there is a `path`."""
-    line = json.dumps(record)
-    print(line, flush=True)
+    print(json.dumps(record), flush=True)
     if path:
-        with open(path, "a") as file:
-            print(line, file=file)
+        append(record, path)
+
+
+def append(record, path):
+    """Appends a record to a file, as a line of JSON."""
+    with open(path, "a") as file:
+        print(json.dumps(record), file=file)
 
 
 def machine():

@@ -38,3 +38,17 @@ def test_a_quick_comparison_of_loss_scales_prints_a_line_per_way_and_a_table():
     assert ops["plain"] < ops["fixed"] < ops["dynamic"]
     assert ops["plain"] < ops["accumulate 4"] < ops["dynamic, accumulate 4"]
     assert "| cnn1 | dynamic |" in result.stdout
+
+
+@pytest.mark.thorough
+def test_a_quick_comparison_of_reversible_networks_prints_a_line_per_way_and_a_table():
+    ways = ["stored", "by hand"]
+    flags = ["--quick", "--cases", "cifar38", "--ways", ",".join(ways)]
+    result = programs.run("-m", "benchmarks.revnet", *flags)
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [line["way"] for line in lines] == ways
+    for line in lines:
+        assert line["activations_mb"] > 0 and line["peak_rss_mb"] > 0
+        assert line["time_to_stored"]["median"] > 0
+    assert "| 6 | by hand |" in result.stdout

@@ -83,6 +83,17 @@ FOUNDATIONS = {
     "replicate.loss_scale": {"replicate.context", "replicate.finite"},
     "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
+# What the examples have in common, and what of the examples it may import.
+EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
+IN_COMMON = {
+    "data": ("examples", "examples.data", "examples.runs"),
+    "runs": ("examples", "examples.runs"),
+}
+COMMON_FILES = [
+    pytest.param(package, path, id=f"{package}/{path.name}")
+    for package in IN_COMMON
+    for path in sorted((EXAMPLES / package).rglob("*.py"))
+]
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 
 
@@ -173,6 +184,17 @@ def test_nothing_imports_the_flow_but_what_starts_it(module):
         assert module in importers
     if module.startswith("replicate.compat"):
         assert all(name.startswith("replicate.compat") for name in own(MODULES[module]))
+
+
+@pytest.mark.parametrize(("package", "path"), COMMON_FILES)
+def test_what_examples_have_in_common_does_not_know_them(package, path):
+    text = path.read_text()
+    for name in imported(ast.parse(text)):
+        if name.split(".")[0] == "examples":
+            assert ".".join(name.split(".")[:2]) in IN_COMMON[package], name
+    programs = [child.parent.name for child in EXAMPLES.glob("*/__main__.py")]
+    assert "nas_search" in programs
+    assert [name for name in programs if name in text] == []
 
 
 def test_imports_run_one_way():

@@ -9,6 +9,7 @@ from typing import Callable, NamedTuple
 import tensorflow.compat.v1 as tf
 
 import replicate
+from examples import revnet
 from examples.nas_search import custom_layers, tpu_optimizer_ops
 from examples.nas_search import model_fn as nas_search
 from replicate import estimator
@@ -118,6 +119,26 @@ def search_step(features, labels, mode, params):
     return estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, controller_update))
 
 
+def reversible(features, labels, mode, params):
+    """The example's RevNet, a Keras model that computes its gradients by hand."""
+    config = revnet.RevNetConfig(
+        image_shape=(6, 6, 2),
+        num_classes=2,
+        units=(2,),
+        filters=(8,),
+        initial_filters=4,
+        dtype="float64",
+        seed=1,
+    )
+    model = revnet.RevNet(config)
+    _, saved_hidden = model(features["images"], training=True)
+    grads, loss = model.compute_gradients(saved_hidden, tf.cast(labels[:, 0] > 0, tf.int32))
+    optimizer = params["wrap"](tf.train.MomentumOptimizer(0.1, 0.9))
+    pairs = zip(grads, model.trainable_variables)
+    train_op = optimizer.apply_gradients(pairs, tf.train.get_global_step())
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(train_op, *model.updates))
+
+
 def architecture_search(features, labels, mode, params):
     """The flagship example's own step, in float32: every tower draws a network."""
     return nas_search.model_fn(features, labels, mode, params)
@@ -144,5 +165,6 @@ MODELS = {
     "embedding": Model(embedding),
     "two_optimizers": Model(two_optimizers),
     "search_step": Model(search_step),
+    "reversible": Model(reversible),
     "architecture_search": Model(architecture_search, tolerance=1e-5, own_networks=True),
 }

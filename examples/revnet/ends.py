@@ -1,0 +1,98 @@
+"""What is before and behind the stages: the first convolution, and the classifier."""
+
+import tensorflow.compat.v1 as tf
+
+from examples.revnet import pooling
+from examples.revnet.normalization import BatchNorm, Statistics
+from examples.revnet.weights import Weights
+
+_XAVIER = 1.0  # variance 1 / fan-in: no ReLU follows
+
+
+class Stem(Weights):
+    """The first convolution, and max-pooling if the configuration says so.
+
+    Args:
+        config: A `RevNetConfig`.
+    """
+
+    def __init__(self, config):
+        super().__init__(config, "stem")
+        self._config = config
+        size = config.initial_kernel_size
+        self._kernel = self.add_kernel(
+            "kernel", [size, size, config.image_shape[-1], config.initial_filters]
+        )
+
+    def forward(self, images):
+        """Computes the first pair from images, float [n, height, width, channels] or transposed."""
+        config = self._config
+        channels_first = config.data_format == "channels_first"
+        layout = "NCHW" if channels_first else "NHWC"
+        stride = [config.initial_stride] * 2
+        dtype = tf.as_dtype(config.dtype)
+        hidden = tf.nn.conv2d(
+            tf.cast(images, dtype),
+            tf.cast(self._kernel, dtype),
+            stride,
+            "SAME",
+            data_format=layout,
+        )
+        if config.initial_max_pool:
+            hidden = pooling.maximum(hidden, 3, 2, channels_first)
+        hidden = tf.cast(hidden, images.dtype)
+        return tuple(tf.split(hidden, 2, axis=1 if channels_first else 3))
+
+
+class Head(Weights):
+    """Batch norm, ReLU, the mean over all pixels, and a dense layer.
+
+    Args:
+        config: A `RevNetConfig`.
+    """
+
+    def __init__(self, config):
+        super().__init__(config, "head")
+        self._channel_axis = 1 if config.data_format == "channels_first" else 3
+        self._pixel_axes = [2, 3] if config.data_format == "channels_first" else [1, 2]
+        self._norm = BatchNorm(config)
+        width = config.stage_widths[-1]
+        self._gamma, self._beta, self._moving = self.add_batch_norm("batch_norm", width)
+        self._kernel = self.add_kernel(
+            "dense/kernel", [width, config.num_classes], _XAVIER, "fan_in"
+        )
+        self._bias = self.add_vector("dense/bias", config.num_classes, 0.0)
+
+    def forward(self, hidden):
+        """Computes logits in training.
+
+        Args:
+            hidden: The last pair.
+
+        Returns:
+            Logits, float [n, classes], and the `Statistics` of the batch.
+        """
+        normalised, statistics = self._norm.normalise(
+            tf.concat(hidden, self._channel_axis),
+            tf.convert_to_tensor(self._gamma),
+            tf.convert_to_tensor(self._beta),
+        )
+        return self._classify(normalised), statistics
+
+    def infer(self, hidden):
+        """Computes logits with the moving statistics."""
+        normalised = self._norm.replay(
+            tf.concat(hidden, self._channel_axis),
+            tf.convert_to_tensor(self._gamma),
+            tf.convert_to_tensor(self._beta),
+            Statistics(*map(tf.convert_to_tensor, self._moving), None, ()),
+        )
+        return self._classify(normalised)
+
+    def updates(self, statistics):
+        """Yields each moving statistic, a variable, and the value of the batch that moves it."""
+        yield from zip(self._moving, (statistics.mean, statistics.sample_variance))
+
+    def _classify(self, normalised):
+        pooled = tf.reduce_mean(tf.nn.relu(normalised), self._pixel_axes)
+        return tf.matmul(pooled, self._kernel) + self._bias

@@ -1,0 +1,24 @@
+"""A trained network, whatever engine trained it."""
+
+import tensorflow.compat.v1 as tf
+
+from examples.revnet import loops
+from examples.revnet.model_fn import make_model
+
+
+def load(params, checkpoint):
+    """Returns the `RevNet` of resolved settings with the weights of a checkpoint.
+
+    Args:
+        params: Settings, of which `engine` says how the checkpoint was written.
+        checkpoint: Its path.
+    """
+    model = make_model(params)
+    if params["engine"] in loops.ENGINES:
+        restored = tf.compat.v2.train.Checkpoint(model=model).restore(checkpoint)
+        restored.assert_existing_objects_matched().expect_partial()
+    else:
+        reader = tf.train.load_checkpoint(checkpoint)
+        for variable in model.variables:
+            variable.assign(reader.get_tensor(variable.name.split(":")[0]))
+    return model

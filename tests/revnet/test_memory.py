@@ -1,0 +1,68 @@
+"""`memory` measures what it says, and recomputed activations do not grow with the units."""
+
+import argparse
+import json
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from examples.revnet import allocations, measuring, preset, ways
+from examples.revnet.commands import memory
+from examples.runs.flags import SettingsError
+
+
+def activations(way, units):
+    """Returns the bytes that activations of a network of two stages take."""
+    widths = {"filters": [8, 16], "initial_filters": 8, "image_shape": [16, 16, 1]}
+    config = preset("digits", units=[units, units], **widths)
+    with tf.Graph().as_default():
+        model, step = ways.build(config, way, 64)
+        peak = allocations.peak_bytes([step(), model.updates])
+    return peak - sum(4 * each.shape.num_elements() for each in model.trainable_variables)
+
+
+@pytest.mark.parametrize("way", ["recomputed", "by hand"])
+def test_recomputed_activations_do_not_grow_with_the_units(way):
+    assert activations(way, 6) < 1.03 * activations(way, 3)
+
+
+def test_stored_activations_grow():
+    """Else a figure that never changes would say nothing."""
+    assert activations("stored", 6) > 1.8 * activations("stored", 3)
+
+
+def parsed(*argv):
+    parser = argparse.ArgumentParser()
+    memory.add_flags(parser)
+    return parser.parse_args(argv)
+
+
+@pytest.mark.thorough
+def test_the_command_writes_a_record_for_each_network_and_way_and_a_plot(tmp_path, capsys):
+    out = tmp_path / "memory.jsonl"
+    flags = ["--preset", "digits", "--depth", "1", "--filters", "32", "--batch_size", "4"]
+    assert memory.main(parsed(*flags, "--rounds", "2", "--out", str(out))) == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["way"] for record in records] == list(measuring.WAYS)
+    for record in records:
+        assert record["layers"] == 6
+        for figure in ("activations_mb", "gradients_mb", "variables_mb", "peak_rss_mb"):
+            assert record[figure] > 0
+        assert record["step_ms"]["median"] > 0
+        assert record["gradient_difference"] < 1e-4
+        assert {"tf", "numpy", "python", "cpu", "cores", "load_average"} <= set(record)
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert "| 6 | recomputed |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--out", "no/such/file"], "--out must be a file in a directory that is there, but is"),
+        (["--preset", "digits", "--filters", "7"], "`filters` must be .* but is"),
+        (["--preset", "digits", "--image_size", "1"], "Images must have a pixel for every stride"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_before(flags, message):
+    with pytest.raises(SettingsError, match=message):
+        memory.main(parsed(*flags))

@@ -1,0 +1,91 @@
+"""What a graph holds: what is recomputed, how often, and when."""
+
+import collections
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphs
+import revnet_networks as networks
+from examples.revnet import RevNet
+
+# Two stages of 4 and 3 units. In the first, inputs of units 0 and 1 are kept, those of 2 and 3
+# reconstructed; of the second, the activations of units 1 and 2 are kept.
+_UNITS = (4, 3)
+
+
+def _counts(recompute=True, by_hand=False, bottleneck=False):
+    """Returns a network, and numbers of operations by type, without and with gradients."""
+    kind = "bottleneck" if bottleneck else "basic"
+    config = networks.config(kind, dtype="float32", units=_UNITS, recompute=recompute)
+    images, labels = networks.batch(config)
+    model = RevNet(config)
+    logits, saved_hidden = model(tf.constant(images, tf.float32), training=True)
+    forward = _by_type()
+    if by_hand:
+        gradients, _ = model.compute_gradients(saved_hidden, tf.constant(labels))
+    else:
+        loss = model.training_loss(tf.constant(labels), logits)
+        gradients = tf.gradients(loss, model.trainable_variables)
+    assert all(gradient is not None for gradient in gradients)
+    return forward, _by_type()
+
+
+def _by_type():
+    return collections.Counter(op.type for op in tf.get_default_graph().get_operations())
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("bottleneck", [False, True])
+def test_nothing_is_computed_more_often_than_it_must(bottleneck, by_hand):
+    forward, both = _counts(bottleneck=bottleneck, by_hand=by_hand)
+    layers = 3 if bottleneck else 2
+    residuals = 2 * sum(_UNITS)
+    convolutions = residuals * layers + 1
+    assert forward["Conv2D"] == convolutions
+    # The last convolution of F and G gives nothing but what can be told from the outputs: it is
+    # done again for the units whose inputs are reconstructed, 2. Kept inputs leave 3 without it.
+    recomputed = 2 * 2 * layers + 3 * 2 * (layers - 1)
+    stem = 1 if by_hand else 0  # The tape of `compute_gradients` computes the stem once more.
+    assert both["Conv2D"] == convolutions + recomputed + stem
+    assert both["Conv2DBackpropFilter"] == convolutions
+    # TensorFlow makes that for images as well, and prunes it when the graph runs.
+    assert both["Conv2DBackpropInput"] == convolutions
+    # Batch norm is replayed by its statistics, in inference mode, so that none is reduced twice.
+    norms = residuals * layers + 1
+    fused = [op for op in tf.get_default_graph().get_operations() if "FusedBatchNormV" in op.type]
+    training = [op for op in fused if op.get_attr("is_training")]
+    head = 1 if by_hand else 0
+    assert len(training) == norms + head
+    assert len(fused) - len(training) == 5 * 2 * layers
+    gradients = sum(n for kind, n in both.items() if kind.startswith("FusedBatchNormGrad"))
+    assert gradients == norms
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_stored_activations_are_not_recomputed(by_hand):
+    forward, both = _counts(recompute=False, by_hand=by_hand)
+    assert both["Conv2D"] == forward["Conv2D"] + (1 if by_hand else 0)
+    assert both["Conv2DBackpropFilter"] == forward["Conv2D"]
+
+
+def test_units_are_recomputed_one_after_another():
+    forward, _ = _counts()
+    operations = tf.get_default_graph().get_operations()
+    convolutions = [op for op in operations if op.type == "Conv2D"]
+    recomputed = convolutions[forward["Conv2D"] :]
+    filters = [op for op in operations if op.type == "Conv2DBackpropFilter"]
+    assert len(recomputed) == 5 * 2 + 4
+    waits = [
+        sum(gradient in before for gradient in filters)
+        for op in recomputed
+        for before in [graphs.behind(op)]
+    ]
+    # Units 1 and 2 of the second stage, from activations: 4 convolutions each. Then G, F, G, F, …:
+    # each has 2, and waits for all gradients before it.
+    first = 2 * 4
+    stage_1, stage_0 = [first, first + 2], []
+    for function in range(2 * 4):
+        convolutions_again = 2 if function < 4 else 1
+        stage_0 += [first + 4 + 2 * function] * convolutions_again
+    assert waits == stage_1 + stage_0
