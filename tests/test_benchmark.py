@@ -52,3 +52,15 @@ def test_a_quick_comparison_of_reversible_networks_prints_a_line_per_way_and_a_t
         assert line["activations_mb"] > 0 and line["peak_rss_mb"] > 0
         assert line["time_to_stored"]["median"] > 0
     assert "| 6 | by hand |" in result.stdout
+
+
+@pytest.mark.thorough
+def test_quick_comparisons_of_how_exact_and_how_accurate_reversible_networks_are():
+    precision = ("revnet_precision", "--quick", "--units", "2", "--train_steps", "1")
+    accuracy = ("revnet_accuracy", "--seeds", "1", "--steps", "2")
+    for (name, *flags), column in ((precision, "dtype"), (accuracy, "way")):
+        result = programs.run("-m", f"benchmarks.{name}", *flags)
+        assert result.returncode == 0, result.stderr
+        lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+        assert len(lines) == len({line[column] for line in lines}) == 2
+        assert result.stdout.splitlines()[-1].startswith("| ")

@@ -88,6 +88,7 @@ EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 IN_COMMON = {
     "data": ("examples", "examples.data", "examples.runs"),
     "runs": ("examples", "examples.runs"),
+    "classifiers": ("examples", "examples.classifiers", "examples.data", "examples.runs"),
 }
 COMMON_FILES = [
     pytest.param(package, path, id=f"{package}/{path.name}")

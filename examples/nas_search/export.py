@@ -20,7 +20,8 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.nas_search import mobile_train_eval, tflite
+from examples.classifiers.training import METRICS
+from examples.nas_search import tflite
 from examples.nas_search.costs import network_cost
 from examples.nas_search.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, engines, settings_file
@@ -107,9 +108,7 @@ def _record(params, serving, checkpoint):
         "image_shape": list(shape),
         "pixel_range": list(serving.pixel_range),
         "signatures": ["serving_default", *encoded],
-        "metrics": settings_file.read_metrics(
-            params["checkpoint_dir"], mobile_train_eval.METRICS, step
-        ),
+        "metrics": settings_file.read_metrics(params["checkpoint_dir"], METRICS, step),
         "tflite": None,
     }
 

@@ -3,34 +3,23 @@
     params = train_settings.resolve(preset="digits", indices="0:1:...", checkpoint_dir="runs/alone")
     metrics = mobile_train_eval.train_network(params)
 
-*Metrics* are a dict that can be written as JSON:
+*Metrics* are those of `examples/classifiers/training.py` and
 
-    accuracy             share of images whose most probable class is theirs, in [0, 1]
-    cross_entropy        mean over images, in nats, without label smoothing
-    num_images, split    how many images that is of, and which
-    global_step          of the checkpoint
     madds, params        multiply-adds for one image and trainable weights, exactly
     ssd, indices, seed   as in the settings
 
 After `mobile_train_eval` of TuNAS (Bender, Liu et al., CVPR 2020).
 """
 
-import math
-import time
-
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.data import tpu
+from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
 from examples.nas_search.train_model_fn import model_fn, model_spec
-from examples.runs import checkpoints, engines, settings_file
-from examples.runs.errors import UserError
-from examples.runs.stopping import StopOnSignal
-from replicate.hooks import ProgressHook
+from examples.runs import checkpoints, settings_file
 
-METRICS = "metrics.json"
 _MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")
 
 
@@ -50,13 +39,7 @@ def train_network(params):
         UserError: As `train`.
         KeyboardInterrupt: If training was stopped by a signal; it is saved.
     """
-    start = time.perf_counter()
-    if not train(params):
-        raise KeyboardInterrupt
-    seconds = time.perf_counter() - start
-    metrics = {**evaluate_network(params), "train_seconds": round(seconds, 2)}
-    settings_file.write_json(metrics, params["checkpoint_dir"], METRICS)
-    return metrics
+    return classifiers.train_and_evaluate(params, train, evaluate_network)
 
 
 def train(params):
@@ -73,34 +56,18 @@ def train(params):
             an image cannot be decoded, or the loss is no longer a number.
     """
     network = model_spec(params)
-    directory, end = params["checkpoint_dir"], params["max_global_step"]
+    directory = params["checkpoint_dir"]
     settings_file.check_same(params)
     settings_file.save(params)
     schema_io.save(network, directory, "model_spec.json")
-    start = checkpoints.latest_step(directory)
-    if start >= end:
+    if checkpoints.latest_step(directory) >= params["max_global_step"]:
         return True
     data = data_lib.open_data(params)
-
-    def input_fn(params, config):
-        rows = params.get("batch_size", params["train_batch_size"])
-        return data.input_fn(
-            params["train_split"], rows, training=True, start_step=start, config=config
-        )
-
-    stop = StopOnSignal()
-    # On TPUs there is no loss to fetch between steps.
-    progress = [] if params["use_tpu"] else [ProgressHook(end, params["train_batch_size"])]
-    trained = engines.make_estimator(model_fn, params)
-    try:
-        with data_lib.naming_broken_images(data), stop:
-            trained.train(input_fn, max_steps=end, hooks=[stop, *progress])
-    except tf.train.NanLossDuringTrainingError as error:
-        raise UserError(
-            f"The loss is no longer a number. Lower --base_learning_rate, "
-            f"{params['base_learning_rate']:g}, and name a new --checkpoint_dir."
-        ) from error
-    return not stop.is_stopped
+    rate = f"{params['base_learning_rate']:g}"
+    with data_lib.naming_broken_images(data), classifiers.naming_lost_loss(
+        "base_learning_rate", rate
+    ):
+        return classifiers.train(model_fn, params, data)
 
 
 def evaluate_network(params, split=None, checkpoint=None):
@@ -118,32 +85,16 @@ def evaluate_network(params, split=None, checkpoint=None):
     Raises:
         UserError: If there is no checkpoint, or an image cannot be decoded.
     """
-    split = split or params["eval_split"]
-    checkpoint = checkpoints.find(params["checkpoint_dir"], checkpoint)
-    data = data_lib.open_data(params)
 
-    def input_fn(params):
-        rows = params.get("batch_size", params["eval_batch_size"])
-        batches = data.input_fn(split, rows, training=False)
-        return tpu.complete(batches, rows, params.get("context")) if params["use_tpu"] else batches
+    def measure(data, split, checkpoint):
+        return classifiers.evaluate(model_fn, params, data, split, checkpoint)
 
-    trained = engines.make_estimator(model_fn, params, params["eval_batch_size"])
-    with data_lib.naming_broken_images(data):
-        measured = trained.evaluate(
-            input_fn,
-            steps=math.ceil(data.size(split) / params["eval_batch_size"]),
-            checkpoint_path=checkpoint,
-            name=split,
-        )
+    metrics = classifiers.evaluate_network(params, split, checkpoint, measure)
     cost = network_cost.network_cost(
         model_spec(params), params["image_shape"], params["num_classes"]
     )
     return {
-        "accuracy": float(measured["accuracy"]),
-        "cross_entropy": float(measured["cross_entropy"]),
-        "num_images": round(float(measured["num_images"])),
-        "split": split,
-        "global_step": int(measured["global_step"]),
+        **metrics,
         "madds": cost.madds,
         "params": cost.params,
         **{name: params[name] for name in ("ssd", "indices", "seed")},

@@ -9,10 +9,10 @@ evaluated. After `mobile_train_eval` of TuNAS (Bender, Liu et al., CVPR 2020).
 import tensorflow.compat.v1 as tf
 
 import replicate
+from examples.classifiers import classification
 from examples.data import tpu
 from examples.nas_search import mobile_classifier_factory, search_space_utils, summaries
 from examples.nas_search.custom_layers import cosine_decay_with_linear_warmup
-from examples.runs import classification
 from examples.runs.errors import UserError
 from replicate import estimator
 
@@ -81,10 +81,8 @@ def model_fn(features, labels, mode, params):
     model.build(images.shape)
     logits, _ = model.apply(images, training)
     logits = tf.cast(logits, tf.float32)
-    new_spec = estimator.tpu.TPUEstimatorSpec if params["use_tpu"] else estimator.EstimatorSpec
-
     if mode == estimator.ModeKeys.PREDICT:
-        return new_spec(mode, predictions=classification.predictions(logits))
+        return classification.inference_spec(mode, logits, None, None, params)
 
     empirical_loss = tf.losses.softmax_cross_entropy(
         labels, logits, weights=classification.weights(labels), label_smoothing=0.1
@@ -93,11 +91,7 @@ def model_fn(features, labels, mode, params):
     loss = empirical_loss + regularization_loss
 
     if mode == estimator.ModeKeys.EVAL:
-        if params["use_tpu"]:
-            return new_spec(
-                mode, loss=loss, eval_metrics=(classification.metrics, [labels, logits])
-            )
-        return new_spec(mode, loss=loss, eval_metric_ops=classification.metrics(labels, logits))
+        return classification.inference_spec(mode, logits, labels, loss, params)
 
     step = tf.train.get_or_create_global_step()
     learning_rate = cosine_decay_with_linear_warmup(

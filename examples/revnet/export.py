@@ -20,9 +20,11 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
+from examples.classifiers import classification
+from examples.classifiers.training import METRICS
 from examples.revnet import restoring, training
 from examples.revnet.train_settings import network
-from examples.runs import checkpoints, classification, settings_file
+from examples.runs import checkpoints, settings_file
 from examples.runs import export_dir as export_dir_lib
 
 RECORD = "network.json"
@@ -94,5 +96,5 @@ def _record(params, serving, checkpoint, signatures):
         "image_shape": list(params["image_shape"]),
         "pixel_range": list(serving.pixel_range),
         "signatures": signatures,
-        "metrics": settings_file.read_metrics(directory, training.METRICS, step),
+        "metrics": settings_file.read_metrics(directory, METRICS, step),
     }

@@ -1,5 +1,7 @@
 """Draws memory and time of a RevNet's gradients over its depth, a line for each way to them."""
 
+import numpy as np
+
 from examples.runs import figures
 
 _LINES = {
@@ -26,7 +28,7 @@ def draw(records):
         for axes, heights in zip(panels, values):
             axes.plot(
                 [r["layers"] for r in mine],
-                heights,
+                np.asarray(heights),
                 style,
                 marker=marker,
                 markersize=4,
@@ -37,9 +39,11 @@ def draw(records):
     for axes, title in zip(panels, titles):
         axes.set(title=title, xlabel="layers")
         axes.set_xticks(sorted({record["layers"] for record in records}))
-        axes.set_ylim(bottom=0)
+        highest = max(line.get_ydata().max() for line in axes.lines)
+        axes.set_ylim(0, 1.08 * highest)
         axes.grid(alpha=0.2)
-    panels[0].legend(loc="upper left")
+    # Beside the lines, of which no corner of a panel is free for sure.
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
     first = records[0]
     figure.suptitle(f"Gradients of {first['batch_size']} images, engine {first['engine']}")
     return figure

@@ -3,11 +3,12 @@
 import tensorflow.compat.v1 as tf
 
 import replicate
+from examples.classifiers import classification
 from examples.data import tpu
 from examples.revnet import optimizer as optimizer_lib
 from examples.revnet.model import RevNet
 from examples.revnet.train_settings import network
-from examples.runs import classification, summaries
+from examples.runs import summaries
 from examples.runs.flags import SettingsError
 from replicate import estimator
 
@@ -66,19 +67,15 @@ def model_fn(features, labels, mode, params):
     if mode == estimator.ModeKeys.TRAIN:
         return _training(model, images, labels, params)
 
-    new_spec = estimator.tpu.TPUEstimatorSpec if params["use_tpu"] else estimator.EstimatorSpec
     logits, _ = model(images, training=False)
     if mode == estimator.ModeKeys.PREDICT:
-        return new_spec(mode, predictions=classification.predictions(logits))
+        return classification.inference_spec(mode, logits, None, None, params)
     labels = tf.cast(labels, logits.dtype)
     weights = classification.weights(labels)
     losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
     loss = tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
     loss = tf.add_n([loss, *model.losses])
-    if params["use_tpu"]:
-        measured = (classification.metrics, [labels, logits])
-        return new_spec(mode, loss=loss, eval_metrics=measured)
-    return new_spec(mode, loss=loss, eval_metric_ops=classification.metrics(labels, logits))
+    return classification.inference_spec(mode, logits, labels, loss, params)
 
 
 def _training(model, images, labels, params):

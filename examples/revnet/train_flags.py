@@ -107,17 +107,3 @@ DEFAULTS = {
     "imagenet56": _IMAGENET,
     "imagenet104": _IMAGENET,
 }
-
-EVALUATE_FLAGS = (
-    Flag("checkpoint_dir", str, None, "where the network was trained", required=True),
-    Flag(
-        "split",
-        str,
-        None,
-        "images to evaluate on (default: those that training set aside)",
-        choices=("train", "validation", "test"),
-    ),
-    Flag("checkpoint", str, None, "path of the checkpoint (default: the latest one)"),
-    Flag("eval_batch_size", int, None, "images per step (default: as in training)", POSITIVE),
-    *(flag for flag in common_flags.ENGINE if flag.name != "tpu_iterations_per_loop"),
-)

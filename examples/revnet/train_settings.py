@@ -11,9 +11,10 @@ that a result depends on. They have the names of the flags, see `train_flags.py`
 import dataclasses
 
 from examples import data as data_lib
+from examples.classifiers import settings as classifier_settings
 from examples.revnet.config import RevNetConfig, preset
-from examples.revnet.train_flags import DEFAULTS, EVALUATE_FLAGS, FLAGS, NETWORK
-from examples.runs import engines, settings_file
+from examples.revnet.train_flags import DEFAULTS, FLAGS, NETWORK
+from examples.runs import engines
 from examples.runs.flags import SettingsError, with_defaults
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(RevNetConfig))
@@ -33,13 +34,8 @@ def resolve(**given):
     params = with_defaults(given, FLAGS, {**defaults, **data_lib.defaults(given.get("dataset"))})
     _check_schedule(params["learning_rates"], params["boundaries"])
     params.update(engines.resolve(params))
-    params["train_split"], params["eval_split"] = (
-        ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
-    )
-    data = data_lib.open_data(params)
-    params.update(data.settings)
-    for split in (params["train_split"], params["eval_split"]):
-        data.size(split)
+    _, of_data = classifier_settings.data_settings(params)
+    params.update(of_data)
     params.update(_network(params))
     return params
 
@@ -48,7 +44,7 @@ def resolve_evaluation(**given):
     """Returns the settings with which a network was trained, but with what is given for evaluation.
 
     Args:
-        **given: Values of `train_flags.EVALUATE_FLAGS` by name, `checkpoint_dir` among them.
+        **given: Values of `common_flags.EVALUATE` by name, `checkpoint_dir` among them.
 
     Returns:
         Settings as `resolve` returns them.
@@ -56,21 +52,7 @@ def resolve_evaluation(**given):
     Raises:
         SettingsError: If a setting is out of range, or no network was trained there.
     """
-    given = with_defaults(given, EVALUATE_FLAGS, {})
-    directory = given["checkpoint_dir"]
-    params = settings_file.read(directory)
-    if "recompute" not in params:
-        raise SettingsError(
-            f"--checkpoint_dir must be that of a RevNet, but {directory} is of another run. Name "
-            "one that `python -m examples.revnet train` wrote."
-        )
-    params["checkpoint_dir"] = directory  # It may have been moved.
-    if given["eval_batch_size"]:
-        params["eval_batch_size"] = given["eval_batch_size"]
-    # Where it is evaluated need not be where it was trained.
-    params.update({name: given[name] for name in ("tpu", "gcp_project", "tpu_zone")})
-    params.update(engines.resolve({**given, "engine": params["engine"]}))
-    return params
+    return classifier_settings.evaluation(given, "recompute", _other_run)
 
 
 def network(params):
@@ -104,3 +86,10 @@ def _check_schedule(rates, boundaries):
             f"--boundaries must be rising steps, but are {' '.join(map(str, boundaries))}. Sort "
             "them, and leave out what is there twice."
         )
+
+
+def _other_run(directory):
+    return (
+        f"--checkpoint_dir must be that of a RevNet, but {directory} is of another run. Name one "
+        "that `python -m examples.revnet train` wrote."
+    )

@@ -11,33 +11,21 @@ The engines are
     towers       one whose `model_fn` is replicated
     tpu          a TPUEstimator, on a TPU or on this host
 
-From the same settings all do the same, step by step. *Metrics* are a dict that can be written as
-JSON:
+From the same settings all do the same, step by step. *Metrics* are those of
+`examples/classifiers/training.py` and
 
-    accuracy             share of images whose most probable class is theirs, in [0, 1]
-    cross_entropy        mean over images, in nats
-    num_images, split    how many images that is of, and which
-    global_step          of the checkpoint
     params, depth        of the network: trainable weights, and layers on its longest way
     preset, engine, recompute, seed    as in the settings
 """
 
-import math
-import time
-
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.data import tpu
+from examples.classifiers import training as classifiers
 from examples.revnet import loops, restoring
 from examples.revnet.model_fn import make_model, model_fn
 from examples.revnet.train_settings import network
-from examples.runs import checkpoints, engines, settings_file
-from examples.runs.errors import UserError
-from examples.runs.stopping import StopOnSignal
-from replicate.hooks import ProgressHook
-
-METRICS = "metrics.json"
+from examples.runs import checkpoints, settings_file
 
 
 def train_network(params, on_step=None):
@@ -57,13 +45,9 @@ def train_network(params, on_step=None):
         UserError: As `train`.
         KeyboardInterrupt: If training was stopped by a signal; it is saved.
     """
-    start = time.perf_counter()
-    if not train(params, on_step):
-        raise KeyboardInterrupt
-    seconds = time.perf_counter() - start
-    metrics = {**evaluate_network(params), "train_seconds": round(seconds, 2)}
-    settings_file.write_json(metrics, params["checkpoint_dir"], METRICS)
-    return metrics
+    return classifiers.train_and_evaluate(
+        params, lambda params: train(params, on_step), evaluate_network
+    )
 
 
 def train(params, on_step=None):
@@ -86,16 +70,12 @@ def train(params, on_step=None):
     if checkpoints.latest_step(params["checkpoint_dir"]) >= params["max_global_step"]:
         return True
     data = data_lib.open_data(params)
-    run = loops.train if params["engine"] in loops.ENGINES else _train_estimator
-    try:
-        with data_lib.naming_broken_images(data):
-            return run(params, data, on_step)
-    except tf.train.NanLossDuringTrainingError as error:
-        rates = " ".join(f"{rate:g}" for rate in params["learning_rates"])
-        raise UserError(
-            f"The loss is no longer a number. Lower --learning_rates, {rates}, and name a new "
-            "--checkpoint_dir."
-        ) from error
+    rates = " ".join(f"{rate:g}" for rate in params["learning_rates"])
+    with data_lib.naming_broken_images(data), classifiers.naming_lost_loss("learning_rates", rates):
+        if params["engine"] in loops.ENGINES:
+            return loops.train(params, data, on_step)
+        hooks = [] if on_step is None else [_LossHook(on_step)]
+        return classifiers.train(model_fn, params, data, hooks)
 
 
 def evaluate_network(params, split=None, checkpoint=None):
@@ -113,22 +93,15 @@ def evaluate_network(params, split=None, checkpoint=None):
     Raises:
         UserError: If there is no checkpoint, or an image cannot be decoded.
     """
-    split = split or params["eval_split"]
-    checkpoint = checkpoints.find(params["checkpoint_dir"], checkpoint)
-    step = checkpoints.step_of(checkpoint)
-    data = data_lib.open_data(params)
-    with data_lib.naming_broken_images(data):
-        if params["engine"] in loops.ENGINES:
-            model = restoring.load(params, checkpoint)
-            measured = loops.evaluate(model, params, data, split, step)
-        else:
-            measured = _evaluate_estimator(params, data, split, checkpoint)
+
+    def measure(data, split, checkpoint):
+        if params["engine"] not in loops.ENGINES:
+            return classifiers.evaluate(model_fn, params, data, split, checkpoint)
+        model = restoring.load(params, checkpoint)
+        return loops.evaluate(model, params, data, split, checkpoints.step_of(checkpoint))
+
     return {
-        "accuracy": float(measured["accuracy"]),
-        "cross_entropy": float(measured["cross_entropy"]),
-        "num_images": round(float(measured["num_images"])),
-        "split": split,
-        "global_step": step,
+        **classifiers.evaluate_network(params, split, checkpoint, measure),
         "params": num_weights(params),
         "depth": network(params).depth,
         **{name: params[name] for name in ("preset", "engine", "recompute", "seed")},
@@ -158,38 +131,3 @@ class _LossHook(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         step = int(run_context.session.run(self._global_step))
         self._on_step(step, float(run_values.results))
-
-
-def _train_estimator(params, data, on_step):
-    start = checkpoints.latest_step(params["checkpoint_dir"])
-    end = params["max_global_step"]
-
-    def input_fn(params, config):
-        rows = params.get("batch_size", params["train_batch_size"])
-        return data.input_fn(
-            params["train_split"], rows, training=True, start_step=start, config=config
-        )
-
-    stop = StopOnSignal()
-    hooks = [stop]
-    if not params["use_tpu"]:  # On TPUs there is no loss to fetch between steps.
-        hooks.append(ProgressHook(end, params["train_batch_size"]))
-        if on_step is not None:
-            hooks.append(_LossHook(on_step))
-    with stop:
-        engines.make_estimator(model_fn, params).train(input_fn, max_steps=end, hooks=hooks)
-    return not stop.is_stopped
-
-
-def _evaluate_estimator(params, data, split, checkpoint):
-    def input_fn(params):
-        rows = params.get("batch_size", params["eval_batch_size"])
-        batches = data.input_fn(split, rows, training=False)
-        return tpu.complete(batches, rows, params.get("context")) if params["use_tpu"] else batches
-
-    return engines.make_estimator(model_fn, params, params["eval_batch_size"]).evaluate(
-        input_fn,
-        steps=math.ceil(data.size(split) / params["eval_batch_size"]),
-        checkpoint_path=checkpoint,
-        name=split,
-    )

@@ -48,7 +48,7 @@ def build(config, way, batch_size):
     model = RevNet(dataclasses.replace(config, recompute=way in ("recomputed", "by hand")))
     if way == "recompute_grad":
         model.body.train = functools.partial(_train_checkpointed, model.body)
-    images, labels = _batch(config, batch_size)
+    images, labels = batch(config, batch_size)
 
     def step():
         if way == "by hand":
@@ -61,7 +61,8 @@ def build(config, way, batch_size):
     return model, step
 
 
-def _batch(config, batch_size):
+def batch(config, batch_size):
+    """Returns random images, as the configuration wants them, and labels, int32."""
     shape = list(config.image_shape)
     if config.data_format == "channels_first":
         shape = [shape[2], *shape[:2]]

@@ -80,6 +80,26 @@ ENGINE = (
     Flag("tpu_iterations_per_loop", int, 100, "steps between summaries for TensorBoard", POSITIVE),
 )
 
+EVALUATE = (
+    Flag("checkpoint_dir", str, None, "where the network was trained", required=True),
+    Flag(
+        "split",
+        str,
+        None,
+        "images to evaluate on (default: those that training set aside)",
+        choices=("train", "validation", "test"),
+    ),
+    Flag("checkpoint", str, None, "path of the checkpoint (default: the latest one)"),
+    Flag("eval_batch_size", int, None, "images per step (default: as in training)", POSITIVE),
+    *(flag for flag in ENGINE if flag.name != "tpu_iterations_per_loop"),
+)
+
+EXPORT = (
+    Flag("checkpoint_dir", str, None, "where the network was trained", required=True),
+    Flag("export_dir", str, None, "new directory for the SavedModel", required=True),
+    Flag("checkpoint", str, None, "path of the checkpoint (default: the latest one)"),
+)
+
 # What suits the preset `digits`.
 DIGITS = {
     "dataset": "digits",

@@ -82,6 +82,11 @@ class Program(NamedTuple):
         return parser
 
 
+def say(line):
+    """Tells the user how it goes: results alone are on standard output."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def quiet_tensorflow():
     """Keeps from the log what TensorFlow, once imported, says to every user of Estimators."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # what it misses of CUDA

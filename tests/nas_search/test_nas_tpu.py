@@ -8,7 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import tpu_graphs
-from examples.nas_search import analyze_mobile_search_lib, mobile_train_eval, search, summaries
+from examples.classifiers import training as classifiers
+from examples.nas_search import analyze_mobile_search_lib, search, summaries
 from examples.nas_search.commands import PROGRAM
 from graphs import behind
 
@@ -255,7 +256,7 @@ def test_bfloat16_is_for_the_network_alone(searched, flag, dtype):
 
 def test_training_alone_goes_through_tpu_estimator_too(patch, monkeypatch, tmp_path):
     keep = Hook()
-    monkeypatch.setattr(mobile_train_eval, "StopOnSignal", lambda: keep)
+    monkeypatch.setattr(classifiers, "StopOnSignal", lambda: keep)
     graph, body = build(keep, "train", tmp_path, f"--indices={NETWORK}")
     (metadata,) = tpu_graphs.by_type(graph)["TPUReplicateMetadata"]
     assert metadata.get_attr("num_replicas") == CORES

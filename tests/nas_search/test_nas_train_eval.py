@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 import nas_searches
 from examples import data
+from examples.classifiers import training as classifiers
 from examples.data import tpu
 from examples.nas_search import (
     analyze_mobile_search_lib,
@@ -21,7 +22,7 @@ from examples.nas_search import (
 )
 from examples.nas_search.commands import evaluate, train
 from examples.nas_search.config import train_settings
-from examples.runs import checkpoints, engines
+from examples.runs import checkpoints, engines, program
 from examples.runs.errors import UserError
 
 SMALL = "0:0:0:0:0:1:0:0:0:0:0:1:0:0"  # the smallest network of digits_search
@@ -136,10 +137,10 @@ class Interrupt(tf.train.SessionRunHook):
 def test_training_stops_and_resumes_as_if_it_had_not(tmp_path, monkeypatch, capsys, mode):
     params = settings(tmp_path / "stopped", max_global_step=5)
     with monkeypatch.context() as patched:
-        patched.setattr(mobile_train_eval, "ProgressHook", Interrupt)
+        patched.setattr(classifiers, "ProgressHook", Interrupt)
         flags = ("max_global_step", "checkpoint_dir", "indices", "train_batch_size", "num_towers")
         args = argparse.Namespace(mode=mode, **{name: params[name] for name in flags})
-        assert train.main(args) == train.INTERRUPTED
+        assert train.main(args) == program.INTERRUPTED
     step = checkpoints.latest_step(params["checkpoint_dir"])
     assert 2 <= step <= 3
     assert f"saved at step {step} of 5. The same command goes on" in capsys.readouterr().err

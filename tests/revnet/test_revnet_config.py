@@ -204,3 +204,9 @@ def test_the_smallest_image():
     config = preset("digits", image_shape=(2, 2, 1))
     assert config.total_stride == 2
     assert preset("imagenet104").total_stride == 32
+
+
+def test_what_tensorflow_computes_on_gpus_alone():
+    text = "TensorFlow convolves float64 in `data_format` 'channels_first' on GPUs only…Take 'chann"
+    with pytest.raises(ValueError, match=matching(text)):
+        RevNet(preset("digits", data_format="channels_first", dtype="float64"))

@@ -5,8 +5,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import revnet_networks as networks
+from examples.revnet import precision
 from revnet_networks import eager
 
+_FIGURES = ("reconstruction_error", "gradient_difference", "gradient_difference_max")
 TYPES = {"bfloat16": 0.98, "float16": 0.999}
 
 
@@ -49,3 +51,27 @@ def test_scaled_loss_in_float16():
         wanted = _gradients("float16")
         found = _gradients("float16", scale_loss=lambda loss: 64 * loss) / 64
     assert found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted) > 0.9999
+
+
+@pytest.mark.parametrize(
+    "dtype, units, train_steps",
+    [
+        ("float64", 3, 2),
+        ("float32", 3, 2),
+        pytest.param("float64", 18, 10, marks=pytest.mark.thorough),
+        pytest.param("float32", 18, 10, marks=pytest.mark.thorough),
+    ],
+)
+def test_how_exact_a_trained_network_is(dtype, units, train_steps):
+    config = networks.config(
+        dtype=dtype, image_shape=(8, 8, 3), units=(units, 2), filters=(16, 16), seed=1
+    )
+    with eager():
+        before, found = (precision.measure(config, 8, steps) for steps in (0, train_steps))
+    assert found["loss"] != before["loss"]
+    for figures in (before, found):
+        errors = [figures[name] for name in _FIGURES]
+        assert all(0 < error < (1e-9 if dtype == "float64" else 2e-2) for error in errors)
+        assert errors[1] <= 2 * errors[2]
+        # Rounded in each unit, else nothing would have been reconstructed.
+        assert errors[0] > np.finfo(dtype).eps / 2

@@ -24,9 +24,10 @@ def _batches(config):
     return [networks.batch(config, ROWS, seed) for seed in range(STEPS)]
 
 
-def _model_fn(config, by_hand, summed, features, labels, mode):
+def _model_fn(config, by_hand, summed, features, labels, mode, loss_scale=None):
     model = RevNet(config)
-    optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(RATE))
+    plain = tf.train.GradientDescentOptimizer(RATE)
+    optimizer = replicate.TowerOptimizer(plain, loss_scale=loss_scale)
     logits, saved_hidden = model(features, training=True)
 
     def of_shard(loss):
@@ -35,9 +36,9 @@ def _model_fn(config, by_hand, summed, features, labels, mode):
         return (loss - penalties) * tf.cast(tf.shape(labels)[0], loss.dtype) / ROWS + penalties
 
     if by_hand:
-        gradients, loss = model.compute_gradients(
-            saved_hidden, labels, scale_loss=of_shard if summed else None
-        )
+        scale_loss = of_shard if summed else optimizer.scale_loss
+        gradients, loss = model.compute_gradients(saved_hidden, labels, scale_loss=scale_loss)
+        gradients = optimizer.unscale(gradients)
         update = optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     else:
         loss = model.training_loss(labels, logits)
@@ -46,10 +47,10 @@ def _model_fn(config, by_hand, summed, features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, model.updates))
 
 
-def _run(config, num_towers, by_hand, summed=False):
+def _run(config, num_towers, by_hand, summed=False, loss_scale=None, steps=STEPS):
     """Returns the losses of the steps, and all variables after them by name."""
-    model_fn = functools.partial(_model_fn, config, by_hand, summed)
-    batches = _batches(config)
+    model_fn = functools.partial(_model_fn, config, by_hand, summed, loss_scale=loss_scale)
+    batches = _batches(config)[:steps]
     with tf.Graph().as_default():
         tf.train.create_global_step()
         rows = [tf.placeholder(each.dtype, each.shape) for each in batches[0]]
@@ -95,13 +96,17 @@ def _one_device(config):
     return losses, weights
 
 
+def _by_place(variables):
+    return {
+        name.split("rev_net/")[1]: value for name, value in variables.items() if "rev_net/" in name
+    }
+
+
 def _check(config, run):
     losses, variables = run
     wanted_losses, wanted = _one_device(config)
     assert error(losses, wanted_losses) < 1e-10
-    found = {
-        name.split("rev_net/")[1]: value for name, value in variables.items() if "rev_net/" in name
-    }
+    found = _by_place(variables)
     assert set(wanted) <= set(found)
     assert error([found[at] for at in wanted], list(wanted.values())) < 1e-9
 
@@ -126,6 +131,30 @@ def test_towers_are_one_device(num_towers, by_hand):
 def test_penalties_count_once_in_a_sum(by_hand):
     config = _config(weight_decay=0.1)
     _check(config, _run(config, 2, by_hand, summed=True))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_loss_scale_changes_nothing(by_hand):
+    config = _config()
+    _check(config, _run(config, 2, by_hand, loss_scale=1024.0))
+
+
+def test_moving_statistics_that_towers_have_by_themselves_are_averaged():
+    config = _config(cross_tower_batch_norm=False)
+    _, variables = _run(config, 2, by_hand=True, steps=1)
+    found = _by_place(variables)
+    images, _ = _batches(config)[0]
+    of_towers = []
+    with eager():
+        for shard in (images[:4], images[4:]):
+            model = RevNet(config)
+            model(tf.constant(shard), training=True)
+            of_towers.append({networks.place(v): v.numpy() for v in model.non_trainable_variables})
+    places = list(of_towers[0])
+    one, other = ([of_tower[at] for at in places] for of_tower in of_towers)
+    assert error(one, other) > 1e-3
+    means = [(a + b) / 2 for a, b in zip(one, other)]
+    assert error([found[at] for at in places], means) < 1e-12
 
 
 @pytest.mark.thorough

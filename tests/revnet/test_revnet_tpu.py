@@ -4,6 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import tpu_graphs
+from examples.classifiers import training as classifiers
 from examples.revnet import training
 from graphs import behind
 from revnet_runs import (
@@ -42,7 +43,7 @@ def graphs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         tpu_graphs.pretend_cores(patch, CORES)
         patch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", Cluster)
-        patch.setattr(training, "StopOnSignal", lambda: keep)
+        patch.setattr(classifiers, "StopOnSignal", lambda: keep)
         params = settings(
             tmp_path_factory.mktemp("tpu"),
             engine="tpu",

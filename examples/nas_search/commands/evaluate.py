@@ -1,14 +1,12 @@
 """`evaluate`: tells how accurate a network is that was trained alone."""
 
-import json
-
-from examples.nas_search.config import train_flags
-from examples.runs import flags
+from examples.classifiers import commands
+from examples.runs import common_flags, flags
 
 
 def add_flags(parser):
     """Adds the command's flags to an `argparse` parser."""
-    flags.add_flags(parser, train_flags.EVALUATE_FLAGS, {"all": {}})
+    flags.add_flags(parser, common_flags.EVALUATE, {"all": {}})
 
 
 def main(args):
@@ -24,9 +22,5 @@ def main(args):
     from examples.nas_search import mobile_train_eval
     from examples.nas_search.config import train_settings
 
-    given = vars(args)
-    metrics = mobile_train_eval.evaluate_network(
-        train_settings.resolve_evaluation(**given), given.get("split"), given.get("checkpoint")
-    )
-    print(json.dumps(metrics, indent=2, sort_keys=True))
-    return 0
+    evaluate_network = mobile_train_eval.evaluate_network
+    return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)

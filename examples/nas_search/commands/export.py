@@ -1,12 +1,11 @@
 """`export`: makes a SavedModel of a network that was trained alone, and a TensorFlow Lite file."""
 
-from examples.runs import flags
+from examples.classifiers import commands
+from examples.runs import common_flags, flags
 from examples.runs.flags import Flag, SettingsError, boolean
 
 FLAGS = (
-    Flag("checkpoint_dir", str, None, "where the network was trained", required=True),
-    Flag("export_dir", str, None, "new directory for the SavedModel", required=True),
-    Flag("checkpoint", str, None, "path of the checkpoint (default: the latest one)"),
+    *common_flags.EXPORT,
     Flag("tflite", boolean, False, "whether to write model.tflite as well, for one image at once"),
     Flag(
         "tflite_quantize",
@@ -46,29 +45,15 @@ def main(args):
     quantize = (given["tflite_quantize"] or "none") if given["tflite"] else None
     params = train_settings.resolve_evaluation(checkpoint_dir=given["checkpoint_dir"], num_towers=1)
     record = export.export_network(params, directory, given["checkpoint"], quantize)
-    for line in _lines(record, directory):
-        print(line)
+    title = f"{record['ssd']} {record['indices']}".rstrip()
+    size = f"{record['madds']:,} MAdds, {record['params']:,} weights"
+    commands.print_export(record, directory, title, size, _remarks(record["tflite"]))
     return 0
 
 
-def _lines(record, directory):
-    shape = ", ".join(map(str, record["image_shape"]))
-    low, high = record["pixel_range"]
-    yield f"{directory}: {record['ssd']} {record['indices']}".rstrip()
-    size = f"{record['madds']:,} MAdds, {record['params']:,} weights"
-    yield f"  step {record['global_step']:,}, {size}"
-    metrics = record["metrics"]
-    if metrics:
-        yield f"  accuracy {metrics['accuracy']:.2%} on {metrics['split']} images"
-    yield f"  serving_default: images, float32 [n, {shape}], pixels from {low:g} to {high:g}"
-    if len(record["signatures"]) > 1:
-        yield f"  {record['signatures'][1]}: encoded_images, contents of n JPEG or PNG files"
-    lite = record["tflite"]
+def _remarks(lite):
     if lite:
         yield (
-            f"  model.tflite: {lite['bytes']:,} bytes; its probabilities differ from the "
+            f"model.tflite: {lite['bytes']:,} bytes; its probabilities differ from the "
             f"SavedModel's by {lite['max_difference']:.1e} at most"
         )
-    yield "To use it, in Python with nothing but TensorFlow:"
-    yield f"    model = tf.saved_model.load({directory!r}).signatures['serving_default']"
-    yield "    model(images=tf.constant(images))['classes']"

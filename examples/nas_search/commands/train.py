@@ -1,12 +1,12 @@
 """`train`: trains a network alone, and tells how accurate it is."""
 
 import json
-import sys
 
+from examples.classifiers import commands
 from examples.nas_search.commands import PROGRAM
 from examples.nas_search.config import train_flags
 from examples.runs import flags
-from examples.runs.program import INTERRUPTED
+from examples.runs.program import say
 
 
 def add_flags(parser):
@@ -26,12 +26,10 @@ def main(args):
     # Here, because they import TensorFlow: flags are checked without.
     from examples.nas_search import mobile_train_eval
     from examples.nas_search.config import train_settings
-    from examples.runs import checkpoints
 
     given = dict(vars(args))
     mode = given.pop("mode", train_flags.MODE.default)
     params = train_settings.resolve(**given)
-    directory, end = params["checkpoint_dir"], params["max_global_step"]
     if mode == "eval":
         for metrics in mobile_train_eval.evaluate_checkpoints(params):
             print(json.dumps(metrics, sort_keys=True), flush=True)
@@ -40,26 +38,16 @@ def main(args):
         _tell_if_searching(params["search_dir"])
     network = f"{params['ssd']} {params['indices']}".strip()
     where = params["tpu"] if params["use_tpu"] else _count(params["num_towers"], "tower")
-    _say(f"Training {network} on {where}: {end:,} steps.")
-    try:
+    say(f"Training {network} on {where}: {params['max_global_step']:,} steps.")
+
+    def train():
         if mode == "train_and_eval":
-            metrics = mobile_train_eval.train_network(params)
-            _say(f"Written to {directory}/{mobile_train_eval.METRICS}.")
-            print(json.dumps(metrics, indent=2, sort_keys=True))
-            _say("To make a SavedModel of it:")
-            exported = f"{directory.rstrip('/')}-exported"
-            made = ("export", "--checkpoint_dir", directory, "--export_dir", exported)
-            _say(f"    {PROGRAM.command_line(*made)}")
-        elif not mobile_train_eval.train(params):
+            return mobile_train_eval.train_network(params)
+        if not mobile_train_eval.train(params):
             raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        step = checkpoints.latest_step(directory)
-        if step:
-            _say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on there.")
-        else:
-            _say(f"Stopped before the first of {end:,} steps. The same command begins anew.")
-        return INTERRUPTED
-    return 0
+        return None
+
+    return commands.train(PROGRAM, params, train)
 
 
 def _tell_if_searching(directory):
@@ -69,12 +57,8 @@ def _tell_if_searching(directory):
     step = checkpoints.latest_step(directory)
     end = settings_file.read(directory).get("max_global_step", step)
     if step < end:
-        _say(f"The search in {directory} is at step {step:,} of {end:,}: this is no final result.")
+        say(f"The search in {directory} is at step {step:,} of {end:,}: this is no final result.")
 
 
 def _count(number, thing):
     return f"{number} {thing}{'s' * (number != 1)}"
-
-
-def _say(line):
-    print(line, file=sys.stderr, flush=True)

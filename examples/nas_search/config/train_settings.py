@@ -11,7 +11,8 @@ of the flags, see `train_flags.py`, and besides
 """
 
 from examples import data as data_lib
-from examples.nas_search.config.train_flags import EVALUATE_FLAGS, FLAGS, PRESETS
+from examples.classifiers import settings as classifier_settings
+from examples.nas_search.config.train_flags import FLAGS, PRESETS
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
 from examples.runs import common_flags, engines, settings_file
@@ -41,9 +42,6 @@ def resolve(**given):
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
     params.update(engines.resolve(params))
-    params["train_split"], params["eval_split"] = (
-        ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
-    )
     if params["epochs"] is None:
         params["epochs"] = 360 if params["use_held_out_test_set"] else 90
     if params["weight_decay"] is None:
@@ -53,9 +51,8 @@ def resolve(**given):
         params["dropout_rate"] = rate if params["epochs"] >= _LONG_TRAINING else 0.0
     params["learning_rate"] = params["base_learning_rate"] * params["train_batch_size"] / 256
 
-    data = data_lib.open_data(params)
-    params.update(data.settings)
-    data.size(params["eval_split"])
+    data, of_data = classifier_settings.data_settings(params)
+    params.update(of_data)
     params["max_global_step"] = common_flags.last_step(
         params, data.size(params["train_split"]), "Training"
     )
@@ -67,7 +64,7 @@ def resolve_evaluation(**given):
     """Returns the settings with which a network was trained, but with what is given for evaluation.
 
     Args:
-        **given: Values of `train_flags.EVALUATE_FLAGS` by name, `checkpoint_dir` among them.
+        **given: Values of `common_flags.EVALUATE` by name, `checkpoint_dir` among them.
 
     Returns:
         Settings as `resolve` returns them.
@@ -75,22 +72,15 @@ def resolve_evaluation(**given):
     Raises:
         SettingsError: If a setting is out of range, or no network was trained there.
     """
-    given = with_defaults(given, EVALUATE_FLAGS, {})
-    directory = given["checkpoint_dir"]
-    params = settings_file.read(directory)
-    if "train_split" not in params:
-        raise SettingsError(
-            f"--checkpoint_dir must be that of a network trained alone, but {directory} is of "
-            "another run. Train the network that a search found: "
-            f"`python -m examples.nas_search train --search_dir {directory}`."
-        )
-    params["checkpoint_dir"] = directory  # It may have been moved.
-    if given["eval_batch_size"]:
-        params["eval_batch_size"] = given["eval_batch_size"]
-    # Where it is evaluated need not be where it was trained.
-    params.update({name: given[name] for name in ("tpu", "gcp_project", "tpu_zone")})
-    params.update(engines.resolve(given))
-    return params
+    return classifier_settings.evaluation(given, "train_split", _other_run)
+
+
+def _other_run(directory):
+    return (
+        f"--checkpoint_dir must be that of a network trained alone, but {directory} is of another "
+        "run. Train the network that a search found: "
+        f"`python -m examples.nas_search train --search_dir {directory}`."
+    )
 
 
 def _with_search(given):

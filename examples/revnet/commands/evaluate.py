@@ -1,14 +1,12 @@
 """`evaluate`: tells how accurate a network is that was trained."""
 
-import json
-
-from examples.revnet import train_flags
-from examples.runs import flags
+from examples.classifiers import commands
+from examples.runs import common_flags, flags
 
 
 def add_flags(parser):
     """Adds the command's flags to an `argparse` parser."""
-    flags.add_flags(parser, train_flags.EVALUATE_FLAGS, {"all": {}})
+    flags.add_flags(parser, common_flags.EVALUATE, {"all": {}})
 
 
 def main(args):
@@ -23,9 +21,5 @@ def main(args):
     # Here, because they import TensorFlow: flags are checked without.
     from examples.revnet import train_settings, training
 
-    given = vars(args)
-    metrics = training.evaluate_network(
-        train_settings.resolve_evaluation(**given), given.get("split"), given.get("checkpoint")
-    )
-    print(json.dumps(metrics, indent=2, sort_keys=True))
-    return 0
+    evaluate_network = training.evaluate_network
+    return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)

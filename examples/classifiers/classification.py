@@ -5,6 +5,8 @@ Labels are one-hot, float32 [rows, classes]. A row of zeros is padding, which co
 
 import tensorflow.compat.v1 as tf
 
+from replicate import estimator
+
 
 def weights(labels):
     """Returns 1 for each row, 0 for padding: float32 [rows]."""
@@ -30,3 +32,21 @@ def metrics(labels, logits):
         "cross_entropy": tf.metrics.mean(losses, weights(labels)),
         "num_images": tf.metrics.true_positives(true, true, weights(labels)),
     }
+
+
+def inference_spec(mode, logits, labels, loss, params):
+    """Returns the spec of a model that is evaluated, or predicts.
+
+    Args:
+        mode: `ModeKeys.EVAL` or `ModeKeys.PREDICT`.
+        logits: Float [rows, classes].
+        labels: See above; None to predict.
+        loss: Scalar; None to predict.
+        params: Settings, of which `use_tpu` says whether it is a `TPUEstimatorSpec`.
+    """
+    new_spec = estimator.tpu.TPUEstimatorSpec if params["use_tpu"] else estimator.EstimatorSpec
+    if mode == estimator.ModeKeys.PREDICT:
+        return new_spec(mode, predictions=predictions(logits))
+    if params["use_tpu"]:
+        return new_spec(mode, loss=loss, eval_metrics=(metrics, [labels, logits]))
+    return new_spec(mode, loss=loss, eval_metric_ops=metrics(labels, logits))

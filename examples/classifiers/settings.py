@@ -1,0 +1,55 @@
+"""What the settings of all trainings of classifiers have in common, see `common_flags.py`."""
+
+from examples import data as data_lib
+from examples.runs import common_flags, engines, settings_file
+from examples.runs.flags import SettingsError, with_defaults
+
+
+def data_settings(params):
+    """Opens the data of a training, and returns what follows from them.
+
+    Args:
+        params: Dict of settings.
+
+    Returns:
+        A pair of the open `Data`, and a dict of settings: those of the data, such as `num_classes`
+        and `image_shape`, and `train_split` and `eval_split`, which images are for what.
+
+    Raises:
+        SettingsError: If a setting is out of range.
+        DataError: If the data are missing, empty or damaged.
+    """
+    train_split, eval_split = (
+        ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
+    )
+    data = data_lib.open_data(params)
+    for split in (train_split, eval_split):
+        data.size(split)
+    return data, {**data.settings, "train_split": train_split, "eval_split": eval_split}
+
+
+def evaluation(given, mark, what):
+    """Returns the settings with which a network was trained, but with what is given for evaluation.
+
+    Args:
+        given: Dict of values of `common_flags.EVALUATE` by name, `checkpoint_dir` among them.
+        mark: Name of a setting that such a network has, and no other run.
+        what: Function of a directory without it, that returns the error's text: what it must be,
+            and the way out.
+
+    Raises:
+        SettingsError: If a setting is out of range, or no such network was trained there.
+    """
+    given = with_defaults(given, common_flags.EVALUATE, {})
+    directory = given["checkpoint_dir"]
+    params = settings_file.read(directory)
+    if mark not in params:
+        raise SettingsError(what(directory))
+    params["checkpoint_dir"] = directory  # It may have been moved.
+    if given["eval_batch_size"]:
+        params["eval_batch_size"] = given["eval_batch_size"]
+    # Where it is evaluated need not be where it was trained.
+    params.update({name: given[name] for name in ("tpu", "gcp_project", "tpu_zone")})
+    engine = {"engine": params["engine"]} if "engine" in params else {}
+    params.update(engines.resolve({**given, **engine}))
+    return params
