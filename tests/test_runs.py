@@ -129,7 +129,8 @@ def test_the_engine_for_tpus_takes_the_name_of_one():
 def test_a_place_that_the_engine_cannot_use_is_an_error(engine, place, needed):
     [name] = place
     message = (
-        f"--{name} is for --engine {needed}, but --engine is {engine}. Leave out one of the two."
+        f"--{name} is for the engine {needed}, but this run is of the engine {engine}. Leave out "
+        f"--{name}, or train with --engine {needed}."
     )
     with pytest.raises(SettingsError, match=message):
         engines.resolve({**NOWHERE, **place, "engine": engine})
@@ -142,6 +143,17 @@ def test_a_missing_checkpoint_is_an_error(tmp_path):
         checkpoints.find(str(tmp_path))
     with pytest.raises(UserError, match=f"^{rule}at {tmp_path}/model{way_out}"):
         checkpoints.find(str(tmp_path), f"{tmp_path}/model")
+
+
+def test_a_checkpoint_of_no_training_is_an_error(tmp_path):
+    variable = tf.get_variable("w", [])
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        path = tf.train.Saver([variable]).save(session, f"{tmp_path}/model")
+    rule = "A checkpoint must hold the global step of its training, but "
+    way_out = r" does not\. Name one that the command `train` wrote\.$"
+    with pytest.raises(UserError, match=f"^{rule}{path}{way_out}"):
+        checkpoints.step_of(path)
 
 
 def test_a_program_says_which_settings_may_change(tmp_path):

@@ -1,15 +1,12 @@
 """The stages of a RevNet, with a backward pass that recomputes their activations.
 
 The forward pass saves the input of each stage and a few numbers per channel of each unit. What
-more it saves does not grow with the number of units, from three of a stage on, and takes no more
-memory than the backward pass takes later, in the first stage, whose images are the largest:
+more it saves, to be faster, does not grow with the number of units:
 
     the input of the second unit of the first stage   without it, half of recomputing that unit is
                                                       for reconstructing its input
-    activations of the last two units of the others   and what the first of the two takes
-
-A published network of 38 layers recomputes a third of its convolutions so, one of 110 layers three
-quarters.
+    activations of the last units of other stages     `stored_units` of each, whose images are
+                                                      smaller than those of the first
 """
 
 from typing import Any, List, NamedTuple, Tuple
@@ -19,7 +16,6 @@ import tensorflow.compat.v1 as tf
 from examples.revnet.units import DownsamplingUnit, Unit
 
 _WITH_INPUTS = 2  # first units of the first stage
-_WITH_ACTIVATIONS = 2  # last units of each stage but the first
 
 
 class Saved(NamedTuple):
@@ -39,7 +35,7 @@ class Body(tf.keras.layers.Layer):
 
     def __init__(self, config):
         super().__init__(dtype=config.variable_dtype)
-        self._recompute = config.recompute
+        self._recompute, self._stored_units = config.recompute, config.stored_units
         self.stages = []
         width = config.initial_filters
         for stage, (units, filters, stride, out_width) in enumerate(
@@ -139,9 +135,17 @@ class Body(tf.keras.layers.Layer):
                 list(zip(stage, of_stage, values_of_stage))
             ):
                 y, dy, gradients = unit.backward_grads(x or None, y, dy, *of_pass, of_unit)
-                of_units.insert(0, gradients)
+                of_units.insert(0, self._of_first_order(gradients))
             found.insert(0, of_units)
-        return dy, found
+        return self._of_first_order(dy), found
+
+    def _of_first_order(self, gradients):
+        """Returns gradients that cannot be differentiated if they are of recomputed activations.
+
+        To TensorFlow, what the forward pass saved is constant, so that their gradients would lack
+        what depends on it.
+        """
+        return _not_differentiable(*gradients) if self._recompute else gradients
 
     def _forward_unit(self, stage, index, x, values):
         """Returns what a unit gives, and what is `Saved` of it; no name holds what is not."""
@@ -160,7 +164,7 @@ class Body(tf.keras.layers.Layer):
     def _keeps_activations(self, stage, index):
         if index < 0:
             return False
-        is_late = stage is not self.stages[0] and index >= len(stage) - _WITH_ACTIVATIONS
+        is_late = stage is not self.stages[0] and index >= len(stage) - self._stored_units
         return not self._recompute or (is_late and stage[index].is_reversible)
 
     def updates(self, saved):
@@ -169,3 +173,15 @@ class Body(tf.keras.layers.Layer):
             for unit, of_unit in zip(stage, of_stage):
                 for function, kept in zip((unit.f, unit.g), of_unit.kept):
                     yield from function.updates(kept)
+
+
+@tf.custom_gradient
+def _not_differentiable(*tensors):
+    def gradient(*upstream):
+        del upstream
+        raise ValueError(
+            "A RevNet that recomputes its activations has gradients of first order only, but its "
+            "gradients are differentiated. Make it with `recompute=False`."
+        )
+
+    return [tf.identity(tensor) for tensor in tensors], gradient

@@ -1,7 +1,9 @@
 """What a RevNet is made of, and the published networks by name."""
 
 import dataclasses
+import functools
 import math
+import operator
 from typing import Optional, Tuple
 
 DATA_FORMATS = ("channels_last", "channels_first")
@@ -25,9 +27,11 @@ class RevNetConfig:
         initial_stride: Its stride.
         initial_max_pool: Whether 3×3 max-pooling of stride 2 follows it.
         data_format: `'channels_last'`, or `'channels_first'` for GPUs.
-        dtype: What F and G compute in. With `'bfloat16'` or `'float16'`, variables, sums and
+        dtype: What convolutions compute in. With `'bfloat16'` or `'float16'`, variables, sums and
             statistics are float32, so that inputs can be reconstructed.
         recompute: Whether activations are recomputed in the backward pass; False stores them.
+        stored_units: Last units of each stage but the first whose activations are stored all the
+            same. With 0, a step takes the least memory, with more, less time.
         cross_tower_batch_norm: Whether batch norm takes its moments over the rows of all towers,
             as one device does; False: over those of each tower.
         batch_norm_momentum: How much of the moving statistics stays in each step.
@@ -54,6 +58,7 @@ class RevNetConfig:
     data_format: str = "channels_last"
     dtype: str = "float32"
     recompute: bool = True
+    stored_units: int = 2
     cross_tower_batch_norm: bool = True
     batch_norm_momentum: float = 0.9
     batch_norm_epsilon: float = 1e-3
@@ -64,7 +69,9 @@ class RevNetConfig:
     def __post_init__(self):
         for name in ("image_shape", "units", "filters", "strides"):
             if isinstance(getattr(self, name), list):  # JSON has lists only.
-                object.__setattr__(self, name, tuple(getattr(self, name)))
+                object.__setattr__(self, name, tuple(map(_plain, getattr(self, name))))
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
         if self.strides is None and isinstance(self.units, tuple):
             object.__setattr__(self, "strides", (1,) + (2,) * (len(self.units) - 1))
         for name, rule, is_right in _rules(self):
@@ -96,7 +103,7 @@ class RevNetConfig:
     def total_stride(self):
         """Pixels of the image per pixel of the last stage, in each direction."""
         pooling = 2 if self.initial_max_pool else 1
-        return self.initial_stride * pooling * math.prod(self.strides)
+        return self.initial_stride * pooling * functools.reduce(operator.mul, self.strides)
 
     @property
     def variable_dtype(self):
@@ -107,6 +114,11 @@ class RevNetConfig:
     def depth(self):
         """Layers on the longest way through the network: convolutions, and the classifier."""
         return 2 + sum(self.units) * 2 * (3 if self.bottleneck else 2)
+
+
+def _plain(value):
+    """Returns a scalar of NumPy as a number of Python, which JSON knows; all else as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def _rules(config):
@@ -139,7 +151,7 @@ def _rules(config):
     )
     yield (
         "filters",
-        f"{stages} even numbers, one for each stage, since a half goes to F and a half to G",
+        f"{stages} even numbers, one for each stage, since channels are split in halves",
         all_whole(config.filters, stages, 2, multiple=2),
     )
     yield (
@@ -149,9 +161,10 @@ def _rules(config):
     )
     yield (
         "initial_filters",
-        "an even number, since a half goes to F and a half to G",
+        "an even number, since channels are split in halves",
         whole(config.initial_filters, 2) and config.initial_filters % 2 == 0,
     )
+    yield "stored_units", "a whole number from 0 on", whole(config.stored_units, 0)
     for name in ("initial_kernel_size", "initial_stride"):
         yield name, "a whole number from 1 on", whole(getattr(config, name), 1)
     for name in ("bottleneck", "initial_max_pool", "recompute", "cross_tower_batch_norm"):

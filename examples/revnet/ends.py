@@ -4,6 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.revnet import pooling
 from examples.revnet.normalization import BatchNorm, Statistics
+from examples.revnet.residual import Activations
 from examples.revnet.weights import Weights
 
 _XAVIER = 1.0  # variance 1 / fan-in: no ReLU follows
@@ -77,7 +78,48 @@ class Head(Weights):
             tf.convert_to_tensor(self._gamma),
             tf.convert_to_tensor(self._beta),
         )
-        return self._classify(normalised), statistics
+        return self.classify(self._pool(tf.nn.relu(normalised))), statistics
+
+    def replay(self, hidden, statistics):
+        """Computes anew what `forward` did, but for the dense layer.
+
+        Args:
+            hidden: As of `forward`.
+            statistics: What it returned.
+
+        Returns:
+            What `classify` takes, float [n, channels], and the `Activations` for `gradients`.
+        """
+        x = tf.concat(hidden, self._channel_axis)
+        gamma, beta = map(tf.convert_to_tensor, (self._gamma, self._beta))
+        z = tf.nn.relu(self._norm.replay(x, gamma, beta, statistics))
+        return self._pool(z), Activations(x, z)
+
+    def gradients(self, d_pooled, statistics, activations):
+        """Goes back through all but the dense layer.
+
+        Args:
+            d_pooled: Gradient for what `replay` returned.
+            statistics: What that was called with.
+            activations: What it returned besides.
+
+        Returns:
+            The pair of gradients for `hidden`, and a dict of those for weights by `id`.
+        """
+        x, z = activations
+        pixels = tf.reduce_prod(tf.gather(tf.shape(z), self._pixel_axes))
+        for axis in self._pixel_axes:
+            d_pooled = tf.expand_dims(d_pooled, axis)
+        dy = tf.broadcast_to(d_pooled / tf.cast(pixels, z.dtype), tf.shape(z))
+        dy = tf.raw_ops.ReluGrad(gradients=dy, features=z)
+        gamma = tf.convert_to_tensor(self._gamma)
+        dx, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, statistics)
+        of_weights = {id(self._gamma): d_gamma, id(self._beta): d_beta}
+        return tf.split(dx, 2, self._channel_axis), of_weights
+
+    def classify(self, pooled):
+        """Computes logits, float [n, classes], from the means over pixels, float [n, channels]."""
+        return tf.matmul(pooled, self._kernel) + self._bias
 
     def infer(self, hidden):
         """Computes logits with the moving statistics."""
@@ -87,12 +129,11 @@ class Head(Weights):
             tf.convert_to_tensor(self._beta),
             Statistics(*map(tf.convert_to_tensor, self._moving), None, ()),
         )
-        return self._classify(normalised)
+        return self.classify(self._pool(tf.nn.relu(normalised)))
 
     def updates(self, statistics):
         """Yields each moving statistic, a variable, and the value of the batch that moves it."""
         yield from zip(self._moving, (statistics.mean, statistics.sample_variance))
 
-    def _classify(self, normalised):
-        pooled = tf.reduce_mean(tf.nn.relu(normalised), self._pixel_axes)
-        return tf.matmul(pooled, self._kernel) + self._bias
+    def _pool(self, z):
+        return tf.reduce_mean(z, self._pixel_axes)

@@ -54,7 +54,8 @@ def export_network(params, export_dir, checkpoint=None):
         # Weights are the same in both formats, and every device knows this one.
         model = restoring.load({**params, "data_format": "channels_last"}, checkpoint)
         signatures = _signatures(model, serving, params["image_shape"])
-        record = _record(params, serving, checkpoint, list(signatures))
+        weights = training.num_weights(model)
+        record = _record(params, serving, checkpoint, weights, list(signatures))
         saved = os.path.join(partial, "model")
         # Not the model itself, whose layers Keras would save too.
         holder = tf.Module()
@@ -83,14 +84,14 @@ def _signatures(model, serving, image_shape):
     return signatures
 
 
-def _record(params, serving, checkpoint, signatures):
+def _record(params, serving, checkpoint, weights, signatures):
     step = checkpoints.step_of(checkpoint)
     directory = params["checkpoint_dir"]
     return {
         "preset": params["preset"],
         "depth": network(params).depth,
         "global_step": step,
-        "params": training.num_weights(params),
+        "params": weights,
         "num_classes": params["num_classes"],
         "class_names": serving.class_names,
         "image_shape": list(params["image_shape"]),

@@ -45,8 +45,8 @@ class RevNet(tf.keras.Model):
     def __init__(self, config, name="rev_net"):
         super().__init__(name=name, dtype=config.variable_dtype)
         self.config = config
-        if (config.data_format, config.dtype) == ("channels_first", "float64"):
-            _check_gpu()
+        if config.data_format == "channels_first" and config.dtype in ("float64", "float16"):
+            _check_gpu(config.dtype)
         with tf.name_scope(self.name):
             self.stem = Stem(config)
             self.body = Body(config)
@@ -61,7 +61,8 @@ class RevNet(tf.keras.Model):
             images: Float [n, height, width, channels], or [n, channels, height, width], as the
                 configuration says.
             training: Whether batch norm goes by the moments of the batch, which then move the
-                moving statistics once, and dropout drops; a Python bool.
+                moving statistics once, and dropout drops; a Python bool. That does not depend on
+                what is `trainable`: layers that are frozen only keep their weights.
 
         Returns:
             Logits, float [n, num_classes], and what `compute_gradients` needs: a nested structure
@@ -78,7 +79,7 @@ class RevNet(tf.keras.Model):
         hidden, saved = self.body.train(hidden)
         logits, statistics = self.head.forward(hidden)
         self._move([*self.body.updates(saved), *self.head.updates(statistics)])
-        return logits, [images, saved, hidden]
+        return logits, [images, saved, hidden, statistics]
 
     @_as_it_is
     def compute_gradients(self, saved_hidden, labels, training=True, scale_loss=None):
@@ -104,20 +105,22 @@ class RevNet(tf.keras.Model):
                 f"{'`training` is false' if not training else '`saved_hidden` is None'}. "
                 "Pass what `model(images, training=True)` returned besides the logits."
             )
-        images, saved, hidden = saved_hidden
+        images, saved, hidden, statistics = saved_hidden
+        pooled, activations = self.head.replay(hidden, statistics)
         with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            logits, _ = self.head.forward(hidden)
-            loss = self.training_loss(labels, logits)
+            tape.watch(pooled)
+            loss = self.training_loss(labels, self.head.classify(pooled))
             scaled = loss if scale_loss is None else scale_loss(loss)
-        # Penalties are of all kernels; the rest depends on those of the head and on `hidden`.
-        d_hidden, direct = tape.gradient(scaled, [hidden, self.trainable_variables])
+        # Penalties are of all kernels; the rest depends on the last layer and on `pooled`.
+        d_pooled, direct = tape.gradient(scaled, [pooled, self.trainable_variables])
+        d_hidden, d_head = self.head.gradients(d_pooled, statistics, activations)
         d_hidden, d_body = self.body.backward(hidden, d_hidden, saved, self.body.values())
         with tf.GradientTape() as tape:
             first = self.stem.forward(images)
         d_stem = tape.gradient(first, self.stem.learned, d_hidden)
         learned = [*self.stem.learned, *self.body.learned]
         through = dict(zip(map(id, learned), [*d_stem, *tf.nest.flatten(d_body)]))
+        through.update(d_head)
         grads = [
             _sum(through.get(id(variable)), gradient)
             for variable, gradient in zip(self.trainable_variables, direct)
@@ -178,9 +181,9 @@ def _sum(gradient, other):
     return tf.add_n(known) if known else None
 
 
-def _check_gpu():
+def _check_gpu(dtype):
     if not tf.config.list_physical_devices("GPU"):
         raise ValueError(
-            "TensorFlow convolves float64 in `data_format` 'channels_first' on GPUs only, of which "
-            "this host has none. Take 'channels_last', or another `dtype`."
+            f"TensorFlow convolves {dtype} in `data_format` 'channels_first' on GPUs only, of "
+            "which this host has none. Take 'channels_last', or another `dtype`."
         )

@@ -8,6 +8,8 @@ import json
 
 import tensorflow.compat.v1 as tf
 
+from examples.revnet import train_settings
+
 
 class PiecewiseConstant(
     tf.keras.optimizers.schedules.LearningRateSchedule, tf.train.experimental.PythonState
@@ -46,7 +48,7 @@ class PiecewiseConstant(
 
 def schedule(params):
     """Returns the schedule of resolved settings."""
-    dtype = "float64" if params["dtype"] == "float64" else "float32"
+    dtype = train_settings.network(params).variable_dtype
     return PiecewiseConstant(params["learning_rates"], params["boundaries"], dtype)
 
 

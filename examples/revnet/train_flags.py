@@ -18,6 +18,9 @@ NETWORK = (
     Flag("filters", int, None, "width of each stage (default: the preset's)", POSITIVE, nargs="+"),
     Flag("initial_filters", int, None, "width before them (default: the preset's)", POSITIVE),
     Flag("recompute", boolean, True, "whether activations are recomputed; else they are stored"),
+    Flag(
+        "stored_units", int, 2, "last units of stages but the first that are stored still", (0, ANY)
+    ),
     Flag("dtype", str, "float32", "what convolutions compute in", choices=_DTYPES),
     Flag(
         "data_format",

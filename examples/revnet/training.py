@@ -102,16 +102,15 @@ def evaluate_network(params, split=None, checkpoint=None):
 
     return {
         **classifiers.evaluate_network(params, split, checkpoint, measure),
-        "params": num_weights(params),
+        "params": num_weights(make_model(params)),
         "depth": network(params).depth,
         **{name: params[name] for name in ("preset", "engine", "recompute", "seed")},
     }
 
 
-def num_weights(params):
-    """Returns how many trainable weights the network has, an int."""
-    weights = make_model(params).trainable_variables
-    return sum(weight.shape.num_elements() for weight in weights)
+def num_weights(model):
+    """Returns how many trainable weights a network has, an int."""
+    return sum(weight.shape.num_elements() for weight in model.trainable_variables)
 
 
 class _LossHook(tf.train.SessionRunHook):

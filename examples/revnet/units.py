@@ -31,6 +31,7 @@ class Unit(tf.keras.layers.Layer):
 
     def __init__(self, config, in_width, out_width, filters, stride, place):
         super().__init__(dtype=config.variable_dtype)
+        self._dropout_rate = config.dropout_rate
         before, after, between = in_width // 2, out_width // 2, filters // 2
         self.f = Residual(config, before, after, between, stride, f"{place}/f")
         self.g = Residual(config, after, after, between, 1, f"{place}/g")
@@ -90,18 +91,22 @@ class Unit(tf.keras.layers.Layer):
             x: Pair; None if it is to be reconstructed.
             y: Pair, what the unit returned in training.
             dy: Pair, the gradients for it.
-            kept: What `forward` returned; None computes it anew.
-            activations: Likewise, if they were kept; then nothing is recomputed, nor is `x`.
+            kept: What `forward` returned; None takes the moments of the batch anew.
+            activations: Likewise, if they were kept; then nothing is recomputed.
             values: What `values` returns; None asks for them.
 
         Returns:
-            Pair `x`, reconstructed; the pair of gradients for it; and a list of the gradients for
-            the learned weights, in their order.
+            Pair `x`, as given or reconstructed, of None if neither it nor anything else was
+            recomputed; the pair of gradients for it; and a list of the gradients for the learned
+            weights, in their order.
+
+        Raises:
+            ValueError: If `kept` is None, and the unit has dropout.
         """
         values = self.values() if values is None else values
         of_f, of_g = self.split(values)
         if kept is None:
-            kept = self._kept_anew(x, y, of_f, of_g)
+            x, kept, activations = self._forward_again(x, y, of_f, of_g)
         kept_f, kept_g = kept
         # Lists of its own, since `gradients` empties them.
         activations_f, activations_g = map(list, activations) if activations else (None, None)
@@ -122,10 +127,19 @@ class Unit(tf.keras.layers.Layer):
         dx = self._through_shortcut(x1, dy1), self._through_shortcut(x2, dy2) + change
         return (x1, x2), tuple(_after([*dx, *d_f, *d_g], *dx)), d_f + d_g
 
-    def _kept_anew(self, x, y, of_f, of_g):
-        change, kept_g, _ = self.g.forward(y[0], of_g)
-        _, kept_f, _ = self.f.forward(y[1] - change if x is None else x[1], of_f)
-        return kept_f, kept_g
+    def _forward_again(self, x, y, of_f, of_g):
+        """Returns `x`, and of `forward` what is kept and the activations, told from `y`."""
+        if self._dropout_rate:
+            raise ValueError(
+                "A unit with dropout must be told what it dropped, but `kept` is None and "
+                f"`dropout_rate` is {self._dropout_rate}. Pass what `forward` returned."
+            )
+        (y1, y2), (x1, x2) = y, x or (None, None)
+        change, kept_g, activations_g = self.g.forward(y1, of_g)
+        x2 = y2 - change if x2 is None else x2
+        change, kept_f, activations_f = self.f.forward(x2, of_f)
+        x1 = y1 - change if x1 is None else x1
+        return (x1, x2), [kept_f, kept_g], [activations_f, activations_g]
 
     def _through_shortcut(self, half, upstream):
         """Returns the gradient for the input of a shortcut."""
@@ -162,7 +176,7 @@ class DownsamplingUnit(Unit):
         """Goes back through the unit, see `Unit.backward_grads`; `x` must be given.
 
         Raises:
-            ValueError: If it is not.
+            ValueError: If it is not, or as of `Unit.backward_grads`.
         """
         if x is None:
             raise ValueError(

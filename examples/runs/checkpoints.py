@@ -16,10 +16,19 @@ def latest_step(checkpoint_dir):
 
 
 def step_of(checkpoint):
-    """Returns the global step of a checkpoint, of an Estimator or not, named by its path."""
+    """Returns the global step of a checkpoint, of an Estimator or not, named by its path.
+
+    Raises:
+        UserError: If it holds none.
+    """
     reader = tf.train.load_checkpoint(checkpoint)
-    (name,) = [name for name in _STEPS if reader.has_tensor(name)]
-    return int(reader.get_tensor(name))
+    for name in _STEPS:
+        if reader.has_tensor(name):
+            return int(reader.get_tensor(name))
+    raise UserError(
+        f"A checkpoint must hold the global step of its training, but {checkpoint} does not. Name "
+        "one that the command `train` wrote."
+    )
 
 
 def find(checkpoint_dir, checkpoint=None):

@@ -26,14 +26,14 @@ def resolve(params):
     Args:
         params: Dict with `devices` (list of names), `num_towers` and `tpu`, of which one at most
             says something; otherwise towers are on every GPU, or two logical devices of the CPU.
-            It may have `engine`, see above.
+            It may have `engine`, see above, and `train_batch_size`.
 
     Returns:
         Dict of the three. Without towers there are no `devices`, and `num_towers` is None.
 
     Raises:
-        SettingsError: If more than one does, the engine has no use for it, or a device does not
-            exist.
+        SettingsError: If more than one does, the engine has no use for it, a device does not
+            exist, or there are more towers than images in a batch.
     """
     given = [name for name in ("devices", "num_towers", "tpu") if params[name]]
     if len(given) > 1:
@@ -46,8 +46,8 @@ def resolve(params):
         if name not in _PLACES.get(engine, ()):
             needed = next(other for other, names in _PLACES.items() if name in names)
             raise SettingsError(
-                f"--{name} is for --engine {needed}, but --engine is {engine}. Leave out one of "
-                "the two."
+                f"--{name} is for the engine {needed}, but this run is of the engine {engine}. "
+                f"Leave out --{name}, or train with --engine {needed}."
             )
     if engine != "towers":
         return {"devices": [], "num_towers": None, "use_tpu": bool(params["tpu"])}
@@ -56,6 +56,12 @@ def resolve(params):
         replicate.session_config(names)
     except ValueError as error:
         raise SettingsError(f"--devices: {error}") from error
+    rows = params.get("train_batch_size") or len(names)
+    if rows < len(names):
+        raise SettingsError(
+            f"Each of {len(names)} towers must have an image of a batch, but --train_batch_size is "
+            f"{rows}. Enlarge it, or pass fewer --devices."
+        )
     return {"devices": names, "num_towers": len(names), "use_tpu": False}
 
 

@@ -95,7 +95,19 @@ def _tpu_estimator(count, model_fn, directory, params):
 
 
 def mirrored():
+    """Returns a strategy; eagerly one for all tests.
+
+    There, all strategies of a process use one group of collectives, under the same keys. With a
+    strategy for each test, one step in some thousands was cancelled before it had started.
+    """
+    if tf.executing_eagerly():
+        return _eagerly_mirrored()
     return tf.distribute.MirroredStrategy(devices(2))
+
+
+@functools.lru_cache(maxsize=None)
+def _eagerly_mirrored():
+    return tf.compat.v2.distribute.MirroredStrategy(devices(2))
 
 
 def central_storage():

@@ -11,19 +11,27 @@ from examples.revnet.commands import memory
 from examples.runs.flags import SettingsError
 
 
-def activations(way, units):
+def activations(way, units, **fields):
     """Returns the bytes that activations of a network of two stages take."""
     widths = {"filters": [8, 16], "initial_filters": 8, "image_shape": [16, 16, 1]}
-    config = preset("digits", units=[units, units], **widths)
+    config = preset("digits", units=[units, units], **{**widths, **fields})
     with tf.Graph().as_default():
         model, step = ways.build(config, way, 64)
         peak = allocations.peak_bytes([step(), model.updates])
     return peak - sum(4 * each.shape.num_elements() for each in model.trainable_variables)
 
 
+@pytest.mark.parametrize("bottleneck", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("units", [6, pytest.param(18, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("way", ["recomputed", "by hand"])
-def test_recomputed_activations_do_not_grow_with_the_units(way):
-    assert activations(way, 6) < 1.03 * activations(way, 3)
+def test_recomputed_activations_do_not_grow_with_the_units(way, units, bottleneck):
+    few, many = (activations(way, count, bottleneck=bottleneck) for count in (3, units))
+    assert many < 1.03 * few
+
+
+def test_stored_units_take_memory():
+    none, two = (activations("by hand", 3, stored_units=count) for count in (0, 2))
+    assert none < two < activations("stored", 3)
 
 
 def test_stored_activations_grow():
@@ -58,7 +66,9 @@ def test_the_command_writes_a_record_for_each_network_and_way_and_a_plot(tmp_pat
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--out", "no/such/file"], "--out must be a file in a directory that is there, but is"),
+        (["--out", "no/such/file"], "--out must be a file in a directory that is there, .* but is"),
+        (["--out", "."], "--out must be a file in a directory that is there, .* but is '.'"),
+        (["--out", "plot.png"], "--out must be .* no .png, which is the plot's, but is 'plot.png'"),
         (["--preset", "digits", "--filters", "7"], "`filters` must be .* but is"),
         (["--preset", "digits", "--image_size", "1"], "Images must have a pixel for every stride"),
     ],

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 
+import numpy as np
 import pytest
 
 from bodies import matching
@@ -19,6 +20,7 @@ _DEFAULTS = {
     "data_format": "channels_last",
     "dtype": "float32",
     "recompute": True,
+    "stored_units": 2,
     "cross_tower_batch_norm": True,
     "batch_norm_momentum": 0.9,
     "batch_norm_epsilon": 1e-3,
@@ -130,7 +132,7 @@ def test_json_gives_the_same_configuration(name):
     assert hash(config) == hash(preset(name))
 
 
-_EVEN = "since a half goes to F and a half to G, but is…"
+_EVEN = "since channels are split in halves, but is…"
 _WRONG = [
     ({"filters": (32, 63)}, "`filters` must be 2 even numbers…" + _EVEN + "(32, 63)"),
     ({"filters": (32,)}, "`filters` must be 2 even numbers, one for each stage…(32,)"),
@@ -158,6 +160,7 @@ _WRONG = [
     ({"initial_kernel_size": 0}, "`initial_kernel_size` must be a whole number from 1 on…0"),
     ({"initial_stride": 1.5}, "`initial_stride` must be a whole number from 1 on…1.5"),
     ({"bottleneck": "no"}, "`bottleneck` must be True or False…'no'"),
+    ({"stored_units": -1}, "`stored_units` must be a whole number from 0 on…-1"),
     ({"recompute": 0}, "`recompute` must be True or False…0"),
     ({"data_format": "NCHW"}, "`data_format` must be one of channels_last, channels_first…'NCHW'"),
     ({"dtype": "int32"}, "`dtype` must be one of float32, float64, bfloat16, float16…'int32'"),
@@ -206,7 +209,14 @@ def test_the_smallest_image():
     assert preset("imagenet104").total_stride == 32
 
 
-def test_what_tensorflow_computes_on_gpus_alone():
-    text = "TensorFlow convolves float64 in `data_format` 'channels_first' on GPUs only…Take 'chann"
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_what_tensorflow_computes_on_gpus_alone(dtype):
+    text = f"TensorFlow convolves {dtype} in `data_format` 'channels_first' on GPUs only…Take 'chan"
     with pytest.raises(ValueError, match=matching(text)):
-        RevNet(preset("digits", data_format="channels_first", dtype="float64"))
+        RevNet(preset("digits", data_format="channels_first", dtype=dtype))
+
+
+def test_numbers_of_numpy():
+    made = preset("digits", num_classes=np.int64(5), dropout_rate=np.float32(0.5), seed=np.int32(1))
+    assert json.loads(json.dumps(dataclasses.asdict(made)))["num_classes"] == 5
+    assert made == preset("digits", num_classes=5, dropout_rate=0.5, seed=1)

@@ -6,8 +6,10 @@ import signal
 import numpy as np
 import pytest
 
-from examples.revnet import training
+from bodies import matching
+from examples.revnet import restoring, training
 from examples.runs import checkpoints
+from examples.runs.errors import UserError
 from revnet_runs import (
     ENGINES,
     assert_same,
@@ -91,3 +93,12 @@ def test_every_image_is_evaluated_once(trained, engine):
     for name in ("accuracy", "cross_entropy", "num_images", "global_step", "params", "depth"):
         assert metrics[name] == pytest.approx(want[name], rel=1e-6), name
     assert np.isfinite(metrics["cross_entropy"])
+
+
+@pytest.mark.parametrize("engine", ["eager", "towers"])
+def test_a_checkpoint_of_another_network_is_an_error(trained, engine):
+    params, _ = trained[engine]
+    text = "A checkpoint must be of the network that params.json…is not: …Name one that this"
+    for other in ({"filters": [8]}, {"units": [3]}):
+        with pytest.raises(UserError, match=matching(text)):
+            restoring.load({**params, **other}, checkpoints.find(params["checkpoint_dir"]))

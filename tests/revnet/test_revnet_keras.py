@@ -1,10 +1,13 @@
 """A RevNet as a Keras model: initial weights, names, saving, and training by Keras itself."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 import revnet_networks as networks
+from bodies import matching
 from examples.revnet import RevNet
 from revnet_networks import eager, error
 
@@ -69,7 +72,6 @@ def test_config_round_trip():
 
 def test_saved_weights(tmp_path):
     config = networks.config(KIND)
-    images = tf.constant(networks.batch(config)[0]) if tf.executing_eagerly() else None
     with eager():
         images = tf.constant(networks.batch(config)[0])
         model = networks.made(config)
@@ -136,3 +138,49 @@ def test_a_frozen_network_infers(freeze):
         logits, _ = model(images)
         freeze(model).trainable = False
         assert error([model(images)[0]], [logits]) == 0
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_frozen_weights_get_no_gradient_and_change_no_other(by_hand):
+    config = networks.config(KIND)
+    images, labels = networks.batch(config)
+    with eager():
+        model = networks.made(config)
+        _, gradients = networks.expected(model, images, labels)
+        wanted = dict(zip(map(id, model.trainable_variables), gradients))
+        for frozen in (model.body.stages[1][1].f, model.head, model.stem, model.body):
+            frozen.trainable = False
+            left = model.trainable_variables
+            assert len(left) < len(wanted)
+            if not left:
+                return
+            if by_hand:
+                _, saved_hidden = model(tf.constant(images), training=True)
+                found, _ = model.compute_gradients(saved_hidden, labels)
+            else:
+                with tf.GradientTape() as tape:
+                    logits, _ = model(tf.constant(images), training=True)
+                    loss = model.training_loss(labels, logits)
+                found = tape.gradient(loss, left)
+            assert error(found, [wanted[id(variable)] for variable in left]) < 1e-9
+
+
+def test_gradients_of_first_order_only():
+    text = "A RevNet that recomputes…gradients of first order only…Make it with `recompute=False`"
+    config = networks.config(KIND)
+    images, labels = networks.batch(config)
+    with eager():
+        for recompute in (True, False):
+            model = networks.made(dataclasses.replace(config, recompute=recompute))
+            with tf.GradientTape() as outer:
+                with tf.GradientTape() as tape:
+                    logits, _ = model(tf.constant(images), training=True)
+                    loss = model.training_loss(labels, logits)
+                gradients = tape.gradient(loss, model.trainable_variables)
+                penalty = tf.add_n([tf.reduce_sum(gradient**2) for gradient in gradients])
+            if recompute:
+                with pytest.raises(ValueError, match=matching(text)):
+                    outer.gradient(penalty, model.trainable_variables)
+            else:
+                second = outer.gradient(penalty, model.trainable_variables)
+                assert all(np.any(gradient) for gradient in second[:3])

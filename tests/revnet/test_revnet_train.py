@@ -88,8 +88,12 @@ def test_records_reach_training(tmp_path, dataset):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"engine": "eager", "devices": ["/cpu:0"]}, "--devices is for --engine towers, but"),
-        ({"engine": "function", "tpu": "x"}, "--tpu is for --engine tpu, but --engine is function"),
+        (
+            {"engine": "towers", "num_towers": 3, "train_batch_size": 2},
+            "Each of 3 towers must have an image of a batch, but --train_batch_size is 2. Enlarge",
+        ),
+        ({"engine": "eager", "devices": ["/cpu:0"]}, "--devices is for the engine towers, but"),
+        ({"engine": "function", "tpu": "x"}, "--tpu is for the engine tpu, but this run is of"),
         ({"engine": "none"}, "--engine must be one of eager, function, estimator, towers, tpu"),
         ({"preset": "cifar39"}, "--preset must be one of digits, cifar38"),
         ({"boundaries": [1, 2]}, "2 rates and 2 boundaries. Pass both"),
@@ -138,7 +142,7 @@ def test_help_needs_no_tensorflow():
     code = """
 import sys
 from examples.revnet.commands import PROGRAM
-for command in ("train", "evaluate", "export"):
+for command in ("evaluate", "export", "memory", "train"):
     try:
         PROGRAM.main([command, "--help"])
     except SystemExit as exit:

@@ -7,6 +7,7 @@ Four ways to the same gradients are measured, each in processes of its own: stor
 import pathlib
 import sys
 
+from examples.revnet.config import PRESETS, preset
 from examples.runs import flags
 from examples.runs.flags import POSITIVE, Flag, SettingsError
 
@@ -16,7 +17,7 @@ FLAGS = (
         "depth",
         int,
         None,
-        "units of every stage, one network each (default: 3 6 9 18)",
+        "units, not layers, of every stage, one network each (default: 3 6 9 18)",
         POSITIVE,
         nargs="+",
     ),
@@ -25,7 +26,7 @@ FLAGS = (
         str,
         "cifar38",
         "network that widths and the size of images are those of",
-        choices=("digits", "cifar38", "cifar110", "cifar164", "imagenet56", "imagenet104"),
+        choices=tuple(PRESETS),
     ),
     Flag("image_size", int, None, "side of an image (default: that of the preset)", POSITIVE),
     Flag(
@@ -45,7 +46,12 @@ FLAGS = (
         choices=("eager", "function", "graph"),
     ),
     Flag("rounds", int, 9, "steps of each way, in turns; figures are medians", POSITIVE),
-    Flag("out", str, "revnet_memory.jsonl", "file of JSON lines; the plot stands beside it"),
+    Flag(
+        "out",
+        str,
+        "revnet_memory.jsonl",
+        "file that JSON lines are added to; the plot stands beside it",
+    ),
 )
 
 
@@ -69,10 +75,10 @@ def main(args):
 
     settings = flags.with_defaults(vars(args), FLAGS, {})
     out = pathlib.Path(settings["out"])
-    if not out.parent.is_dir():
+    if not out.parent.is_dir() or out.is_dir() or out.suffix == ".png":
         raise SettingsError(
-            f"--out must be a file in a directory that is there, but is {settings['out']!r}. "
-            f"Make {out.parent}, or name another file."
+            f"--out must be a file in a directory that is there, and no .png, which is the plot's, "
+            f"but is {settings['out']!r}. Make {out.parent}, or name another file."
         )
     cases = [_case(settings, units) for units in settings["depth"] or _DEPTHS]
     total = len(cases) * (2 * len(measuring.WAYS) + 1)
@@ -82,7 +88,6 @@ def main(args):
         done.append(None)
         display.show(len(done))
 
-    out.unlink(missing_ok=True)
     try:
         for case in cases:
             for record in measuring.measure(case, measuring.WAYS, settings["rounds"], show):
@@ -99,8 +104,6 @@ def main(args):
 
 def _case(settings, units):
     """Returns a case of `measuring.measure`; raises what is wrong with it."""
-    from examples.revnet.config import PRESETS, preset
-
     of_preset = PRESETS[settings["preset"]]
     filters = settings["filters"] or of_preset["filters"]
     overrides = {"filters": list(filters), "units": [units] * len(filters)}
