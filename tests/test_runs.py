@@ -5,10 +5,11 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from examples import data as data_lib
+from examples.classifiers import commands
 from examples.runs import checkpoints, common_flags, engines, settings_file, summaries
 from examples.runs.errors import UserError
 from examples.runs.flags import Flag, SettingsError, with_defaults
-from examples.runs.program import Program
+from examples.runs.program import INTERRUPTED, Program
 from replicate import estimator
 
 STEPS = 4
@@ -143,6 +144,17 @@ def test_a_missing_checkpoint_is_an_error(tmp_path):
         checkpoints.find(str(tmp_path))
     with pytest.raises(UserError, match=f"^{rule}at {tmp_path}/model{way_out}"):
         checkpoints.find(str(tmp_path), f"{tmp_path}/model")
+
+
+def test_what_was_stopped_before_its_first_step_begins_anew(tmp_path, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    program = Program("examples.some", "", {})
+    params = {"checkpoint_dir": str(tmp_path), "max_global_step": 5000}
+    assert commands.train(program, params, interrupted) == INTERRUPTED == 130
+    text = "Stopped before the first of 5,000 steps. The same command begins anew.\n"
+    assert capsys.readouterr().err == text
 
 
 def test_a_checkpoint_of_no_training_is_an_error(tmp_path):

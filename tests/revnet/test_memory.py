@@ -6,6 +6,7 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
+import programs
 from examples.revnet import allocations, measuring, preset, ways
 from examples.revnet.commands import memory
 from examples.runs.flags import SettingsError
@@ -27,6 +28,21 @@ def activations(way, units, **fields):
 def test_recomputed_activations_do_not_grow_with_the_units(way, units, bottleneck):
     few, many = (activations(way, count, bottleneck=bottleneck) for count in (3, units))
     assert many < 1.03 * few
+
+
+@pytest.mark.thorough
+def test_a_tape_keeps_nothing_that_is_recomputed_eagerly():
+    code = """
+from examples.revnet import measuring
+overrides = {"units": [6, 1], "filters": [16, 16], "initial_filters": 16, "image_shape": [16, 16, 1]}
+case = {"preset": "digits", "overrides": overrides, "batch_size": 64, "engine": "eager"}
+for way in ("stored", "recomputed"):
+    print(measuring._measured("memory", case, [way], 2)["activations_mb"])
+"""
+    result = programs.run("-c", code, env={"TF_CPU_ALLOCATOR_USE_BFC": "1"})
+    assert result.returncode == 0, result.stderr
+    stored, recomputed = map(float, result.stdout.split())
+    assert recomputed < 0.6 * stored
 
 
 def test_stored_units_take_memory():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bodies import matching
+from examples import revnet
 from examples.revnet import RevNet, RevNetConfig, preset
 from examples.revnet.config import PRESETS
 
@@ -195,6 +196,11 @@ _WRONG = [
 def test_what_is_no_configuration(overrides, text):
     with pytest.raises(ValueError, match=matching(text)):
         preset("digits", **overrides)
+
+
+def test_what_the_package_has():
+    with pytest.raises(AttributeError, match="'examples.revnet' has no attribute 'ResNet'"):
+        revnet.ResNet  # noqa: B018
 
 
 def test_unknown_preset():

@@ -307,3 +307,16 @@ def test_images_of_another_shape(shape):
     text = "Images must be of shape [n, 9, 7, 3]…but they are…Resize or transpose them"
     with pytest.raises(ValueError, match=matching(text)):
         RevNet(networks.config())(tf.zeros(shape))
+
+
+@pytest.mark.parametrize("kind", ["basic", "max_pool"])
+def test_channels_first(kind):
+    """On a CPU in float32, where strides divide the images or not."""
+    config = networks.config(kind, dtype="float32", data_format="channels_first")
+    images, labels = networks.batch(config)
+    with eager():
+        model = networks.made(config)
+        loss, gradients = by_hand(model, tf.constant(images, tf.float32), tf.constant(labels))
+        expected_loss, expected = networks.expected(model, images, labels)
+        assert error([loss], [expected_loss]) < 1e-5
+        assert error(gradients, expected) < 1e-3
