@@ -27,6 +27,7 @@ def test_a_quick_run_prints_a_line_per_engine_and_a_table():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_comparison_of_loss_scales_prints_a_line_per_way_and_a_table():
     result = programs.run("-m", "benchmarks.loss_scaling", "--quick", "--cases", "cnn1")
     assert result.returncode == 0, result.stderr

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import contract
 import contract_models as models
 import replicate
+import selection
 
 STEPS = contract.DYNAMIC.steps
 
@@ -23,6 +24,7 @@ MODELS = {
     "two_optimizers": ("adam", models.MODELS["two_optimizers"]),
     "adamw": ("sgd", models.MODELS["adamw"]),
 }
+PHASES = {"one_to_towers": (0, 3), "towers_to_one": (3, 0)}
 
 
 def make_estimator(name, directory, num_towers):
@@ -66,8 +68,16 @@ def trained(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("phases", [(0, 3), (3, 0)], ids=["one_to_towers", "towers_to_one"])
+@pytest.mark.parametrize(
+    "name, phases",
+    [
+        selection.cell(
+            name, phases, is_quick=selection.on_diagonal(row, column, 2), id=f"{way}-{name}"
+        )
+        for column, (way, phases) in enumerate(PHASES.items())
+        for row, name in enumerate(MODELS)
+    ],
+)
 def test_training_resumes_on_another_number_of_devices(name, phases, trained):
     got, want = read(trained(name, *phases)), read(trained(name, 0, 0))
     assert got["global_step"] == 2 * STEPS
@@ -146,7 +156,7 @@ def statistics_model_fn(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, None, loss, train_op, metrics)
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("num_towers", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_towers_evaluate_and_predict_with_the_statistics_of_the_checkpoint(tmp_path, num_towers):
     rows = np.arange(28, dtype=np.float32).reshape(7, 4) ** 1.5
 

@@ -9,7 +9,8 @@ from conformance import harness
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+# Over 3 towers shards are uneven in both batches; 2 show what 3 do.
+@pytest.mark.parametrize("num_towers", [pytest.param(2, marks=pytest.mark.thorough), 3])
 @pytest.mark.parametrize("name", harness.ROWS)
 def test_towers_train_as_one_device(name, num_towers):
     worst = harness.compare(name, num_towers)[0]

@@ -18,14 +18,14 @@ pytestmark = pytest.mark.conformance
 # A representative part of the table in test_contract.py, which runs without Estimators.
 RUNS = [
     ("get_variable", "adam", 8),
-    ("unnamed_tf_layers", "momentum", 2),
     ("keras_sequential", "adam", 3),
     ("regularized_tf_layers", "sgd", 3),
     ("embedding", "adam", 3),
-    ("mixed_gradients", "momentum", 8),
-    ("average_of_weights", "sgd", 2),
     ("two_optimizers", "adam", 3),
-    ("cross_tower_normalisation", "momentum", 8),
+    pytest.param("unnamed_tf_layers", "momentum", 2, marks=pytest.mark.thorough),
+    pytest.param("mixed_gradients", "momentum", 8, marks=pytest.mark.thorough),
+    pytest.param("average_of_weights", "sgd", 2, marks=pytest.mark.thorough),
+    pytest.param("cross_tower_normalisation", "momentum", 8, marks=pytest.mark.thorough),
 ]
 
 
@@ -127,7 +127,10 @@ def restructured(model_fn, structure, labels):
     "structure, labels",
     [(structure, "labels") for structure in STRUCTURES] + [("dict", key) for key in LABELS],
 )
-@pytest.mark.parametrize("batches, num_towers", [(contract.DYNAMIC, 3), (contract.UNEVEN, 2)])
+@pytest.mark.parametrize(
+    "batches, num_towers",
+    [(contract.DYNAMIC, 3), pytest.param(contract.UNEVEN, 2, marks=pytest.mark.thorough)],
+)
 def test_any_structure_of_features_and_labels(structure, labels, batches, num_towers):
     def run(model_fn, params, num_towers=1):
         outer = restructured(model_fn, structure, labels)

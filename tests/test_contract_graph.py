@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import contract
 import contract_models as models
 import replicate
+import selection
 from contract import ModeKeys
 from replicate import gradients
 
@@ -72,7 +73,9 @@ def test_operations_of_a_tower_are_on_its_device(num_towers):
 
 
 @pytest.mark.parametrize("consolidation", [0, 1])
-@pytest.mark.parametrize("num_towers", [2, 3, 8])
+@pytest.mark.parametrize(
+    "num_towers", [selection.cell(towers, is_quick=towers == 3) for towers in (2, 3, 8)]
+)
 @pytest.mark.parametrize("batches", [contract.EVEN, contract.UNEVEN])
 @pytest.mark.parametrize(
     ("small", "expected"),

@@ -241,8 +241,15 @@ tf.config.set_logical_device_configuration(cpu, [half, half])
 
 @pytest.mark.parametrize(
     ("script", "starts"),
-    [(LISTING, False), (LISTING + "tf.config.list_logical_devices()", True)],
-    ids=["listing", "control"],
+    [
+        pytest.param(LISTING, False, id="listing"),
+        pytest.param(
+            LISTING + "tf.config.list_logical_devices()",
+            True,
+            id="control",
+            marks=pytest.mark.thorough,
+        ),
+    ],
 )
 def test_listing_devices_does_not_start_them(script, starts):
     done = programs.run("-c", script + SPLIT)

@@ -19,7 +19,7 @@ def one(tmp_path_factory):
     return digits.train(SHORT, None, str(tmp_path_factory.mktemp("one")), "one device")
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("num_towers", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_towers_follow_one_device(one, tmp_path, num_towers):
     devices = tuple(f"/cpu:{i}" for i in range(num_towers))
     towers = digits.train(SHORT, devices, str(tmp_path), "towers")

@@ -8,6 +8,7 @@ import tensorflow.compat.v2 as tf2
 import contract
 import contract_models
 import replicate
+import selection
 from contract import MEAN, SUM
 from engines import harness
 
@@ -16,9 +17,16 @@ pytestmark = pytest.mark.conformance
 F64 = tf.float64
 TRAIN = tf.estimator.ModeKeys.TRAIN
 MIRRORED = (tf.distribute.MirroredStrategy, tf2.distribute.MirroredStrategy)
+ENGINES = ["mirrored", "collective", "central"]
+# For trainings: `test_weights_and_losses_are_those_of_one_device` has some on every engine.
+mostly_mirrored = pytest.mark.parametrize(
+    "make",
+    [selection.cell(name, is_quick=name == "mirrored") for name in ENGINES],
+    indirect=True,
+)
 
 
-@pytest.fixture(scope="session", params=["mirrored", "collective", "central"])
+@pytest.fixture(scope="session", params=ENGINES)
 def make(request):
     """Returns a function that makes a strategy of two replicas."""
     if request.param == "collective":
@@ -105,6 +113,7 @@ def test_gradients_are_those_of_all_replicas_losses(make):
     assert evaluate(run(make(), replica)) == [[330.0], [330.0]]
 
 
+@mostly_mirrored
 def test_a_replica_that_waits_in_the_middle_of_its_gradients_keeps_the_reduction(make):
     """The gradient of a cross-tower mean is where replicas meet."""
 
@@ -231,17 +240,27 @@ NOT_IN_REPLICAS = {
 MODELS = {name: fn for name, fn in contract_models.MODELS.items() if name not in NOT_IN_REPLICAS}
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize(
+    "make, name",
+    [
+        selection.cell(engine, name, is_quick=selection.on_diagonal(row, column, len(ENGINES)))
+        for column, engine in enumerate(ENGINES)
+        for row, name in enumerate(MODELS)
+    ],
+    indirect=["make"],
+)
 def test_weights_and_losses_are_those_of_one_device(make, name):
     compare(MODELS[name], make, rtol=1e-5 if name == "float32" else 1e-9)
 
 
+@mostly_mirrored
 @pytest.mark.parametrize("reduction", [MEAN, SUM])
 def test_losses_count_as_their_reduction_says(make, reduction):
     model_fn = contract_models.model_fn(contract_models.by_float32, contract_models.tf_loss)
     compare(model_fn, make, rtol=1e-5, optimizer="sgd", reduction=reduction)
 
 
+@mostly_mirrored
 def test_each_optimizer_goes_by_the_loss_that_it_had(make):
     """Gradients of a sum and of a mean, applied after both were computed."""
 
@@ -261,6 +280,7 @@ def test_each_optimizer_goes_by_the_loss_that_it_had(make):
     compare(model_fn, make, rtol=1e-5)
 
 
+@mostly_mirrored
 def test_gradients_computed_for_people_do_not_change_the_reported_loss(make):
     def train_and_look(loss, params):
         train_op = contract_models.by_minimize(loss, params)
@@ -492,6 +512,7 @@ def batch_norm_model_fn(features, labels, mode, params):
     return model_fn(features, labels, mode, dict(params, mode=mode))
 
 
+@mostly_mirrored
 def test_a_checkpoint_of_batch_norm_moves_between_engines(make, tmp_path):
     """Trains in replicas, goes on over towers, evaluates everywhere; one device does all of it."""
 

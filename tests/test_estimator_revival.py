@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 import programs
 import replicate
+import selection
 from bodies import matching
 from replicate.compat import environment, estimator_training, revival, session_support
 
@@ -182,8 +183,14 @@ def make_without(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asking", ASKING)
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(
+    "wrong, asking",
+    [
+        selection.cell(wrong, asking, is_quick=selection.on_diagonal(row, column, len(ASKING)))
+        for row, wrong in enumerate(WRONG)
+        for column, asking in enumerate(ASKING)
+    ],
+)
 def test_a_wrong_environment_is_told_to_whoever_asks(wrong, asking, without):
     hidden, changes, first, message = WRONG[wrong]
     done = programs.run("-c", first + ASKING[asking], env=without(*hidden, **changes))
@@ -193,7 +200,13 @@ def test_a_wrong_environment_is_told_to_whoever_asks(wrong, asking, without):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [name for name, case in WRONG.items() if not case[2]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        selection.cell(name, is_quick=number == 0)
+        for number, name in enumerate(name for name, case in WRONG.items() if not case[2])
+    ],
+)
 def test_python_m_replicate_diagnoses_it(wrong, without):
     hidden, changes, _, message = WRONG[wrong]
     done = programs.run("-m", "replicate", env=without(*hidden, **changes))

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+import selection
 
 SUM_ON_READ = {
     "synchronization": tf.VariableSynchronization.ON_READ,
@@ -62,8 +63,9 @@ KERAS_METRICS = {
     "keras_precision": (tf.keras.metrics.Precision, BINARY),
 }
 TOTAL = 21
-# Rows of a batch and towers: uneven shards; and batches with empty shards.
-RUNS = [(7, 2), (8, 3), (2, 3)]
+# Rows of a batch and towers: uneven shards; and batches with empty shards. The first has both, as
+# its last batch is one row.
+RUNS = [selection.cell(*run, is_quick=run == (10, 3)) for run in ((10, 3), (7, 2), (8, 3), (2, 3))]
 
 
 def data(total=TOTAL):

@@ -147,8 +147,8 @@ TOWERS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("optimizer", [pytest.param("sgd", marks=pytest.mark.thorough), "adam"])
+@pytest.mark.parametrize("num_towers", [pytest.param(2, marks=pytest.mark.thorough), 3])
 @pytest.mark.parametrize("batches", [contract.UNEVEN, contract.DYNAMIC])
 def test_towers_train_as_one_device_does(num_towers, optimizer, batches):
     want = contract.record_one_device(ONE_DEVICE["two layers"], batches, optimizer)

@@ -744,9 +744,9 @@ def without_scales(variables):
 @pytest.mark.parametrize(
     ("model", "make", "scale"),
     [
-        ("embedding", harness.mirrored, "dynamic"),
+        pytest.param("embedding", harness.mirrored, "dynamic", marks=pytest.mark.thorough),
         ("embedding", harness.central_storage, "fixed"),
-        ("adamw", harness.central_storage, "dynamic"),
+        pytest.param("adamw", harness.central_storage, "dynamic", marks=pytest.mark.thorough),
         ("clipping_optimizer", harness.mirrored, "dynamic"),
     ],
 )

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+import selection
 from contract import ModeKeys
 
 export = tf.estimator.export
@@ -43,7 +44,10 @@ def expected(size):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("num_towers", [1, 2, 3, 8])
+@pytest.mark.parametrize(
+    "num_towers",
+    [selection.cell(towers, is_quick=towers in (1, 3)) for towers in (1, 2, 3, 8)],
+)
 def test_predictions_are_those_of_all_rows_in_order(num_towers, size, mode):
     tensor = of_spec(lambda x: {"predictions": 2 * x}, size, num_towers, mode)
     nested = of_spec(

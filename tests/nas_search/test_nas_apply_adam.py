@@ -52,7 +52,7 @@ def by_hand(num_towers, beta1, beta2, epsilon, with_penalty, scale=1.0):
         yield w, m, v
 
 
-@pytest.mark.parametrize("num_towers", [1, 2, 3])
+@pytest.mark.parametrize("num_towers", [1, pytest.param(2, marks=pytest.mark.thorough), 3])
 @pytest.mark.parametrize("beta1, beta2", [(0.0, 0.999), (0.9, 0.999), (0.5, 0.0)])
 @pytest.mark.parametrize("with_penalty", [False, True])
 @pytest.mark.parametrize("dtype, rtol", [("float64", 1e-11), ("float32", 2e-6)])

@@ -136,6 +136,7 @@ def test_trainings_of_other_settings_are_refused(args):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_comparison_of_networks(tmp_path):
     numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
     args = ["-m", "benchmarks.nas_quality", "--quick", f"--out={tmp_path}", *numbers]
@@ -166,6 +167,7 @@ def test_counting_operations_is_no_part_of_building_a_graph(monkeypatch, engine)
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_quick_steps_of_each_kind():
     args = ["-m", "benchmarks.nas_speed", "--quick", "--rounds=1", "--networks=2"]
     result = programs.run(*args, "--cases=digits,build")

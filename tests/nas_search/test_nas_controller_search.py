@@ -41,7 +41,8 @@ from examples.nas_search.tpu_optimizer_ops import apply_adam
 LEARNING_RATE, SLOW_LEARNING_RATE, GROWTH = 0.015, 0.005, 10.0
 NUM_TOWERS = 2
 EXPONENT = -0.1  # of the `abs` reward, the published default
-SEEDS = range(5)
+# One of them shows what the others make sure of.
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 5))]
 
 SMALL = (2,) * 20  # 2^20 = 1e6 members
 LARGE = tuple(itertools.islice(itertools.cycle([3, 6, 7]), 58))  # 3^20·6^19·7^19 = 2e40
@@ -229,13 +230,13 @@ def make_search():
         each.session.close()
 
 
-def small_and_large(steps):
-    """Parametrizes a test by sizes and steps; `steps` are those with the large space."""
+def small_and_large(steps, *marks):
+    """Parametrizes a test by sizes and steps; `steps` and `marks` are those of the large space."""
     return pytest.mark.parametrize(
         "sizes, steps",
         [
             pytest.param(SMALL, 1500, id="1e6"),
-            pytest.param(LARGE, steps, id="1e40", marks=pytest.mark.slow),
+            pytest.param(LARGE, steps, id="1e40", marks=[pytest.mark.slow, *marks]),
         ],
     )
 
@@ -253,14 +254,14 @@ def share_of_optimum(search, problem, steps, seed, rate=LEARNING_RATE):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@small_and_large(steps=2000)
+@small_and_large(2000)
 def test_separable_reward(search, sizes, steps, seed):
     problem = Problem.random(sizes, seed)
     assert share_of_optimum(search, problem, steps, seed) >= 0.99
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@small_and_large(steps=3000)
+@small_and_large(3000, pytest.mark.thorough)
 def test_reward_with_pairwise_interactions(search, sizes, steps, seed):
     """Pairs have 0.3 of the standard deviation of what choices do by themselves."""
     problem = Problem.random(sizes, seed, pairs=0.3)
@@ -298,7 +299,7 @@ def search_with_costs(search, sizes, steps, seed, slope):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@small_and_large(steps=2000)
+@small_and_large(2000, pytest.mark.thorough)
 def test_the_cost_target_is_met(search, sizes, steps, seed):
     """The exponent is three times what quality gains per relative cost."""
     ratio, lost = search_with_costs(search, sizes, steps, seed, slope=-EXPONENT / 3)
@@ -306,7 +307,7 @@ def test_the_cost_target_is_met(search, sizes, steps, seed):
     assert lost <= 0.01 * 0.8
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS[:2])
 def test_a_weak_exponent_does_not_reach_the_target(search, seed):
     """Where quality gains more per cost than the exponent takes, a dearer network is better."""
     ratio, _ = search_with_costs(search, SMALL, 1500, seed, slope=-EXPONENT * 3)

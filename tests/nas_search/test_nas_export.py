@@ -148,6 +148,7 @@ def served(trained, exported, tmp_path_factory):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("label", ["digits", "bfloat16", "photos", "pixels"])
 def test_elsewhere_an_export_answers_as_the_estimator_does(label, served):
     _, _, (_, _, wanted), got = served[label]
@@ -157,6 +158,7 @@ def test_elsewhere_an_export_answers_as_the_estimator_does(label, served):
     assert len(got["classes"]) > 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("label", ["digits", "bfloat16", "photos", "pixels"])
 def test_an_image_alone_is_answered_as_in_a_batch(label, served):
     *_, got = served[label]
@@ -166,6 +168,7 @@ def test_an_image_alone_is_answered_as_in_a_batch(label, served):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("label", ["digits", "bfloat16", "photos", "pixels"])
 def test_an_export_is_exactly_as_accurate_as_evaluation_says(label, served):
     _, metrics, (_, labels, _), got = served[label]
@@ -218,7 +221,10 @@ def test_tensorflow_lite_answers_as_the_saved_model_does(name, trained, exported
     assert np.ptp(wanted, axis=0).max() > 0  # they depend on the image
 
 
-@pytest.mark.parametrize(("quantize", "name"), [("float16", "photos"), ("dynamic", "digits")])
+@pytest.mark.parametrize(
+    ("quantize", "name"),
+    [pytest.param("float16", "photos", marks=pytest.mark.thorough), ("dynamic", "digits")],
+)
 def test_weights_of_fewer_bits_answer_about_the_same(
     quantize, name, trained, exported, tmp_path, capsys
 ):

@@ -208,7 +208,7 @@ class Reference:
         return loss
 
 
-@pytest.mark.parametrize("num_towers", [1, 2])
+@pytest.mark.parametrize("num_towers", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_towers_are_one_device_that_evaluates_the_same_networks(tmp_path, num_towers):
     params = make_params(tmp_path, num_towers=num_towers)
     search = Search(params, num_towers)
@@ -227,6 +227,7 @@ def test_towers_are_one_device_that_evaluates_the_same_networks(tmp_path, num_to
     assert all(name.startswith("rl_controller") for name in still)
 
 
+@pytest.mark.thorough
 def test_a_resumed_search_draws_what_the_uninterrupted_one_would(tmp_path):
     batches, params = make_batches(), make_params(tmp_path)
     whole, halves = Search(params, 2), [Search(params, 2), Search(params, 2)]
@@ -265,7 +266,7 @@ PUBLISHED_TAGS = {
 COST_TAGS = {f"rlcontroller/{name}" for name in ("estimated_cost", "cost_ratio", "cost_adjustment")}
 
 
-@pytest.mark.parametrize("with_cost", [True, False])
+@pytest.mark.parametrize("with_cost", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_the_published_scalars_are_reported(tmp_path, with_cost):
     search = Search(make_params(tmp_path, enable_cost_model=with_cost), 2)
     with search.graph.as_default():
@@ -304,7 +305,7 @@ def test_scalars_are_means_over_towers(tmp_path):
     np.testing.assert_allclose(cost, np.mean(costs), rtol=1e-6)
 
 
-@pytest.mark.parametrize("barrier", [True, False])
+@pytest.mark.parametrize("barrier", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_the_barrier_lets_no_gradient_be_used_before_all_exist(tmp_path, barrier):
     search = Search(make_params(tmp_path, use_gradient_sync_barrier=barrier), 2)
     updates = [op for op in search.graph.get_operations() if op.type == "ResourceApplyRMSProp"]
@@ -312,8 +313,8 @@ def test_the_barrier_lets_no_gradient_be_used_before_all_exist(tmp_path, barrier
     assert len(updates) > 10
     assert all("tuple/" in gradient.name for gradient in gradients) == barrier
     if barrier:
-        needed = [behind(op) for op in updates]
-        assert all(_sources(gradient) <= ops for gradient in gradients for ops in needed)
+        sources = set().union(*map(_sources, gradients))
+        assert all(sources <= behind(op) for op in updates)
 
 
 def _sources(gradient):

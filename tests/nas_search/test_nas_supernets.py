@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 import nas_layers
 import nas_supernets
 import replicate
+import selection
 from examples.nas_search import mobile_classifier_factory as factory
 from examples.nas_search import mobile_search_space_v3 as v3
 from examples.nas_search import search_spaces
@@ -16,6 +17,15 @@ from examples.nas_search.search_space_utils import prune_model_spec
 
 SPACES, SHAPES = nas_supernets.SPACES, nas_supernets.SHAPES
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
+# The last space has the most kinds of choices.
+each_space = pytest.mark.parametrize(
+    "name", [selection.cell(name, is_quick=name == "v3_like") for name in SPACES]
+)
+mostly_v2 = pytest.mark.parametrize(
+    "control_flow",
+    [pytest.param("control_flow_v1", marks=pytest.mark.thorough), "control_flow_v2"],
+    indirect=True,
+)
 
 
 def loss_of(outputs):
@@ -23,7 +33,7 @@ def loss_of(outputs):
     return sum(tf.reduce_sum(tf.sin(tf.cast(each, tf.float32))) for each in [logits, *endpoints])
 
 
-@pytest.mark.parametrize("name", SPACES)
+@each_space
 def test_drawn_networks_are_the_networks_alone(name):
     """Same logits, endpoints, penalty and gradients, given the part of the weights they draw."""
     space, shape = SPACES[name](), SHAPES[name]
@@ -79,7 +89,7 @@ def check_same_gradients(got, want, pairs):
     assert not any(got[name].any() for name in set(got) - drawn)
 
 
-@pytest.mark.parametrize("name", SPACES)
+@each_space
 def test_every_weight_learns_when_all_choices_are_on(name):
     """As in warm-up: all operations averaged, all widths the largest."""
     space, shape = SPACES[name](), SHAPES[name]
@@ -107,6 +117,7 @@ def operations(*suffixes):
     return [types.count(kind + suffix) for suffix in suffixes for kind in CONVOLUTIONS]
 
 
+@mostly_v2
 def test_only_what_is_drawn_runs(control_flow):
     """As many convolutions as the network alone has, forward and backward."""
     space, shape = SPACES["v3_like"](), SHAPES["v3_like"]
@@ -136,6 +147,7 @@ def test_only_what_is_drawn_runs(control_flow):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_largest_published_space_can_be_built():
     space = search_spaces.get_search_space_spec(v3.MOBILENET_V3_LIKE_SEARCH)
     masks = nas_supernets.placeholders(space)
@@ -198,6 +210,7 @@ def train_on_towers(space, draws, images):
         return before, session.run(variables), logits
 
 
+@mostly_v2
 def test_towers_train_networks_of_their_own_with_shared_weights(control_flow):
     """Two towers with two networks take the mean of the gradients of either alone."""
     space = nas_supernets.tiny()

@@ -236,6 +236,7 @@ def test_data_are_looked_for_where_tfds_puts_them(open_set, data_dir, monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_search_its_network_and_an_evaluation_run_from_the_command_line(
     data_dir, tmp_path, capsys
 ):

@@ -236,7 +236,10 @@ def evaluate(draw, core, index, step):
         return session.run(tensor)
 
 
-@pytest.mark.parametrize(("flag", "dtype"), [("true", tf.bfloat16), ("auto", tf.float32)])
+@pytest.mark.parametrize(
+    ("flag", "dtype"),
+    [("true", tf.bfloat16), pytest.param("auto", tf.float32, marks=pytest.mark.thorough)],
+)
 def test_bfloat16_is_for_the_network_alone(searched, flag, dtype):
     graph, body = searched(f"--use_bfloat16={flag}")
     convolutions = [

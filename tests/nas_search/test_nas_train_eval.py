@@ -133,7 +133,9 @@ class Interrupt(tf.train.SessionRunHook):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("mode", ["train_and_eval", "train"])
+@pytest.mark.parametrize(
+    "mode", ["train_and_eval", pytest.param("train", marks=pytest.mark.thorough)]
+)
 def test_training_stops_and_resumes_as_if_it_had_not(tmp_path, monkeypatch, capsys, mode):
     params = settings(tmp_path / "stopped", max_global_step=5)
     with monkeypatch.context() as patched:
@@ -167,7 +169,7 @@ def test_the_seed_decides(tmp_path, trained):
     [
         {"path_dropout_rate": 0.5, "indices": OTHER},
         {"dropout_rate": 0.5, "use_held_out_test_set": True},
-        {"use_bfloat16": True},
+        pytest.param({"use_bfloat16": True}, marks=pytest.mark.thorough),
         {"filters_multiplier": 2.0},
     ],
     ids=lambda given: next(iter(given)),
@@ -302,6 +304,7 @@ def test_training_ends_with_the_command_that_exports(trained, capsys, monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_network_for_digits_is_good_after_seconds(tmp_path):
     params = train_settings.resolve(
         checkpoint_dir=str(tmp_path),
