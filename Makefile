@@ -1,9 +1,9 @@
 # make search  finds a network for handwritten digits on two towers, and trains what it found
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
-# make test    lint, formatting and all tests, ending with pytest's summary; before that, those marked
+# make test    lint, formatting and tests, ending with pytest's summary; before that, those marked
 #              `conformance` on the newest TensorFlow, with `make test-newest`
-# make test-all  the same, the `conformance` tests on the oldest TensorFlow, and those marked `thorough`,
-#              which `make test` leaves out, on both of its TensorFlows
+# make test-all  the same, the `conformance` tests on the oldest TensorFlow too, and those marked `thorough`,
+#              which `make test` leaves out: more cases of what others show
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
@@ -48,7 +48,7 @@ test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and not thorough"
 
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest -n 2 -m "conformance and not thorough"
+	$(OLDEST)/bin/python -m pytest -n 2 -m conformance
 
 test-all: test-oldest test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"

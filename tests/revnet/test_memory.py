@@ -34,7 +34,8 @@ def test_recomputed_activations_do_not_grow_with_the_units(way, units, bottlenec
 def test_a_tape_keeps_nothing_that_is_recomputed_eagerly():
     code = """
 from examples.revnet import measuring
-overrides = {"units": [6, 1], "filters": [16, 16], "initial_filters": 16, "image_shape": [16, 16, 1]}
+widths = {"filters": [16, 16], "initial_filters": 16, "image_shape": [16, 16, 1]}
+overrides = {"units": [6, 1], **widths}
 case = {"preset": "digits", "overrides": overrides, "batch_size": 64, "engine": "eager"}
 for way in ("stored", "recomputed"):
     print(measuring._measured("memory", case, [way], 2)["activations_mb"])
