@@ -166,7 +166,7 @@ def dropout_seeds(saved_hidden):
     """Returns what `Plain` takes, from what a network saved."""
     return {
         f"stage_{s}/unit_{u}/{name}": kept["dropout_seed"]
-        for s, stage in enumerate(saved_hidden[1])
+        for s, stage in enumerate(saved_hidden.saved)
         for u, unit in enumerate(stage)
         for name, kept in zip("fg", unit.kept)
     }

@@ -9,16 +9,23 @@ def data_settings(params):
     """Opens the data of a training, and returns what follows from them.
 
     Args:
-        params: Dict of settings.
+        params: Dict of settings, with those of `engines.resolve`.
 
     Returns:
         A pair of the open `Data`, and a dict of settings: those of the data, such as `num_classes`
         and `image_shape`, and `train_split` and `eval_split`, which images are for what.
 
     Raises:
-        SettingsError: If a setting is out of range.
+        SettingsError: If a setting is out of range, or a batch has fewer images than there are
+            towers.
         DataError: If the data are missing, empty or damaged.
     """
+    rows, towers = params["train_batch_size"], params["num_towers"] or 1
+    if rows < towers:
+        raise SettingsError(
+            f"Each of {towers} towers must have an image of a batch, but --train_batch_size is "
+            f"{rows}. Enlarge it, or pass fewer --devices."
+        )
     train_split, eval_split = (
         ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
     )

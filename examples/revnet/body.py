@@ -16,6 +16,10 @@ import tensorflow.compat.v1 as tf
 from examples.revnet.units import DownsamplingUnit, Unit
 
 _WITH_INPUTS = 2  # first units of the first stage
+_FIRST_ORDER = (
+    "A RevNet that recomputes its activations has gradients of first order only, but its gradients "
+    "are differentiated. Make it with `recompute=False`."
+)
 
 
 class Saved(NamedTuple):
@@ -67,16 +71,16 @@ class Body(tf.keras.layers.Layer):
                 x = unit.infer(x)
         return x
 
-    def train(self, x):
+    def train(self, x, values):
         """Computes all stages in training, with a gradient that recomputes activations.
 
         Args:
             x: Pair.
+            values: What `values` returns.
 
         Returns:
             Pair, and what was `Saved` of each unit: lists by unit in a list by stage.
         """
-        values = self.values()
         if not self._recompute:
             return self.forward(x, values)
         saved = []
@@ -145,7 +149,11 @@ class Body(tf.keras.layers.Layer):
         To TensorFlow, what the forward pass saved is constant, so that their gradients would lack
         what depends on it.
         """
-        return _not_differentiable(*gradients) if self._recompute else gradients
+        if not self._recompute:
+            return gradients
+        # Not by a custom gradient, after which TensorFlow's dependency optimizer let one function
+        # in thirty read weights that were updated already.
+        return [tf.raw_ops.PreventGradient(input=each, message=_FIRST_ORDER) for each in gradients]
 
     def _forward_unit(self, stage, index, x, values):
         """Returns what a unit gives, and what is `Saved` of it; no name holds what is not."""
@@ -173,15 +181,3 @@ class Body(tf.keras.layers.Layer):
             for unit, of_unit in zip(stage, of_stage):
                 for function, kept in zip((unit.f, unit.g), of_unit.kept):
                     yield from function.updates(kept)
-
-
-@tf.custom_gradient
-def _not_differentiable(*tensors):
-    def gradient(*upstream):
-        del upstream
-        raise ValueError(
-            "A RevNet that recomputes its activations has gradients of first order only, but its "
-            "gradients are differentiated. Make it with `recompute=False`."
-        )
-
-    return [tf.identity(tensor) for tensor in tensors], gradient

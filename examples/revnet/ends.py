@@ -88,20 +88,22 @@ class Head(Weights):
             statistics: What it returned.
 
         Returns:
-            What `classify` takes, float [n, channels], and the `Activations` for `gradients`.
+            What `classify` takes, float [n, channels]; the `Activations`, and the value of the
+            factor, for `gradients`.
         """
         x = tf.concat(hidden, self._channel_axis)
         gamma, beta = map(tf.convert_to_tensor, (self._gamma, self._beta))
         z = tf.nn.relu(self._norm.replay(x, gamma, beta, statistics))
-        return self._pool(z), Activations(x, z)
+        return self._pool(z), Activations(x, z), gamma
 
-    def gradients(self, d_pooled, statistics, activations):
+    def gradients(self, d_pooled, statistics, activations, gamma):
         """Goes back through all but the dense layer.
 
         Args:
             d_pooled: Gradient for what `replay` returned.
             statistics: What that was called with.
             activations: What it returned besides.
+            gamma: Likewise.
 
         Returns:
             The pair of gradients for `hidden`, and a dict of those for weights by `id`.
@@ -112,7 +114,6 @@ class Head(Weights):
             d_pooled = tf.expand_dims(d_pooled, axis)
         dy = tf.broadcast_to(d_pooled / tf.cast(pixels, z.dtype), tf.shape(z))
         dy = tf.raw_ops.ReluGrad(gradients=dy, features=z)
-        gamma = tf.convert_to_tensor(self._gamma)
         dx, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, statistics)
         of_weights = {id(self._gamma): d_gamma, id(self._beta): d_beta}
         return tf.split(dx, 2, self._channel_axis), of_weights

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -12,6 +13,16 @@ from examples.revnet.ends import Head, Stem
 # There is nothing to convert in what follows, and AutoGraph takes longer to see that than the graph
 # takes to be built.
 _as_it_is = tf.autograph.experimental.do_not_convert
+
+
+class SavedHidden(NamedTuple):
+    """What the forward pass saves for `RevNet.compute_gradients`."""
+
+    images: Any
+    values: Any  # of the weights of the body, see `Body.values`; None: as they are
+    saved: Any  # see `Body.train`
+    hidden: Any  # the last pair
+    statistics: Any  # of the last batch norm
 
 
 class RevNet(tf.keras.Model):
@@ -76,10 +87,14 @@ class RevNet(tf.keras.Model):
         hidden = self.stem.forward(images)
         if not training:
             return self.head.infer(self.body.infer(hidden)), None
-        hidden, saved = self.body.train(hidden)
+        values = self.body.values()
+        hidden, saved = self.body.train(hidden, values)
         logits, statistics = self.head.forward(hidden)
         self._move([*self.body.updates(saved), *self.head.updates(statistics)])
-        return logits, [images, saved, hidden, statistics]
+        # A graph must not read weights once more: by then they might be updated. Eagerly that is
+        # later, and what is held would be copied then.
+        values = None if tf.executing_eagerly() else values
+        return logits, SavedHidden(images, values, saved, hidden, statistics)
 
     @_as_it_is
     def compute_gradients(self, saved_hidden, labels, training=True, scale_loss=None):
@@ -105,16 +120,21 @@ class RevNet(tf.keras.Model):
                 f"{'`training` is false' if not training else '`saved_hidden` is None'}. "
                 "Pass what `model(images, training=True)` returned besides the logits."
             )
-        images, saved, hidden, statistics = saved_hidden
-        pooled, activations = self.head.replay(hidden, statistics)
-        with tf.GradientTape() as tape:
+        images, values, saved, hidden, statistics = saved_hidden
+        values = self.body.values() if values is None else values
+        pooled, *replayed = self.head.replay(hidden, statistics)
+        with tf.GradientTape(persistent=True) as tape:
             tape.watch(pooled)
             loss = self.training_loss(labels, self.head.classify(pooled))
             scaled = loss if scale_loss is None else scale_loss(loss)
-        # Penalties are of all kernels; the rest depends on the last layer and on `pooled`.
-        d_pooled, direct = tape.gradient(scaled, [pooled, self.trainable_variables])
-        d_hidden, d_head = self.head.gradients(d_pooled, statistics, activations)
-        d_hidden, d_body = self.body.backward(hidden, d_hidden, saved, self.body.values())
+        d_pooled = tape.gradient(scaled, pooled)
+        d_hidden, d_head = self.head.gradients(d_pooled, statistics, *replayed)
+        d_hidden, d_body = self.body.backward(hidden, d_hidden, saved, values)
+        # Of penalties, and of the last layer. They are as large as all weights, so that a graph has
+        # them when activations are gone.
+        with tf.control_dependencies(d_hidden):
+            direct = tape.gradient(scaled, self.trainable_variables)
+        del tape
         with tf.GradientTape() as tape:
             first = self.stem.forward(images)
         d_stem = tape.gradient(first, self.stem.learned, d_hidden)

@@ -79,7 +79,7 @@ def _in_session(model, grads):
     return lambda: run()[0]
 
 
-def _train_checkpointed(body, x):
+def _train_checkpointed(body, x, values):
     """Computes all stages as `Body.train` does, by units that TensorFlow computes twice."""
 
     def computed(unit, x1, x2, *values):
@@ -87,7 +87,7 @@ def _train_checkpointed(body, x):
         return y, kept
 
     saved = []
-    for stage, of_stage in zip(body.stages, body.values()):
+    for stage, of_stage in zip(body.stages, values):
         saved.append([])
         for unit, values in zip(stage, of_stage):
             x, kept = tf.recompute_grad(functools.partial(computed, unit))(*x, *values)

@@ -26,14 +26,14 @@ def resolve(params):
     Args:
         params: Dict with `devices` (list of names), `num_towers` and `tpu`, of which one at most
             says something; otherwise towers are on every GPU, or two logical devices of the CPU.
-            It may have `engine`, see above, and `train_batch_size`.
+            It may have `engine`, see above.
 
     Returns:
         Dict of the three. Without towers there are no `devices`, and `num_towers` is None.
 
     Raises:
-        SettingsError: If more than one does, the engine has no use for it, a device does not
-            exist, or there are more towers than images in a batch.
+        SettingsError: If more than one does, the engine has no use for it, or a device does not
+            exist.
     """
     given = [name for name in ("devices", "num_towers", "tpu") if params[name]]
     if len(given) > 1:
@@ -56,12 +56,6 @@ def resolve(params):
         replicate.session_config(names)
     except ValueError as error:
         raise SettingsError(f"--devices: {error}") from error
-    rows = params.get("train_batch_size") or len(names)
-    if rows < len(names):
-        raise SettingsError(
-            f"Each of {len(names)} towers must have an image of a batch, but --train_batch_size is "
-            f"{rows}. Enlarge it, or pass fewer --devices."
-        )
     return {"devices": names, "num_towers": len(names), "use_tpu": False}
 
 

@@ -90,3 +90,24 @@ def test_units_are_recomputed_one_after_another():
         convolutions_again = 2 if function < 4 else 1
         stage_0 += [first + 4 + 2 * function] * convolutions_again
     assert waits == stage_1 + stage_0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_no_weight_is_read_after_its_update(by_hand, dtype):
+    """What is read must be behind the gradient that updates it, else it may be read later."""
+    config = networks.config("max_pool", dtype=dtype, units=_UNITS[:1] * 3)
+    images, labels = map(tf.constant, networks.batch(config))
+    model = RevNet(config)
+    logits, saved_hidden = model(images, training=True)
+    if by_hand:
+        gradients, _ = model.compute_gradients(saved_hidden, labels)
+    else:
+        loss = model.training_loss(labels, logits)
+        gradients = tf.gradients(loss, model.trainable_variables)
+    used = graphs.behind(tf.group(*gradients))
+    for variable, gradient in zip(model.trainable_variables, gradients):
+        before = graphs.behind(gradient.op)
+        reads = [op for op in variable.handle.consumers() if op.type == "ReadVariableOp"]
+        late = [op.name for op in reads if op in used and op not in before]
+        assert len(reads) > 1 and not late

@@ -18,7 +18,7 @@ def _gradients(dtype, recompute=True, scale_loss=None):
     model = networks.made(config)
     logits, saved_hidden = model(tf.constant(images, tf.float32), training=True)
     gradients, _ = model.compute_gradients(saved_hidden, tf.constant(labels), scale_loss=scale_loss)
-    stream = [logits, *saved_hidden[2], *model.variables, *gradients]
+    stream = [logits, *saved_hidden.hidden, *model.variables, *gradients]
     assert {each.dtype.base_dtype for each in stream} == {tf.float32}
     return np.concatenate([np.ravel(gradient) for gradient in gradients])
 
