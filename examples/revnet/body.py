@@ -151,8 +151,7 @@ class Body(tf.keras.layers.Layer):
         """
         if not self._recompute:
             return gradients
-        # Not by a custom gradient, after which TensorFlow's dependency optimizer let one function
-        # in thirty read weights that were updated already.
+        # Each by itself: a custom gradient would have them wait for each other.
         return [tf.raw_ops.PreventGradient(input=each, message=_FIRST_ORDER) for each in gradients]
 
     def _forward_unit(self, stage, index, x, values):
