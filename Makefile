@@ -2,8 +2,8 @@
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
 # make test    lint, formatting and tests, ending with pytest's summary; before that, those marked
 #              `conformance` on the newest TensorFlow, with `make test-newest`
-# make test-all  the same, the `conformance` tests on the oldest TensorFlow too, and those marked `thorough`,
-#              which `make test` leaves out: more cases of what others show
+# make test-all  the same, the `conformance` tests on the oldest TensorFlow too, and those marked
+#              `thorough`, which `make test` leaves out: more cases of what others show
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
