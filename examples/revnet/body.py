@@ -5,14 +5,14 @@ more it saves, to be faster, does not grow with the number of units:
 
     the input of the second unit of the first stage   without it, half of recomputing that unit is
                                                       for reconstructing its input
-    activations of the last units of other stages     `stored_units` of each, whose images are
-                                                      smaller than those of the first
+    activations of the last units of other stages     see `storing.py`
 """
 
 from typing import Any, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from examples.revnet import storing
 from examples.revnet.units import DownsamplingUnit, Unit
 
 _WITH_INPUTS = 2  # first units of the first stage
@@ -27,7 +27,7 @@ class Saved(NamedTuple):
 
     x: Tuple[Any, ...]  # pair, its input
     kept: List[Any]  # see `Unit.forward`
-    activations: List[Any]  # likewise
+    activations: List[Any]  # likewise, or of these the inputs of layers
 
 
 class Body(tf.keras.layers.Layer):
@@ -39,7 +39,7 @@ class Body(tf.keras.layers.Layer):
 
     def __init__(self, config):
         super().__init__(dtype=config.variable_dtype)
-        self._recompute, self._stored_units = config.recompute, config.stored_units
+        self._recompute, self._stored = config.recompute, storing.plan(config)
         self.stages = []
         width = config.initial_filters
         for stage, (units, filters, stride, out_width) in enumerate(
@@ -113,10 +113,10 @@ class Body(tf.keras.layers.Layer):
             Pair, and what was `Saved` of each unit: lists by unit in a list by stage.
         """
         saved = []
-        for stage, of_stage in zip(self.stages, values):
+        for stage, of_stage in enumerate(values):
             saved.append([])
-            for index, of_unit in enumerate(of_stage):
-                x, of_pass = self._forward_unit(stage, index, x, of_unit)
+            for unit, of_unit in enumerate(of_stage):
+                x, of_pass = self._forward_unit(stage, unit, x, of_unit)
                 saved[-1].append(of_pass)
         return x, saved
 
@@ -154,25 +154,22 @@ class Body(tf.keras.layers.Layer):
         # Each by itself: a custom gradient would have them wait for each other.
         return [tf.raw_ops.PreventGradient(input=each, message=_FIRST_ORDER) for each in gradients]
 
-    def _forward_unit(self, stage, index, x, values):
+    def _forward_unit(self, stage, unit, x, values):
         """Returns what a unit gives, and what is `Saved` of it; no name holds what is not."""
-        y, kept, activations = stage[index].forward(x, values)
-        keeps_x, keeps_all = self._keeps(stage, index)
-        return y, Saved(x if keeps_x else (), kept, activations if keeps_all else [])
+        y, kept, activations = self.stages[stage][unit].forward(x, values)
+        stored = self._stored[stage][unit]
+        if stored == storing.NOTHING:
+            activations = []
+        elif stored == storing.INPUTS:
+            activations = [[each._replace(z=None) for each in function] for function in activations]
+        return y, Saved(x if self._keeps_input(stage, unit) else (), kept, activations)
 
-    def _keeps(self, stage, index):
-        """Returns whether the input of a unit is kept, and whether its activations are."""
-        keeps_all, below = (self._keeps_activations(stage, i) for i in (index, index - 1))
+    def _keeps_input(self, stage, unit):
+        if unit < (_WITH_INPUTS if stage == 0 else 1):
+            return True
         # A unit that recomputes goes by what it returned, the input of the one above.
-        keeps_x = keeps_all and not below
-        keeps_x |= index < (_WITH_INPUTS if stage is self.stages[0] else 1)
-        return keeps_x, keeps_all
-
-    def _keeps_activations(self, stage, index):
-        if index < 0:
-            return False
-        is_late = stage is not self.stages[0] and index >= len(stage) - self._stored_units
-        return not self._recompute or (is_late and stage[index].is_reversible)
+        below, stored = self._stored[stage][unit - 1 : unit + 1]
+        return stored != storing.NOTHING and below == storing.NOTHING
 
     def updates(self, saved):
         """Yields each moving statistic, a variable, and the value of the batch that moves it."""

@@ -30,8 +30,9 @@ class RevNetConfig:
         dtype: What convolutions compute in. With `'bfloat16'` or `'float16'`, variables, sums and
             statistics are float32, so that inputs can be reconstructed.
         recompute: Whether activations are recomputed in the backward pass; False stores them.
-        stored_units: Last units of each stage but the first whose activations are stored all the
-            same. With 0, a step takes the least memory, with more, less time.
+        stored_units: How many activations are stored all the same: as many as so many units of
+            each stage but the first have. With 0, a step takes the least memory, with more, less
+            time. Which they are, see `storing.py`.
         cross_tower_batch_norm: Whether batch norm takes its moments over the rows of all towers,
             as one device does; False: over those of each tower.
         batch_norm_momentum: How much of the moving statistics stays in each step.

@@ -21,7 +21,7 @@ class Activations(NamedTuple):
     """What the backward pass needs of a layer, beside its weights and statistics."""
 
     x: Any  # input, in the type that the layer computes in
-    z: Any  # what is convolved
+    z: Any  # what is convolved; None to find it from `x`, by the statistics that are kept
 
 
 class Residual(Weights):
@@ -103,9 +103,7 @@ class Residual(Weights):
                 found.append(of_layer)
             else:
                 z = self._norm.replay(x, gamma, beta, statistics[layer])
-            z = tf.nn.relu(z)
-            if layer == last and dropout_seed is not None:
-                z = self._drop(z, dropout_seed)
+            z = self._activate(z, layer, dropout_seed)
             activations.append(Activations(x, z))
             if layer < last or with_result:
                 kernel = tf.cast(kernel, self._compute_type)
@@ -133,6 +131,10 @@ class Residual(Weights):
         for layer in reversed(range(len(self._strides))):
             gamma, _, kernel = values[3 * layer : 3 * layer + 3]
             x, z = activations.pop()
+            if z is None:
+                (waited,) = after([dy], x)
+                z = self._norm.replay(waited, *values[3 * layer :][:2], kept["statistics"][layer])
+                z = self._activate(z, layer, kept.get("dropout_seed"))
             convolution = self._convolution(self._strides[layer])
             d_kernel = tf.raw_ops.Conv2DBackpropFilter(
                 input=z, filter_sizes=kernel.shape, out_backprop=dy, **convolution
@@ -158,6 +160,12 @@ class Residual(Weights):
             yield mean, of_batch.mean
             yield variance, of_batch.sample_variance
 
+    def _activate(self, z, layer, dropout_seed):
+        """Returns what a layer convolves, from what it normalised."""
+        z = tf.nn.relu(z)
+        is_dropped = layer == len(self._strides) - 1 and dropout_seed is not None
+        return self._drop(z, dropout_seed) if is_dropped else z
+
     def _drop(self, z, seed):
         rate = self._dropout_rate
         noise = tf.random.stateless_uniform(tf.shape(z), seed, dtype=tf.float32)
@@ -167,3 +175,11 @@ class Residual(Weights):
         is_first = self._data_format == "NCHW"
         strides = [1, 1, stride, stride] if is_first else [1, stride, stride, 1]
         return {"strides": strides, "padding": "SAME", "data_format": self._data_format}
+
+
+def after(waited_for, *tensors):
+    """Returns tensors that a graph has only once it has others; eagerly, as they are."""
+    if tf.executing_eagerly():
+        return tensors
+    with tf.control_dependencies(waited_for):
+        return [tf.identity(tensor) for tensor in tensors]

@@ -19,7 +19,7 @@ NETWORK = (
     Flag("initial_filters", int, None, "width before them (default: the preset's)", POSITIVE),
     Flag("recompute", boolean, True, "whether activations are recomputed; else they are stored"),
     Flag(
-        "stored_units", int, 2, "last units of stages but the first that are stored still", (0, ANY)
+        "stored_units", int, 2, "units of late stages whose activations could be stored", (0, ANY)
     ),
     Flag("dtype", str, "float32", "what convolutions compute in", choices=_DTYPES),
     Flag(

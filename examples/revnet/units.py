@@ -12,7 +12,7 @@ is two of them, the input or the output of a unit.
 import tensorflow.compat.v1 as tf
 
 from examples.revnet import pooling
-from examples.revnet.residual import Residual
+from examples.revnet.residual import Residual, after
 
 
 class Unit(tf.keras.layers.Layer):
@@ -116,16 +116,16 @@ class Unit(tf.keras.layers.Layer):
         # What is recomputed waits for the gradients so far. Else it would run ahead of them, and
         # all activations would be there at once.
         if activations_g is None:
-            (y1,) = _after([dy1, dy2], y1)
+            (y1,) = after([dy1, dy2], y1)
             x2, activations_g = _recompute(self.g, y1, of_g, kept_g, x2, y2)
         change, d_g = self.g.gradients(dy2, of_g, kept_g, activations_g)
         dy1 += change
         if activations_f is None:
-            (waited,) = _after([dy1, *d_g], x2)
+            (waited,) = after([dy1, *d_g], x2)
             x1, activations_f = _recompute(self.f, waited, of_f, kept_f, x1, y1)
         change, d_f = self.f.gradients(dy1, of_f, kept_f, activations_f)
         dx = self._through_shortcut(x1, dy1), self._through_shortcut(x2, dy2) + change
-        return (x1, x2), tuple(_after([*dx, *d_f, *d_g], *dx)), d_f + d_g
+        return (x1, x2), tuple(after([*dx, *d_f, *d_g], *dx)), d_f + d_g
 
     def _forward_again(self, x, y, of_f, of_g):
         """Returns `x`, and of `forward` what is kept and the activations, told from `y`."""
@@ -208,11 +208,3 @@ def _recompute(function, taken, values, kept, other, total):
     """
     result, activations = function.replay(taken, values, kept, with_result=other is None)
     return (total - result if other is None else other), activations
-
-
-def _after(waited_for, *halves):
-    """Returns halves that are there only once other tensors are."""
-    if tf.executing_eagerly():
-        return halves
-    with tf.control_dependencies(waited_for):
-        return [tf.identity(half) for half in halves]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import programs
-from examples.revnet import allocations, measuring, preset, ways
+from examples.revnet import allocations, measuring, preset, storing, ways
 from examples.revnet.commands import memory
 from examples.runs.flags import SettingsError
 
@@ -49,6 +49,25 @@ for way in ("stored", "recomputed"):
 def test_stored_units_take_memory():
     none, two = (activations("by hand", 3, stored_units=count) for count in (0, 2))
     assert none < two < activations("stored", 3)
+
+
+# A unit of the second stage takes twice the memory of one of the third; 1 is half of all it has.
+@pytest.mark.parametrize(
+    ("stored_units", "units", "expected"),
+    [
+        (0, [3, 3, 3], [[0, 0, 0], [0, 0, 0]]),
+        (1, [3, 3, 3], [[0, 1, 1], [0, 1, 1]]),
+        (2, [3, 3, 3], [[0, 2, 2], [0, 2, 2]]),
+        (9, [3, 3, 3], [[0, 2, 2], [0, 2, 2]]),
+        (2, [3, 1, 3], [[0], [0, 2, 2]]),
+        (1, [3, 4, 4], [[0, 0, 0, 1], [0, 1, 1, 2]]),
+        (1, [3, 2, 6], [[0, 0], [0, 1, 1, 1, 1, 2]]),
+        (2, [1, 6, 6], [[0, 0, 0, 1, 1, 1], [0, 1, 1, 1, 1, 2]]),
+    ],
+)
+def test_what_is_stored(stored_units, units, expected):
+    config = preset("cifar110", units=units, stored_units=stored_units)
+    assert storing.plan(config) == [[storing.NOTHING] * units[0], *expected]
 
 
 def test_stored_activations_grow():

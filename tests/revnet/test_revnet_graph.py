@@ -14,10 +14,9 @@ from examples.revnet import RevNet
 _UNITS = (4, 3)
 
 
-def _counts(recompute=True, by_hand=False, bottleneck=False):
-    """Returns a network, and numbers of operations by type, without and with gradients."""
-    kind = "bottleneck" if bottleneck else "basic"
-    config = networks.config(kind, dtype="float32", units=_UNITS, recompute=recompute)
+def _counts(by_hand=False, kind="basic", **fields):
+    """Returns the numbers of operations by type, without and with gradients."""
+    config = networks.config(kind, **{"dtype": "float32", "units": _UNITS, **fields})
     images, labels = networks.batch(config)
     model = RevNet(config)
     logits, saved_hidden = model(tf.constant(images, tf.float32), training=True)
@@ -38,7 +37,7 @@ def _by_type():
 @pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize("bottleneck", [False, True])
 def test_nothing_is_computed_more_often_than_it_must(bottleneck, by_hand):
-    forward, both = _counts(bottleneck=bottleneck, by_hand=by_hand)
+    forward, both = _counts(by_hand, "bottleneck" if bottleneck else "basic")
     layers = 3 if bottleneck else 2
     residuals = 2 * sum(_UNITS)
     convolutions = residuals * layers + 1
@@ -65,9 +64,41 @@ def test_nothing_is_computed_more_often_than_it_must(bottleneck, by_hand):
 
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_stored_activations_are_not_recomputed(by_hand):
-    forward, both = _counts(recompute=False, by_hand=by_hand)
+    forward, both = _counts(by_hand, recompute=False)
     assert both["Conv2D"] == forward["Conv2D"] + (1 if by_hand else 0)
     assert both["Conv2DBackpropFilter"] == forward["Conv2D"]
+
+
+@pytest.mark.parametrize("bottleneck", [False, True])
+def test_inputs_of_layers_save_convolutions(bottleneck):
+    kind = "bottleneck" if bottleneck else "basic"
+    units = {"units": (1, 7), "filters": (8, 8)}  # The memory of 2 units lasts for the inputs of 4.
+    forward, both = _counts(kind=kind, stored_units=2, **units)
+    with tf.Graph().as_default():
+        _, none = _counts(kind=kind, stored_units=0, **units)
+    layers = 3 if bottleneck else 2
+    # Without, 6 are reconstructed.
+    assert none["Conv2D"] - both["Conv2D"] == 4 * 2 * layers
+    norms = (2 * 8 * layers) + 1
+    assert forward["FusedBatchNormV2"] == norms
+    assert both["FusedBatchNormV2"] == none["FusedBatchNormV2"] == 2 * norms - 1
+
+
+def test_what_layers_convolve_is_found_one_after_another():
+    """Else all of it would be there at once."""
+    forward, _ = _counts(units=(1, 5), filters=(8, 8), stored_units=2)
+    operations = tf.get_default_graph().get_operations()
+    norms = [op for op in operations if op.type == "FusedBatchNormV2"]
+    replayed = norms[forward["FusedBatchNormV2"] :]
+    gradients = [op for op in operations if op.type == "Conv2DBackpropInput"]
+    of_inputs = replayed[: 4 * 4]
+    waits = [
+        sum(gradient in before for gradient in gradients)
+        for op in of_inputs
+        for before in [graphs.behind(op)]
+    ]
+    # Each waits for the gradients of the convolutions behind its own.
+    assert waits == list(range(len(of_inputs)))
 
 
 def test_units_are_recomputed_one_after_another():

@@ -75,7 +75,9 @@ def _gradients(unit, x, dy):
     return y, kept, activations, dx, d_weights
 
 
-@pytest.mark.parametrize("given", ["y", "x and y", "activations", "no statistics", "nothing kept"])
+@pytest.mark.parametrize(
+    "given", ["y", "x and y", "activations", "inputs of layers", "no statistics", "nothing kept"]
+)
 @pytest.mark.parametrize("kind", ["basic", "bottleneck", "dropout"])
 @pytest.mark.parametrize("cls", [Unit, DownsamplingUnit])
 def test_gradients(cls, kind, given):
@@ -85,10 +87,12 @@ def test_gradients(cls, kind, given):
         if cls is DownsamplingUnit:
             dy = pair(4, size=(3, 4), seed=1)
         y, kept, activations, dx, d_weights = _gradients(unit, x, dy)
+        inputs = [[each._replace(z=None) for each in function] for function in activations]
         arguments = {
             "y": (None, y, dy, kept),
             "x and y": (x, y, dy, kept),
             "activations": (x, y, dy, kept, activations),
+            "inputs of layers": (x, y, dy, kept, inputs),
             "no statistics": (x, y, dy),
             "nothing kept": (None, y, dy),
         }[given]

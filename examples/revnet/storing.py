@@ -1,0 +1,55 @@
+"""Which activations are stored all the same: those that save most time for the memory they take.
+
+What recomputing costs is the same for all units, since later stages have more channels as they have
+fewer pixels. What storing takes is not: half as much with each stage. Nor is it worth the same:
+the inputs of a unit's layers save its convolutions, while what these convolve is found from those
+inputs by a batch norm. So the memory that may be taken goes to the inputs of as many units as it
+lasts for, from the last unit of the last stage on, and what is left to what their layers convolve.
+
+`RevNetConfig.stored_units` says how much that is: as much as the activations of so many units of
+each stage but the first. It does not grow with the units.
+"""
+
+import itertools
+import operator
+
+NOTHING, INPUTS, ALL = range(3)
+
+
+def plan(config):
+    """Returns which activations are stored of each unit.
+
+    Args:
+        config: A `RevNetConfig`.
+
+    Returns:
+        `NOTHING`, `INPUTS` of its layers, or `ALL`: a list of those of the units for each stage.
+        The first unit of a stage, which cannot be inverted, and the first stage store nothing.
+    """
+    if not config.recompute:
+        return [[ALL] * units for units in config.units]
+    stored = [[NOTHING] * units for units in config.units]
+    size = _sizes(config)
+    left = sum(
+        ALL * size[stage] * min(config.stored_units, units - 1)
+        for stage, units in enumerate(config.units)
+        if stage > 0
+    )
+    for _ in (INPUTS, ALL):
+        for stage in reversed(range(1, len(stored))):
+            for unit in reversed(range(1, len(stored[stage]))):
+                if size[stage] > left:
+                    break
+                stored[stage][unit] += 1
+                left -= size[stage]
+    return stored
+
+
+def _sizes(config):
+    """Returns the values that the layers of a unit take, by stage, in units of their own."""
+    strides = list(itertools.accumulate(config.strides, operator.mul))
+    between = 2 if config.bottleneck else 1  # layers behind the first
+    return [
+        (width + between * filters) * (strides[-1] // stride) ** 2
+        for width, filters, stride in zip(config.stage_widths, config.filters, strides)
+    ]
