@@ -49,6 +49,9 @@ class Accumulation:
         make: A function like `make_variables`, for the variables that each tower has of its own.
         make_counter: Likewise, for the one that counts batches.
 
+    Raises:
+        ValueError: If the workers of a cluster would add up in the same variables.
+
     Attributes:
         counter: The variable that counts batches since the last update, an int64 scalar.
         saved: A `tf.Module` of the variables, for object-based checkpoints.
@@ -63,6 +66,7 @@ class Accumulation:
         make_counter = make if make_counter is None else make_counter
         name = "accumulated_batches"
         self.counter = make_counter(lambda: tf.zeros([], tf.int64), name)[0]
+        _check_own(self.counter)
         tf.add_to_collection(COUNTERS, self.counter)
         self.saved = tf.Module()
         self.saved.variables_in_order = [self.counter]
@@ -150,6 +154,16 @@ class Accumulation:
             return [reset(updated), zero]
 
         return run_if(count >= self._steps, run)
+
+
+def _check_own(counter):
+    if "/job:ps" in (counter.device or ""):
+        raise ValueError(
+            "Each worker of a cluster accumulates gradients of its own, which takes towers, but "
+            "without them all workers would add up in the same variables, such as "
+            f"'{counter.name}' on {counter.device}. Give every worker two or more `devices`, or "
+            "leave `accumulate_steps` at 1."
+        )
 
 
 class _Total:

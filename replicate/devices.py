@@ -10,6 +10,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
+from replicate import cluster
+
 
 def canonical(device):
     """Returns the canonical string of a device.
@@ -156,6 +158,9 @@ def session_config(devices=None, **kwargs):
     one before its session; so the number is also set in `tf.config.threading`, unless one is set
     there or TensorFlow has its devices already.
 
+    In a cluster with parameter servers, as TF_CONFIG describes it, a session waits for these alone
+    (`device_filters`), so that a worker can start while another one is down.
+
     Args:
         devices: Devices as `replicate_model_fn` takes them. None: every local GPU, else one CPU.
         **kwargs: Fields of `tf.ConfigProto` to set besides, e.g. `intra_op_parallelism_threads`;
@@ -171,7 +176,11 @@ def session_config(devices=None, **kwargs):
     names = default(local()) if devices is None else canonical_list(devices)
     cpus = [tf.DeviceSpec.from_string(name).device_index for name in names if _kind(name) == "CPU"]
     counts = {"CPU": 1 + max([0, *cpus]), **kwargs.pop("device_count", {})}
-    fields = {"allow_soft_placement": True, "device_count": counts}
+    fields = {
+        "allow_soft_placement": True,
+        "device_count": counts,
+        "device_filters": cluster.device_filters(),
+    }
     if len(cpus) > 1:
         # Towers compute side by side: with all cores each, their kernels would get in each
         # other's way.

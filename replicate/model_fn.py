@@ -16,7 +16,8 @@ from replicate import (
     weights,
 )
 from replicate import devices as devices_lib
-from replicate.compat import environment, estimator
+from replicate.cluster import Cluster
+from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
 from replicate.rendezvous import current
@@ -82,6 +83,7 @@ def replicate_model_fn(
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
+    servers.install()
     if not callable(model_fn):
         raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
     loss_reduction = _check_reduction(loss_reduction)
@@ -126,6 +128,8 @@ def replicate_model_fn(
         mode, config = given.get("mode"), given.get("config")
         _check_not_distributed()
         tower_devices, consolidation = _place(devices, consolidation_device, config)
+        cluster = Cluster.of(config)
+        cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
@@ -157,7 +161,10 @@ def replicate_model_fn(
         group = Towers(
             tower_devices,
             consolidation,
-            SharedVariables(tower_devices if spread else [consolidation]),
+            SharedVariables(
+                cluster.variable_devices(tower_devices if spread else [consolidation]),
+                cluster.worker,
+            ),
             loss_weights=weights.Weights([1.0] * len(tower_devices)) if summed else rows,
             row_weights=rows,
         )

@@ -76,7 +76,7 @@ def _make_variables(group, devices, initial, name, shape=None, towers=(0,)):
     by_tower = {}
     for index in towers:
         own = name if index == towers[0] else f"{group.towers[index].name_scope}/{name}"
-        with tf.device(devices[index]):
+        with tf.device(group.variables.worker), tf.device(devices[index]):
             by_tower.update(make_variables(initial, own, shape, [index], collections=[]))
     variables = list(by_tower.values())
     first = variables[0]

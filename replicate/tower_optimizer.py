@@ -2,9 +2,12 @@
 
 import inspect
 
+import tensorflow.compat.v1 as tf
+
 from replicate import context
 from replicate import loss_scale as loss_scales
 from replicate.compat import saving
+from replicate.sync import SyncHook
 from replicate.training_step import TrainingStep
 from replicate.wrapped_optimizer import WrappedOptimizer
 
@@ -180,8 +183,28 @@ class TowerOptimizer(saving.Wrapper):
                 apply gradients in the body of a `tf.cond` or `tf.while_loop`, or in the
                 cross-replica context of tf.distribute.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
+            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer.
         """
-        return context.engine().apply_gradients(self, list(grads_and_vars), args, kwargs)
+        grads_and_vars = list(grads_and_vars)
+        _check_not_synchronised(grads_and_vars)
+        return context.engine().apply_gradients(self, grads_and_vars, args, kwargs)
+
+    def make_session_run_hook(self, is_chief, num_tokens=0):
+        """Returns the session hook that a wrapped `tf.train.SyncReplicasOptimizer` needs.
+
+            hook = optimizer.make_session_run_hook(config.is_chief)
+            return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+        Args:
+            is_chief: Whether this worker is the chief of the cluster, as `RunConfig` says.
+            num_tokens: See `replicate.sync.SyncHook`.
+
+        Raises:
+            AttributeError: If an optimizer is wrapped that has no such hook.
+        """
+        if isinstance(self.optimizer, tf.train.SyncReplicasOptimizer):
+            return SyncHook(self.optimizer, is_chief, num_tokens)
+        return self.optimizer.make_session_run_hook(is_chief, num_tokens)
 
     def get_updates(self, loss, params):
         """Computes and applies gradients, in the way of the optimizers of Keras 2.
@@ -235,3 +258,16 @@ class TowerOptimizer(saving.Wrapper):
             first: The `TowerOptimizer` of the tower that applied the gradients.
         """
         self._wrapped.answer_as(first._wrapped)
+
+
+def _check_not_synchronised(grads_and_vars):
+    for gradient, _ in grads_and_vars:
+        values = getattr(gradient, "values", gradient)
+        is_in_graph = tf.is_tensor(values) and hasattr(values, "graph")
+        if is_in_graph and values.op.type.endswith("AccumulatorTakeGradient"):
+            raise ValueError(
+                "Gradients are gathered from towers before they are from workers, since each "
+                "worker hands on one for all its towers, but a `SyncReplicasOptimizer` wraps a "
+                "`TowerOptimizer`. Write "
+                "`replicate.TowerOptimizer(tf.train.SyncReplicasOptimizer(optimizer, …))`."
+            )

@@ -7,6 +7,7 @@ later tower's copy of an `ON_READ` variable is no part of the model: it is neith
 among the global variables.
 """
 
+import contextlib
 import itertools
 import re
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ class _Creation(NamedTuple):
     shape: Any  # tf.TensorShape, unknown where only its initialiser knows.
     dtype: Any  # tf.DType, None where only its initialiser knows.
     per_tower: bool
+    is_local: bool  # Whether it belongs to a session, and is no part of the model.
 
     @classmethod
     def of(cls, kwargs, tower):
@@ -38,16 +40,17 @@ class _Creation(NamedTuple):
             shape = initial_value.shape
         dtype = kwargs.get("dtype") or getattr(initial_value, "dtype", None)
         collections = kwargs.get("collections") or ()
-        per_tower = (
+        is_local = (
             tf.GraphKeys.LOCAL_VARIABLES in collections
             or tf.GraphKeys.METRIC_VARIABLES in collections
-            or kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
         )
+        on_read = kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
         return cls(
             name,
             tf.TensorShape(shape),
             None if dtype is None else tf.as_dtype(dtype).base_dtype,
-            per_tower,
+            is_local or on_read,
+            is_local,
         )
 
     def matches(self, first):
@@ -77,10 +80,13 @@ class SharedVariables:
     Args:
         devices: Device strings on which shared variables are placed in turn. A device scope that
             `model_fn` opens around a variable has precedence.
+        worker: Device string of the job and task that the towers belong to, for variables that the
+            workers of a cluster do not share; empty outside a cluster.
     """
 
-    def __init__(self, devices):
+    def __init__(self, devices, worker=""):
         self._devices = itertools.cycle(devices)
+        self.worker = worker
         self.restarted = set()
         """The `id`s of later towers' copies that are given a value at the start of each step."""
         self.accumulated = []
@@ -117,7 +123,10 @@ class SharedVariables:
 
         def create(next_creator, **kwargs):
             if tower.towers.merging:  # Made once for all towers: a slot, a running baseline.
-                return next_creator(**kwargs)
+                if not self.worker:
+                    return next_creator(**kwargs)
+                with self._scope(tower, _Creation.of(kwargs, tower)):
+                    return next_creator(**kwargs)
             if tower.index:
                 return self._create_later(tower, next_creator, kwargs)
             return self._create_first(tower, next_creator, kwargs)
@@ -143,12 +152,8 @@ class SharedVariables:
     def _create_first(self, tower, next_creator, kwargs):
         graph = tower.towers.graph
         creation = _Creation.of(kwargs, tower)
-        # Another depth means that the caller chose a device, or colocates with something.
-        if creation.per_tower or graph_lib.device_depth(graph) != tower.device_depth:
+        with self._scope(tower, creation):
             variable = next_creator(**kwargs)
-        else:
-            with tf.device(next(self._devices)):
-                variable = next_creator(**kwargs)
         collections = [
             key
             for key, items in graph_lib.Marks(graph).collections.items()
@@ -179,7 +184,8 @@ class SharedVariables:
                 kwargs["name"] = f"{tower.name_scope}/{creation.name}"
             if _is_global(made):
                 kwargs["collections"] = []
-            variable = next_creator(**kwargs)
+            with self._scope(tower, creation):
+                variable = next_creator(**kwargs)
             made.copies.append(variable)
             if not _is_global(made):
                 return variable  # It entered its collections when it was made.
@@ -187,6 +193,18 @@ class SharedVariables:
         for key in made.collections:
             marks.add_to_collection(key, variable)
         return variable
+
+    def _scope(self, tower, creation):
+        """Returns the device scope in which a tower makes a variable."""
+        depth = graph_lib.device_depth(tower.towers.graph)
+        if creation.is_local or (creation.per_tower and tower.index):
+            # A smaller depth means that it is colocated with something.
+            device = self.worker if depth >= tower.device_depth else ""
+        elif depth != tower.device_depth:  # The caller chose a device, or colocates.
+            device = ""
+        else:  # Tower 0's part of what is kept per tower is on its device, or shared by workers.
+            device = next(self._devices) if self.worker or not creation.per_tower else ""
+        return tf.device(device) if device else contextlib.nullcontext()
 
     def _check(self, index, creation, made):
         """Raises unless tower 0's variable `made` is what tower `index` asks for."""

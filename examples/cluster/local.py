@@ -1,0 +1,196 @@
+"""Starts a TensorFlow cluster on this host: each of its tasks is a process.
+
+    python -m examples.cluster.local --workers 2 --model_dir runs/cluster -- --sync --steps 300
+
+What follows `--` are flags of `examples.cluster.train`, which every task runs. What the tasks print
+is in `logs/` of the model's directory; what the chief prints is shown as well. The exit status is 0
+if chief, workers and evaluator end with 0.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+PROGRAM = ("-m", "examples.cluster.train")
+
+
+class Task:
+    """A process of a cluster, and the lines that it printed."""
+
+    def __init__(self, name, process, log, echo=False):
+        self.name = name
+        self.process = process
+        self.lines = []
+        self._printed = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, args=(log, echo), daemon=True)
+        self._reader.start()
+
+    def wait_for(self, pattern, timeout_s=120):
+        """Waits until a line matches, or the process has ended.
+
+        Args:
+            pattern: Regular expression that is searched in each line, from the first on.
+            timeout_s: Seconds.
+
+        Returns:
+            The match, or None if there was none.
+        """
+        found = []
+
+        def look():
+            found[:] = filter(None, (re.search(pattern, line) for line in self.lines))
+            return found or self._ended
+
+        with self._printed:
+            self._printed.wait_for(look, timeout_s)
+        return found[0] if found else None
+
+    def wait(self, timeout_s=None):
+        """Waits until the process has ended and all it printed was read; returns its status."""
+        status = self.process.wait(timeout_s)
+        self._reader.join(timeout_s)
+        return status
+
+    def send(self, number):
+        """Sends the process a signal, if it is still there."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def _read(self, log, echo):
+        with open(log, "a", encoding="utf-8") as file:
+            for line in self.process.stdout:
+                file.write(line)
+                file.flush()
+                if echo:
+                    print(f"{self.name}: {line}", end="", flush=True)
+                with self._printed:
+                    self.lines.append(line.rstrip("\n"))
+                    self._printed.notify_all()
+        with self._printed:
+            self._ended = True
+            self._printed.notify_all()
+
+
+class LocalCluster:
+    """A cluster of a chief, workers, parameter servers and an evaluator on this host.
+
+    Leaving its scope kills what still runs.
+
+    Args:
+        workers: How many workers there are, the chief among them.
+        flags: Command line of `program`, a list.
+        logs: Directory for what the tasks print.
+        ps: How many parameter servers there are.
+        program: What Python runs, arguments of its command line.
+        env: Environment variables that differ from this process's.
+        echo: Name of the task whose lines are shown.
+    """
+
+    def __init__(self, workers, flags, logs, ps=1, program=PROGRAM, env=None, echo=None):
+        self._flags = list(flags)
+        self._logs = pathlib.Path(logs)
+        self._program = program
+        self._env = {**os.environ, **(env or {})}
+        self._echo = echo
+        self.tasks = {}
+        """The last process of each task, by its name, such as `worker/0`."""
+        addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers + ps)]
+        self.cluster = {"chief": addresses[:1]}
+        if ps:
+            self.cluster["ps"] = addresses[workers:]
+        if workers > 1:
+            self.cluster["worker"] = addresses[1:workers]
+
+    def __enter__(self):
+        self._logs.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *error):
+        for task in self.tasks.values():
+            task.send(signal.SIGKILL)
+        for task in self.tasks.values():
+            task.wait()
+            task.process.stdout.close()
+
+    def start(self, name, flags=()):
+        """Starts a task, or starts it anew.
+
+        Args:
+            name: Such as `'chief/0'` or `'evaluator/0'`.
+            flags: More of its command line.
+
+        Returns:
+            The `Task`.
+        """
+        job, _, index = name.partition("/")
+        config = {"cluster": self.cluster, "task": {"type": job, "index": int(index)}}
+        process = subprocess.Popen(
+            [sys.executable, *self._program, *self._flags, *flags],
+            env={**self._env, "TF_CONFIG": json.dumps(config)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        log = self._logs / f"{name.replace('/', '_')}.log"
+        task = self.tasks[name] = Task(name, process, log, name == self._echo)
+        return task
+
+    def start_all(self, evaluator=True):
+        """Starts all tasks, the workers when the chief has initialised the variables.
+
+        A worker that comes before that looks again after half a minute only.
+        """
+        for job in ("ps", "chief"):
+            for index in range(len(self.cluster.get(job, ()))):
+                self.start(f"{job}/{index}")
+        self.tasks["chief/0"].wait_for("^ready")
+        for index in range(len(self.cluster.get("worker", ()))):
+            self.start(f"worker/{index}")
+        if evaluator:
+            self.start("evaluator/0")
+
+    def wait(self, timeout_s=None):
+        """Waits until chief, workers and evaluator have ended; returns their statuses by name."""
+        waits = [name for name in self.tasks if not name.startswith("ps/")]
+        return {name: self.tasks[name].wait(timeout_s) for name in waits}
+
+
+def _free_ports(count):
+    """Returns ports that nobody listens at."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def main(argv=None):
+    """Runs the cluster that the command line `argv` describes; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=2, help="the chief among them")
+    parser.add_argument("--ps", type=int, default=1, help="parameter servers")
+    parser.add_argument("--model_dir", default="runs/cluster")
+    parser.add_argument("flags", nargs="*", help="after --, flags of examples.cluster.train")
+    args = parser.parse_args(argv)
+    flags = ["--model_dir", args.model_dir, *args.flags]
+    logs = pathlib.Path(args.model_dir) / "logs"
+    with LocalCluster(args.workers, flags, logs, args.ps, echo="chief/0") as cluster:
+        cluster.start_all()
+        statuses = cluster.wait()
+    print(", ".join(f"{name} ended with {status}" for name, status in statuses.items()))
+    return 0 if not any(statuses.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+r"""Trains a network for digits as one task of a TensorFlow cluster, with towers in each worker.
+
+    TF_CONFIG='{"cluster": {…}, "task": {"type": "worker", "index": 0}}' \
+        python -m examples.cluster.train --model_dir /shared/digits --sync
+
+Every task of the cluster runs this command with a TF_CONFIG of its own: a chief, workers, parameter
+servers and, if there is one, an evaluator. Without TF_CONFIG it trains alone, on the same rows.
+`python -m examples.cluster.local` starts a cluster on this host. See `docs/clusters.md`.
+"""
+
+import argparse
+import sys
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from sklearn.datasets import load_digits
+
+import replicate
+from examples.digits import quiet_tensorflow
+from replicate import estimator
+
+_TEST_ROWS = 297
+
+
+def model_fn(features, labels, mode, params, config):
+    """A network with one hidden layer, which knows of its cluster only to train in step with it."""
+    glorot = tf.glorot_uniform_initializer()
+    hidden = tf.layers.dense(features, 64, tf.nn.tanh, kernel_initializer=glorot)
+    logits = tf.layers.dense(hidden, 10, kernel_initializer=glorot)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    loss = tf.reduce_mean(losses)
+    if mode == estimator.ModeKeys.EVAL:
+        digits = tf.argmax(logits, axis=1, output_type=tf.int32)
+        metrics = {"accuracy": tf.metrics.accuracy(labels, digits)}
+        return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+
+    optimizer = tf.train.MomentumOptimizer(params["learning_rate"], 0.9)
+    if params["sync"]:
+        workers = config.num_worker_replicas  # the chief among them
+        optimizer = tf.train.SyncReplicasOptimizer(optimizer, workers, workers)
+    optimizer = replicate.TowerOptimizer(optimizer)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    hooks = [optimizer.make_session_run_hook(config.is_chief)] if params["sync"] else []
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=hooks)
+
+
+def train_input_fn(params, config):
+    """Returns the batches of this worker: its part of the rows of every step.
+
+    The order of rows is the same in all workers and depends on the seed alone. A run that goes on
+    from a checkpoint begins with the rows that come next.
+    """
+    images, labels = _rows(params["dtype"])
+    rows = (images[_TEST_ROWS:], labels[_TEST_ROWS:])
+    rows = tf.data.Dataset.from_tensor_slices(rows)
+    rows = rows.shuffle(len(labels), seed=1).repeat()
+    rows = rows.skip(_saved_step(config.model_dir) * params["batch_size"])
+    workers = config.num_worker_replicas
+    rows = rows.shard(workers, config.global_id_in_cluster)
+    return rows.batch(params["batch_size"] // workers)
+
+
+def eval_input_fn(params):
+    """Returns the rows for testing."""
+    images, labels = _rows(params["dtype"])
+    rows = (images[:_TEST_ROWS], labels[:_TEST_ROWS])
+    return tf.data.Dataset.from_tensor_slices(rows).batch(_TEST_ROWS)
+
+
+class PrintHook(tf.train.SessionRunHook):
+    """Prints a line for each step, and one when this worker is ready to make steps."""
+
+    def begin(self):
+        """Finds what to print."""
+        self._fetches = [tf.train.get_global_step(), tf.losses.get_losses()[-1]]
+
+    def after_create_session(self, session, coord):
+        """Says from which step training goes on."""
+        print(f"ready at step {session.run(self._fetches[0])}", flush=True)
+
+    def before_run(self, run_context):
+        """Asks for the step and its loss."""
+        return tf.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        """Prints them."""
+        step, loss = run_values.results
+        print(f"step {step} loss {loss!r}", flush=True)
+
+
+def _rows(dtype):
+    digits = load_digits()
+    return (digits.data / 16).astype(dtype), digits.target.astype(np.int32)
+
+
+def _saved_step(model_dir):
+    path = tf.train.latest_checkpoint(model_dir)
+    return int(tf.train.load_variable(path, tf.GraphKeys.GLOBAL_STEP)) if path else 0
+
+
+def main(argv=None):
+    """Runs the task that TF_CONFIG describes; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model_dir", required=True, help="which all tasks can read and write")
+    parser.add_argument("--devices", nargs="+", default=["/cpu:0", "/cpu:1"], help="of each worker")
+    parser.add_argument(
+        "--batch_size", type=int, default=120, help="rows of a step, of all workers"
+    )
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument(
+        "--save_steps", type=int, default=100, help="from one checkpoint to the next"
+    )
+    parser.add_argument("--sync", action="store_true", help="workers wait for one another")
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument(
+        "--stall_secs", type=float, default=600, help="without a step, before it ends"
+    )
+    args = parser.parse_args(argv)
+
+    config = estimator.RunConfig(
+        args.model_dir,
+        tf_random_seed=1,
+        session_config=replicate.session_config(args.devices),
+        save_checkpoints_steps=args.save_steps,
+        log_step_count_steps=None,
+        experimental_max_worker_delay_secs=0,  # seconds by which later workers start later
+    )
+    params = {
+        "batch_size": args.batch_size,
+        "dtype": args.dtype,
+        "learning_rate": 0.1,
+        "sync": args.sync and config.num_worker_replicas > 1,
+    }
+    digits = estimator.Estimator(
+        replicate.replicate_model_fn(model_fn, devices=args.devices), config=config, params=params
+    )
+    train_spec = estimator.TrainSpec(train_input_fn, max_steps=args.steps, hooks=[PrintHook()])
+    eval_spec = estimator.EvalSpec(eval_input_fn, steps=None, start_delay_secs=0, throttle_secs=1)
+    result = estimator.train_and_evaluate(digits, train_spec, eval_spec)
+    if result and result[0]:
+        print("accuracy {accuracy:.3f}, loss {loss:.3f}".format(**result[0]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    quiet_tensorflow()
+    sys.exit(main())

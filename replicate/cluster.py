@@ -1,0 +1,79 @@
+"""Where towers and variables are while a TensorFlow cluster trains a model.
+
+Every worker of a cluster with parameter servers builds a graph of its own. Its towers, and what
+happens once per step, are on the worker's devices. Variables of the model are on the parameter
+servers, where TensorFlow deals them out; what belongs to one worker's step stays with the worker.
+
+TensorFlow gives each operation its job and task after all other device scopes, where these leave
+both open. So towers' devices must not name a job, and what is to be elsewhere must.
+"""
+
+import json
+import os
+from typing import NamedTuple
+
+_TRAINERS = ("master", "chief", "worker")
+_PS_DEVICE = "/job:ps/device:CPU:0"  # TensorFlow adds the task.
+
+
+class Cluster(NamedTuple):
+    """What a graph must know of its cluster."""
+
+    worker: str = ""
+    """Device string of the task that runs the towers, without a device; empty outside a cluster."""
+    has_ps: bool = False
+
+    @classmethod
+    def of(cls, config):
+        """Returns the cluster of a `RunConfig`; of None, none."""
+        if not getattr(config, "num_ps_replicas", 0) or config.task_type not in _TRAINERS:
+            return cls()
+        return cls(f"/job:{config.task_type}/task:{config.task_id}", has_ps=True)
+
+    def check(self, devices, consolidation_device, variable_placement):
+        """Raises unless this worker can have its towers on these devices.
+
+        Args:
+            devices: Canonical strings of the towers' devices.
+            consolidation_device: Likewise.
+            variable_placement: As `replicate_model_fn` takes it.
+
+        Raises:
+            ValueError: If a device names a job, or variables are to be on the towers' devices.
+        """
+        if not self.has_ps:
+            return
+        named = [name for name in [*devices, consolidation_device] if "/job:" in name]
+        if named:
+            raise ValueError(
+                "In a cluster, the towers of a worker are on the worker's own devices, so "
+                f"`devices` and `consolidation_device` must not name a job, but {named[0]} does. "
+                "Pass e.g. '/gpu:0', which every worker takes for its own."
+            )
+        if variable_placement != "consolidation":
+            raise ValueError(
+                "In a cluster, variables are on its parameter servers, but got "
+                f"`variable_placement` {variable_placement!r}. Leave it out."
+            )
+
+    def variable_devices(self, devices):
+        """Returns the device strings for the model's variables, in turn; without ps `devices`."""
+        return [_PS_DEVICE] if self.has_ps else devices
+
+
+def device_filters():
+    """Returns the jobs that sessions of this process may wait for, as TF_CONFIG has the cluster.
+
+    They are those that an Estimator gives sessions that are not configured: without them, a worker
+    could not start while another one is down. An empty list outside of a cluster with parameter
+    servers.
+    """
+    try:
+        given = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        cluster, task = given.get("cluster", {}), given.get("task", {})
+        job, index = task.get("type"), int(task.get("index", 0))
+    except (AttributeError, TypeError, ValueError):
+        return []  # The Estimator says what is wrong with it.
+    if "ps" not in cluster or job not in _TRAINERS:
+        return []
+    return ["/job:ps", f"/job:worker/task:{index}" if job == "worker" else f"/job:{job}"]

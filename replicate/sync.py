@@ -1,0 +1,86 @@
+"""Runs a `SyncReplicasOptimizer`, whose workers wait for one another's gradients, in sessions.
+
+Its parts are in the graph: on the parameter servers, gradients are added up, and a queue has a
+token for each worker and step. What is left is a thread of the chief that applies the sums and puts
+the tokens in. TensorFlow's own hook has that thread close the queue when the chief's session ends,
+by which all that come later end at once, without a step and without an error; and it keeps the
+chief for two minutes, since the thread waits for gradients that never come.
+"""
+
+import threading
+
+import tensorflow.compat.v1 as tf
+
+# What a session's calls end with when the session is closed.
+_CLOSED = (tf.errors.CancelledError, RuntimeError)
+
+
+class SyncHook(tf.train.SessionRunHook):
+    """What a worker's session needs to train with a `SyncReplicasOptimizer`.
+
+    Args:
+        optimizer: The `tf.train.SyncReplicasOptimizer`.
+        is_chief: Whether this worker is the chief, which applies the gradients of all.
+        num_tokens: How many steps workers may begin before all have done the first, which makes
+            its gradients stale. With 0, every step is that of one device on all workers' rows.
+    """
+
+    def __init__(self, optimizer, is_chief, num_tokens=0):
+        self._optimizer = optimizer
+        self._is_chief = is_chief
+        self._num_tokens = num_tokens
+
+    def begin(self):
+        """Makes the operations that it runs.
+
+        Raises:
+            ValueError: If no gradients were applied.
+        """
+        optimizer = self._optimizer
+        if getattr(optimizer, "local_step_init_op", None) is None:
+            raise ValueError(
+                "A hook for synchronous training runs what `apply_gradients` makes, but "
+                "`apply_gradients` or `minimize` was not called. Call it in `model_fn` first."
+            )
+        self._is_ready = optimizer.ready_for_local_init_op
+        if self._is_chief:
+            self._init = tf.group(optimizer.chief_init_op)
+            self._tokens = optimizer.get_init_tokens_op(self._num_tokens)
+            self._updates = optimizer.get_chief_queue_runner().enqueue_ops
+        else:
+            self._init, self._tokens, self._updates = optimizer.local_step_init_op, None, []
+
+    def after_create_session(self, session, coord):
+        """Lets the worker join at the step of the others, and the chief apply gradients."""
+        missing = session.run(self._is_ready)
+        if len(missing):
+            raise RuntimeError(
+                "Variables must have values before workers train together, but "
+                f"{', '.join(sorted(name.decode() for name in missing))} have none. They belong "
+                "into the collection `tf.GraphKeys.GLOBAL_VARIABLES`, which the chief initialises."
+            )
+        session.run(self._init)
+        if self._tokens is not None:
+            session.run(self._tokens)
+        for update in self._updates:
+            # Nobody waits for it: it ends when its session is closed.
+            threading.Thread(
+                target=_apply_gradients,
+                args=(session, coord, update),
+                name="replicate-sync",
+                daemon=True,
+            ).start()
+
+
+def _apply_gradients(session, coord, update):
+    """Thread: applies gradients whenever all are there, until the session is closed."""
+    try:
+        while not coord.should_stop():
+            session.run(update)
+    except _CLOSED:
+        pass
+    except Exception as error:
+        # The session's own thread waits for a token that will never come: closed, it goes on, and
+        # finds the error.
+        coord.request_stop((type(error), error, error.__traceback__))
+        session.close()
