@@ -14,8 +14,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.progress_bar import ProgressBar, import_tqdm
 from replicate.sharding import SHARD_SCOPE
+from replicate.stall import StallError, StallHook
 
-__all__ = ("ProgressHook",)
+__all__ = ("ProgressHook", "StallError", "StallHook")
 
 # Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
 _BATCH_SIZE_TENSOR = SHARD_SCOPE + "batch_size:0"

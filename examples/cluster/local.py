@@ -33,25 +33,26 @@ class Task:
         self._reader = threading.Thread(target=self._read, args=(log, echo), daemon=True)
         self._reader.start()
 
-    def wait_for(self, pattern, timeout_s=120):
-        """Waits until a line matches, or the process has ended.
+    def wait_for(self, pattern, lines=1, timeout_s=120):
+        """Waits until lines match, or the process has ended.
 
         Args:
             pattern: Regular expression that is searched in each line, from the first on.
+            lines: How many must match.
             timeout_s: Seconds.
 
         Returns:
-            The match, or None if there was none.
+            The match of the last of them, or None if there were not so many.
         """
         found = []
 
         def look():
             found[:] = filter(None, (re.search(pattern, line) for line in self.lines))
-            return found or self._ended
+            return len(found) >= lines or self._ended
 
         with self._printed:
             self._printed.wait_for(look, timeout_s)
-        return found[0] if found else None
+        return found[lines - 1] if len(found) >= lines else None
 
     def wait(self, timeout_s=None):
         """Waits until the process has ended and all it printed was read; returns its status."""
@@ -65,7 +66,7 @@ class Task:
             self.process.send_signal(number)
 
     def _read(self, log, echo):
-        with open(log, "a", encoding="utf-8") as file:
+        with open(log, "a", encoding="utf-8") as file, self.process.stdout:
             for line in self.process.stdout:
                 file.write(line)
                 file.flush()
@@ -118,7 +119,6 @@ class LocalCluster:
             task.send(signal.SIGKILL)
         for task in self.tasks.values():
             task.wait()
-            task.process.stdout.close()
 
     def start(self, name, flags=()):
         """Starts a task, or starts it anew.

@@ -18,6 +18,7 @@ from sklearn.datasets import load_digits
 import replicate
 from examples.digits import quiet_tensorflow
 from replicate import estimator
+from replicate.hooks import StallHook
 
 _TEST_ROWS = 297
 
@@ -134,7 +135,11 @@ def main(argv=None):
     digits = estimator.Estimator(
         replicate.replicate_model_fn(model_fn, devices=args.devices), config=config, params=params
     )
-    train_spec = estimator.TrainSpec(train_input_fn, max_steps=args.steps, hooks=[PrintHook()])
+    train_spec = estimator.TrainSpec(
+        train_input_fn,
+        max_steps=args.steps,
+        hooks=[PrintHook(), StallHook(config, args.stall_secs)],
+    )
     eval_spec = estimator.EvalSpec(eval_input_fn, steps=None, start_delay_secs=0, throttle_secs=1)
     result = estimator.train_and_evaluate(digits, train_spec, eval_spec)
     if result and result[0]:
