@@ -4,6 +4,8 @@
 #              `conformance` on the newest TensorFlow, with `make test-newest`
 # make test-all  the same, the `conformance` tests on the oldest TensorFlow too, and those marked
 #              `thorough`, which `make test` leaves out: more cases of what others show
+# make nightly properties of sharding, of merging and of the contract, each of 2,000 random
+#              examples or more that are others every time
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
@@ -13,7 +15,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo test test-newest test-oldest test-all lint format bench clean
+.PHONY: help search demo test test-newest test-oldest test-all nightly lint format bench clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
@@ -42,7 +44,7 @@ demo: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.digits
 
 test: lint test-newest
-	$(VENV)/bin/python -m pytest -n 2 -m "not thorough"
+	$(VENV)/bin/python -m pytest -n 2 -m "not thorough and not nightly"
 
 test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and not thorough"
@@ -53,6 +55,10 @@ test-oldest: $(OLDEST)/.test
 test-all: test-oldest test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
 	$(VENV)/bin/python -m pytest -n 2 -m thorough
+	@echo "Random examples by the thousand, others every time: make nightly"
+
+nightly: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -n 2 -m nightly
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .

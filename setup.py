@@ -16,7 +16,7 @@ EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
 TFDS = ["tensorflow-datasets>=4.9"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
-TEST = ["pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES, *TFDS]
+TEST = ["hypothesis>=6.100", "pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES, *TFDS]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.

@@ -83,8 +83,8 @@ def shard(features, labels, num_towers, need_row_each):
     """
     with tf.device("/device:CPU:0"), tf.name_scope(SHARD_SCOPE):
         batch = {"features": features, "labels": labels}
-        paths, leaves = zip(*graph_lib.flatten_with_paths(batch))
-        leaves = [_as_leaf(leaf) for leaf in leaves]
+        paths = [path for path, _ in graph_lib.flatten_with_paths(batch)]
+        leaves = [_as_leaf(leaf) for leaf in tf.nest.flatten(batch)]
         splitters = [_splitter(leaf) for leaf in leaves]
         keys = _batch_keys(features, labels)
         batches = {}

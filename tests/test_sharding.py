@@ -129,6 +129,13 @@ def test_labels_may_be_missing(labels):
     assert shards.labels == [labels, labels]
 
 
+@pytest.mark.parametrize("features", [{}, [], {"scale": 2.0}, None])
+def test_a_batch_without_rows_is_refused(features):
+    message = "neither `features` nor `labels` holds a tensor of rank 1 or more…Let `input_fn`"
+    with pytest.raises(ValueError, match=matching(message)):
+        sharding.shard(features, {}, 2, need_row_each=True)
+
+
 def test_a_structure_without_rows_may_stand_beside_labels():
     shards, (features, labels) = split({"scale": tf.constant(2.0)}, 2, dense(3, True)[0])
     assert features == [{"scale": 2.0}] * 2

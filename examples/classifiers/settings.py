@@ -1,8 +1,10 @@
 """What the settings of all trainings of classifiers have in common, see `common_flags.py`."""
 
+import reprlib
+
 from examples import data as data_lib
 from examples.runs import common_flags, engines, settings_file
-from examples.runs.flags import SettingsError, with_defaults
+from examples.runs.flags import SettingsError, check, with_defaults
 
 
 def data_settings(params):
@@ -35,7 +37,7 @@ def data_settings(params):
     return data, {**data.settings, "train_split": train_split, "eval_split": eval_split}
 
 
-def evaluation(given, mark, what):
+def evaluation(given, mark, what, flags):
     """Returns the settings with which a network was trained, but with what is given for evaluation.
 
     Args:
@@ -43,6 +45,7 @@ def evaluation(given, mark, what):
         mark: Name of a setting that such a network has, and no other run.
         what: Function of a directory without it, that returns the error's text: what it must be,
             and the way out.
+        flags: The `Flag`s of such a training.
 
     Raises:
         SettingsError: If a setting is out of range, or no such network was trained there.
@@ -52,6 +55,7 @@ def evaluation(given, mark, what):
     params = settings_file.read(directory)
     if mark not in params:
         raise SettingsError(what(directory))
+    _check_settings(params, directory, flags)
     params["checkpoint_dir"] = directory  # It may have been moved.
     if given["eval_batch_size"]:
         params["eval_batch_size"] = given["eval_batch_size"]
@@ -60,3 +64,32 @@ def evaluation(given, mark, what):
     engine = {"engine": params["engine"]} if "engine" in params else {}
     params.update(engines.resolve({**given, **engine}))
     return params
+
+
+def _check_settings(params, directory, flags):
+    """Checks the settings of a run, which may be from elsewhere."""
+
+    def is_count(value, most):
+        return type(value) is int and 0 < value <= most
+
+    shape = params.get("image_shape")
+    rules = {
+        "image_shape": isinstance(shape, list)
+        and len(shape) == 3
+        and all(is_count(size, 2**16) for size in shape),
+        "num_classes": is_count(params.get("num_classes"), 2**24),
+        "eval_batch_size": is_count(params.get("eval_batch_size"), 2**31 - 1),
+        "eval_split": isinstance(params.get("eval_split"), str),
+        "dataset": isinstance(params.get("dataset"), str),
+        "engine": isinstance(params.get("engine", ""), str),
+    }
+    wrong = [name for name, is_right in rules.items() if not is_right]
+    try:
+        if wrong:
+            raise SettingsError(f"{wrong[0]} is {reprlib.repr(params.get(wrong[0]))}.")
+        check(params, flags)
+    except SettingsError as error:
+        raise SettingsError(
+            f"params.json in {directory} must hold the settings of a training, but: {error} Name "
+            "the --checkpoint_dir of another one."
+        ) from error

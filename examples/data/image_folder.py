@@ -40,8 +40,7 @@ class ImageFolder:
             self._write_lists(
                 file_lists.scan(self._root, params["validation_fraction"], params["test_fraction"])
             )
-        with tf.io.gfile.GFile(summary) as file:
-            recorded = json.load(file)
+        recorded = kept.read(summary, _is_summary)
         self.num_classes = len(recorded["classes"])
         self.sizes = recorded["sizes"]
         self.image_shape = self._as_input.shape
@@ -105,3 +104,10 @@ class ImageFolder:
         text = tf.io.read_file(os.path.join(self._lists, f"{part}.txt"))
         lines = tf.strings.split([text], "\n").values
         return tf.boolean_mask(lines, tf.not_equal(lines, ""))
+
+
+def _is_summary(value):
+    sizes = value.get("sizes") if kept.has_classes(value) else None
+    return isinstance(sizes, dict) and all(
+        type(sizes.get(part)) is int and sizes[part] >= 0 for part in splits.PARTS
+    )

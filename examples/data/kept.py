@@ -1,9 +1,11 @@
 """What a run keeps of its data below its checkpoint directory: file lists, counts, class names."""
 
-import json
 import os
 
 import tensorflow.compat.v1 as tf
+
+from examples.data.errors import DataError
+from examples.runs import json_file
 
 DIRECTORY = "dataset"
 CLASSES = "classes.json"  # a dict whose entry `classes` is a list of names, by label
@@ -14,5 +16,33 @@ def class_names(checkpoint_dir):
     path = os.path.join(checkpoint_dir, DIRECTORY, CLASSES)
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        return json.load(file)["classes"]
+    return read(path, has_classes)["classes"]
+
+
+def has_classes(value):
+    """Whether a value has names of classes, as `class_names` returns them."""
+    names = value.get("classes") if isinstance(value, dict) else None
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
+
+
+def read(path, is_right):
+    """Returns the value of a JSON file that a run kept.
+
+    Args:
+        path: Of the file.
+        is_right: Function of the value that says whether it is what was written.
+
+    Raises:
+        DataError: If it cannot be read, or is not right.
+    """
+    try:
+        value = json_file.read(path)
+        reason = None if is_right(value) else "it was changed"
+    except (tf.errors.OpError, ValueError) as error:
+        reason = getattr(error, "message", error)
+    if reason is not None:
+        raise DataError(
+            f"{path} must be what the run found out about its data, but cannot be used: {reason}. "
+            "Name a new --checkpoint_dir."
+        )
+    return value

@@ -5,7 +5,6 @@ also spares counting it again.
 """
 
 import concurrent.futures
-import json
 import os
 from typing import NamedTuple, Optional
 
@@ -72,8 +71,20 @@ def _sizes(directory, names):
 def _read(path):
     if not tf.io.gfile.exists(path):
         return {}
-    with tf.io.gfile.GFile(path) as file:
-        return {name: FileFacts(*known) for name, known in json.load(file).items()}
+    return {name: FileFacts(*known) for name, known in kept.read(path, _is_right).items()}
+
+
+def _is_right(value):
+    return isinstance(value, dict) and all(map(_are_facts, value.values()))
+
+
+def _are_facts(known):
+    if not isinstance(known, list) or not 2 <= len(known) <= 4:
+        return False
+    sizes, labels = known[:2], known[2:]
+    return all(type(size) is int and size >= 0 for size in sizes) and all(
+        label is None or type(label) is int for label in labels
+    )
 
 
 def _check_same(directory, before, now):

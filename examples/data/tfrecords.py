@@ -13,6 +13,7 @@ Which is the first class, and how many there are, is found in the files, which a
 that. Which image is for what is said in `record_splits.py`.
 """
 
+import itertools
 import os
 import re
 
@@ -37,6 +38,7 @@ _FEATURES = {
 }
 _AT_ONCE = 64  # records
 _READERS = 16
+_SHOWN = 5  # of the names in an error
 
 
 def open_tfrecords(params):
@@ -97,12 +99,15 @@ def _names(directory):
         if not of_split:
             continue
         number = _NAME.fullmatch(of_split[0]).group(3)
-        expected = [f"{split}-{i:05}-of-{number}" for i in range(int(number))]
-        if of_split != expected:
-            wrong = sorted(set(expected) ^ set(of_split))
+        expected = (f"{split}-{i:05}-of-{number}" for i in range(int(number)))
+        # No more of them than there are files: a name may say any number.
+        some = list(itertools.islice(expected, len(of_split) + _SHOWN + 1))
+        if of_split != some:
+            wrong = sorted(set(some) ^ set(of_split))
+            more = ", ..." if len(wrong) > _SHOWN else ""
             raise DataError(
                 f"All files of a dataset must be there, once, but {directory} lacks or has too "
-                f"many: {', '.join(wrong[:5])}{', ...' if wrong[5:] else ''}. Copy them anew."
+                f"many: {', '.join(wrong[:_SHOWN])}{more}. Copy them anew."
             )
     return names
 

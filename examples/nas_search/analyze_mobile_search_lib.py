@@ -12,20 +12,25 @@ Published as `analyze_mobile_search_lib` of TuNAS (Bender, Liu et al., CVPR 2020
 """
 
 import collections
+import itertools
 import os
 import re
+import struct
 
 import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
 
 from examples.nas_search import basic_specs
 
 _EVENT_FILE = "events.out.tfevents."
-_PATH_LOGIT = re.compile(r"rlpathlogits/(?P<node>.+)/(?P<choice>\d+)")
-_TAG_LOGIT = re.compile(r"rltaglogits/(?P<tag>.+)_(?P<node>\d+)/(?P<choice>\d+)")
+_HEADER = struct.Struct("<QI")  # of a record: its length and a checksum of it
+_FOOTER = 4  # bytes of the checksum of its contents
+_PATH_LOGIT = re.compile(r"rlpathlogits/(?P<node>.+)/(?P<choice>\d{1,9})")
+_TAG_LOGIT = re.compile(r"rltaglogits/(?P<tag>.+)_(?P<node>\d{1,9})/(?P<choice>\d{1,9})")
 # What the first versions of the published system wrote, before nodes had other tags.
 _LEGACY_LOGITS = {
-    basic_specs.OP_TAG: re.compile(r"rllogits/(?P<node>\d+)_(?P<choice>\d+)"),
-    basic_specs.FILTERS_TAG: re.compile(r"rlfilterslogits/(?P<node>\d+)_(?P<choice>\d+)"),
+    basic_specs.OP_TAG: re.compile(r"rllogits/(?P<node>\d{1,9})_(?P<choice>\d{1,9})"),
+    basic_specs.FILTERS_TAG: re.compile(r"rlfilterslogits/(?P<node>\d{1,9})_(?P<choice>\d{1,9})"),
 }
 
 
@@ -122,9 +127,29 @@ class _Nested(collections.defaultdict):
 def _events(filename):
     """Yields the events of a file, up to where it is damaged."""
     try:
-        yield from tf.train.summary_iterator(filename)
-    except tf.errors.DataLossError:
+        events = tf.train.summary_iterator(filename)
+        yield from itertools.islice(events, _count_whole_records(filename))
+    except (tf.errors.DataLossError, DecodeError):
         return
+
+
+def _count_whole_records(filename):
+    """Returns how many records a file has before one that is longer than the rest of the file.
+
+    TensorFlow takes memory for a record as long as it claims to be, before it reads it: of one that
+    claims a terabyte, the process dies.
+    """
+    count, end = 0, 0
+    with tf.io.gfile.GFile(filename, "rb") as file:
+        size = file.size()
+        while end + _HEADER.size <= size:
+            file.seek(end)
+            length, _ = _HEADER.unpack(file.read(_HEADER.size))
+            end += _HEADER.size + length + _FOOTER
+            if end > size:
+                break
+            count += 1
+    return count
 
 
 def _number(value):
@@ -133,8 +158,11 @@ def _number(value):
         return value.simple_value
     # Writers of TensorFlow 2, by which a TPU's host logs, make tensors of rank 0.
     if value.HasField("tensor") and not value.tensor.tensor_shape.dim:
-        number = tf.make_ndarray(value.tensor)
-        return float(number) if number.dtype.kind in "fiu" else None
+        try:
+            number = tf.make_ndarray(value.tensor)
+            return float(number) if number.dtype.kind in "fiu" else None
+        except (TypeError, ValueError):  # Its fields contradict each other.
+            return None
     return None
 
 

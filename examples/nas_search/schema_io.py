@@ -11,11 +11,13 @@ that stays the same when the class is renamed or moved, so that old files can st
 """
 
 import json
+import reprlib
 import uuid
 
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import schema
+from examples.runs import json_file
 
 _PREFIX = "namedtuple:"
 _NAMES = {}  # class -> name
@@ -106,7 +108,7 @@ def deserialize(text):
         ValueError: If the text is not of that form, or a namedtuple's fields are not the class's.
         KeyError: If a namedtuple's name is not registered.
     """
-    return _decode(json.loads(text))
+    return _decode(json_file.loads(text))
 
 
 def save(structure, directory, name):
@@ -128,8 +130,7 @@ def save(structure, directory, name):
 
 def load(directory, name):
     """Reads back what `save` wrote; raises as `deserialize` does."""
-    with tf.gfile.Open(tf.io.gfile.join(directory, name)) as file:
-        return deserialize(file.read())
+    return deserialize(json_file.read_text(tf.io.gfile.join(directory, name)))
 
 
 def _encode(node):
@@ -154,31 +155,55 @@ def _decode(node):
     if node is None or isinstance(node, (int, float, str)):
         return node
     if not isinstance(node, list) or not node or not isinstance(node[0], str):
-        raise ValueError(f"Expected a list that starts with the name of a type, but read {node!r}.")
+        raise ValueError(
+            f"Expected a list that starts with the name of a type, but read {reprlib.repr(node)}."
+        )
     kind, *items = node
     if kind == "list":
         return [_decode(item) for item in items]
     if kind == "tuple":
         return tuple(_decode(item) for item in items)
     if kind == "dict":
-        return {_decode(key): _decode(item) for key, item in _pairs(kind, items)}
+        return _decode_dict([(_decode(key), _decode(item)) for key, item in _pairs(kind, items)])
     if kind == "oneof":
         fields = _pairs(kind, items)
         if [field for field, _ in fields] != ["choices", "tag"]:
-            raise ValueError(f"A oneof must have the fields choices and tag, but reads {items!r}.")
-        return schema.OneOf(*(_decode(item) for _, item in fields))
+            raise ValueError(
+                f"A oneof must have the fields choices and tag, but reads {reprlib.repr(items)}."
+            )
+        choices, tag = (_decode(item) for _, item in fields)
+        if not isinstance(choices, (list, tuple)) or not isinstance(tag, str):
+            raise ValueError(
+                "A oneof must have a list of choices and a text for a tag, but reads "
+                f"{reprlib.repr(items)}."
+            )
+        return schema.OneOf(choices, tag)
     if kind.startswith(_PREFIX):
         return _decode_namedtuple(kind[len(_PREFIX) :], _pairs(kind, items))
     raise ValueError(
-        f"Unknown type {kind!r}. Known are list, tuple, dict, oneof and {_PREFIX}<name>."
+        f"Unknown type {reprlib.repr(kind)}. Known are list, tuple, dict, oneof and "
+        f"{_PREFIX}<name>."
     )
 
 
 def _pairs(kind, items):
     for item in items:
         if not isinstance(item, list) or len(item) != 2:
-            raise ValueError(f"A {kind} consists of pairs, but holds {item!r}.")
+            raise ValueError(f"A {kind[:80]} consists of pairs, but holds {reprlib.repr(item)}.")
     return items
+
+
+def _decode_dict(pairs):
+    """Returns a dict of pairs; its keys can be put in order, as walks do."""
+    try:
+        decoded = dict(pairs)
+        sorted(decoded)
+    except TypeError as error:
+        raise ValueError(
+            "The keys of a dict must be numbers, or texts, or tuples of the same types, but are "
+            f"{reprlib.repr([key for key, _ in pairs])}."
+        ) from error
+    return decoded
 
 
 def _decode_namedtuple(name, pairs):
@@ -186,7 +211,9 @@ def _decode_namedtuple(name, pairs):
     values = dict(_DEFAULTS[cls])
     for field, item in pairs:
         if field not in cls._fields:
-            raise ValueError(f"Invalid field: {field!r}. {name} has {list(cls._fields)}.")
+            raise ValueError(
+                f"Invalid field: {reprlib.repr(field)}. {name} has {list(cls._fields)}."
+            )
         values[field] = _decode(item)
     for field in cls._fields:
         if field not in values:

@@ -52,7 +52,15 @@ def resolve_evaluation(**given):
     Raises:
         SettingsError: If a setting is out of range, or no network was trained there.
     """
-    return classifier_settings.evaluation(given, "recompute", _other_run)
+    params = classifier_settings.evaluation(given, "recompute", _other_run, FLAGS)
+    try:
+        network(params)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SettingsError(
+            f"params.json in {params['checkpoint_dir']} must hold the settings of a RevNet, but "
+            f"they make none: {error}. Name the --checkpoint_dir of another run."
+        ) from error
+    return params
 
 
 def network(params):

@@ -7,6 +7,9 @@ TensorFlow, so that the command line answers at once.
 import argparse
 import functools
 import math
+import numbers
+import os
+import reprlib
 from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from examples.runs.errors import UserError
@@ -34,6 +37,7 @@ POSITIVE = (1, ANY)  # of integers
 SHARE = (0, 1)
 BELOW_ONE = (0, 0.9999)
 _KINDS = {int: "a whole number", float: "a number", str: "a text"}
+_CLASSES = {int: numbers.Integral, float: numbers.Real, str: (str, os.PathLike)}
 
 
 def boolean(text):
@@ -147,15 +151,41 @@ def with_defaults(given, flags, preset):
     return values
 
 
+def check(given, flags):
+    """Checks values, as of a file, before anything is made of them.
+
+    Args:
+        given: Dict of values by name; those of no flag may be anything, and None is not checked.
+        flags: The `Flag`s.
+
+    Raises:
+        SettingsError: If a value is of another type than its flag, or out of bounds.
+    """
+    for flag in flags:
+        value = given.get(flag.name)
+        if value is not None:
+            is_one = flag.nargs and not isinstance(value, (list, tuple))
+            _check(flag, [value] if is_one else value)
+
+
 def _check(flag, value):
     if value is None:
         if flag.required:
             raise SettingsError(f"Pass --{flag.name}: {flag.help}.")
         return
     for each in value if flag.nargs else [value]:
-        fault = _fault(flag, each)
+        fault = _type_fault(flag, each) or _fault(flag, each)
         if fault:
             raise SettingsError(f"--{flag.name} {fault}.")
+
+
+def _type_fault(flag, value):
+    """Returns how a value is not of the type of its flag, or None."""
+    is_right = isinstance(value, bool if flag.type is boolean else _CLASSES[flag.type])
+    if is_right and isinstance(value, bool) == (flag.type is boolean):
+        return None
+    rule = "true or false" if flag.type is boolean else _KINDS[flag.type]
+    return f"must be {rule}, but is {reprlib.repr(value)}"
 
 
 def _fault(flag, value):

@@ -2,9 +2,11 @@
 
 import json
 import os
+import uuid
 
 import tensorflow.compat.v1 as tf
 
+from examples.runs import json_file
 from examples.runs.flags import SettingsError
 
 _NAME = "params.json"
@@ -29,8 +31,7 @@ def read(directory):
         SettingsError: If there are none that can be read.
     """
     try:
-        with tf.io.gfile.GFile(path(directory)) as file:
-            return json.load(file)
+        return _object(path(directory))
     except (tf.errors.OpError, ValueError) as error:
         reason = getattr(error, "message", error)
         raise SettingsError(
@@ -41,7 +42,8 @@ def read(directory):
 
 def write_json(value, directory, name):
     """Writes a JSON file, sorted and indented by 2, that is there as a whole or not at all."""
-    written = os.path.join(directory, f".{name}.partial")
+    # Of a name that nobody can have made a link of.
+    written = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
     try:
         tf.io.gfile.makedirs(directory)
         with tf.io.gfile.GFile(written, "w") as file:
@@ -57,11 +59,18 @@ def write_json(value, directory, name):
 def read_metrics(directory, name, step):
     """Returns the metrics in a JSON file if they are of the checkpoint of a step, else None."""
     try:
-        with tf.io.gfile.GFile(os.path.join(directory, name)) as file:
-            metrics = json.load(file)
+        metrics = _object(os.path.join(directory, name))
     except (tf.errors.OpError, ValueError):
         return None
     return metrics if metrics.get("global_step") == step else None
+
+
+def _object(path):
+    """Returns the dict in a JSON file; raises as `json_file.read`."""
+    value = json_file.read(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"It must hold an object, but holds a {type(value).__name__}")
+    return value
 
 
 def check_same(params, may_change=()):
@@ -87,14 +96,14 @@ def check_same(params, may_change=()):
         return
     if not tf.train.latest_checkpoint(directory):
         return
-    with tf.io.gfile.GFile(path(directory)) as file:
-        try:
-            before = json.load(file)
-        except ValueError as error:
-            raise SettingsError(
-                f"{path(directory)} must be the settings of the run, but cannot be read: {error}. "
-                "Name a new --checkpoint_dir."
-            ) from error
+    try:
+        before = _object(path(directory))
+    except (tf.errors.OpError, ValueError) as error:
+        reason = getattr(error, "message", error)
+        raise SettingsError(
+            f"{path(directory)} must be the settings of the run, but cannot be read: {reason}. "
+            "Name a new --checkpoint_dir."
+        ) from error
     now = json.loads(json.dumps(params))
     changes = [
         f"{name} was {_shown(before, name)} and is {_shown(now, name)}"
@@ -111,7 +120,7 @@ def check_same(params, may_change=()):
 def _is_same(name, before, now):
     if (name in before) != (name in now):
         return False
-    if name == "devices":
+    if name == "devices" and isinstance(before[name], list):
         return len(before[name]) == len(now[name])
     return before[name] == now[name]
 

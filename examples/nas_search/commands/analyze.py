@@ -9,6 +9,7 @@ import io
 import json
 import os
 import sys
+import uuid
 
 from examples.runs import flags
 from examples.runs.flags import Flag, boolean
@@ -102,9 +103,12 @@ def _write(analysis, name, contents):
     import tensorflow.compat.v1 as tf
 
     path = os.path.join(analysis.directory, name)
+    draft = os.path.join(analysis.directory, f".{name}.{uuid.uuid4().hex}")
     try:
-        with tf.io.gfile.GFile(path, "wb") as file:
+        with tf.io.gfile.GFile(draft, "wb") as file:
             file.write(contents)
+        # The name may be a link to a file elsewhere, which is not to be written to.
+        tf.io.gfile.rename(draft, path, overwrite=True)
     except tf.errors.OpError as error:  # Results of others may be read-only.
         _notice(f"no {name} in {analysis.directory}: {error.message}")
         return []

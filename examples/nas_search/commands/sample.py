@@ -148,6 +148,11 @@ def _of_search(directory, ssd):
             f"--search_dir must be of a search in which cost counts, but {directory} is not. Leave "
             "it out, and pass --ssd, --min_cost and --max_cost."
         )
+    if not isinstance(params.get("ssd"), str):
+        raise UserError(
+            f"--search_dir must be of a search, but params.json in {directory} names no space. "
+            "Name another one."
+        )
     if ssd not in (None, params["ssd"]):
         raise UserError(
             f"--ssd must be that of the search, but is {ssd!r}, and {directory} searched "

@@ -10,13 +10,15 @@ of the flags, see `train_flags.py`, and besides
     devices, num_towers, use_tpu     as of a search
 """
 
+import reprlib
+
 from examples import data as data_lib
 from examples.classifiers import settings as classifier_settings
 from examples.nas_search.config.train_flags import FLAGS, PRESETS
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
 from examples.runs import common_flags, engines, settings_file
-from examples.runs.flags import SettingsError, with_defaults
+from examples.runs.flags import SettingsError, check, with_defaults
 
 _LONG_TRAINING = 150  # epochs from which on the published networks are trained with dropout
 # What a network has in common with the search that found it.
@@ -72,7 +74,7 @@ def resolve_evaluation(**given):
     Raises:
         SettingsError: If a setting is out of range, or no network was trained there.
     """
-    return classifier_settings.evaluation(given, "train_split", _other_run)
+    return classifier_settings.evaluation(given, "train_split", _other_run, FLAGS)
 
 
 def _other_run(directory):
@@ -87,6 +89,13 @@ def _with_search(given):
     """Returns the settings given, with those taken over from the search in `search_dir`."""
     directory = given["search_dir"]
     searched = settings_file.read(directory)
+    check(searched, common_flags.DATA)
+    if not all(isinstance(searched.get(name, ""), str) for name in ("preset", "ssd")):
+        raise SettingsError(
+            "--search_dir must be of a search, whose preset and ssd are texts, but in "
+            f"{directory} they are {reprlib.repr([searched.get('preset'), searched.get('ssd')])}. "
+            "Name another one."
+        )
     if given.get("ssd", searched.get("ssd")) != searched.get("ssd"):
         raise SettingsError(
             f"--ssd must be that of the search, but is {given['ssd']!r}, and --search_dir "

@@ -9,6 +9,7 @@ import numpy as np
 
 from examples.nas_search import search_spaces
 from examples.nas_search.costs import cost_features, network_batch
+from examples.runs import json_file
 
 _FORMAT = 2  # of the JSON text
 
@@ -78,7 +79,7 @@ def from_json(text):
         ValueError: If it is no such text, or does not fit the space that it names.
     """
     try:
-        fields = json.loads(text)
+        fields = json_file.loads(text)
         if not isinstance(fields, dict) or fields.pop("format", None) != _FORMAT:
             raise _FormatError(f"is not of format {_FORMAT}")
         return _parse(fields)
@@ -107,7 +108,7 @@ def _parse(fields):
     """Returns the `CostModel` of the fields of the text."""
     _check_names(fields, [field.name for field in dataclasses.fields(CostModel)], "fields")
     for name in ("ssd", "objective", "unit"):
-        _check(fields, name, lambda value: isinstance(value, str) and value, "a text")
+        _check(fields, name, _is_text, "a text")
     _check(fields, "num_classes", _is_count, "an integer > 0")
     _check(fields, "seed", lambda value: _is_count(value + 1), "an integer >= 0")
     _check(fields, "input_shape", _is_shape, "three integers > 0")
@@ -140,7 +141,7 @@ def _check_measurement(fields):
         raise _FormatError(f"has measurement {fields!r}, which must be an object or null")
     _check_names(fields, _MEASUREMENT, "measurement")
     for name in (*_TEXTS, "reference_network"):
-        _check(fields, name, lambda value: isinstance(value, str) and value, "a text")
+        _check(fields, name, _is_text, "a text")
     for name in _COUNTS:
         _check(fields, name, _is_count, "an integer > 0")
     _check(fields, "reference_latency", lambda x: _is_number(x) and x > 0, "a number > 0")
@@ -155,6 +156,11 @@ def _check_names(fields, names, what):
 def _check(fields, name, is_right, rule):
     if not is_right(fields[name]):
         raise _FormatError(f"has {name} {json.dumps(fields[name])[:60]}, which must be {rule}")
+
+
+def _is_text(value):
+    # What can be printed: no half of a surrogate pair, and nothing that a terminal obeys.
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _is_number(value):

@@ -12,6 +12,7 @@ from typing import List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from examples.runs import json_file
 from examples.runs.errors import UserError
 
 
@@ -49,10 +50,13 @@ def read(path, header) -> List[Measured]:
         return []
     first, *lines = whole.splitlines()
     try:
-        _check_same(path, json.loads(first), header)
+        before = json_file.loads(first)
         measured = [_parse(line) for line in lines]
-    except (TypeError, KeyError, AttributeError, json.JSONDecodeError) as error:
+    except (TypeError, ValueError) as error:
         raise _unreadable(path, repr(error)) from error
+    if not isinstance(before, dict):
+        raise _unreadable(path, "its first line is no object")
+    _check_same(path, before, header)
     if whole != text:
         write(path, whole)
     return measured
@@ -102,7 +106,7 @@ def _unreadable(path, reason):
 
 
 def _parse(line):
-    one = Measured(**json.loads(line))
+    one = Measured(**json_file.loads(line))
     if not isinstance(one.indices, str):
         raise TypeError(f"indices {one.indices!r}")
     for ms in (one.ms, one.reference_ms):

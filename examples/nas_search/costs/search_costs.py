@@ -6,7 +6,10 @@ and so on, so that the files it was given may go.
 """
 
 import hashlib
+import math
 import os
+import reprlib
+import uuid
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -14,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import mobile_cost_model
 from examples.nas_search.costs import cost_fit, cost_model_io
 from examples.nas_search.costs.cost_model_io import CostModel
+from examples.runs import json_file
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
 
@@ -82,6 +86,7 @@ def load(params, keep=True):
     Raises:
         UserError: If a model there is of other settings, or a file is broken or missing.
     """
+    _check_settings(params)
     identities = params.get("cost_model") or ["madds"]
     files = params.get("cost_model_files") or [None] * len(identities)
     weights = params.get("cost_model_weights") or [1 / len(identities)] * len(identities)
@@ -97,6 +102,47 @@ def load(params, keep=True):
         for place, objective in enumerate(objectives)
     ]
     return [SearchCost(*each) for each in zip(labels, models, weights, targets)]
+
+
+def _check_settings(params):
+    """Checks settings that may be of a params.json from elsewhere."""
+
+    def is_positive(value):
+        return type(value) in (int, float) and 0 < value < math.inf
+
+    def is_count(value, most):
+        return type(value) is int and 0 < value <= most
+
+    shape = params.get("image_shape")
+    is_shape = isinstance(shape, (list, tuple)) and len(shape) == 3
+    if not is_shape or not all(is_count(size, 2**16) for size in shape):
+        raise UserError(
+            "`image_shape` in params.json must be height, width and channels, but is "
+            f"{reprlib.repr(shape)}. Name another directory."
+        )
+    if not is_count(params.get("num_classes"), 2**24):
+        raise UserError(
+            "`num_classes` in params.json must be their number, but is "
+            f"{reprlib.repr(params.get('num_classes'))}. Name another directory."
+        )
+    target = params.get("rl_cost_model_target")
+    targets = target if isinstance(target, list) else [target]
+    rules = {
+        "cost_model": ("texts", lambda value: isinstance(value, str)),
+        "cost_model_files": ("texts or null", lambda x: x is None or isinstance(x, str)),
+        "cost_model_weights": ("numbers > 0", is_positive),
+        "rl_cost_model_target": ("numbers > 0", is_positive),
+    }
+    for name, (rule, is_right) in rules.items():
+        values = targets if name == "rl_cost_model_target" else params.get(name)
+        if values is None:
+            continue
+        is_list = isinstance(values, list) and len(values) == len(targets)
+        if not is_list or not all(map(is_right, values)):
+            raise UserError(
+                f"`{name}` in params.json must be {rule}, one for each cost of the search, but is "
+                f"{reprlib.repr(values)}. Name another directory."
+            )
 
 
 def suffixes(costs):
@@ -214,12 +260,16 @@ def _identity(model):
 
 def _read(path):
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            text = file.read().decode(errors="replace")
+        text = json_file.read_text(path)
     except tf.errors.OpError as error:
         raise UserError(
             f"A cost model must be a file by `fit-cost`, but {path!r} cannot be read: "
             f"{error.message}. Name the file."
+        ) from error
+    except ValueError as error:
+        raise UserError(
+            f"A cost model must be JSON by `fit-cost`, but cannot be read ({error}). Let it be "
+            f"fitted again. [File {path}.]"
         ) from error
     try:
         return cost_model_io.from_json(text)
@@ -241,7 +291,7 @@ def _warn_of_errors(model):
 def _write(path, text):
     """Writes a file at once, so that nobody reads half of it."""
     tf.io.gfile.makedirs(os.path.dirname(path))
-    temporary = f"{path}.{os.getpid()}"
+    temporary = f"{path}.{uuid.uuid4().hex}"
     with tf.io.gfile.GFile(temporary, "w") as file:
         file.write(text)
     tf.io.gfile.rename(temporary, path, overwrite=True)

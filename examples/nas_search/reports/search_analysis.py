@@ -6,8 +6,8 @@ is *reached* if the branch that it stands in is taken: the kernel size of a skip
 Entropies are in nats, costs in millions of multiply-adds.
 """
 
-import json
 import os
+import reprlib
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
@@ -18,6 +18,7 @@ from examples.nas_search import (
     mobile_cost_model,
     schema_io,
     search_space_utils,
+    space_check,
 )
 from examples.nas_search.basic_specs import ConvTowerSpec
 from examples.nas_search.costs import network_cost, search_costs
@@ -30,7 +31,11 @@ from examples.nas_search.reports.network_distribution import (
     open_nodes,
     softmax,
 )
+from examples.runs import checkpoints, json_file
 from examples.runs.errors import UserError
+
+# More than any search has; what is computed from them stays small.
+_MOST_PIXELS, _MOST_CLASSES = 2**16, 2**24
 
 
 class Node(NamedTuple):
@@ -100,14 +105,15 @@ def analyze(dirname):
     Raises:
         UnreadableError: If a file is missing or damaged, or the logits are of another space.
     """
-    params = _read(dirname, "params.json", json.loads)
-    space = _read(dirname, "model_spec.json", schema_io.deserialize)
+    params = _read(dirname, "params.json", _object)
+    space = _read(dirname, "model_spec.json", _space)
     missing = [name for name in ("ssd", "image_shape", "num_classes") if name not in params]
     if missing:
         raise UnreadableError(
             f"params.json in {dirname} must hold the settings of a search, but lacks "
             f"{', '.join(missing)}. Name the `--checkpoint_dir` of a search."
         )
+    _check_settings(dirname, params)
     oneofs = open_nodes(space)
     scalars = analyze_mobile_search_lib.read_scalars(dirname)
     probabilities = {
@@ -123,7 +129,7 @@ def analyze(dirname):
     step = max(probabilities)
     indices = [int(np.argmax(row)) for row in probabilities[step]]
     found = search_space_utils.prune_model_spec(space, indices)
-    cost = network_cost.network_cost(found, params["image_shape"], params["num_classes"])
+    cost, layers = _cost_and_layers(dirname, found, params)
     nodes = _nodes(oneofs, probabilities[step], indices)
     costs = _costs(dirname, params, indices) if params.get("enable_cost_model", True) else []
     first = costs[0] if costs else None
@@ -140,7 +146,7 @@ def analyze(dirname):
         probability=float(np.prod([node.probability for node in nodes if node.reached])),
         entropy=entropy(oneofs, probabilities[step]),
         initial_entropy=entropy(oneofs, [softmax(np.zeros(len(o.choices))) for _, o in oneofs]),
-        layers=architecture_text.describe(found, cost.layers),
+        layers=layers,
         nodes=nodes,
         controller_start=params.get("rl_delay_steps", 0),
         history={
@@ -160,17 +166,60 @@ def analyze(dirname):
     )
 
 
+def _check_settings(dirname, params):
+    """Checks those settings that the analysis computes with."""
+
+    def is_count(value, most):
+        return type(value) is int and 0 < value <= most
+
+    shape, delay = params["image_shape"], params.get("rl_delay_steps", 0)
+    faults = {
+        "ssd": not isinstance(params["ssd"], str),
+        "image_shape": not isinstance(shape, list)
+        or len(shape) != 3
+        or not all(is_count(size, _MOST_PIXELS) for size in shape),
+        "num_classes": not is_count(params["num_classes"], _MOST_CLASSES),
+        "rl_delay_steps": type(delay) is not int,
+    }
+    for name, is_wrong in faults.items():
+        if is_wrong:
+            raise UnreadableError(
+                f"params.json in {dirname} must hold the settings of a search, but {name} is "
+                f"{reprlib.repr(params[name])}. Name the `--checkpoint_dir` of a search."
+            )
+
+
+def _cost_and_layers(dirname, network, params):
+    """Returns what a network costs, and its layers in words."""
+    try:
+        with np.errstate(all="raise"):
+            cost = network_cost.network_cost(network, params["image_shape"], params["num_classes"])
+            return cost, architecture_text.describe(network, cost.layers)
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        raise UnreadableError(
+            f"model_spec.json in {dirname} must be of networks that can be built, but the one "
+            f"found cannot: {error}. Name the `--checkpoint_dir` of a search."
+        ) from error
+
+
 def _of_checkpoint(dirname, oneofs):
     """Returns `{step: probabilities}` of the latest checkpoint, empty if there is none."""
-    checkpoint = tf.train.latest_checkpoint(dirname)
-    if not checkpoint:
-        return {}
-    reader = tf.train.load_checkpoint(checkpoint)
-    prefix = "rl_controller/independent_sample/"
-    names = [prefix + name_of(path) for path, _ in oneofs]
-    if not all(reader.has_tensor(name) for name in names):
-        return {}
-    return {int(reader.get_tensor("global_step")): [softmax(reader.get_tensor(n)) for n in names]}
+    try:
+        checkpoint = tf.train.latest_checkpoint(dirname)
+        if not checkpoint:
+            return {}
+        reader = tf.train.load_checkpoint(checkpoint)
+        shapes = reader.get_variable_to_shape_map()
+        names = [f"rl_controller/independent_sample/{name_of(path)}" for path, _ in oneofs]
+        wanted = [[len(oneof.choices)] for _, oneof in oneofs]
+        if [shapes.get(name) for name in names] != wanted:
+            return {}
+        logits = [reader.get_tensor(name) for name in names]
+        step = checkpoints.step_of(checkpoint)
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "message", error)
+        raise UnreadableError(f"the checkpoint in {dirname} cannot be read: {reason}") from error
+    return {step: [softmax(row) for row in logits]} if _are_finite(logits) else {}
 
 
 def _costs(dirname, params, indices):
@@ -186,7 +235,7 @@ def _costs(dirname, params, indices):
                 cost.model.unit_and_device,
             )
             # The directory may have moved.
-            for cost in search_costs.load({**params, "checkpoint_dir": dirname})
+            for cost in search_costs.load({**params, "checkpoint_dir": dirname}, keep=False)
         ]
     except (ValueError, tf.errors.OpError) as error:
         reason = getattr(error, "message", error)
@@ -213,15 +262,32 @@ def _read(dirname, name, parse):
     """Returns what `parse` makes of a file of the directory."""
     path = os.path.join(dirname, name)
     try:
-        with tf.io.gfile.GFile(path) as file:
-            return parse(file.read())
+        return parse(json_file.read_text(path))
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError, NotADirectoryError):
         raise UnreadableError(
             f"there is no {path}, which a search writes when it starts. Name the "
             "`--checkpoint_dir` of a search."
         ) from None
-    except (ValueError, KeyError) as error:
-        raise UnreadableError(f"{path} is damaged, or of another program: {error}") from error
+    except (tf.errors.OpError, ValueError, KeyError) as error:
+        reason = getattr(error, "message", error)
+        raise UnreadableError(f"{path} is damaged, or of another program: {reason}") from error
+
+
+def _object(text):
+    value = json_file.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"it must hold an object, but holds {reprlib.repr(value)}")
+    return value
+
+
+def _space(text):
+    space = schema_io.deserialize(text)
+    space_check.check_space(space)
+    return space
+
+
+def _are_finite(logits):
+    return all(np.all(np.isfinite(row)) for row in logits)
 
 
 def _why_no_step(dirname, scalars, oneofs):
@@ -248,6 +314,11 @@ def _mismatch(logits, oneofs):
         f"{path} has {given[path]} logits for {number} choices"
         for path, number in wanted.items()
         if given.get(path, number) != number
+    ]
+    parts += [
+        f"{path} has logits that are not finite"
+        for path in wanted
+        if not _are_finite([logits.get(path, [])])
     ]
     more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
     return ", ".join(parts[:3]) + more

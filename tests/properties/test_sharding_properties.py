@@ -1,0 +1,275 @@
+"""Sharding: whatever a batch is and over however many towers, its shards are the batch again.
+
+A batch is drawn as a structure of `Leaf`s, from which tensors are made. Their numbers come from a
+seed: what matters is which rows a shard has.
+"""
+
+import collections
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from random_examples import holds
+from replicate import sharding
+
+CONFORMS = pytest.mark.conformance
+DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool", "complex64"]
+Pair = collections.namedtuple("Pair", ["first", "second"])
+
+
+class Leaf(NamedTuple):
+    """A tensor of a batch: what it is, and what is in a row."""
+
+    kind: str  # 'dense', 'sparse', 'ragged' or 'text'
+    dtype: str
+    row: tuple  # shape of a row of a dense one
+    is_static: bool  # whether the graph knows the number of rows
+    seed: int
+
+    def value(self, rows):
+        """Returns the rows as a list of arrays or lists."""
+        random = np.random.RandomState(self.seed)
+        if self.kind == "text":
+            return [b"%d" % number for number in random.randint(1000, size=rows)]
+        if self.kind == "dense":
+            return list(random.randint(-50, 50, size=(rows, *self.row)).astype(self.dtype))
+        if self.kind == "sparse":
+            return list(random.randint(1, 9, (rows, 3)) * random.randint(0, 2, (rows, 3)))
+        return [random.randint(9, size=random.randint(4)).tolist() for _ in range(rows)]
+
+    def tensor(self, rows):
+        value = self.value(rows)
+        known = rows if self.is_static else None
+        if self.kind == "text":
+            return tf.placeholder_with_default(np.array(value, object), [known])
+        if self.kind == "dense":
+            whole = np.array(value, self.dtype).reshape(rows, *self.row)
+            return tf.placeholder_with_default(whole, [known, *self.row])
+        if self.kind == "sparse":
+            whole = np.array(value, np.int64).reshape(rows, 3)
+            shape = tf.constant([rows, 3], tf.int64)
+            shape = shape if self.is_static else tf.placeholder_with_default(shape, [2])
+            return tf.SparseTensor(np.argwhere(whole).reshape(-1, 2), whole[whole != 0], shape)
+        lengths = tf.placeholder_with_default(np.array([*map(len, value)], np.int64), [known])
+        flat = np.array([*itertools.chain(*value)], np.int64)
+        return tf.RaggedTensor.from_row_lengths(tf.constant(flat), lengths)
+
+
+def leaves():
+    return st.builds(
+        Leaf,
+        st.sampled_from(["dense", "dense", "sparse", "ragged", "text"]),
+        st.sampled_from(DTYPES),
+        st.lists(st.integers(0, 3), max_size=2).map(tuple),
+        st.booleans(),
+        st.integers(0, 99),
+    )
+
+
+def structures(leaf):
+    """Draws nested structures, in which some leaves are no tensors."""
+    whole = st.none() | st.just("a text") | st.integers(0, 9) | st.just(2.5)
+    return st.recursive(
+        leaf | whole,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.lists(inner, max_size=3).map(tuple)
+            | st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), inner, max_size=3)
+            | st.builds(Pair, inner, inner)
+        ),
+        max_leaves=4,
+    )
+
+
+def tensors_of(structure, rows):
+    """Returns the structure with tensors of `rows` rows; a function gives those of each leaf."""
+    if isinstance(structure, Leaf):
+        return structure.tensor(rows(structure) if callable(rows) else rows)
+    if isinstance(structure, dict):
+        return {key: tensors_of(each, rows) for key, each in structure.items()}
+    if isinstance(structure, Pair):
+        return Pair(*(tensors_of(each, rows) for each in structure))
+    if isinstance(structure, (list, tuple)):
+        return type(structure)(tensors_of(each, rows) for each in structure)
+    return structure
+
+
+def leaves_of(structure):
+    """Returns all `Leaf`s in a structure."""
+    if isinstance(structure, Leaf):
+        return [structure]
+    if isinstance(structure, dict):
+        structure = list(structure.values())
+    is_deeper = isinstance(structure, (list, tuple))
+    return [leaf for each in structure for leaf in leaves_of(each)] if is_deeper else []
+
+
+def as_rows(value):
+    """Returns the value of a tensor of any kind as a list of rows."""
+    if isinstance(value, tf.SparseTensorValue):
+        whole = np.zeros(value.dense_shape, np.int64)
+        whole[tuple(value.indices.T)] = value.values
+        return list(whole)
+    return value.to_list() if isinstance(value, tf.ragged.RaggedTensorValue) else list(value)
+
+
+def check_part(structure, got, rows, part):
+    """Asserts that `got` is the slice `part` of a structure's batch, and built like it."""
+    if isinstance(structure, Leaf):
+        found, want = as_rows(got), structure.value(rows)[part]
+        assert len(found) == len(want)
+        for one, other in zip(found, want):
+            np.testing.assert_array_equal(one, other)
+        if structure.kind == "dense":
+            assert got.dtype == structure.dtype
+            assert got.shape[1:] == structure.row
+        return
+    assert type(got) is type(structure)
+    if isinstance(structure, dict):
+        assert list(got) == list(structure)
+        got, structure = list(got.values()), list(structure.values())
+    if isinstance(structure, (list, tuple)):
+        assert len(got) == len(structure)
+        for one, other in zip(structure, got):
+            check_part(one, other, rows, part)
+    else:
+        assert got == structure
+
+
+def run(fetches):
+    """Evaluates the tensors in a structure; the other leaves stay as they are."""
+    is_tensor = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
+    flat = tf.nest.flatten(fetches)
+    with tf.Session() as session:
+        values = iter(session.run([each for each in flat if isinstance(each, is_tensor)]))
+    flat = [next(values) if isinstance(each, is_tensor) else each for each in flat]
+    return tf.nest.pack_sequence_as(fetches, flat)
+
+
+class Batch(NamedTuple):
+    """A batch of `rows` rows for `towers` towers."""
+
+    features: Any
+    labels: Any
+    rows: int
+    towers: int
+    need_row_each: bool
+
+    def shard(self, rows=None):
+        rows = self.rows if rows is None else rows
+        return sharding.shard(
+            tensors_of(self.features, rows),
+            tensors_of(self.labels, rows),
+            self.towers,
+            self.need_row_each,
+        )
+
+
+BATCHES = st.builds(
+    Batch,
+    structures(leaves()),
+    st.none() | structures(leaves()),
+    st.integers(0, 13),
+    st.integers(1, 5),
+    st.booleans(),
+)
+
+
+def has_several_batches(batch):
+    """Whether features and labels count as several batches, by the keys that they share."""
+    both = (batch.features, batch.labels)
+    return all(isinstance(each, dict) for each in both) and set(both[0]) == set(both[1])
+
+
+@holds(BATCHES, marks=CONFORMS)
+def test_shards_together_are_the_batch(batch):
+    found = [*leaves_of(batch.features), *leaves_of(batch.labels)]
+    assume(found)
+    assume(batch.rows >= batch.towers or not batch.need_row_each)
+    with tf.Graph().as_default():
+        shards = batch.shard()
+        if any(leaf.is_static for leaf in found):
+            assert isinstance(shards.total, int)
+            assert all(isinstance(count, int) for count in shards.rows)
+        features, labels, counts, total = run(tuple(shards))
+    assert total == batch.rows == sum(counts)
+    assert list(counts) == [len(part) for part in np.array_split(range(total), batch.towers)]
+    starts = np.cumsum([0, *counts])
+    for tower, (start, count) in enumerate(zip(starts, counts)):
+        # A shard without rows has a copy of the last one.
+        part = slice(start, start + count) if count else slice(max(total - 1, 0), total)
+        check_part(batch.features, features[tower], total, part)
+        check_part(batch.labels, labels[tower], total, part)
+
+
+def error_of(batch, rows=None):
+    """Returns the class and text of the error of a rule that a batch breaks, whenever it does."""
+    errors = (ValueError, tf.errors.InvalidArgumentError)
+    with tf.Graph().as_default(), pytest.raises(errors) as caught:
+        shards = batch.shard(rows)
+        run([shards.features, shards.labels])
+    return type(caught.value), str(caught.value)
+
+
+@holds(BATCHES, marks=CONFORMS)
+def test_a_batch_that_is_too_small_is_refused(batch):
+    found = [*leaves_of(batch.features), *leaves_of(batch.labels)]
+    assume(batch.rows > 0 and not has_several_batches(batch))
+    batch = batch._replace(need_row_each=True, towers=batch.rows + batch.towers)
+    kind, text = error_of(batch)
+    if not found:
+        assert kind is ValueError and "holds a tensor of rank 1 or more" in text
+        return
+    is_static = any(leaf.is_static for leaf in found)
+    assert kind is (ValueError if is_static else tf.errors.InvalidArgumentError)
+    assert f"at least one row for each of {batch.towers} towers" in text
+    assert "Enlarge the batch" in text
+
+
+@holds(BATCHES, st.data(), marks=CONFORMS, share=0.25)
+def test_leaves_of_other_sizes_are_refused(batch, data):
+    found = list({*leaves_of(batch.features), *leaves_of(batch.labels)})
+    assume(len(found) > 1 and not has_several_batches(batch))
+    odd = data.draw(st.sampled_from(found))
+    more = data.draw(st.integers(1, 5))
+    batch = batch._replace(rows=batch.rows + batch.towers)
+    kind, text = error_of(batch, lambda leaf: batch.rows + more * (leaf == odd))
+    static = [leaf for leaf in found if leaf.is_static]
+    is_known = odd in static and len(static) > 1
+    assert kind is (ValueError if is_known else tf.errors.InvalidArgumentError)
+    assert "All tensors of a batch must have the same number of rows" in text
+    assert "or through `params`" in text
+
+
+@holds(
+    st.fixed_dictionaries({"a": leaves(), "b": leaves()}),
+    st.lists(leaves(), min_size=2, max_size=2),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    marks=CONFORMS,
+    share=0.25,
+)
+def test_batches_with_the_same_keys_are_split_in_proportion(features, labels, times, rows, towers):
+    assume(rows >= towers)
+    repeats = dict(zip(features, [1, times]))
+    labels = dict(zip(features, labels))
+    with tf.Graph().as_default():
+        made = [
+            {key: leaf.tensor(rows * repeats[key]) for key, leaf in structure.items()}
+            for structure in (features, labels)
+        ]
+        shards = sharding.shard(*made, towers, need_row_each=True)
+        got_features, got_labels, counts, total = run(tuple(shards))
+    assert (total, list(counts)) == (rows, [*map(len, np.array_split(range(rows), towers))])
+    ends = np.cumsum(counts)
+    for tower, (end, count) in enumerate(zip(ends, counts)):
+        for key, repeat in repeats.items():
+            part = slice((end - count) * repeat, end * repeat)
+            check_part(features[key], got_features[tower][key], rows * repeat, part)
+            check_part(labels[key], got_labels[tower][key], rows * repeat, part)
