@@ -19,7 +19,7 @@ SIGNATURES = {
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
-        "accumulate_steps=1)"
+        "accumulate_steps=1, check_finite=False)"
     ),
     "BatchNormalization": "(*args, **kwargs)",
     "batch_normalization": (

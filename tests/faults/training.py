@@ -5,14 +5,20 @@ The program takes a dictionary of the arguments of `train` as JSON. It tells eac
 standard output, and at steps in `pause` waits there for a line of standard input.
 """
 
+import contextlib
 import json
 import os
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
+import threading
+import zlib
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as v2
 
 import replicate
 from replicate import checkpoints, estimator
@@ -48,7 +54,9 @@ def model_fn(features, labels, mode, params):
     with tf.variable_scope("model", initializer=drawn):
         hidden = tf.get_variable("hidden", [FEATURES, params.get("units", 8)])
         output = tf.get_variable("output", [params.get("units", 8), 1])
-    prediction = tf.tanh(features @ hidden) @ output
+    units = tf.tanh(features @ hidden)
+    # A row of zeros has a finite loss, but no gradient: a norm has none at 0.
+    prediction = units @ output + tf.norm(units, axis=1, keepdims=True)
     loss = tf.losses.mean_squared_error(labels, prediction)
     if mode == estimator.ModeKeys.EVAL:
         return estimator.EstimatorSpec(mode, loss=loss)
@@ -136,11 +144,11 @@ def assert_same(got, expected):
         assert got[name].tobytes() == value.tobytes(), name
 
 
-def start(scenario, directory, **settings):
-    """Starts this program; returns the process, whose input and output are pipes."""
+def start(scenario, directory, *, under=(), **settings):
+    """Starts this program, as an argument of `under`; returns the process, with pipes."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.Popen(
-        [sys.executable, __file__, json.dumps([scenario, str(directory), settings])],
+        [*under, sys.executable, __file__, json.dumps([scenario, str(directory), settings])],
         cwd=ROOT,
         env=environment,
         stdin=subprocess.PIPE,
@@ -196,7 +204,88 @@ def preempted_in_evaluation(directory, max_steps, **settings):
     )
 
 
-SCENARIOS = {function.__name__: function for function in (preempted, preempted_in_evaluation)}
+def disk_full(directory, limit, max_steps, **settings):
+    """Trains, again when its disk is full, and again when there is space."""
+    train(directory, 5, **settings)
+    with full(directory, limit):
+        try:
+            train(directory, max_steps, **settings)
+        except tf.errors.OpError as error:
+            say(f"{type(error).__name__}: {error.message}".replace("\n", " "))
+        say(f"is at {step_of(directory)}")
+    losses = train(directory, max_steps, **settings)
+    say(json.dumps([losses, digest(directory)]))
+
+
+@contextlib.contextmanager
+def full(directory, limit):
+    """Leaves no space for a checkpoint: limits the size of files, or fills the file system."""
+    filler = os.path.join(directory, "filler")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    else:
+        free = os.statvfs(directory)
+        with open(filler, "wb") as file:
+            file.write(bytes(free.f_bavail * free.f_frsize - 2**18))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        if limit is None:
+            os.remove(filler)
+
+
+def digest(directory):
+    """Returns a number for the bits of the latest checkpoint."""
+    tensors = read(directory)
+    return zlib.crc32(b"".join(tensors[name].tobytes() for name in sorted(tensors)))
+
+
+class DieInSave(tf.train.SessionRunHook):
+    """Ends its process as `kill -9` does, while the checkpoint of a step is written."""
+
+    def __init__(self, directory, step):
+        self._directory = directory
+        self._step = step
+
+    def before_run(self, run_context):
+        self._step -= 1
+        if self._step == 0:
+            self._known = set(files(self._directory))
+            threading.Thread(target=self._die, daemon=True).start()
+
+    def _die(self):
+        while set(files(self._directory)) <= self._known:
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def files(directory):
+    """Returns the paths of what belongs to checkpoints in a directory, unfinished or not."""
+    return [
+        os.path.join(where, name)
+        for where, _, names in os.walk(directory)
+        for name in names
+        if name.startswith("model.ckpt") or "_temp" in where
+    ]
+
+
+def killed(directory, step, **settings):
+    """Trains until it dies in the save after a step."""
+    train(directory, step + 1, [DieInSave(directory, step)], **settings)
+
+
+def reproducible(directory, max_steps, **settings):
+    """Trains with deterministic operations."""
+    v2.config.experimental.enable_op_determinism()
+    train(directory, max_steps, **settings)
+
+
+SCENARIOS = {
+    function.__name__: function
+    for function in (preempted, preempted_in_evaluation, disk_full, killed, reproducible)
+}
 
 if __name__ == "__main__":
     name, where, given = json.loads(sys.argv[1])
