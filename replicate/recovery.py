@@ -1,6 +1,6 @@
 """What `replicate_model_fn` adds to training, such that nothing is lost when it is cut short."""
 
-from replicate import accumulation_hook
+from replicate import accumulation_hook, loss_scale_hook
 from replicate.checkpoints import FallBackHook
 from replicate.compat import estimator
 from replicate.preemption import remember
@@ -21,4 +21,4 @@ def prepare(spec, mode, config):
     remember(spec.scaffold, config)
     hook = FallBackHook(model_dir)
     spec = spec._replace(training_chief_hooks=(*spec.training_chief_hooks, hook))
-    return accumulation_hook.save_at_end(spec, config)
+    return accumulation_hook.save_at_end(loss_scale_hook.end_stalled(spec), config)

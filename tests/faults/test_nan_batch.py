@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from faults import training
-from replicate import TowerOptimizer
+from replicate import TowerOptimizer, loss_scale_hook
 
 BAD = 4  # The batch that follows this global step is bad.
 
@@ -119,6 +119,25 @@ def test_of_a_loss_that_is_none_a_dynamic_scale_saves_nothing(tmp_path):
     saved = training.read(tmp_path)
     assert saved["global_step"] == BAD
     assert all(np.isfinite(value).all() for value in saved.values())
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("accumulate_steps", [1, 3])
+def test_training_that_skips_every_step_ends(tmp_path, monkeypatch, accumulate_steps):
+    monkeypatch.setattr(loss_scale_hook, "LIMIT", 10)
+    optimizer = {"loss_scale": "dynamic", "accumulate_steps": accumulate_steps}
+    made = training.make_estimator(tmp_path, optimizer=optimizer)
+
+    def zeros(step, rows):
+        return np.zeros_like(rows[0]), rows[1]
+
+    record = training.Record()
+    rule = "of the last 10, none was finite, with the loss scale at its least, 1"
+    with pytest.raises(RuntimeError, match=rule):
+        made.train(lambda: training.dataset(0, 500, zeros), max_steps=9, hooks=[record])
+    # 15 updates halve the scale from 2**15 to 1.
+    assert (15 + 10) * accumulate_steps <= len(record.losses) + 1
+    assert len(record.losses) <= (15 + 12) * accumulate_steps
 
 
 def test_embeddings_are_checked(tmp_path):
