@@ -4,7 +4,7 @@ from replicate.compat import environment
 
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
 
-from replicate import compat, hooks, loss_scale, metrics
+from replicate import checkpoints, compat, hooks, loss_scale, metrics
 from replicate.compat import estimator
 from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
@@ -21,6 +21,7 @@ __all__ = (
     "TowerOptimizer",
     "__version__",
     "batch_normalization",
+    "checkpoints",
     "compat",
     "cross_tower_mean",
     "cross_tower_sum",

@@ -25,15 +25,14 @@ def save_at_end(spec, config):
     )
     if not counters or saves == (None, None) or not config.model_dir:
         return spec
-    hook = _SaveHook(counters, spec.scaffold, config.model_dir)
+    hook = _SaveHook(spec.scaffold, config.model_dir)
     return spec._replace(training_chief_hooks=(*spec.training_chief_hooks, hook))
 
 
 class _SaveHook(tf.train.SessionRunHook):
     """Saves at the end if the last checkpoint knows of fewer batches."""
 
-    def __init__(self, counters, scaffold, model_dir):
-        self._counters = {counter.op.name: counter for counter in counters}
+    def __init__(self, scaffold, model_dir):
         self._scaffold = scaffold
         self._model_dir = model_dir
 
@@ -43,16 +42,29 @@ class _SaveHook(tf.train.SessionRunHook):
 
     def end(self, session):
         """Saves, if anything would be lost."""
-        step, counts = session.run([self._global_step, self._counters])
-        if not any(counts.values()):
-            return
-        saved = tf.train.latest_checkpoint(self._model_dir)
-        if saved is not None:
-            reader = tf.train.load_checkpoint(saved)
-            names = [self._global_step.op.name, *counts]
-            if not all(reader.has_tensor(name) for name in names):
-                return  # A saver of the user leaves them out.
-            if [reader.get_tensor(name) for name in names] == [step, *counts.values()]:
-                return
-        path = os.path.join(self._model_dir, "model.ckpt")
-        self._scaffold.saver.save(session, path, global_step=step)
+        step, is_saved = progress(session, self._global_step, self._model_dir)
+        if not is_saved and any(session.run(tf.get_collection(COUNTERS))):
+            path = os.path.join(self._model_dir, "model.ckpt")
+            self._scaffold.saver.save(session, path, global_step=step)
+
+
+def progress(session, global_step, model_dir):
+    """Returns the global step, and whether the last checkpoint knows of all batches until now.
+
+    Args:
+        session: The session of the current graph.
+        global_step: The variable or tensor.
+        model_dir: The directory of checkpoints.
+    """
+    counters = {counter.op.name: counter for counter in tf.get_collection(COUNTERS)}
+    step, counts = session.run([global_step, counters])
+    saved = tf.train.latest_checkpoint(model_dir)
+    if saved is None:
+        return step, False
+    reader = tf.train.load_checkpoint(saved)
+    name = global_step.op.name
+    if not reader.has_tensor(name) or reader.get_tensor(name) != step:
+        return step, False
+    # A saver of the user may leave counters out.
+    known = {name: count for name, count in counts.items() if reader.has_tensor(name)}
+    return step, all(reader.get_tensor(name) == count for name, count in known.items())

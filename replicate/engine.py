@@ -32,7 +32,10 @@ class Engine(abc.ABC):
         size: N, an integer.
         index: The index of this tower, 0 to N - 1: an integer, or an int32 scalar tensor where one
             graph serves all towers.
+        checks_gradients: Whether it can end training at gradients that are not finite.
     """
+
+    checks_gradients = False
 
     @abc.abstractmethod
     def mean_share(self, value):
@@ -102,6 +105,7 @@ class Alone(Engine):
 
     size = 1
     index = 0
+    checks_gradients = True
 
     def mean_share(self, value):
         """Returns `value`."""
@@ -124,4 +128,5 @@ class Alone(Engine):
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies the gradients."""
-        return optimizer.step.apply(grads_and_vars, args, kwargs)
+        with optimizer.step.checked([grads_and_vars]):
+            return optimizer.step.apply(grads_and_vars, args, kwargs)

@@ -1,7 +1,6 @@
 """Session hooks for the person who watches a training run.
 
-A *step* is one increment of the global step. An *example* is one row of the whole batch, counted
-before it is sharded: with N towers a step still consumes one batch.
+A *step* is one increment of the global step; an *example* one row of the whole batch, whatever N.
 """
 
 import sys
@@ -12,11 +11,12 @@ from typing import NamedTuple, Optional, TextIO, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from replicate.preemption import PreemptionHook
 from replicate.progress_bar import ProgressBar, import_tqdm
 from replicate.sharding import SHARD_SCOPE
 from replicate.stall import StallError, StallHook
 
-__all__ = ("ProgressHook", "StallError", "StallHook")
+__all__ = ("PreemptionHook", "ProgressHook", "StallError", "StallHook")
 
 # Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
 _BATCH_SIZE_TENSOR = SHARD_SCOPE + "batch_size:0"

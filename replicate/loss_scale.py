@@ -12,7 +12,7 @@ import numbers
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context, finite
+from replicate import context, finite, loss_scale_hook
 
 
 class LossScale(tf.Module, abc.ABC):
@@ -127,6 +127,7 @@ class DynamicLossScale(LossScale):
         )
         self.current_loss_scale = variable(number, name="current_loss_scale", dtype=tf.float32)
         self.good_steps = variable(0, name="good_steps", dtype=tf.int64)
+        loss_scale_hook.watch([self.current_loss_scale, self.good_steps])
 
     @property
     def initial_loss_scale(self):

@@ -5,9 +5,10 @@ import inspect
 
 import tensorflow.compat.v1 as tf
 
+from replicate import devices as devices_lib
 from replicate import (
-    accumulation_hook,
     penalties,
+    recovery,
     sharding,
     tower_params,
     tpu_specs,
@@ -15,7 +16,6 @@ from replicate import (
     updates,
     weights,
 )
-from replicate import devices as devices_lib
 from replicate.cluster import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
@@ -122,7 +122,7 @@ def replicate_model_fn(
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
         with weights.losses_added_up(summed):
             spec = build(given, arguments)
-        return accumulation_hook.save_at_end(spec, given.get("config"))
+        return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
     def build(given, arguments):
         mode, config = given.get("mode"), given.get("config")

@@ -54,6 +54,8 @@ class TowerEngine(Engine):
         tower: The `Tower` that is being built.
     """
 
+    checks_gradients = True
+
     def __init__(self, tower):
         self.size = tower.towers.size
         self.index = tower.index
@@ -107,7 +109,8 @@ class TowerEngine(Engine):
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Gathers on the consolidation device; tower 0's optimizer applies."""
         if self._tower.towers.merging:  # Gathered already, by an optimizer around this one.
-            return optimizer.step.apply(grads_and_vars, args, kwargs)
+            with optimizer.step.checked([grads_and_vars]):
+                return optimizer.step.apply(grads_and_vars, args, kwargs)
         name = type(optimizer.optimizer).__name__
         label = f"apply_gradients of {name} '{optimizer.get_name()}'"
         return self.meet(_apply_once, (optimizer, grads_and_vars, args, kwargs), label)
@@ -133,11 +136,17 @@ def _whole_loss_gradient(*values):
 def _apply_once(optimizers, grads_and_vars, args, kwargs):
     """Merge function of `apply_gradients`: tower 0's optimizer applies the gathered gradients."""
     group = merging()
-    if optimizers[0].step.accumulates:
-        applied = tower_accumulation.apply(optimizers[0], grads_and_vars, group, args[0], kwargs[0])
+    step = optimizers[0].step
+    if step.accumulates:
+        # What is not finite must not be added up either.
+        with step.checked(grads_and_vars, group.devices):
+            applied = tower_accumulation.apply(
+                optimizers[0], grads_and_vars, group, args[0], kwargs[0]
+            )
     else:
         gathered = gradients.gather(grads_and_vars, group)
-        applied = optimizers[0].step.update(gathered, args[0], kwargs[0])
+        with step.checked(grads_and_vars, group.devices):
+            applied = step.update(gathered, args[0], kwargs[0])
     operation = getattr(applied, "op", applied)
     if isinstance(operation, tf.Operation):  # A custom optimizer may return what it likes.
         group.applied.append(operation)

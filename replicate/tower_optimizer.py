@@ -51,6 +51,10 @@ class TowerOptimizer(saving.Wrapper):
         accumulate_steps: How many batches make an update, an integer: their gradients are added
             up and applied as that of one batch that holds all their rows, in equal parts. The
             global step counts updates.
+        check_finite: Whether a gradient of any tower that is not finite ends training with a
+            `tf.errors.InvalidArgumentError`, which names the variables and towers, before the
+            update: neither variables nor checkpoints get to hold what is not finite. With a
+            dynamic loss scale, such steps are skipped instead. In towers, and without them.
 
     Raises:
         TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or a
@@ -69,11 +73,14 @@ class TowerOptimizer(saving.Wrapper):
         transform_gradients=None,
         loss_scale=None,
         accumulate_steps=1,
+        check_finite=False,
     ):
         super().__init__(use_locking=False, name="TowerOptimizer")
         accumulates = accumulate_steps != 1
         self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
-        self.step = TrainingStep(self._wrapped, clip_norm, transform_gradients, accumulate_steps)
+        self.step = TrainingStep(
+            self._wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite
+        )
         """What becomes of gradients once they are gathered; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)
         self.averages_losses = None
@@ -183,11 +190,19 @@ class TowerOptimizer(saving.Wrapper):
                 apply gradients in the body of a `tf.cond` or `tf.while_loop`, or in the
                 cross-replica context of tf.distribute.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
-            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer.
+            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer, or gradients are to be
+                checked in replicas of a TPU or of tf.distribute.
         """
         grads_and_vars = list(grads_and_vars)
         _check_not_synchronised(grads_and_vars)
-        return context.engine().apply_gradients(self, grads_and_vars, args, kwargs)
+        engine = context.engine()
+        if self.step.checks and not engine.checks_gradients:
+            raise ValueError(
+                "`check_finite` is for towers, and for a model that runs by itself, but this one "
+                "runs in replicas of a TPU or of tf.distribute. Leave it out, or skip such steps "
+                "with `loss_scale='dynamic'`."
+            )
+        return engine.apply_gradients(self, grads_and_vars, args, kwargs)
 
     def make_session_run_hook(self, is_chief, num_tokens=0):
         """Returns the session hook that a wrapped `tf.train.SyncReplicasOptimizer` needs.

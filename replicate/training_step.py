@@ -4,6 +4,7 @@ In this order: check that all is finite, transform, clip, apply. With accumulati
 when enough batches have been added up.
 """
 
+import contextlib
 import numbers
 
 import tensorflow.compat.v1 as tf
@@ -12,6 +13,7 @@ from replicate import gradients
 from replicate import loss_scale as loss_scales
 from replicate.accumulation import Accumulation
 from replicate.conditional import operations, run_if
+from replicate.finite_check import only_if_finite
 from replicate.weights import losses_are_added_up
 
 
@@ -23,6 +25,7 @@ class TrainingStep:
         clip_norm: As `TowerOptimizer` takes it.
         transform_gradients: Likewise.
         accumulate_steps: Likewise.
+        check_finite: Likewise.
 
     Raises:
         TypeError: If `transform_gradients` cannot be called.
@@ -30,7 +33,7 @@ class TrainingStep:
             `accumulate_steps` no positive integer.
     """
 
-    def __init__(self, wrapped, clip_norm, transform_gradients, accumulate_steps):
+    def __init__(self, wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite):
         if not (
             clip_norm > 0
             if isinstance(clip_norm, numbers.Real)
@@ -55,6 +58,7 @@ class TrainingStep:
         self._clip_norm = clip_norm
         self._transform_gradients = transform_gradients
         self._accumulate_steps = int(accumulate_steps)
+        self._check_finite = check_finite
         self._accumulations = {}  # In eager mode, in which the same gradients come every step.
         self.saved = wrapped.saved
         """What object-based checkpoints hold: the loss scale and what is accumulated."""
@@ -63,6 +67,22 @@ class TrainingStep:
     def accumulates(self):
         """Whether gradients are added up over batches."""
         return self._accumulate_steps > 1
+
+    @property
+    def checks(self):
+        """Whether gradients that are not finite are an error."""
+        return self._check_finite and not self.may_skip
+
+    def checked(self, grads_and_vars, devices=None):
+        """Returns a scope whose operations fail if gradients are not finite, where that is so.
+
+        Args:
+            grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+            devices: The towers' devices; by default, all are where this is.
+        """
+        if not self.checks:
+            return contextlib.nullcontext()
+        return only_if_finite(grads_and_vars, devices)
 
     def apply(self, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, or accumulates them.

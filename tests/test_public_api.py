@@ -19,7 +19,7 @@ SIGNATURES = {
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
-        "accumulate_steps=1)"
+        "accumulate_steps=1, check_finite=False)"
     ),
     "BatchNormalization": "(*args, **kwargs)",
     "batch_normalization": (
@@ -37,7 +37,16 @@ SIGNATURES = {
     "tower_index": "()",
     "session_config": "(devices=None, **kwargs)",
 }
-OTHERS = {"PerTower", "__version__", "compat", "estimator", "hooks", "loss_scale", "metrics"}
+OTHERS = {
+    "PerTower",
+    "__version__",
+    "checkpoints",
+    "compat",
+    "estimator",
+    "hooks",
+    "loss_scale",
+    "metrics",
+}
 
 
 def test_the_surface_is_what_the_page_says():

@@ -79,8 +79,14 @@ FOUNDATIONS = {
     "replicate.gradients": set(),
     "replicate.compat.graph": {"replicate.compat.keras"},
     "replicate.compat.keras": {"replicate.compat.environment"},
+    "replicate.checkpoints": set(),
+    "replicate.finite_check": {"replicate.conditional"},
     "replicate.finite": {"replicate.context"},
-    "replicate.loss_scale": {"replicate.context", "replicate.finite"},
+    "replicate.loss_scale": {
+        "replicate.context",
+        "replicate.finite",
+        "replicate.loss_scale_hook",
+    },
     "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
 # What the examples have in common, and what of the examples it may import.

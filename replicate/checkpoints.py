@@ -1,0 +1,158 @@
+"""Which checkpoints of a directory are whole, and how training falls back to one that is.
+
+A checkpoint is *damaged* if its index cannot be read, a file of its data is missing or shorter than
+the index says, or, up to `READ_BYTES` of data, if a tensor cannot be read: each has a checksum.
+"""
+
+import os
+import re
+
+import tensorflow.compat.v1 as tf
+
+READ_BYTES = 2**30
+"""Up to how many bytes of data a checkpoint is read to see whether it is whole."""
+
+_BASENAME = "model.ckpt"  # as Estimators have it
+
+
+class FallBackHook(tf.train.SessionRunHook):
+    """Calls `fall_back` before a session restores; for the chief."""
+
+    def __init__(self, model_dir):
+        self._model_dir = model_dir
+
+    def begin(self):
+        """Falls back. Called by the session before it is created."""
+        fall_back(self._model_dir)
+
+
+def fall_back(model_dir):
+    """Makes the newest whole checkpoint the one that training resumes from.
+
+    If it is not the one that the file `checkpoint` names, or that file cannot be read, a warning
+    says which checkpoints are damaged, and how, and which is taken. The files of damaged ones are
+    kept under names that end in `.damaged`. `replicate_model_fn` calls this before it trains.
+
+    Args:
+        model_dir: The Estimator's directory, a str. It need not exist.
+
+    Returns:
+        The path of the checkpoint, a str; None if there is none, so that training starts anew.
+
+    Raises:
+        RuntimeError: If there are checkpoints, but none is whole.
+    """
+    named, kept = _read_state(model_dir)
+    if named is not None and defect(named) is None:
+        return named
+    candidates = _candidates(model_dir, named, kept)
+    damaged, whole = {}, None
+    for path in candidates:
+        reason = defect(path)
+        if reason is None:
+            whole = path
+            break
+        damaged[path] = reason
+    # At step 0 nothing is lost: a process may have died while it saved for the first time.
+    if whole is None and any(_step(path) != 0 for path in damaged):
+        raise RuntimeError(
+            f"Training resumes from a whole checkpoint, but none in {model_dir!r} is:\n"
+            f"{_listed(damaged)}\nPut a copy of one there, or train from the beginning in another "
+            "`model_dir`."
+        )
+    if whole is None and not damaged:
+        return None
+    for path in damaged:
+        _put_aside(path)
+    state = os.path.join(model_dir, "checkpoint")
+    if whole is None:
+        if tf.gfile.Exists(state):
+            tf.gfile.Remove(state)
+    else:
+        older = candidates[candidates.index(whole) :]
+        tf.train.update_checkpoint_state(model_dir, whole, older[::-1])
+    tf.logging.warning(
+        "replicate: %s%s",
+        f"{_listed(damaged)}\n" if damaged else f"{state} is missing or cannot be read. ",
+        f"Training resumes from {whole} instead."
+        if whole
+        else "Training starts anew, at the step 0 that it was of.",
+    )
+    return whole
+
+
+def defect(path):
+    """Returns what is wrong with a checkpoint.
+
+    Args:
+        path: Its path without the endings of its files, e.g. `"run/model.ckpt-10"`.
+
+    Returns:
+        A str that says it; None if the checkpoint is whole.
+    """
+    try:
+        reader = tf.train.load_checkpoint(path)
+        shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        numbers = [name for name in shapes if _is_number(dtypes[name])]
+        needed = sum(tf.TensorShape(shapes[n]).num_elements() * dtypes[n].size for n in numbers)
+        sizes = [tf.gfile.Stat(file).length for file in _files(path) if ".data-" in file]
+        if sizes and sum(sizes) < needed:
+            return f"its data are {sum(sizes)} bytes, but its index is of {needed}"
+        if sum(sizes) <= READ_BYTES:
+            for name in numbers:
+                reader.get_tensor(name)
+    except (tf.errors.OpError, IndexError, ValueError, RuntimeError) as error:
+        return getattr(error, "message", None) or str(error)
+    return None
+
+
+def _read_state(model_dir):
+    """Returns the path of the latest checkpoint and those of all, as the state file has them."""
+    try:
+        state = tf.train.get_checkpoint_state(model_dir)
+    except (ValueError, UnicodeDecodeError):  # The file is empty, or no text.
+        state = None
+    if state is None:
+        return None, []
+    return state.model_checkpoint_path, list(state.all_model_checkpoint_paths)
+
+
+def _candidates(model_dir, named, kept):
+    """Returns paths of checkpoints, the newest first, up to the one that the state file names."""
+    prefix = _BASENAME if named is None else re.sub(r"-\d+$", "", os.path.basename(named))
+    paths = {*kept, *([] if named is None else [named])}
+    if tf.gfile.IsDirectory(model_dir):
+        for file in tf.gfile.ListDirectory(model_dir):
+            # One without an index was never finished.
+            if re.match(re.escape(prefix) + r"-\d+\.index$", file):
+                paths.add(os.path.join(model_dir, file[: -len(".index")]))
+    last = None if named is None else _step(named)
+    paths = [path for path in paths if last is None or _step(path) <= last]
+    return sorted(paths, key=_step, reverse=True)
+
+
+def _step(path):
+    """Returns the global step in the path of a checkpoint, -1 if there is none."""
+    found = re.search(r"-(\d+)$", path)
+    return int(found.group(1)) if found else -1
+
+
+def _files(path):
+    """Returns the paths of the files of a checkpoint."""
+    directory, name = os.path.split(path)
+    pattern = re.compile(re.escape(name) + r"\.(index|meta|data-\d+-of-\d+)")
+    files = tf.gfile.ListDirectory(directory or ".")
+    return [os.path.join(directory, file) for file in files if pattern.fullmatch(file)]
+
+
+def _is_number(dtype):
+    return dtype.is_numpy_compatible and dtype != tf.string
+
+
+def _put_aside(path):
+    for file in _files(path):
+        tf.gfile.Rename(file, f"{file}.damaged", overwrite=True)
+
+
+def _listed(damaged):
+    return "\n".join(f"{path} is damaged: {reason}." for path, reason in damaged.items())

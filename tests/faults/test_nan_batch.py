@@ -1,0 +1,163 @@
+"""A batch whose gradients are not finite ends training before anything is lost, or is skipped."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from faults import training
+from replicate import TowerOptimizer, loss_scale_hook
+
+BAD = 4  # The batch that follows this global step is bad.
+
+
+def with_nan(step, rows):
+    """Returns batches as they are, but one whose last row, of the last tower, is none."""
+    features, labels = rows
+    if step == BAD:
+        features[-1] = np.nan
+    return features, labels
+
+
+def bad_data(start):
+    return lambda: training.dataset(start, change=with_nan)
+
+
+def said(names, towers):
+    return ", ".join(f"{name}:0 on tower {tower}" for tower in towers for name in names)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("settings", [{}, {"loss_scale": 128}, {"accumulate_steps": 2}], ids=str)
+@pytest.mark.parametrize("devices", [training.DEVICES, None], ids=["towers", "plain"])
+def test_an_error_names_towers_and_variables_before_the_update(tmp_path, settings, devices):
+    optimizer = {"check_finite": True, **settings}
+    made = training.make_estimator(tmp_path, devices, 1, optimizer=optimizer)
+    record = training.Record()
+    names = ["model/hidden", "model/output"]
+    expected = re.escape(
+        "Gradients must be finite, but these are not: "
+        f"{said(names, [0 if devices is None else 1])}. No variable was updated. Look at this "
+        "batch and at the learning rate, or skip such steps with a dynamic loss scale."
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match=expected):
+        made.train(bad_data(0), steps=9, hooks=[record])
+    updates = BAD // settings.get("accumulate_steps", 1)
+    assert len(record.losses) == BAD
+    whole = training.read(tmp_path)
+    assert whole["global_step"] == updates
+    assert all(np.isfinite(value).all() for value in whole.values())
+
+
+@pytest.mark.conformance
+def test_without_the_bad_batch_training_goes_on_as_if_it_had_not_been(tmp_path):
+    optimizer = {"check_finite": True}
+    made = training.make_estimator(tmp_path / "bad", save_steps=1, optimizer=optimizer)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        made.train(bad_data(0), steps=9)
+    losses = training.train(tmp_path / "bad", 9, made=made)
+    reference = training.train(tmp_path / "good", 9)
+    assert losses == reference[BAD:]
+    training.assert_same(training.read(tmp_path / "bad"), training.read(tmp_path / "good"))
+
+
+def test_in_a_session_variables_keep_their_values():
+    features, labels = (tf.placeholder(tf.float32, [None, size]) for size in (3, 1))
+    params = {"optimizer": {"check_finite": True}}
+    spec = training.model_fn(features, labels, "train", params)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run(tf.global_variables())
+        for _ in range(20):  # Updates run side by side.
+            rows = with_nan(BAD, training.batch(BAD))
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(spec.train_op, dict(zip((features, labels), rows)))
+        after = session.run(tf.global_variables())
+        for old, new in zip(before, after):
+            np.testing.assert_array_equal(old, new)
+
+
+def with_zeros(step, rows):
+    """Returns batches as they are, but one in which a row has a finite loss, and no gradient."""
+    features, labels = rows
+    if step == BAD:
+        features[-1] = 0
+    return features, labels
+
+
+def without_bad_batch():
+    batches = training.dataset(0).enumerate().filter(lambda step, _: tf.not_equal(step, BAD))
+    return batches.map(lambda _, rows: rows)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("check_finite", [False, True])
+def test_a_dynamic_loss_scale_skips_gradients_that_are_not_finite(tmp_path, check_finite):
+    optimizer = {"loss_scale": "dynamic", "check_finite": check_finite}
+    made = training.make_estimator(tmp_path / "bad", optimizer=optimizer)
+    record = training.Record()
+    made.train(lambda: training.dataset(0, change=with_zeros), max_steps=9, hooks=[record])
+    assert [step for step, _ in record.losses] == [1, 2, 3, 4, 4, 5, 6, 7, 8, 9]
+    made = training.make_estimator(tmp_path / "good", optimizer=optimizer)
+    others = training.Record()
+    made.train(without_bad_batch, max_steps=9, hooks=[others])
+    del record.losses[BAD]
+    assert record.losses == others.losses
+    bad, good = (training.read(tmp_path / name) for name in ("bad", "good"))
+    assert bad.pop("current_loss_scale") == good.pop("current_loss_scale") / 2
+    assert bad.pop("good_steps") == good.pop("good_steps") - BAD
+    training.assert_same(bad, good)
+
+
+def test_of_a_loss_that_is_none_a_dynamic_scale_saves_nothing(tmp_path):
+    """The Estimator itself ends training at such a loss; the update was skipped by then."""
+    optimizer = {"loss_scale": "dynamic"}
+    made = training.make_estimator(tmp_path, save_steps=1, optimizer=optimizer)
+    with pytest.raises(tf.train.NanLossDuringTrainingError):
+        made.train(bad_data(0), max_steps=9)
+    saved = training.read(tmp_path)
+    assert saved["global_step"] == BAD
+    assert all(np.isfinite(value).all() for value in saved.values())
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("accumulate_steps", [1, 3])
+def test_training_that_skips_every_step_ends(tmp_path, monkeypatch, accumulate_steps):
+    monkeypatch.setattr(loss_scale_hook, "LIMIT", 10)
+    optimizer = {"loss_scale": "dynamic", "accumulate_steps": accumulate_steps}
+    made = training.make_estimator(tmp_path, optimizer=optimizer)
+
+    def zeros(step, rows):
+        return np.zeros_like(rows[0]), rows[1]
+
+    record = training.Record()
+    rule = "of the last 10, none was finite, with the loss scale at its least, 1"
+    with pytest.raises(RuntimeError, match=rule):
+        made.train(lambda: training.dataset(0, 500, zeros), max_steps=9, hooks=[record])
+    # 15 updates halve the scale from 2**15 to 1.
+    assert (15 + 10) * accumulate_steps <= len(record.losses) + 1
+    assert len(record.losses) <= (15 + 12) * accumulate_steps
+
+
+def test_embeddings_are_checked(tmp_path):
+    table = tf.get_variable("table", [4, 2])
+    optimizer = TowerOptimizer(tf.train.GradientDescentOptimizer(1.0), check_finite=True)
+    rows = tf.gather(table, [1, 2])
+    step = optimizer.minimize(tf.reduce_sum(rows * [[1.0], [float("inf")]]))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.InvalidArgumentError, match="table:0 on tower 0"):
+            session.run(step)
+
+
+def test_replicas_of_a_strategy_are_not_checked():
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+    def step():
+        weight = tf.get_variable("weight", [])
+        optimizer = TowerOptimizer(tf.train.GradientDescentOptimizer(1.0), check_finite=True)
+        return optimizer.minimize(weight * 2.0)
+
+    with strategy.scope(), pytest.raises(ValueError, match="`check_finite` is for towers, and for"):
+        strategy.extended.call_for_each_replica(step)
