@@ -101,9 +101,8 @@ class _Watch(threading.Thread):
         self.is_in_step = False
         self._limit = limit
         self._heartbeats = Heartbeats(config)
-        self._name = (
-            f"{config.task_type}/{config.task_id}" if config.cluster_spec else "this process"
-        )
+        self._in_cluster = bool(config.cluster_spec)
+        self._task = f"{config.task_type}/{config.task_id}" if self._in_cluster else "this process"
         self._watched = threading.get_ident()
         self._session = self._coord = None
         self._steps = 0
@@ -150,7 +149,7 @@ class _Watch(threading.Thread):
         try:
             self._heartbeats.beat(Report(self._steps, self.is_in_step, has_ended))
         except tf.errors.OpError as error:  # A full disk is no reason to end.
-            tf.logging.warning("replicate: %s cannot report: %s", self._name, error)
+            tf.logging.warning("replicate: %s cannot report: %s", self._task, error)
 
     def _warn(self):
         """Logs which tasks ceased to report, and which are back."""
@@ -169,7 +168,7 @@ class _Watch(threading.Thread):
         servers = sorted(task for task in self._silent if task.startswith("ps/"))
         if not servers and since <= self._limit:
             return None
-        problem = f"Training stands still: {self._name} has made no step for {since:.0f} s"
+        problem = f"Training stands still: {self._task} has made no step for {since:.0f} s"
         if servers:
             problem = f"{', '.join(servers)} took no connections for {self._limit:g} s"
         problem += f", of `limit_secs` {self._limit:g}. "
@@ -186,9 +185,15 @@ class _Watch(threading.Thread):
         if others:
             said = (f"{task}{_what(report)}" for task, report in sorted(others.items()))
             problem += f"Reporting: {', '.join(said)}. "
-        return problem + (
-            "Look at their logs, and start what ended again: training goes on from the last "
-            "checkpoint. If steps take longer, raise `limit_secs`."
+        return (
+            problem
+            + (
+                "Look at their logs"
+                if self._in_cluster
+                else "Look at what it waits for, as its input"
+            )
+            + ", and start what ended again: training goes on from the last checkpoint. If steps "
+            "take longer, raise `limit_secs`."
         )
 
     def _said(self, task):

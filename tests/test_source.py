@@ -20,7 +20,8 @@ PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 
 # Modules that know nothing of their callers, and what of the library they may import.
 FOUNDATIONS = {
-    "replicate.devices": set(),
+    "replicate.cluster": set(),
+    "replicate.devices": {"replicate.cluster"},
     "replicate.version": set(),
     "replicate.sharding": {"replicate.compat.graph"},
     "replicate.variables": {"replicate.compat.graph"},

@@ -265,7 +265,7 @@ def test_a_class_is_a_factory():
 def test_what_it_lacks_it_asks_the_wrapped_optimizer_for():
     wrapped = tf.train.SyncReplicasOptimizer(SGD(0.5), 1)
     optimizer = replicate.TowerOptimizer(wrapped)
-    assert optimizer.make_session_run_hook.__self__ is wrapped
+    assert optimizer.get_chief_queue_runner.__self__ is wrapped
     assert not hasattr(optimizer, "no_such_attribute")
     assert copy.copy(optimizer).optimizer is wrapped
     assert isinstance(optimizer, tf.train.Optimizer)

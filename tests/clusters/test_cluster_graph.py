@@ -17,7 +17,16 @@ _CLUSTER = {
     "ps": ["d.test:1", "e.test:1"],
 }
 _DEVICES = ["/cpu:0", "/cpu:1"]
-_WORKER = "/job:worker/replica:0/task:1"
+ACCUMULATES = (
+    "Each worker of a cluster accumulates gradients of its own, which takes towers, but …/job:ps/"
+    "…Give every worker two"
+)
+NESTED = (
+    "Gradients are gathered from towers before they are from workers, since each worker …"
+    "a `SyncReplicasOptimizer` wraps a `TowerOptimizer`…Write `replicate.TowerOptimizer(tf."
+)
+NO_GRADIENTS = "A hook for synchronous training runs what `apply_gradients` makes…Call it in"
+NO_VALUES = "Variables must have values before workers train together…global_step, w…GLOBAL_"
 
 
 def model_fn(features, labels, mode, params):
@@ -156,8 +165,7 @@ def test_what_cannot_be_placed_in_a_cluster(in_cluster, arguments, text):
 
 
 def test_accumulation_on_one_device_is_refused(in_cluster):
-    text = "Each worker of a cluster accumulates gradients of its own, which takes towers, but …"
-    with pytest.raises(ValueError, match=matching(text + "/job:ps/…Give every worker two")):
+    with pytest.raises(ValueError, match=matching(ACCUMULATES)):
         built(in_cluster(), ["/cpu:0"], {"accumulate_steps": 2, "loss_scale": None})
 
 
@@ -166,23 +174,18 @@ def test_the_inverse_nesting_is_refused():
     optimizer = tf.train.SyncReplicasOptimizer(
         replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1)), 2, 2
     )
-    text = (
-        "Gradients are gathered from towers before they are from workers, since each worker …"
-        "a `SyncReplicasOptimizer` wraps a `TowerOptimizer`…Write `replicate.TowerOptimizer(tf."
-    )
     loss = tf.reduce_sum(variable**2)
-    with pytest.raises(ValueError, match=matching(text)):
+    with pytest.raises(ValueError, match=matching(NESTED)):
         optimizer.minimize(loss, tf.train.get_or_create_global_step())
     sparse = tf.reduce_sum(tf.gather(variable, [1]))
-    with pytest.raises(ValueError, match=matching(text)):
+    with pytest.raises(ValueError, match=matching(NESTED)):
         optimizer.minimize(sparse, tf.train.get_or_create_global_step())
 
 
 def test_the_hook_of_synchronous_training_needs_gradients():
     sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 2, 2)
     hook = replicate.TowerOptimizer(sync).make_session_run_hook(is_chief=True)
-    text = "A hook for synchronous training runs what `apply_gradients` makes, but …Call it in"
-    with pytest.raises(ValueError, match=matching(text)):
+    with pytest.raises(ValueError, match=matching(NO_GRADIENTS)):
         hook.begin()
 
 
@@ -193,8 +196,7 @@ def test_the_hook_of_synchronous_training_needs_values():
     optimizer.minimize(loss, tf.train.get_or_create_global_step())
     hook = optimizer.make_session_run_hook(is_chief=False)
     hook.begin()
-    text = "Variables must have values before workers train together, but …global_step, w…GLOBAL_"
-    with tf.Session() as session, pytest.raises(RuntimeError, match=matching(text)):
+    with tf.Session() as session, pytest.raises(RuntimeError, match=matching(NO_VALUES)):
         hook.after_create_session(session, tf.train.Coordinator())
 
 

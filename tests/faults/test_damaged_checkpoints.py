@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from faults import training
 from replicate import checkpoints
 
+NONE_IS_WHOLE = "Training resumes from a whole checkpoint, but none in"
 STEPS = 9
 # Checkpoints at steps 0, 3, 6 and 9, with all data in one file.
 SETTINGS = {"save_steps": 3, "own_saver": True}
@@ -138,8 +139,7 @@ def test_without_a_whole_checkpoint_training_does_not_start_anew(directory):
     for step in (0, 3, 6, 9):
         cut(data(step), 10)(directory)
     before = sorted(path.name for path in directory.iterdir())
-    rule = "Training resumes from a whole checkpoint, but none in"
-    with pytest.raises(RuntimeError, match=f"{rule} '{directory}' is:\n") as caught:
+    with pytest.raises(RuntimeError, match=f"{NONE_IS_WHOLE} '{directory}' is:\n") as caught:
         training.make_estimator(directory, **SETTINGS).train(lambda: training.dataset(0), steps=1)
     said = re.findall(r"model\.ckpt-(\d) is damaged: its data are 10 bytes", str(caught.value))
     assert said == ["9", "6", "3", "0"]

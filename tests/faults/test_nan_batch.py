@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from bodies import matching
 from faults import training
 from replicate import TowerOptimizer, loss_scale_hook
 
+ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but by now each one is"
+FOR_TOWERS = "`check_finite` is for towers, and for a model that runs by itself"
 BAD = 4  # The batch that follows this global step is bad.
 
 
@@ -132,8 +135,8 @@ def test_training_that_skips_every_step_ends(tmp_path, monkeypatch, accumulate_s
         return np.zeros_like(rows[0]), rows[1]
 
     record = training.Record()
-    rule = "of the last 10, none was finite, with the loss scale at its least, 1"
-    with pytest.raises(RuntimeError, match=rule):
+    text = f"{ALL_SKIPPED}…of the last 10, none was finite, with the loss scale at its least, 1"
+    with pytest.raises(RuntimeError, match=matching(text)):
         made.train(lambda: training.dataset(0, 500, zeros), max_steps=9, hooks=[record])
     # 15 updates halve the scale from 2**15 to 1.
     assert (15 + 10) * accumulate_steps <= len(record.losses) + 1
@@ -159,5 +162,5 @@ def test_replicas_of_a_strategy_are_not_checked():
         optimizer = TowerOptimizer(tf.train.GradientDescentOptimizer(1.0), check_finite=True)
         return optimizer.minimize(weight * 2.0)
 
-    with strategy.scope(), pytest.raises(ValueError, match="`check_finite` is for towers, and for"):
+    with strategy.scope(), pytest.raises(ValueError, match=FOR_TOWERS):
         strategy.extended.call_for_each_replica(step)

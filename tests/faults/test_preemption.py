@@ -7,9 +7,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
+from bodies import matching
 from faults import training
 from replicate.hooks import PreemptionHook
 
+EARLY = "`exit_status` must tell leaving early from success, an integer from 1 to 255"
+NO_STEP = "PreemptionHook saves global steps, but the graph has none"
+ONE_SAVER = "PreemptionHook saves with the only saver in `tf.GraphKeys.SAVERS`"
 STEPS = 9
 STOP = 7  # no step at which checkpoints are due
 
@@ -156,19 +160,19 @@ def test_a_signal_between_two_steps_makes_no_further_one(tmp_path):
 
 @pytest.mark.parametrize("status", [0, 256, True, None])
 def test_an_exit_status_of_success_is_an_error(status):
-    with pytest.raises(ValueError, match=f"integer from 1 to 255, but is {status!r}. Pass e.g."):
+    with pytest.raises(ValueError, match=matching(f"{EARLY}…but is {status!r}. Pass e.g.")):
         PreemptionHook(exit_status=status)
 
 
 def test_what_cannot_be_saved_is_an_error(tmp_path):
     hook = PreemptionHook()
     with tf.Graph().as_default():
-        with pytest.raises(RuntimeError, match="saves global steps, but the graph has none"):
+        with pytest.raises(RuntimeError, match=NO_STEP):
             hook.begin()
         tf.train.get_or_create_global_step()
         with pytest.raises(RuntimeError, match=r"Pass the Estimator's `RunConfig`"):
             hook.begin()
         hook = PreemptionHook(replicate.estimator.RunConfig(model_dir=str(tmp_path)))
         hook.begin()
-        with pytest.raises(RuntimeError, match=r"saver in .*, but there are 0"):
+        with pytest.raises(RuntimeError, match=matching(f"{ONE_SAVER}…but there are 0. Train")):
             hook.after_create_session(None, None)

@@ -1,0 +1,180 @@
+"""`StallHook` without a cluster, and the signs of life by which tasks know of each other."""
+
+import json
+import socket
+import threading
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import programs
+import replicate
+from bodies import matching
+from replicate import estimator, heartbeats
+from replicate.heartbeats import Heartbeats, Report
+from replicate.hooks import StallError, StallHook
+
+IN_STEP = Report(3, True, False)
+
+BAD_ARGUMENTS = {
+    "limit": (
+        {"config": estimator.RunConfig("dir"), "limit_secs": 0},
+        "`limit_secs` must be a number of seconds above 0…but is 0…Pass what",
+    ),
+    "config": (
+        {"config": None},
+        "Tasks report in the directory of the model, but `config` must be a `RunConfig` with a "
+        "`model_dir`, and is …None…Pass `estimator.config`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "text"), BAD_ARGUMENTS.values(), ids=list(BAD_ARGUMENTS))
+def test_bad_arguments(arguments, text):
+    with pytest.raises(ValueError, match=matching(text)):
+        StallHook(**arguments)
+
+
+def test_a_step_without_an_end(tmp_path):
+    """It waits for a queue that nobody fills."""
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=1)
+    tf.train.get_or_create_global_step()
+    never = tf.FIFOQueue(1, tf.float32).dequeue()
+    text = (
+        "Training stands still: this process has made no step for…of `limit_secs` 1. Look at what "
+        "it waits for, as its input, and start what ended again…If steps take longer, raise `limit"
+    )
+    with pytest.raises(StallError, match=matching(text)), tf.train.MonitoredSession(
+        hooks=[hook]
+    ) as session:
+        session.run(never)
+
+
+def test_input_that_cannot_be_interrupted(tmp_path):
+    code = """
+import sys, threading
+import tensorflow.compat.v1 as tf
+import replicate
+
+def rows():
+    yield 1.0
+    threading.Event().wait()
+
+tf.disable_eager_execution()
+tf.train.get_or_create_global_step()
+row = tf.data.make_one_shot_iterator(tf.data.Dataset.from_generator(rows, tf.float32)).get_next()
+hook = replicate.hooks.StallHook(replicate.estimator.RunConfig(sys.argv[1]), limit_secs=1)
+with tf.train.MonitoredSession(hooks=[hook]) as session:
+    session.run(row)
+    session.run(row)
+"""
+    result = programs.run("-c", code, str(tmp_path))
+    assert result.returncode == StallHook.EXIT_STATUS, result.stderr
+    assert "this process has made no step for" in result.stderr
+
+
+def test_a_hook_that_hangs(tmp_path):
+    """Python cannot be interrupted there, so that the process ends."""
+    code = """
+import sys, threading
+import tensorflow.compat.v1 as tf
+import replicate
+from replicate import estimator
+
+class Hangs(tf.train.SessionRunHook):
+    def after_run(self, run_context, run_values):
+        threading.Event().wait()
+
+tf.disable_eager_execution()
+step = tf.train.get_or_create_global_step().assign_add(1)
+hook = replicate.hooks.StallHook(estimator.RunConfig(sys.argv[1]), limit_secs=1)
+with tf.train.MonitoredSession(hooks=[hook, Hangs()]) as session:
+    session.run(step)
+"""
+    result = programs.run("-c", code, str(tmp_path))
+    assert result.returncode == StallHook.EXIT_STATUS, result.stderr
+    assert "this process has made no step for" in result.stderr
+
+
+def test_it_ends_with_the_session(tmp_path):
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=0.5)
+    step = tf.train.get_or_create_global_step().assign_add(1)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        assert session.run(step) == 1
+    with pytest.raises(ZeroDivisionError), tf.train.MonitoredSession(hooks=[hook]) as session:
+        1 / 0  # noqa: B018
+    for thread in threading.enumerate():
+        if thread.name == "replicate-stall":
+            thread.join()
+
+
+@pytest.fixture
+def tasks(monkeypatch, tmp_path):
+    """Returns a function that makes the `Heartbeats` of a task, and what is the time for all."""
+    server = socket.create_server(("127.0.0.1", 0))
+    cluster = {
+        "chief": ["a.test:1"],
+        "worker": ["b.test:1", "c.test:1"],
+        "ps": [f"127.0.0.1:{server.getsockname()[1]}"],
+    }
+    time = [100.0]
+
+    def make(job, index):
+        task = {"type": job, "index": index}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        return Heartbeats(estimator.RunConfig(str(tmp_path)), lambda: time[0])
+
+    yield make, time, server
+    server.close()
+
+
+def test_signs_of_life(tasks):
+    make, time, server = tasks
+    chief, worker = make("chief", 0), make("worker", 0)
+    time[0] += 10
+    worker.beat(IN_STEP)
+    chief.look()
+    assert chief.silent(5) == {"worker/1": 10}  # It never reported.
+    assert chief.reports() == {"worker/0": IN_STEP}
+    time[0] += 10
+    chief.look()
+    assert chief.silent(5) == {"worker/0": 10, "worker/1": 20}
+    worker.beat(IN_STEP)
+    server.close()
+    time[0] += 1
+    chief.look()
+    assert chief.silent(0.5) == {"worker/1": 21, "ps/0": 1}
+    worker.beat(Report(9, False, True))
+    chief.look()
+    time[0] += 10
+    assert set(chief.silent(5)) == {"worker/1", "ps/0"}  # Who is done need not report.
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"steps": 1}', "\x00\xff"])
+def test_a_report_that_is_none(tasks, tmp_path, content):
+    make, time, _ = tasks
+    chief = make("chief", 0)
+    directory = tmp_path / "heartbeats"
+    directory.mkdir()
+    (directory / "worker-0").write_bytes(content.encode("latin-1"))
+    time[0] += 10
+    chief.look()
+    assert set(chief.silent(5)) == {"worker/0", "worker/1"}
+
+
+def test_an_address_that_is_none():
+    assert not heartbeats._takes_connections("nonsense")
+
+
+def test_a_directory_that_cannot_be_written_is_no_reason_to_end(tmp_path):
+    """A file is where the directory should be."""
+    (tmp_path / "heartbeats").write_text("")
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=60)
+    step = tf.train.get_or_create_global_step().assign_add(1)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        assert session.run(step) == 1
+
+
+def test_it_is_public():
+    assert replicate.hooks.StallHook.EXIT_STATUS == 75
+    assert issubclass(replicate.hooks.StallError, RuntimeError)
