@@ -45,6 +45,7 @@ class _StalledHook(tf.train.SessionRunHook):
         # Of each loss scale the scale itself, and how many steps in a row were finite.
         self._pairs = list(zip(variables[::2], variables[1::2]))
         self._counters = tf.get_collection(COUNTERS)
+        self._counted = 0
         self._skipped = 0
 
     def before_run(self, run_context):
@@ -54,7 +55,9 @@ class _StalledHook(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         """Raises if the last updates were all skipped."""
         pairs, counters = run_values.results
-        if any(counters):  # No update is due.
+        # They are read before or after the step counts, so an update shows by a lower count.
+        counted, self._counted = self._counted, sum(counters)
+        if self._counters and self._counted >= counted:
             return
         stalled = any(scale <= 1 and finite == 0 for scale, finite in pairs)
         self._skipped = self._skipped + 1 if stalled else 0
