@@ -61,19 +61,29 @@ class Cluster(NamedTuple):
         return [_PS_DEVICE] if self.has_ps else devices
 
 
+def this_task():
+    """Returns the cluster that TF_CONFIG describes and the job and index of this process.
+
+    Returns:
+        Dictionary of lists of addresses by job, str and int; of no or a wrong description, an empty
+        one and None twice. The Estimator says what is wrong with it.
+    """
+    try:
+        given = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        task = given.get("task", {})
+        return given.get("cluster", {}), task["type"], int(task.get("index", 0))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}, None, None
+
+
 def device_filters():
-    """Returns the jobs that sessions of this process may wait for, as TF_CONFIG has the cluster.
+    """Returns the jobs that sessions of this process may wait for.
 
     They are those that an Estimator gives sessions that are not configured: without them, a worker
     could not start while another one is down. An empty list outside of a cluster with parameter
     servers.
     """
-    try:
-        given = json.loads(os.environ.get("TF_CONFIG") or "{}")
-        cluster, task = given.get("cluster", {}), given.get("task", {})
-        job, index = task.get("type"), int(task.get("index", 0))
-    except (AttributeError, TypeError, ValueError):
-        return []  # The Estimator says what is wrong with it.
+    cluster, job, index = this_task()
     if "ps" not in cluster or job not in _TRAINERS:
         return []
     return ["/job:ps", f"/job:worker/task:{index}" if job == "worker" else f"/job:{job}"]

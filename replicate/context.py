@@ -77,8 +77,8 @@ def merge_call(fn, *args):
         is called with `PerTower`s of one value.
 
     Raises:
-        RuntimeError: If the towers meet in different calls, or in the body of a `tf.cond` or
-            `tf.while_loop`.
+        RuntimeError: If the towers meet in different calls, in the body of a `tf.cond` or
+            `tf.while_loop`, or in replicas of several processes.
         ValueError: If `fn` returns a `PerTower` of another length than N.
     """
     fn_or_type = unwrapped(fn)
@@ -86,4 +86,12 @@ def merge_call(fn, *args):
     code = getattr(fn_or_type, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""
     label = f"merge_call of {fn_or_type.__qualname__}{where} with {len(args)} arguments"
-    return engine().meet(fn, args, label)
+    here = engine()
+    if not here.sees_all:
+        raise RuntimeError(
+            f"A merge function takes the values of all towers, but of the {here.size} of "
+            f"{type(tf.distribute.get_strategy()).__name__} this process has its own alone, for "
+            f"{label}. Use `cross_tower_sum` or `cross_tower_mean`, which go between processes; or "
+            "train through parameter servers."
+        )
+    return here.meet(fn, args, label)

@@ -34,6 +34,8 @@ class ReplicaEngine(Engine):
 
     def __init__(self, strategy):
         self.size = strategy.num_replicas_in_sync
+        # Of a strategy that spans hosts, each has the replicas of its own.
+        self.sees_all = len(strategy.extended.worker_devices) == self.size
         self._context = tf.distribute.get_replica_context()
 
     @property

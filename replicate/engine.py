@@ -33,9 +33,11 @@ class Engine(abc.ABC):
         index: The index of this tower, 0 to N - 1: an integer, or an int32 scalar tensor where one
             graph serves all towers.
         checks_gradients: Whether it can end training at gradients that are not finite.
+        sees_all: Whether merge functions get the values of all towers.
     """
 
     checks_gradients = False
+    sees_all = True
 
     @abc.abstractmethod
     def mean_share(self, value):

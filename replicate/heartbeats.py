@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
+from replicate.cluster import this_task
+
 _DIRECTORY = "heartbeats"
 _TRAINERS = ("master", "chief", "worker")
 _CONNECT_SECS = 2
@@ -38,12 +40,16 @@ class Heartbeats:
     Args:
         config: The `RunConfig` of this task.
         clock: Function that returns seconds.
+
+    Attributes:
+        task: The name of this task, such as `'worker/0'`.
     """
 
     def __init__(self, config, clock=time.monotonic):
         self._clock = clock
         self._directory = os.path.join(config.model_dir, _DIRECTORY)
-        self._own = os.path.join(self._directory, f"{config.task_type}-{config.task_id}")
+        self.task = task_of(config)
+        self._own = self._path(self.task)
         self._beats = 0
         cluster = config.cluster_spec.as_dict() if config.cluster_spec else {}
         tasks = {
@@ -53,10 +59,7 @@ class Heartbeats:
         }
         self._servers = {task: at for task, at in tasks.items() if task.startswith("ps/")}
         self._trainers = [
-            task
-            for task in tasks
-            if task.partition("/")[0] in _TRAINERS
-            and task != f"{config.task_type}/{config.task_id}"
+            task for task in tasks if task.partition("/")[0] in _TRAINERS and task != self.task
         ]
         now = clock()
         self._seen = {task: _Seen(now) for task in (*self._trainers, *self._servers)}
@@ -94,14 +97,25 @@ class Heartbeats:
         return {task: seen.report for task, seen in self._seen.items() if seen.report}
 
     def _read(self, task):
-        path = os.path.join(self._directory, task.replace("/", "-"))
         try:
-            with tf.gfile.GFile(path) as file:
+            with tf.gfile.GFile(self._path(task)) as file:
                 content = file.read(4096)
             fields = json.loads(content)
             return content, Report(*(fields[name] for name in Report._fields))
         except (tf.errors.OpError, UnicodeDecodeError, ValueError, TypeError, KeyError):
             return None, None  # There is none, or no whole one.
+
+    def _path(self, task):
+        return os.path.join(self._directory, task.replace("/", "-"))
+
+
+def task_of(config):
+    """Returns the name of this process's task, such as `'worker/0'`.
+
+    If a strategy trains, the `RunConfig` does not know it: the coordinator tells a copy.
+    """
+    _, job, index = this_task()
+    return f"{config.task_type}/{config.task_id}" if job is None else f"{job}/{index}"
 
 
 def _takes_connections(address):

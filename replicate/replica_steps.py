@@ -78,7 +78,7 @@ def update(optimizers, own, args, kwargs):
         return update_with([one.grads_and_vars for one in own])
 
     def update_with_all(count):
-        reads = [functools.partial(_read, one, index, count) for index, one in enumerate(own)]
+        reads = [functools.partial(_read, one, count) for one in own]
         return update_with(distribute.call_in_replicas(reads))
 
     def reset(updated):
@@ -88,8 +88,10 @@ def update(optimizers, own, args, kwargs):
     return shared.every(added, update_with_all, reset)
 
 
-def _read(own, index, count):
-    """Returns replica `index`'s part of what was accumulated; `own` is its `Own`."""
+def _read(own, count):
+    """Returns this replica's part of what was accumulated; `own` is its `Own`."""
+    # Among the replicas of all processes, of which each has its first.
+    index = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     apart = distribute.has_parts(own.accumulation.counter)
 
     def part(pair):

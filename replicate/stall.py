@@ -25,7 +25,7 @@ class StallHook(tf.train.SessionRunHook):
     """Ends training that stands still, and names the tasks of the cluster that do not report.
 
         hooks = [replicate.hooks.StallHook(run_config, limit_secs=600)]
-        train_spec = tf.estimator.TrainSpec(input_fn, hooks=hooks)
+        train_spec = estimator.TrainSpec(input_fn, hooks=hooks)
 
     TensorFlow waits forever for a parameter server that is gone, and a synchronous worker for those
     that hang. With this hook in every worker and in the chief,
@@ -102,7 +102,7 @@ class _Watch(threading.Thread):
         self._limit = limit
         self._heartbeats = Heartbeats(config)
         self._in_cluster = bool(config.cluster_spec)
-        self._task = f"{config.task_type}/{config.task_id}" if self._in_cluster else "this process"
+        self._task = self._heartbeats.task if self._in_cluster else "this process"
         self._watched = threading.get_ident()
         self._session = self._coord = None
         self._steps = 0

@@ -31,6 +31,7 @@ WITH_CASES = (
     "test_tpu_training",
     "test_unwrapped_optimizers",
     "clusters/test_cluster_graph",
+    "clusters/test_cluster_strategy",
     "clusters/test_stall",
     "faults/test_damaged_checkpoints",
     "faults/test_nan_batch",

@@ -338,7 +338,11 @@ def test_a_tpu_estimator_trains_on_the_cpu(tmp_path):
     assert trained.get_variable_value("w") == pytest.approx(2 * (1 - 0.8**3))
 
 
-SPANS = "A `tf.distribute` strategy in an Estimator cannot span the workers of a cluster…"
+REMOTE = (
+    "Every worker of a cluster must run the program with a TF_CONFIG of its own…has a "
+    "`remote_cluster`…Leave it out and set TF_CONFIG"
+)
+TOGETHER = "In a cluster, a strategy trains by `tf.estimator.train_and_evaluate`"
 TWICE = "A strategy must be given once, but…has `train_distribute` and…Leave one"
 EMBEDDINGS = "Embeddings on TPUs need …, which TensorFlow 2.16 removed. Look embeddings up with"
 WATCHDOG = "TF_TPU_WATCHDOG_TIMEOUT is …, but TensorFlow 2.16 and newer cannot watch TPU workers"
@@ -350,8 +354,13 @@ class Config:
     def __init__(self, train=None, eval=None, experimental=None):
         self._train_distribute, self._eval_distribute = train, eval
         self._experimental_distribute = experimental
+        self._cluster_spec = None
         self._distribute_coordinator_mode = "unset"
         self.calls = []
+
+    @property
+    def cluster_spec(self):
+        return self._cluster_spec
 
     def _init_distributed_setting_from_environment_var(self, tf_config):
         self.calls.append(tf_config)
@@ -379,17 +388,25 @@ def test_strategies_given_the_experimental_way():
         estimator_training.init_run_config(Config(train="a", experimental=experimental), {})
 
 
-def test_strategies_that_span_a_cluster_are_refused():
+def test_strategies_that_span_a_cluster():
     cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}}
-    phrases = SPANS + "jobs ['chief', 'worker']…Leave `train_distribute` out"
-    with pytest.raises(NotImplementedError, match=matching(phrases)):
-        estimator_training.init_run_config(Config(train="strategy"), cluster)
+    config = Config(train="strategy")
+    estimator_training.init_run_config(config, cluster)
+    assert estimator_training.should_run_distribute_coordinator(config)
+    config = Config(eval="strategy")
+    estimator_training.init_run_config(config, cluster)  # It evaluates alone.
+    assert not estimator_training.should_run_distribute_coordinator(config)
     remote = types.SimpleNamespace(
         train_distribute="a", eval_distribute=None, remote_cluster="cluster"
     )
-    with pytest.raises(NotImplementedError, match=matching(SPANS)):
+    with pytest.raises(NotImplementedError, match=matching(REMOTE)):
         estimator_training.init_run_config(Config(experimental=remote), {})
-    estimator_training.init_run_config(Config(eval="strategy"), cluster)  # It evaluates alone.
+
+
+def test_a_strategy_that_spans_a_cluster_trains_and_evaluates_together():
+    for method in ("train", "evaluate"):
+        with pytest.raises(ValueError, match=matching(f"{TOGETHER}…Estimator.{method}` was")):
+            getattr(estimator_training, f"estimator_{method}")(None, None, None)
 
 
 def test_embeddings_on_tpus_are_refused_where_they_are_used():

@@ -9,6 +9,8 @@ servers and, if there is one, an evaluator. Without TF_CONFIG it trains alone, o
 """
 
 import argparse
+import json
+import os
 import sys
 
 import numpy as np
@@ -94,6 +96,11 @@ def _rows(dtype):
     return (digits.data / 16).astype(dtype), digits.target.astype(np.int32)
 
 
+def _job():
+    """Returns the job of this task, which the `RunConfig` knows only once it has its strategy."""
+    return json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("type")
+
+
 def _saved_step(model_dir):
     path = tf.train.latest_checkpoint(model_dir)
     return int(tf.train.load_variable(path, tf.GraphKeys.GLOBAL_STEP)) if path else 0
@@ -112,18 +119,27 @@ def main(argv=None):
         "--save_steps", type=int, default=100, help="from one checkpoint to the next"
     )
     parser.add_argument("--sync", action="store_true", help="workers wait for one another")
+    parser.add_argument(
+        "--mirrored",
+        action="store_true",
+        help="without parameter servers and towers: by MultiWorkerMirroredStrategy",
+    )
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     parser.add_argument(
         "--stall_secs", type=float, default=600, help="without a step, before it ends"
     )
     args = parser.parse_args(argv)
 
+    strategy = None
+    if args.mirrored and _job() != "evaluator":
+        strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
     config = estimator.RunConfig(
         args.model_dir,
         tf_random_seed=1,
         session_config=replicate.session_config(args.devices),
         save_checkpoints_steps=args.save_steps,
         log_step_count_steps=None,
+        train_distribute=strategy,
         experimental_max_worker_delay_secs=0,  # seconds by which later workers start later
     )
     params = {
@@ -132,8 +148,10 @@ def main(argv=None):
         "learning_rate": 0.1,
         "sync": args.sync and config.num_worker_replicas > 1,
     }
+    # A strategy has replicas of its own. The model is the same.
+    towers_fn = replicate.replicate_model_fn(model_fn, devices=args.devices)
     digits = estimator.Estimator(
-        replicate.replicate_model_fn(model_fn, devices=args.devices), config=config, params=params
+        model_fn if args.mirrored else towers_fn, config=config, params=params
     )
     train_spec = estimator.TrainSpec(
         train_input_fn,

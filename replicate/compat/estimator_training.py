@@ -1,10 +1,19 @@
 """What the Estimator asks `tensorflow.python.distribute.estimator_training` for, which is gone.
 
 It is asked when a `RunConfig` has a `tf.distribute` strategy. On a single host a strategy needs
-nothing more; strategies that span the workers of a cluster needed a coordinator, and are refused.
+nothing more. In a cluster, each worker runs `train_and_evaluate` by itself, under TensorFlow's
+coordinator of strategies, which is still there: it makes the server of the worker, and tells the
+strategy of the cluster.
 """
 
+import copy
+
 import tensorflow.compat.v1 as tf
+from tensorflow.python.distribute import distribute_coordinator as coordinator
+from tensorflow.python.distribute import distribute_coordinator_context as contexts
+
+_MODE = coordinator.CoordinatorMode.INDEPENDENT_WORKER
+_TRAINERS = ("chief", "worker")  # in the order of their global ids
 
 
 def init_run_config(config, tf_config):
@@ -15,7 +24,7 @@ def init_run_config(config, tf_config):
         tf_config: What the environment variable TF_CONFIG says, a dict.
 
     Raises:
-        NotImplementedError: If the strategy would span a cluster.
+        NotImplementedError: If one process would have to train on all hosts of a cluster.
         ValueError: If strategies are given twice.
     """
     experimental = config._experimental_distribute
@@ -28,20 +37,115 @@ def init_run_config(config, tf_config):
                     f"`experimental_distribute.{name}`. Leave one of them out."
                 )
             setattr(config, f"_{name}", given)
-    jobs = tf.train.ClusterSpec(tf_config.get("cluster", {})).jobs
-    is_remote = getattr(experimental, "remote_cluster", None) is not None
-    if is_remote or (jobs and "master" not in jobs and config._train_distribute is not None):
+    if getattr(experimental, "remote_cluster", None) is not None:
         raise NotImplementedError(
-            "A `tf.distribute` strategy in an Estimator cannot span the workers of a cluster "
-            f"(TF_CONFIG has the jobs {sorted(jobs)}) since TensorFlow 2.16. Leave "
-            "`train_distribute` out, so that workers train through parameter servers, each with "
-            "towers of its own; or use TensorFlow 2.15."
+            "Every worker of a cluster must run the program with a TF_CONFIG of its own since "
+            "TensorFlow 2.16, but `experimental_distribute` has a `remote_cluster`, which one "
+            "process was to train on. Leave it out and set TF_CONFIG; or use TensorFlow 2.15."
         )
+    cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
+    if cluster.jobs and "master" not in cluster.jobs and config._train_distribute is not None:
+        config._init_distributed_setting_from_environment_var({})
+        config._cluster_spec = cluster
+        config._distribute_coordinator_mode = _MODE
+        return
     config._distribute_coordinator_mode = None
     config._init_distributed_setting_from_environment_var(tf_config)
     config._maybe_overwrite_session_config_for_distributed_training()
 
 
 def should_run_distribute_coordinator(config):
-    """Returns False: what would need the coordinator was refused by `init_run_config`."""
-    return False
+    """Whether workers of a cluster train with this `RunConfig` by a strategy."""
+    is_asked = getattr(config, "_distribute_coordinator_mode", None) is not None
+    return is_asked and bool(config.cluster_spec)
+
+
+def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls):
+    """Runs this process's task of the cluster.
+
+    Args:
+        estimator: The Estimator.
+        train_spec: What to train with.
+        eval_spec: What to evaluate with, if this is the evaluator.
+        executor_cls: The Estimator's class that evaluates again and again.
+    """
+
+    def train(strategy):
+        own = _for_this_task(estimator, "train", strategy)
+        own.train(train_spec.input_fn, list(train_spec.hooks), max_steps=train_spec.max_steps)
+
+    def evaluate(strategy):
+        own = _for_this_task(estimator, "eval", strategy)
+        executor_cls(own, train_spec, eval_spec)._start_continuous_evaluation()
+
+    config = estimator.config
+    coordinator.run_distribute_coordinator(
+        train,
+        config.train_distribute,
+        evaluate,
+        config.eval_distribute,
+        mode=_MODE,
+        session_config=config.session_config,
+    )
+
+
+def estimator_train(estimator, train_distributed_fn, hooks):
+    """Refuses `Estimator.train` in a cluster with a strategy.
+
+    Raises:
+        ValueError: Always.
+    """
+    del estimator, train_distributed_fn, hooks
+    raise ValueError(_ONLY_BOTH.format("train"))
+
+
+def estimator_evaluate(estimator, evaluate_distributed_fn, hooks):
+    """Refuses `Estimator.evaluate` in a cluster with a strategy.
+
+    Raises:
+        ValueError: Always.
+    """
+    del estimator, evaluate_distributed_fn, hooks
+    raise ValueError(_ONLY_BOTH.format("evaluate"))
+
+
+_ONLY_BOTH = (
+    "In a cluster, a strategy trains by `tf.estimator.train_and_evaluate`, which every task calls, "
+    "but `Estimator.{}` was called. Call that instead, or drop `train_distribute`."
+)
+
+
+def _for_this_task(estimator, purpose, strategy):
+    """Returns a copy of an Estimator that knows its place in the cluster, and is not asked again.
+
+    Args:
+        estimator: The Estimator.
+        purpose: `'train'` or `'eval'`.
+        strategy: The strategy for that, or None.
+    """
+    own = copy.deepcopy(estimator)
+    config, context = own._config, contexts.get_current_worker_context()
+    setattr(config, f"_{purpose}_distribute", strategy)
+    setattr(own, f"_{purpose}_distribution", strategy)
+    config._distribute_coordinator_mode = None
+    config._service = None
+    config._task_type, config._task_id = context.task_type, context.task_id
+    config._master = config._evaluation_master = context.master_target
+    config._is_chief = context.is_chief
+    if context.task_type == "evaluator":  # It knows nothing of the others.
+        config._cluster_spec = tf.train.ClusterSpec({})
+        config._num_ps_replicas = config._num_worker_replicas = 0
+        config._global_id_in_cluster = None
+        return own
+    cluster = context.cluster_spec
+    tasks = [
+        (job, index)
+        for job in _TRAINERS
+        if job in cluster.jobs
+        for index in range(cluster.num_tasks(job))
+    ]
+    config._cluster_spec = cluster
+    config._num_ps_replicas = cluster.num_tasks("ps") if "ps" in cluster.jobs else 0
+    config._num_worker_replicas = len(tasks)
+    config._global_id_in_cluster = tasks.index((context.task_type, context.task_id))
+    return own
