@@ -76,6 +76,20 @@ def this_task():
         return {}, None, None
 
 
+def is_chief(config):
+    """Whether this process is the one that saves.
+
+    If a strategy trains in a cluster, the `RunConfig` of the program takes every worker for that.
+
+    Args:
+        config: The `RunConfig`.
+    """
+    cluster, job, index = this_task()
+    if not config.is_chief or job is None:
+        return config.is_chief
+    return job in ("chief", "master") or (job == "worker" and index == 0 and "chief" not in cluster)
+
+
 def device_filters():
     """Returns the jobs that sessions of this process may wait for.
 

@@ -8,6 +8,7 @@ import weakref
 import tensorflow.compat.v1 as tf
 
 from replicate import accumulation_hook
+from replicate.cluster import is_chief
 
 # What `replicate_model_fn` knows of graphs that it made for training: a weak reference to the
 # `Scaffold`, which refers to the graph itself, and the `RunConfig`.
@@ -92,7 +93,7 @@ class PreemptionHook(tf.train.SessionRunHook):
         self._restore()  # of an earlier session, lost to a preemption
         self._session = session
         self._is_told = self._is_leaving = False
-        self._saver = self._find_saver() if self._config.is_chief else None
+        self._saver = self._find_saver() if is_chief(self._config) else None
         if threading.current_thread() is not threading.main_thread():
             tf.logging.warning("PreemptionHook does nothing: signals reach the main thread only.")
             return

@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 import replicate
 from examples.digits import quiet_tensorflow
 from replicate import estimator
-from replicate.hooks import StallHook
+from replicate.hooks import PreemptionHook, StallHook
 
 _TEST_ROWS = 297
 
@@ -153,11 +153,8 @@ def main(argv=None):
     digits = estimator.Estimator(
         model_fn if args.mirrored else towers_fn, config=config, params=params
     )
-    train_spec = estimator.TrainSpec(
-        train_input_fn,
-        max_steps=args.steps,
-        hooks=[PrintHook(), StallHook(config, args.stall_secs)],
-    )
+    hooks = [PrintHook(), StallHook(config, args.stall_secs), PreemptionHook(config)]
+    train_spec = estimator.TrainSpec(train_input_fn, max_steps=args.steps, hooks=hooks)
     eval_spec = estimator.EvalSpec(eval_input_fn, steps=None, start_delay_secs=0, throttle_secs=1)
     result = estimator.train_and_evaluate(digits, train_spec, eval_spec)
     if result and result[0]:

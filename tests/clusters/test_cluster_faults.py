@@ -61,23 +61,42 @@ def test_a_job_goes_on_without_a_worker_and_the_chief_from_a_checkpoint(tmp_path
 
 @pytest.mark.conformance
 def test_a_synchronous_job_goes_on_as_if_nothing_had_happened(tmp_path):
-    """First its parameter server is killed, then all of it."""
-    steps = ["--steps", "14"]
+    """First it is preempted, then it is killed while it saves, which it does at every step."""
+    steps = ["--steps", "30"]
     runs.alone(tmp_path / "alone", *steps)
     directory = tmp_path / "cluster"
-    flags = ["--sync", "--save_steps", "4", "--stall_secs", "20"]
-    with runs.cluster(directory, *flags, "--steps", _MANY) as cluster:
-        tasks = start(cluster, "ps/0", "chief/0", "worker/0")
-        assert tasks[1].wait_for("^step 9 ") and tasks[2].wait_for("^step 9 ")
-        killed(*tasks)
+    with runs.cluster(directory, "--sync", "--steps", _MANY) as cluster:
+        _, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")
+        assert chief.wait_for("^step 3 ")
+        chief.send(signal.SIGTERM)
+        assert chief.wait(runs.LIMIT_S) == 143
+        made = len(runs.losses(chief.lines))
+        assert chief.wait_for(rf"told to leave; step {made} is saved")
+    with runs.cluster(directory, "--sync", "--steps", _MANY, "--save_steps", "1") as cluster:
+        server, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")
+        assert ready(chief) == ready(worker) == made
+        assert worker.wait_for(rf"^step {made + 3} ")
+        killed(server, chief, worker)
     first = runs.saved(directory)["global_step"]
-    assert first >= 4
-    with runs.cluster(directory, *flags, *steps) as cluster:
+    assert made < first < 30
+    with runs.cluster(directory, "--sync", *steps) as cluster:
         _, *trainers = start(cluster, "ps/0", "chief/0", "worker/0")
         assert [ready(task) for task in trainers] == [first] * 2
         assert cluster.wait(runs.LIMIT_S) == {"chief/0": 0, "worker/0": 0}
-        assert all(list(runs.losses(task.lines)) == list(range(first, 14)) for task in trainers)
+        assert all(list(runs.losses(task.lines)) == list(range(first, 30)) for task in trainers)
     assert runs.deviation(runs.saved(directory), runs.saved(tmp_path / "alone")) < 1e-12
+
+
+def test_a_worker_that_is_preempted_leaves_the_saving_to_the_chief(tmp_path):
+    with runs.cluster(tmp_path, "--steps", _MANY, "--save_steps", _MANY) as cluster:
+        _, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")
+        assert worker.wait_for(r"^step \d+")
+        before = runs.saved(tmp_path)
+        worker.send(signal.SIGTERM)
+        assert worker.wait(runs.LIMIT_S) == 143
+        made = len(runs.losses(chief.lines))
+        assert chief.wait_for(r"^step \d+", lines=made + 20)
+        assert runs.deviation(runs.saved(tmp_path), before) == 0
 
 
 @pytest.mark.conformance

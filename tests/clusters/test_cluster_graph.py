@@ -1,6 +1,7 @@
 """Where the graph of a worker places what it is made of."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from bodies import matching
-from replicate import estimator
+from replicate import cluster, estimator
 
 _CLUSTER = {
     "chief": ["a.test:1"],
@@ -217,6 +218,28 @@ def test_an_optimizer_without_a_hook_has_none():
 )
 def test_sessions_wait_for_parameter_servers_alone(in_cluster, job, index, filters):
     assert list(in_cluster(job, index).session_config.device_filters) == filters
+
+
+@pytest.mark.parametrize(
+    ("job", "index", "jobs", "expected"),
+    [
+        ("chief", 0, ("chief", "worker"), True),
+        ("worker", 0, ("chief", "worker"), False),
+        ("worker", 0, ("worker",), True),
+        ("worker", 1, ("worker",), False),
+    ],
+)
+def test_who_saves_where_a_strategy_trains(monkeypatch, job, index, jobs, expected):
+    """There, the `RunConfig` of every worker says that it is the chief."""
+    config = types.SimpleNamespace(is_chief=True)
+    environment = {"cluster": {name: ["a.test:1"] * 2 for name in jobs}}
+    environment["task"] = {"type": job, "index": index}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(environment))
+    assert cluster.is_chief(config) == expected
+    monkeypatch.delenv("TF_CONFIG")
+    assert cluster.is_chief(config)
+    config.is_chief = False
+    assert not cluster.is_chief(config)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", "[1]", '{"task": {"index": "x"}}'])
