@@ -51,7 +51,7 @@ class StallHook(tf.train.SessionRunHook):
         ValueError: If `limit_secs` is not positive, or `config` has no `model_dir`.
     """
 
-    EXIT_STATUS = 75  # "temporary failure; the user is invited to retry", of sysexits.h
+    EXIT_STATUS = 138  # What Kubernetes' training operator takes for worth another try.
 
     def __init__(self, config, limit_secs=600.0):
         if not limit_secs > 0:

@@ -88,7 +88,7 @@ class PrintHook(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         """Prints them."""
         step, loss = run_values.results
-        print(f"step {step} loss {loss!r}", flush=True)
+        print(f"step {step} loss {float(loss)!r}", flush=True)
 
 
 def _rows(dtype):

@@ -176,5 +176,5 @@ def test_a_directory_that_cannot_be_written_is_no_reason_to_end(tmp_path):
 
 
 def test_it_is_public():
-    assert replicate.hooks.StallHook.EXIT_STATUS == 75
+    assert replicate.hooks.StallHook.EXIT_STATUS == 138
     assert issubclass(replicate.hooks.StallError, RuntimeError)

@@ -1,0 +1,82 @@
+"""How Slurm and Kubernetes start the example: TF_CONFIG of each task, and their command lines."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+import cluster_runs as runs
+import programs
+from examples.cluster import local, slurm
+from replicate.hooks import StallHook
+
+EXAMPLE = pathlib.Path(programs.ROOT) / "examples" / "cluster"
+
+
+@pytest.mark.parametrize(
+    ("rank", "job", "index"),
+    [(0, "chief", 0), (1, "evaluator", 0), (2, "ps", 0), (3, "worker", 0), (5, "worker", 2)],
+)
+def test_tasks_of_slurm(monkeypatch, rank, job, index):
+    """Two hosts of three tasks."""
+    environment = {
+        "SLURM_PROCID": str(rank),
+        "SLURM_STEP_NUM_TASKS": "6",
+        "SLURM_STEP_NODELIST": "node[7-8]",
+        "SLURM_STEP_TASKS_PER_NODE": "3(x2)",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = slurm.tf_config(workers=4, ps=1, port=8000)
+    assert found["task"] == {"type": job, "index": index}
+    assert found["cluster"] == {
+        "chief": ["node7:8000"],
+        "ps": ["node7:8002"],
+        "worker": ["node8:8000", "node8:8001", "node8:8002"],
+    }
+
+
+def test_slurm_runs_the_example(tmp_path):
+    """One host, of which this is the only task beside the evaluator's: it trains alone."""
+    environment = {
+        "SLURM_PROCID": "0",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+    }
+    flags = ["--workers", "1", "--ps", "0", "--model_dir", str(tmp_path), "--steps", "3"]
+    result = programs.run("-m", "examples.cluster.slurm", *flags, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert runs.steps(result.stdout.splitlines()) == [0, 1, 2]
+
+
+def test_command_lines_are_those_of_the_programs():
+    """They are read as the shell and Kubernetes read them."""
+    script = (EXAMPLE / "slurm.sh").read_text()
+    (command,) = re.findall(r"^srun .*?python (.*)$", script, re.MULTILINE)
+    by_slurm = shlex.split(command.replace('"$1"', "dir"))
+    manifest = (EXAMPLE / "tfjob.yaml").read_text()
+    (command,) = re.findall(r"command:\n((?: +- .*\n)+)", manifest)
+    _, *by_kubernetes = re.findall(r"- (.*)\n", command)
+    helps = [
+        programs.run("-m", f"examples.cluster.{name}", "--help").stdout
+        for name in ("train", "slurm")
+    ]
+    known = {flag for text in helps for flag in re.findall(r"--\w+", text)}
+    for arguments in (by_slurm, by_kubernetes):
+        assert arguments[:2] in (["-m", "examples.cluster.train"], ["-m", "examples.cluster.slurm"])
+        assert {flag.partition("=")[0] for flag in arguments if flag.startswith("--")} <= known
+
+
+def test_the_local_cluster_tells_how_its_tasks_ended(tmp_path, capfd):
+    flags = ["--workers", "2", "--model_dir", str(tmp_path)]
+    assert local.main([*flags, "--", "--steps", "30", "--save_steps", "10"]) == 0
+    shown = capfd.readouterr().out
+    assert "chief/0: step 0 loss" in shown
+    assert "chief/0 ended with 0, worker/0 ended with 0, evaluator/0 ended with 0" in shown
+    assert (tmp_path / "logs" / "chief_0.log").read_text()
+
+
+def test_exit_statuses_that_the_manifest_names():
+    assert f"({StallHook.EXIT_STATUS})" in (EXAMPLE / "tfjob.yaml").read_text()
