@@ -11,6 +11,7 @@ import programs
 import replicate
 from bodies import matching
 from replicate import cluster, estimator
+from replicate import devices as devices_lib
 
 _CLUSTER = {
     "chief": ["a.test:1"],
@@ -122,6 +123,19 @@ def test_towers_compute_on_the_worker(in_cluster):
     gathered = [op for op in operations if op.type == "AddN"]
     assert gathered and {canonical(op.device) for op in gathered} <= {
         f"/job:worker/task:1/device:CPU:{index}" for index in (0, 1)
+    }
+
+
+def test_with_towers_on_gpus_variables_are_on_cpus_of_servers(in_cluster, monkeypatch):
+    config, gpus = in_cluster(), ["/device:GPU:0", "/device:GPU:1"]
+    monkeypatch.setattr(devices_lib, "local", lambda config=None: ["/device:CPU:0", *gpus])
+    built(config, gpus)
+    made = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
+    assert {canonical(v.device).partition("/device:")[2] for v in made} == {"CPU:0"}
+    assert jobs(made) == {"ps"}
+    products = [op for op in tf.get_default_graph().get_operations() if op.type == "MatMul"]
+    assert {canonical(op.device) for op in products} == {
+        f"/job:worker/task:1/device:GPU:{index}" for index in (0, 1)
     }
 
 
