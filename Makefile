@@ -2,8 +2,9 @@
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
 # make test    lint, formatting and tests, ending with pytest's summary; before that, those marked
 #              `conformance` on the newest TensorFlow, with `make test-newest`
-# make test-all  the same, the `conformance` tests on the oldest TensorFlow too, and those marked
-#              `thorough`, which `make test` leaves out: more cases of what others show
+# make test-all  the same, the `conformance` tests on the oldest TensorFlow too, all of clusters and
+#              faults on the newest, and those marked `thorough`, which `make test` leaves out: more
+#              cases of what others show
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
@@ -54,6 +55,7 @@ test-oldest: $(OLDEST)/.test
 
 test-all: test-oldest test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults
 	$(VENV)/bin/python -m pytest -n 2 -m thorough
 	@echo "Random examples by the thousand, others every time: make nightly"
 

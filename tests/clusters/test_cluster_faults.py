@@ -59,7 +59,6 @@ def test_a_job_goes_on_without_a_worker_and_the_chief_from_a_checkpoint(tmp_path
         assert min(runs.steps(chief.lines)) >= step
 
 
-@pytest.mark.conformance
 def test_a_synchronous_job_goes_on_as_if_nothing_had_happened(tmp_path):
     """First it is preempted, then it is killed while it saves, which it does at every step."""
     steps = ["--steps", "30"]
@@ -99,7 +98,6 @@ def test_a_worker_that_is_preempted_leaves_the_saving_to_the_chief(tmp_path):
         assert runs.deviation(runs.saved(tmp_path), before) == 0
 
 
-@pytest.mark.conformance
 def test_a_job_without_its_parameter_server_ends(tmp_path):
     flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "4"]
     with runs.cluster(tmp_path, *flags) as cluster:

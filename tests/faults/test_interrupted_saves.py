@@ -39,7 +39,6 @@ def mounted(directory):
     return command if tried.returncode == 0 else None
 
 
-@pytest.mark.conformance
 @pytest.mark.parametrize("kind", ["limit", "disk"])
 def test_a_full_disk_is_an_error_that_leaves_old_checkpoints_whole(tmp_path, uninterrupted, kind):
     """Where nobody may mount, a limit on the size of files stands for the disk."""

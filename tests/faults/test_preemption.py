@@ -80,7 +80,6 @@ def test_training_resumes_at_the_very_step(tmp_path, uninterrupted, case):
     training.assert_same(training.read(tmp_path), checkpoint)
 
 
-@pytest.mark.conformance
 def test_a_second_signal_while_it_saves_changes_nothing(tmp_path, uninterrupted):
     hook = {"exit_status": 42}
     process, (_, errors) = preempt(tmp_path, signals=2, hook=hook, ending=True)
@@ -90,7 +89,6 @@ def test_a_second_signal_while_it_saves_changes_nothing(tmp_path, uninterrupted)
     training.assert_same(training.read(tmp_path), checkpoint)
 
 
-@pytest.mark.conformance
 def test_it_leaves_in_the_midst_of_an_evaluation(tmp_path):
     process = training.start("preempted_in_evaluation", tmp_path, max_steps=STEPS)
     training.wait_for(process, "evaluating")

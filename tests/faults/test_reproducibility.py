@@ -8,7 +8,6 @@ STEPS = 5
 FILES = ("data-00000-of-00001", "index")
 
 
-@pytest.mark.conformance
 @pytest.mark.parametrize(
     "settings",
     [
