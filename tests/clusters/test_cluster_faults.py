@@ -2,8 +2,6 @@
 
 import signal
 
-import pytest
-
 import cluster_runs as runs
 from replicate.hooks import StallHook
 
