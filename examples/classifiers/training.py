@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
 from examples.data import tpu
-from examples.runs import checkpoints, engines, settings_file
+from examples.runs import checkpoints, cluster, engines, settings_file
 from examples.runs.errors import UserError
 from examples.runs.stopping import StopOnSignal
 from replicate.hooks import ProgressHook
@@ -67,11 +67,14 @@ def naming_lost_loss(flag, value):
 def train(model_fn, params, data, hooks=()):
     """Trains an Estimator to the last step, or until the process is told to stop.
 
+    In a cluster it does this task's part of it.
+
     Args:
         model_fn: Function of `features, labels, mode, params`.
         params: Dict of settings.
         data: An open `Data`.
-        hooks: Session hooks that are used besides. On TPUs there are no single steps to hook.
+        hooks: Session hooks that are used besides, of the workers of a cluster in the chief. On
+            TPUs there are no single steps to hook.
 
     Returns:
         Whether training is at its end.
@@ -85,12 +88,13 @@ def train(model_fn, params, data, hooks=()):
         )
 
     stop = StopOnSignal()
+    training = engines.make_estimator(model_fn, params)
+    shown = []
     # On TPUs there is no loss to fetch between steps.
-    progress = [] if params["use_tpu"] else [ProgressHook(end, params["train_batch_size"]), *hooks]
+    if cluster.writes(training.config) and not params["use_tpu"]:
+        shown = [ProgressHook(end, params["train_batch_size"]), *hooks]
     with stop:
-        engines.make_estimator(model_fn, params).train(
-            input_fn, max_steps=end, hooks=[stop, *progress]
-        )
+        cluster.train(training, input_fn, end, [stop, *shown])
     return not stop.is_stopped
 
 

@@ -18,7 +18,7 @@ from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
 from examples.nas_search.train_model_fn import model_fn, model_spec
-from examples.runs import checkpoints, settings_file
+from examples.runs import checkpoints, cluster, settings_file
 
 _MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")
 
@@ -58,8 +58,9 @@ def train(params):
     network = model_spec(params)
     directory = params["checkpoint_dir"]
     settings_file.check_same(params)
-    settings_file.save(params)
-    schema_io.save(network, directory, "model_spec.json")
+    if cluster.writes(cluster.this_task()):
+        settings_file.save(params)
+        schema_io.save(network, directory, "model_spec.json")
     if checkpoints.latest_step(directory) >= params["max_global_step"]:
         return True
     data = data_lib.open_data(params)

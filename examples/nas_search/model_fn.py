@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from examples.data import tpu
+from examples.data.datasets import worker_of
 from examples.nas_search import (
     controller,
     cost_model_lib,
@@ -33,10 +34,11 @@ from examples.nas_search.custom_layers import (
     update_exponential_moving_average,
 )
 from examples.nas_search.tpu_optimizer_ops import apply_adam
+from examples.runs import cluster
 from replicate import estimator
 
 
-def model_fn(features, labels, mode, params):
+def model_fn(features, labels, mode, params, config=None):
     """Builds the search step; an Estimator's `model_fn`, to be replicated or not.
 
     Args:
@@ -45,6 +47,8 @@ def model_fn(features, labels, mode, params):
         labels: Dict of one-hot labels, float32 [rows, classes], by part.
         mode: `tf.estimator.ModeKeys.TRAIN`.
         params: Dict of all settings, see `settings.py`.
+        config: The Estimator's `RunConfig`, by which the workers of a cluster draw networks of
+            their own. None: there is one.
 
     Returns:
         An `EstimatorSpec`, see `summaries.make_spec`. Its loss is that of the shared weights.
@@ -64,7 +68,8 @@ def model_fn(features, labels, mode, params):
     # 1. Draw a network. At first some choices are replaced, so that all weights get trained: by
     #    the mean over all operations, or by the largest width.
     space = mobile_classifier_factory.get_model_spec(params["ssd"])
-    schema_io.save(space, params["checkpoint_dir"], "model_spec.json")
+    if cluster.writes(config):
+        schema_io.save(space, params["checkpoint_dir"], "model_spec.json")
     scalars["increase_ops_prob"] = linear_decay(step, params["increase_ops_warmup_steps"])
     scalars["increase_filters_prob"] = linear_decay(step, params["increase_filters_warmup_steps"])
     with tf.variable_scope("rl_controller") as controller_scope:
@@ -72,13 +77,13 @@ def model_fn(features, labels, mode, params):
             space,
             increase_ops_probability=scalars["increase_ops_prob"],
             increase_filters_probability=scalars["increase_filters_prob"],
-            seed=_seed_of_draw(step, params),
+            seed=_seed_of_draw(step, params, config),
         )
 
     # 2. What does it cost?
     costs, estimates = [], []
     if params["enable_cost_model"]:
-        costs = search_costs.load(params)
+        costs = search_costs.load(params, keep=cluster.writes(config))
         cost_features = cost_model_lib.coupled_tf_features(network)
         estimates = [cost_model_lib.estimate_cost(cost_features, cost.model) for cost in costs]
 
@@ -158,11 +163,15 @@ def model_fn(features, labels, mode, params):
     return summaries.make_spec(mode, loss, train_op, scalars, params)
 
 
-def _seed_of_draw(step, params):
+def _seed_of_draw(step, params, config):
     """Returns the seed of this tower's draw, int32 [2], so that a resumed search draws the same."""
     if params["seed"] is None:
         return None
-    draw = tf.cast(step, tf.int32) * replicate.num_towers() + replicate.tower_index()
+    draw = tf.cast(step, tf.int32)
+    if not params["use_tpu"]:  # On TPUs, towers are counted over all hosts.
+        worker, workers = worker_of(config)
+        draw = draw * workers + worker  # Several workers may be at the same step.
+    draw = draw * replicate.num_towers() + replicate.tower_index()
     return tf.stack([params["seed"], draw])
 
 

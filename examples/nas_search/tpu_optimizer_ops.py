@@ -107,9 +107,11 @@ def apply_adam(
         if penalty_grad is not None:
             step += rate * penalty_grad
 
+        # Subtracted where the variable is, so that no other worker's step is overwritten.
         assigns = [count.assign(t)]
-        for targets, value in [(first, m), (second, v), (variables, _read(variables) - step)]:
-            assigns += _assign(targets, value)
+        assigns += [w.assign_sub(part) for w, part in _parts(variables, step)]
+        for slots, value in [(first, m), (second, v)]:
+            assigns += [slot.assign(part) for slot, part in _parts(slots, value)]
         with tf.control_dependencies(assigns):
             return tf.no_op() if global_step is None else tf.group(tf.assign_add(global_step, 1))
 
@@ -168,12 +170,11 @@ def _read(variables):
     return _flat([variable.read_value() for variable in variables])
 
 
-def _assign(variables, vector):
-    """Returns the operations that assign the parts of `vector` to `variables`."""
+def _parts(variables, vector):
+    """Returns pairs of each of `variables` and the part of `vector` that is for it."""
     parts = tf.split(vector, [variable.shape.num_elements() for variable in variables])
     return [
-        variable.assign(tf.reshape(part, variable.shape))
-        for variable, part in zip(variables, parts)
+        (variable, tf.reshape(part, variable.shape)) for variable, part in zip(variables, parts)
     ]
 
 

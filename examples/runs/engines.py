@@ -109,7 +109,11 @@ def _towers(model_fn, params, config, eval_batch_size):
     devices = params["devices"]
     return estimator.Estimator(
         replicate.replicate_model_fn(model_fn, devices=devices),
-        config=estimator.RunConfig(session_config=replicate.session_config(devices), **config),
+        config=estimator.RunConfig(
+            session_config=replicate.session_config(devices),
+            experimental_max_worker_delay_secs=0,  # In a cluster, no worker starts later.
+            **config,
+        ),
         params=params,
     )
 

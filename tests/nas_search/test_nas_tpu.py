@@ -181,7 +181,7 @@ def test_gradients_baseline_and_controller_are_reduced_over_the_cores(searched):
     assert [shape for shape in shapes_of(others) if shape == [OPTIONS]] == [[OPTIONS]] * 3
     assignments = [
         op
-        for op in ops["AssignVariableOp"]
+        for op in ops["AssignSubVariableOp"]
         if re.search(r"independent_sample/[^:]*[a-z0-9](?<!/[mv]):", op.inputs[0].name)
     ]
     assert len(assignments) == CHOICES

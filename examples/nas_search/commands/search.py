@@ -18,25 +18,34 @@ def main(args):
         args: Namespace with what `add_flags` adds.
 
     Returns:
-        Exit status: 0 if the search is at its end, `INTERRUPTED` if it was stopped before.
+        Exit status: 0 if the search is at its end, `INTERRUPTED` if it was stopped before. In a
+        cluster, of what this task does of it: a parameter server serves and does not return.
     """
     # Here, because they import TensorFlow: flags are checked without.
     from examples.nas_search import search
     from examples.nas_search.config import settings
     from examples.nas_search.costs import search_costs
-    from examples.runs import checkpoints
+    from examples.runs import checkpoints, cluster
 
+    task = cluster.this_task()
+    if task.task_type == "ps":
+        cluster.serve(task)
+    if task.task_type == "evaluator":
+        _say("A search is not evaluated: its evaluator has nothing to do.")
+        return 0
     params = settings.resolve(**vars(args))
     directory = params["checkpoint_dir"]
     start, end = checkpoints.latest_step(directory), params["max_global_step"]
     settings.check_same(params)  # before anything is announced
     if start < end:
-        _say(_plan(params, start))
+        _say(_plan(params, start, task))
         costs = search_costs.load(params, keep=False) if params["enable_cost_model"] else []
         for cost in costs:
             weight = f", weight {cost.weight:.3g}" if len(costs) > 1 else ""
             _say(f"Cost: {cost}{weight}.")
     is_done = search.run(params)
+    if not cluster.writes(task):
+        return 0 if is_done else INTERRUPTED
     if is_done:
         _say(f"At its end, step {end:,}. What it found:")
         _say(f"    {PROGRAM.command_line('analyze', '--dirname', directory)}")
@@ -46,8 +55,10 @@ def main(args):
     return INTERRUPTED
 
 
-def _plan(params, start):
+def _plan(params, start, task):
     where = params["tpu"] if params["use_tpu"] else _count(params["num_towers"], "tower")
+    if task.num_ps_replicas:
+        where += f" of each of {_count(task.num_worker_replicas, 'worker')}"
     end = params["max_global_step"]
     steps = f"from step {start:,} to {end:,}" if start else _count(end, "step")
     return f"Searching {params['ssd']} on {where}, {steps}. The first takes a while."

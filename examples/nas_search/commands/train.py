@@ -17,18 +17,28 @@ def add_flags(parser):
 def main(args):
     """Trains a network, and evaluates it; prints its metrics as JSON.
 
+    In a cluster, chief and workers train, and the evaluator evaluates, whatever the mode is.
+
     Args:
         args: Namespace with what `add_flags` adds.
 
     Returns:
-        Exit status: 0, or `INTERRUPTED` if it was stopped before the end.
+        Exit status: 0, or `INTERRUPTED` if it was stopped before the end. A parameter server
+        serves, and does not return.
     """
     # Here, because they import TensorFlow: flags are checked without.
     from examples.nas_search import mobile_train_eval
     from examples.nas_search.config import train_settings
+    from examples.runs import cluster
 
+    task = cluster.this_task()
+    if task.task_type == "ps":
+        cluster.serve(task)
     given = dict(vars(args))
     mode = given.pop("mode", train_flags.MODE.default)
+    if task.task_type == "evaluator" or task.num_ps_replicas:
+        # Who trains in a cluster has its variables elsewhere; who evaluates is not one of them.
+        mode = "eval" if task.task_type == "evaluator" else "train"
     params = train_settings.resolve(**given)
     if mode == "eval":
         for metrics in mobile_train_eval.evaluate_checkpoints(params):
