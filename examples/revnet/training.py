@@ -25,7 +25,7 @@ from examples.classifiers import training as classifiers
 from examples.revnet import loops, restoring
 from examples.revnet.model_fn import make_model, model_fn
 from examples.revnet.train_settings import network
-from examples.runs import checkpoints, settings_file
+from examples.runs import checkpoints, cluster, settings_file
 
 
 def train_network(params, on_step=None):
@@ -63,8 +63,10 @@ def train(params, on_step=None):
 
     Raises:
         UserError: If the settings are not those with which training began, the network does not
-            run here, an image cannot be decoded, or the loss is no longer a number.
+            run here, an image cannot be decoded, the loss is no longer a number, or TF_CONFIG
+            describes a cluster.
     """
+    cluster.refuse("A RevNet")
     settings_file.check_same(params)
     settings_file.save(params)
     if checkpoints.latest_step(params["checkpoint_dir"]) >= params["max_global_step"]:

@@ -43,6 +43,22 @@ def this_task():
     return config
 
 
+def refuse(what):
+    """Raises if TF_CONFIG makes this process a task of a cluster of several.
+
+    Args:
+        what: What cannot be trained there, a str.
+
+    Raises:
+        SettingsError: If it does.
+    """
+    if this_task().cluster_spec:
+        raise SettingsError(
+            f"{what} trains on the devices of one host, but TF_CONFIG describes a cluster. Unset "
+            "it."
+        )
+
+
 def serve(task):
     """Serves as a parameter server, until the process is killed.
 

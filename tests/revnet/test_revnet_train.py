@@ -12,6 +12,7 @@ from examples.revnet.commands import PROGRAM
 from examples.revnet.optimizer import PiecewiseConstant
 from examples.runs import checkpoints
 from examples.runs.errors import UserError
+from examples.runs.flags import SettingsError
 from revnet_runs import (
     SMALL,
     fresh_graph,  # noqa: F401
@@ -152,3 +153,13 @@ assert "tensorflow" not in sys.modules
     result = programs.run("-c", code)
     assert result.returncode == 0, result.stderr
     assert "--learning_rates FLOAT" in result.stdout
+
+
+def test_a_cluster_is_refused(tmp_path, monkeypatch):
+    cluster = {"chief": ["a.test:1"], "ps": ["b.test:1"]}
+    task = {"type": "chief", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    params = train_settings.resolve(engine="towers", checkpoint_dir=str(tmp_path))
+    with pytest.raises(SettingsError, match=r"A RevNet trains on the devices of one .*Unset it"):
+        training.train(params)
+    assert not list(tmp_path.iterdir())
