@@ -3,6 +3,9 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+# A length of 2⁶⁰ and its checksum, which is right: TensorFlow takes memory for it, and dies.
+HUGE = bytes.fromhex("0000000000000010c4234e8e")
+
 
 def pictures(count, side=8, channels=3, seed=0):
     """Returns images of noise, uint8 [count, side, side, channels]."""
