@@ -299,7 +299,7 @@ def test_a_record_that_claims_more_than_its_file_has_is_named_after_another_erro
     folder, open_records
 ):
     opened = open_records(folder)
-    append("train-00003-of-00004", record_sets.HUGE + b"its contents")(folder)
+    append("train-00003-of-00004", record_sets.HUGE)(folder)
     assert opened.broken_images() == [
         "train-00003-of-00004, record 6: it is longer than the rest of the file"
     ]
