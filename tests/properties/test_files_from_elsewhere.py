@@ -212,7 +212,7 @@ def test_a_bad_file_is_an_error_or_another_file(name, tmp_path):
             if name == "measured_line":
                 contents = json.dumps(HEADER).encode() + b"\n" + contents + b"\n"
             path.write_bytes(contents)
-            is_traced = number % 8 == 0
+            is_traced = number % 24 == 0
             if is_traced:
                 tracemalloc.start()
             try:
