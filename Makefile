@@ -6,7 +6,8 @@
 #              faults on the newest, and those marked `thorough`, which `make test` leaves out: more
 #              cases of what others show
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
-#              examples or more that are others every time
+#              examples or more that are others every time; memory, threads and files of
+#              20,000 steps, and of 50 rounds of training and evaluating
 # make lint    ruff, changing nothing        make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #

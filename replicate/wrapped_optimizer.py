@@ -1,11 +1,11 @@
 """What a `TowerOptimizer` wraps: an optimizer and a loss scale, as each graph has them."""
 
-import weakref
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from replicate import loss_scale as loss_scales
+from replicate.by_graph import ByGraph
 from replicate.compat import keras, mixed_precision, tpu
 from replicate.lockstep import running_tower
 
@@ -45,12 +45,12 @@ class WrappedOptimizer:
         self._given = given if is_factory else self._unwrap(given)
         # By graph, because a factory's optimizer may hold tensors, and because after
         # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
-        self._by_graph = weakref.WeakKeyDictionary()
+        self._by_graph = ByGraph()
         self.saved = tf.Module()
         """What object-based checkpoints hold, but for the optimizer."""
         if not is_factory and not isinstance(self._given.loss_scale, (str, type(None))):
             self.saved.loss_scale = self._given.loss_scale
-        self._dynamic = weakref.WeakKeyDictionary()
+        self._dynamic = ByGraph()
 
     @property
     def given(self):

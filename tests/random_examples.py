@@ -6,8 +6,23 @@ Each is run twice: as part of the usual tests, of the same examples every time, 
 
 import hypothesis
 import pytest
+import tensorflow.compat.v1 as tf
+
+import contract
+import replicate
 
 PER_RUN, PER_NIGHT = 200, 2_000
+
+
+def session(num_devices):
+    """Returns a session on so many CPU devices, which runs graphs as they are.
+
+    To optimize a graph that is run once takes longer than to run it.
+    """
+    config = replicate.session_config(contract.device_names(num_devices))
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return tf.Session(config=config)
 
 
 def holds(*strategies, marks=(), share=1.0):

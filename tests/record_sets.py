@@ -3,6 +3,9 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+# A record with a length of 2⁶⁰, whose checksum is right: TensorFlow takes memory for it, and dies.
+HUGE = bytes.fromhex("0000000000000010c4234e8e") + b"its contents"
+
 
 def pictures(count, side=8, channels=3, seed=0):
     """Returns images of noise, uint8 [count, side, side, channels]."""

@@ -6,6 +6,7 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples.data import record_order, record_splits
+from examples.runs.whole_records import count_whole_records
 
 
 class Records:
@@ -85,8 +86,10 @@ def faults(path, load):
         load: Function of a record, string [], that returns a tensor, or fails.
     """
     name, found, number = os.path.basename(path), [], 0
+    count, is_all = count_whole_records(path)
     with tf.Graph().as_default():
-        records = tf.data.make_one_shot_iterator(tf.data.TFRecordDataset(path)).get_next()
+        dataset = tf.data.TFRecordDataset(path).take(count)
+        records = tf.data.make_one_shot_iterator(dataset).get_next()
         record = tf.placeholder(tf.string, [])
         loaded = load(record)
         with tf.Session() as session:
@@ -94,7 +97,8 @@ def faults(path, load):
                 try:
                     session.run(loaded, {record: session.run(records)})
                 except tf.errors.OutOfRangeError:
-                    return found
+                    too_long = f"{name}, record {count}: it is longer than the rest of the file"
+                    return found if is_all else [*found, too_long]
                 except tf.errors.DataLossError:
                     # Where the next one begins is not known.
                     return [

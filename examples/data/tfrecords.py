@@ -13,6 +13,7 @@ Which is the first class, and how many there are, is found in the files, which a
 that. Which image is for what is said in `record_splits.py`.
 """
 
+import concurrent.futures
 import itertools
 import os
 import re
@@ -24,6 +25,7 @@ from examples.data import record_files, record_splits
 from examples.data.errors import DataError
 from examples.data.preprocessing import Preprocessing
 from examples.data.records import Records, faults
+from examples.runs.whole_records import count_whole_records
 from replicate.progress_bar import import_tqdm
 
 LAYOUT = (
@@ -115,6 +117,7 @@ def _names(directory):
 def _count(directory, names, sizes):
     """Reads files; returns their `FileFacts`, and shows how far it is."""
     paths = [os.path.join(directory, name) for name in names]
+    _check_lengths(paths)
     _check_features(paths[0])
 
     def look(path):
@@ -143,6 +146,14 @@ def _count(directory, names, sizes):
                 found.append(record_files.FileFacts(size, records, lowest, highest))
                 bar.update()
     return found
+
+
+def _check_lengths(paths):
+    """Raises `DataError` if a record claims to be longer than the rest of its file."""
+    with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:
+        for path, (_, is_all) in zip(paths, pool.map(count_whole_records, paths)):
+            if not is_all:
+                raise _damage(path)
 
 
 def _check_features(path):

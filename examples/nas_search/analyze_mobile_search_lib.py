@@ -15,16 +15,14 @@ import collections
 import itertools
 import os
 import re
-import struct
 
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from examples.nas_search import basic_specs
+from examples.runs.whole_records import count_whole_records
 
 _EVENT_FILE = "events.out.tfevents."
-_HEADER = struct.Struct("<QI")  # of a record: its length and a checksum of it
-_FOOTER = 4  # bytes of the checksum of its contents
 _PATH_LOGIT = re.compile(r"rlpathlogits/(?P<node>.+)/(?P<choice>\d{1,9})")
 _TAG_LOGIT = re.compile(r"rltaglogits/(?P<tag>.+)_(?P<node>\d{1,9})/(?P<choice>\d{1,9})")
 # What the first versions of the published system wrote, before nodes had other tags.
@@ -128,28 +126,9 @@ def _events(filename):
     """Yields the events of a file, up to where it is damaged."""
     try:
         events = tf.train.summary_iterator(filename)
-        yield from itertools.islice(events, _count_whole_records(filename))
+        yield from itertools.islice(events, count_whole_records(filename)[0])
     except (tf.errors.DataLossError, DecodeError):
         return
-
-
-def _count_whole_records(filename):
-    """Returns how many records a file has before one that is longer than the rest of the file.
-
-    TensorFlow takes memory for a record as long as it claims to be, before it reads it: of one that
-    claims a terabyte, the process dies.
-    """
-    count, end = 0, 0
-    with tf.io.gfile.GFile(filename, "rb") as file:
-        size = file.size()
-        while end + _HEADER.size <= size:
-            file.seek(end)
-            length, _ = _HEADER.unpack(file.read(_HEADER.size))
-            end += _HEADER.size + length + _FOOTER
-            if end > size:
-                break
-            count += 1
-    return count
 
 
 def _number(value):

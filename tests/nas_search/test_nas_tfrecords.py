@@ -228,6 +228,10 @@ def flip_byte(name, at):
     return change
 
 
+def append(name, contents):
+    return lambda root: (root / name).write_bytes((root / name).read_bytes() + contents)
+
+
 ONE = record_sets.example(b"", 1)
 OTHER_NAMES = record_sets.example(b"", 1, names=("image", "image/class/label"))
 
@@ -242,6 +246,9 @@ OTHER_NAMES = record_sets.example(b"", 1, names=("image", "image/class/label"))
         (only(ONE, OTHER_NAMES), r"1 records of .*00001 are damaged: train-.*, record 1: .*Copy"),
         (only(b"\x0fno"), r"1 records of .*: train-00000-of-00001, record 0: .*Copy it anew"),
         (flip_byte("train-00002-of-00004", 500), r"00002-of-00004, record \d: its checksum .*Copy"),
+        (append("train-00001-of-00004", record_sets.HUGE), r"00001-of-00004, record 0: it is long"),
+        (append("train-00003-of-00004", record_sets.HUGE), r"00003-of-00004, record 6: it is long"),
+        (append("validation-00000-of-00002", b"end"), r"-00000-of-00002, record 5: it is longer "),
         (flip_byte("train-00000-of-00004", 0), r"00000-of-00004, record 0: its checksum .*Copy"),
         (
             only(ONE, record_sets.example(b"", -1)),
@@ -286,6 +293,16 @@ def test_a_record_that_breaks_training_is_named(folder, open_records):
     message = r"cannot be decoded: train-00003-of-00004, record \d: its checksum"
     with pytest.raises(data.DataError, match=message), data.naming_broken_images(opened):
         take(opened.input_fn("train", 24, training=True), 1)
+
+
+def test_a_record_that_claims_more_than_its_file_has_is_named_after_another_error(
+    folder, open_records
+):
+    opened = open_records(folder)
+    append("train-00003-of-00004", record_sets.HUGE)(folder)
+    assert opened.broken_images() == [
+        "train-00003-of-00004, record 6: it is longer than the rest of the file"
+    ]
 
 
 # Preprocessing of small images. That of photographs is in `test_nas_image_folder.py`.

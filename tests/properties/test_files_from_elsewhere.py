@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 import hostile_files
 import nas_searches
+import record_sets
 from bodies import matching
 from examples.data import kept, record_files, tfrecords
 from examples.data.errors import DataError
@@ -211,7 +212,7 @@ def test_a_bad_file_is_an_error_or_another_file(name, tmp_path):
             if name == "measured_line":
                 contents = json.dumps(HEADER).encode() + b"\n" + contents + b"\n"
             path.write_bytes(contents)
-            is_traced = number % 8 == 0
+            is_traced = number % 24 == 0
             if is_traced:
                 tracemalloc.start()
             try:
@@ -438,15 +439,11 @@ def log_events(directory, *events):
             writer.write(event)
 
 
-# A length of 2⁶⁰ and its checksum, which is right: TensorFlow takes memory for it, and dies.
-HUGE_RECORD = bytes.fromhex("0000000000000010c4234e8e")
-
-
 def test_events_that_claim_to_be_longer_than_the_file_end_it(tmp_path):
     good = tf.Event(step=1, summary=tf.Summary(value=[tf.Summary.Value(tag="a", simple_value=2)]))
     log_events(tmp_path, good.SerializeToString())
     with open(tmp_path / "events.out.tfevents.1", "ab") as file:
-        file.write(HUGE_RECORD + b"its contents")
+        file.write(record_sets.HUGE)
     assert analyze_mobile_search_lib.read_scalars(str(tmp_path)) == {"a": {1: 2.0}}
 
 
