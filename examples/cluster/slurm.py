@@ -40,13 +40,18 @@ def tf_config(workers, ps, port):
 
 def main(argv=None):
     """Runs the task that Slurm's environment describes; returns the exit status."""
+    args, flags = make_parser().parse_known_args(argv)
+    os.environ["TF_CONFIG"] = json.dumps(tf_config(args.workers, args.ps, args.port))
+    return train.main(flags)
+
+
+def make_parser():
+    """Returns the parser of the flags that `examples.cluster.train` does not know."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=2, help="the chief among them")
     parser.add_argument("--ps", type=int, default=1, help="parameter servers")
     parser.add_argument("--port", type=int, default=8888, help="of the first task on a host")
-    args, flags = parser.parse_known_args(argv)
-    os.environ["TF_CONFIG"] = json.dumps(tf_config(args.workers, args.ps, args.port))
-    return train.main(flags)
+    return parser
 
 
 if __name__ == "__main__":

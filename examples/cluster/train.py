@@ -106,8 +106,8 @@ def _saved_step(model_dir):
     return int(tf.train.load_variable(path, tf.GraphKeys.GLOBAL_STEP)) if path else 0
 
 
-def main(argv=None):
-    """Runs the task that TF_CONFIG describes; returns the exit status."""
+def make_parser():
+    """Returns the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True, help="which all tasks can read and write")
     parser.add_argument("--devices", nargs="+", default=["/cpu:0", "/cpu:1"], help="of each worker")
@@ -128,7 +128,12 @@ def main(argv=None):
     parser.add_argument(
         "--stall_secs", type=float, default=600, help="without a step, before it ends"
     )
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv=None):
+    """Runs the task that TF_CONFIG describes; returns the exit status."""
+    args = make_parser().parse_args(argv)
 
     strategy = None
     if args.mirrored and _job() != "evaluator":

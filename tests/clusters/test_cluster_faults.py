@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 import cluster_runs as runs
 from replicate.hooks import StallHook
 
@@ -84,6 +86,7 @@ def test_a_synchronous_job_goes_on_as_if_nothing_had_happened(tmp_path):
     assert runs.deviation(runs.saved(directory), runs.saved(tmp_path / "alone")) < 1e-12
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_preempted_leaves_the_saving_to_the_chief(tmp_path):
     with runs.cluster(tmp_path, "--steps", _MANY, "--save_steps", _MANY) as cluster:
         _, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")

@@ -8,7 +8,7 @@ import pytest
 
 import cluster_runs as runs
 import programs
-from examples.cluster import local, slurm
+from examples.cluster import local, slurm, train
 from replicate.hooks import StallHook
 
 EXAMPLE = pathlib.Path(programs.ROOT) / "examples" / "cluster"
@@ -37,6 +37,7 @@ def test_tasks_of_slurm(monkeypatch, rank, job, index):
     }
 
 
+@pytest.mark.thorough
 def test_slurm_runs_the_example(tmp_path):
     """One host, of which this is the only task beside the evaluator's: it trains alone."""
     environment = {
@@ -59,11 +60,9 @@ def test_command_lines_are_those_of_the_programs():
     manifest = (EXAMPLE / "tfjob.yaml").read_text()
     (command,) = re.findall(r"command:\n((?: +- .*\n)+)", manifest)
     _, *by_kubernetes = re.findall(r"- (.*)\n", command)
-    helps = [
-        programs.run("-m", f"examples.cluster.{name}", "--help").stdout
-        for name in ("train", "slurm")
-    ]
-    known = {flag for text in helps for flag in re.findall(r"--\w+", text)}
+    known = {"--help"}
+    for program in (train, slurm):
+        known |= set(re.findall(r"--\w+", program.make_parser().format_help()))
     for arguments in (by_slurm, by_kubernetes):
         assert arguments[:2] in (["-m", "examples.cluster.train"], ["-m", "examples.cluster.slurm"])
         assert {flag.partition("=")[0] for flag in arguments if flag.startswith("--")} <= known
@@ -71,7 +70,7 @@ def test_command_lines_are_those_of_the_programs():
 
 def test_the_local_cluster_tells_how_its_tasks_ended(tmp_path, capfd):
     flags = ["--workers", "2", "--model_dir", str(tmp_path)]
-    assert local.main([*flags, "--", "--steps", "30", "--save_steps", "10"]) == 0
+    assert local.main([*flags, "--", "--steps", "5"]) == 0
     shown = capfd.readouterr().out
     assert "chief/0: step 0 loss" in shown
     assert "chief/0 ended with 0, worker/0 ended with 0, evaluator/0 ended with 0" in shown

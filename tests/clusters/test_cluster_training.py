@@ -44,9 +44,9 @@ def test_asynchronous_workers_share_their_steps(tmp_path):
         assert cluster.wait(runs.LIMIT_S) == {"chief/0": 0, "worker/0": 0}
     made = [runs.steps(task.lines) for task in (chief, worker)]
     assert all(made)
-    # A step is counted once. One may begin when the last has not been counted yet.
-    assert 500 <= runs.saved(tmp_path)["global_step"] <= 501
-    assert 500 <= len(made[0]) + len(made[1]) <= 501
+    # A step is counted once; while the chief saves the last one, the other may make one or two.
+    counted = runs.saved(tmp_path)["global_step"]
+    assert 500 <= counted <= len(made[0]) + len(made[1]) <= counted + 3
 
 
 def _evaluated(directory):

@@ -39,7 +39,7 @@ def mounted(directory):
     return command if tried.returncode == 0 else None
 
 
-@pytest.mark.parametrize("kind", ["limit", "disk"])
+@pytest.mark.parametrize("kind", [pytest.param("limit", marks=pytest.mark.thorough), "disk"])
 def test_a_full_disk_is_an_error_that_leaves_old_checkpoints_whole(tmp_path, uninterrupted, kind):
     """Where nobody may mount, a limit on the size of files stands for the disk."""
     under = mounted(tmp_path) if kind == "disk" else None
@@ -58,7 +58,6 @@ def test_a_full_disk_is_an_error_that_leaves_old_checkpoints_whole(tmp_path, uni
     assert json.loads(result) == [[list(pair) for pair in losses[5:]], training.digest(directory)]
 
 
-@pytest.mark.conformance
 @pytest.mark.parametrize("step", [5, pytest.param(7, marks=pytest.mark.thorough)])
 def test_a_process_that_is_killed_while_it_saves_resumes(tmp_path, uninterrupted, step):
     units = 25 * UNITS  # so that it takes a while

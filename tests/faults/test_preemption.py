@@ -59,11 +59,10 @@ CASES = {
 }
 
 
-@pytest.mark.conformance
 @pytest.mark.parametrize(
     "case",
     [
-        "towers",
+        pytest.param("towers", marks=pytest.mark.conformance),
         "plain",
         *(pytest.param(case, marks=pytest.mark.thorough) for case in ("own_saver", "one_device")),
     ],
@@ -80,6 +79,7 @@ def test_training_resumes_at_the_very_step(tmp_path, uninterrupted, case):
     training.assert_same(training.read(tmp_path), checkpoint)
 
 
+@pytest.mark.thorough
 def test_a_second_signal_while_it_saves_changes_nothing(tmp_path, uninterrupted):
     hook = {"exit_status": 42}
     process, (_, errors) = preempt(tmp_path, signals=2, hook=hook, ending=True)
@@ -110,7 +110,7 @@ class Signal(tf.train.SessionRunHook):
             signal.raise_signal(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("stop", [3, 5])
+@pytest.mark.parametrize("stop", [3, pytest.param(5, marks=pytest.mark.thorough)])
 def test_batches_that_are_accumulated_are_saved(tmp_path, uninterrupted, stop):
     settings = CASES["accumulation"]
     made = training.make_estimator(tmp_path, save_steps=1, **settings)

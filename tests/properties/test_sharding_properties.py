@@ -216,7 +216,7 @@ def error_of(batch, rows=None):
     return type(caught.value), str(caught.value)
 
 
-@holds(BATCHES, marks=CONFORMS)
+@holds(BATCHES)
 def test_a_batch_that_is_too_small_is_refused(batch):
     found = [*leaves_of(batch.features), *leaves_of(batch.labels)]
     assume(batch.rows > 0 and not has_several_batches(batch))
@@ -231,7 +231,7 @@ def test_a_batch_that_is_too_small_is_refused(batch):
     assert "Enlarge the batch" in text
 
 
-@holds(BATCHES, st.data(), marks=CONFORMS, share=0.25)
+@holds(BATCHES, st.data(), share=0.25)
 def test_leaves_of_other_sizes_are_refused(batch, data):
     found = list({*leaves_of(batch.features), *leaves_of(batch.labels)})
     assume(len(found) > 1 and not has_several_batches(batch))
@@ -252,7 +252,6 @@ def test_leaves_of_other_sizes_are_refused(batch, data):
     st.integers(1, 3),
     st.integers(1, 9),
     st.integers(1, 3),
-    marks=CONFORMS,
     share=0.25,
 )
 def test_batches_with_the_same_keys_are_split_in_proportion(features, labels, times, rows, towers):

@@ -69,7 +69,7 @@ def test_stored_activations_are_not_recomputed(by_hand):
     assert both["Conv2DBackpropFilter"] == forward["Conv2D"]
 
 
-@pytest.mark.parametrize("bottleneck", [False, True])
+@pytest.mark.parametrize("bottleneck", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_inputs_of_layers_save_convolutions(bottleneck):
     kind = "bottleneck" if bottleneck else "basic"
     units = {"units": (1, 7), "filters": (8, 8)}  # The memory of 2 units lasts for the inputs of 4.
@@ -123,7 +123,7 @@ def test_units_are_recomputed_one_after_another():
     assert waits == stage_1 + stage_0
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_no_weight_is_read_after_its_update(by_hand, dtype):
     """What is read must be behind the gradient that updates it, else it may be read later."""

@@ -133,7 +133,7 @@ def test_penalties_count_once_in_a_sum(by_hand):
     _check(config, _run(config, 2, by_hand, summed=True))
 
 
-@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("by_hand", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_a_loss_scale_changes_nothing(by_hand):
     config = _config()
     _check(config, _run(config, 2, by_hand, loss_scale=1024.0))
