@@ -32,7 +32,7 @@ def killed(*tasks):
 
 
 def test_a_job_goes_on_without_a_worker_and_the_chief_from_a_checkpoint(tmp_path):
-    flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "3"]
+    flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "6"]
     with runs.cluster(tmp_path, *flags) as cluster:
         _, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")
         assert worker.wait_for(r"^step \d+")
@@ -100,20 +100,21 @@ def test_a_worker_that_is_preempted_leaves_the_saving_to_the_chief(tmp_path):
 
 
 def test_a_job_without_its_parameter_server_ends(tmp_path):
-    flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "4"]
+    flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "6"]
     with runs.cluster(tmp_path, *flags) as cluster:
         server, *trainers = start(cluster, "ps/0", "chief/0", "worker/0")
         assert all(task.wait_for(r"^step \d+", lines=30) for task in trainers)
         killed(server)
         for task in trainers:
             assert task.wait(runs.LIMIT_S) == StallHook.EXIT_STATUS
-            assert task.wait_for("replicate: ps/0 took no connections for 4 s, of `limit_secs` 4")
+            assert task.wait_for("replicate: ps/0 took no connections for 6 s, of `limit_secs` 6")
         saved = runs.saved(tmp_path)["global_step"]
         _, chief = start(cluster, "ps/0", "chief/0")
         assert ready(chief) == saved
         assert chief.wait_for(f"^step {saved} ")
 
 
+@pytest.mark.thorough
 def test_a_parameter_server_that_is_back_in_time_costs_the_steps_since_the_checkpoint(tmp_path):
     flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "60"]
     with runs.cluster(tmp_path, *flags, workers=1) as cluster:
@@ -127,8 +128,9 @@ def test_a_parameter_server_that_is_back_in_time_costs_the_steps_since_the_check
         assert chief.wait_for(f"^step {again[1]} ", lines=1)
 
 
+@pytest.mark.thorough
 def test_a_synchronous_job_names_the_worker_that_hangs(tmp_path):
-    flags = ["--sync", "--steps", _MANY, "--stall_secs", "8"]
+    flags = ["--sync", "--steps", _MANY, "--stall_secs", "12"]
     with runs.cluster(tmp_path, *flags) as cluster:
         _, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")
         assert chief.wait_for("^step 3 ")
@@ -136,5 +138,5 @@ def test_a_synchronous_job_names_the_worker_that_hangs(tmp_path):
         assert chief.wait(runs.LIMIT_S) == 1
         assert chief.wait_for(
             r"StallError: Training stands still: chief/0 has made no step for \d+ s, of "
-            r"`limit_secs` 8\. Not reporting: worker/0 \(\d+ steps made, (in|between) steps\)\. "
+            r"`limit_secs` 12\. Not reporting: worker/0 \(\d+ steps made, (in|between) steps\)\. "
         )

@@ -68,6 +68,7 @@ def test_command_lines_are_those_of_the_programs():
         assert {flag.partition("=")[0] for flag in arguments if flag.startswith("--")} <= known
 
 
+@pytest.mark.thorough
 def test_the_local_cluster_tells_how_its_tasks_ended(tmp_path, capfd):
     flags = ["--workers", "2", "--model_dir", str(tmp_path)]
     assert local.main([*flags, "--", "--steps", "5"]) == 0

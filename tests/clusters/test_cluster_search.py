@@ -43,6 +43,7 @@ def searching(directory):
     return LocalCluster(2, flags, directory / "logs", program=_TASK, env=env)
 
 
+@pytest.mark.thorough
 def test_workers_search_with_one_controller_and_the_chief_goes_on_from_its_checkpoint(
     tmp_path, capsys
 ):

@@ -33,6 +33,7 @@ def test_synchronous_workers_are_one_device_on_their_rows_together(tmp_path):
     assert f"{_evaluated(directory)['accuracy']:.3f}" == accuracy
 
 
+@pytest.mark.thorough
 def test_asynchronous_workers_share_their_steps(tmp_path):
     with runs.cluster(tmp_path, "--steps", "500", ps=2) as cluster:
         chief = [cluster.start(name) for name in ("ps/0", "ps/1", "chief/0")][-1]

@@ -37,11 +37,11 @@ def test_bad_arguments(arguments, text):
 
 def test_a_step_without_an_end(tmp_path):
     """It waits for a queue that nobody fills."""
-    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=1)
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=4)
     tf.train.get_or_create_global_step()
     never = tf.FIFOQueue(1, tf.float32).dequeue()
     text = (
-        "Training stands still: this process has made no step for…of `limit_secs` 1. Look at what "
+        "Training stands still: this process has made no step for…of `limit_secs` 4. Look at what "
         "it waits for, as its input, and start what ended again…If steps take longer, raise `limit"
     )
     with pytest.raises(StallError, match=matching(text)), tf.train.MonitoredSession(
@@ -97,7 +97,7 @@ with tf.train.MonitoredSession(hooks=[hook, Hangs()]) as session:
 
 
 def test_it_ends_with_the_session(tmp_path):
-    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=0.5)
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=10)
     step = tf.train.get_or_create_global_step().assign_add(1)
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         assert session.run(step) == 1

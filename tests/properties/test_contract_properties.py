@@ -184,7 +184,7 @@ MODELS = st.builds(
     st.booleans(),
     st.sampled_from([2, 3, 4, 1]),
     st.integers(0, 99),
-    share=0.5,
+    share=0.3,
 )
 def test_towers_train_as_one_device(model, more_rows, is_static, num_towers, seed):
     random = np.random.RandomState(seed)
