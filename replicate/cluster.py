@@ -12,7 +12,7 @@ import json
 import os
 from typing import NamedTuple
 
-_TRAINERS = ("master", "chief", "worker")
+TRAINERS = ("master", "chief", "worker")
 _PS_DEVICE = "/job:ps/device:CPU:0"  # TensorFlow adds the task.
 
 
@@ -26,7 +26,7 @@ class Cluster(NamedTuple):
     @classmethod
     def of(cls, config):
         """Returns the cluster of a `RunConfig`; of None, none."""
-        if not getattr(config, "num_ps_replicas", 0) or config.task_type not in _TRAINERS:
+        if not getattr(config, "num_ps_replicas", 0) or config.task_type not in TRAINERS:
             return cls()
         return cls(f"/job:{config.task_type}/task:{config.task_id}", has_ps=True)
 
@@ -98,6 +98,6 @@ def device_filters():
     servers.
     """
     cluster, job, index = this_task()
-    if "ps" not in cluster or job not in _TRAINERS:
+    if "ps" not in cluster or job not in TRAINERS:
         return []
     return ["/job:ps", f"/job:worker/task:{index}" if job == "worker" else f"/job:{job}"]

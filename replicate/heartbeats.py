@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from replicate.cluster import this_task
+from replicate.cluster import TRAINERS, this_task
 
 _DIRECTORY = "heartbeats"
-_TRAINERS = ("master", "chief", "worker")
 _CONNECT_SECS = 2
 
 
@@ -59,7 +58,7 @@ class Heartbeats:
         }
         self._servers = {task: at for task, at in tasks.items() if task.startswith("ps/")}
         self._trainers = [
-            task for task in tasks if task.partition("/")[0] in _TRAINERS and task != self.task
+            task for task in tasks if task.partition("/")[0] in TRAINERS and task != self.task
         ]
         now = clock()
         self._seen = {task: _Seen(now) for task in (*self._trainers, *self._servers)}
