@@ -70,6 +70,7 @@ class PreemptionHook(tf.train.SessionRunHook):
 
     def begin(self):
         """Finds out how the graph is saved. Called by the session, before it is created."""
+        self._is_told = self._is_leaving = False
         self._graph = tf.get_default_graph()
         self._global_step = tf.train.get_global_step()
         if self._global_step is None:
@@ -92,7 +93,6 @@ class PreemptionHook(tf.train.SessionRunHook):
         """Takes over the signals, until the session ends."""
         self._restore()  # of an earlier session, lost to a preemption
         self._session = session
-        self._is_told = self._is_leaving = False
         self._saver = self._find_saver() if is_chief(self._config) else None
         if threading.current_thread() is not threading.main_thread():
             tf.logging.warning("PreemptionHook does nothing: signals reach the main thread only.")

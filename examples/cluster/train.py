@@ -9,8 +9,6 @@ servers and, if there is one, an evaluator. Without TF_CONFIG it trains alone, o
 """
 
 import argparse
-import json
-import os
 import sys
 
 import numpy as np
@@ -20,6 +18,7 @@ from sklearn.datasets import load_digits
 import replicate
 from examples.digits import quiet_tensorflow
 from replicate import estimator
+from replicate.cluster import this_task
 from replicate.hooks import PreemptionHook, StallHook
 
 _TEST_ROWS = 297
@@ -50,14 +49,14 @@ def model_fn(features, labels, mode, params, config):
 def train_input_fn(params, config):
     """Returns the batches of this worker: its part of the rows of every step.
 
-    The order of rows is the same in all workers and depends on the seed alone. A run that goes on
-    from a checkpoint begins with the rows that come next.
+    The order of rows is the same in all workers and depends on the seed alone. A session that
+    begins at a later step begins with the rows of that step.
     """
     images, labels = _rows(params["dtype"])
     rows = (images[_TEST_ROWS:], labels[_TEST_ROWS:])
     rows = tf.data.Dataset.from_tensor_slices(rows)
     rows = rows.shuffle(len(labels), seed=1).repeat()
-    rows = rows.skip(_saved_step(config.model_dir) * params["batch_size"])
+    rows = rows.skip(_first_step(config.model_dir) * params["batch_size"])
     workers = config.num_worker_replicas
     rows = rows.shard(workers, config.global_id_in_cluster)
     return rows.batch(params["batch_size"] // workers)
@@ -96,12 +95,12 @@ def _rows(dtype):
     return (digits.data / 16).astype(dtype), digits.target.astype(np.int32)
 
 
-def _job():
-    """Returns the job of this task, which the `RunConfig` knows only once it has its strategy."""
-    return json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("type")
-
-
-def _saved_step(model_dir):
+def _first_step(model_dir):
+    """Returns the step that a session begins at, read whenever one is made."""
+    step = tf.train.get_global_step()
+    if step is not None:
+        return step
+    # A strategy makes its step later. Its tasks end together, so each reads the checkpoint.
     path = tf.train.latest_checkpoint(model_dir)
     return int(tf.train.load_variable(path, tf.GraphKeys.GLOBAL_STEP)) if path else 0
 
@@ -136,7 +135,7 @@ def main(argv=None):
     args = make_parser().parse_args(argv)
 
     strategy = None
-    if args.mirrored and _job() != "evaluator":
+    if args.mirrored and this_task()[1] != "evaluator":
         strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
     config = estimator.RunConfig(
         args.model_dir,

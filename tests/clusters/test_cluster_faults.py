@@ -86,6 +86,29 @@ def test_a_synchronous_job_goes_on_as_if_nothing_had_happened(tmp_path):
     assert runs.deviation(runs.saved(directory), runs.saved(tmp_path / "alone")) < 1e-12
 
 
+@pytest.mark.parametrize("lost", ["worker/0", "chief/0", "ps/0"])
+def test_a_synchronous_job_that_loses_a_task_goes_on_as_if_nothing_had_happened(tmp_path, lost):
+    """The others stay. They begin again with the task that is back, at the last checkpoint."""
+    steps = ["--steps", "60", "--save_steps", "25"]
+    runs.alone(tmp_path / "alone", *steps)
+    directory = tmp_path / "cluster"
+    with runs.cluster(directory, "--sync", *steps) as cluster:
+        _, chief, worker = start(cluster, "ps/0", "chief/0", "worker/0")
+        assert all(task.wait_for("^step 30 ") for task in (chief, worker))
+        others = {"chief/0": chief, "worker/0": worker}
+        others.pop(lost, None)
+        killed(cluster.tasks[lost])
+        start(cluster, lost)
+        assert cluster.wait(runs.LIMIT_S) == {"chief/0": 0, "worker/0": 0}
+        for task in others.values():
+            made = runs.steps(task.lines)
+            back = [pair for pair in zip(made, made[1:]) if pair[1] != pair[0] + 1]
+            assert len(back) <= 1  # None, if it was lost right after a checkpoint.
+            assert all(now % 25 == 0 and 0 <= before - now < 25 for before, now in back)
+            assert made[-1] == 59
+    assert runs.deviation(runs.saved(directory), runs.saved(tmp_path / "alone")) < 1e-12
+
+
 @pytest.mark.thorough
 def test_a_worker_that_is_preempted_leaves_the_saving_to_the_chief(tmp_path):
     with runs.cluster(tmp_path, "--steps", _MANY, "--save_steps", _MANY) as cluster:

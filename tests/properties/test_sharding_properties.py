@@ -193,7 +193,8 @@ def test_shards_together_are_the_batch(batch):
     assume(batch.rows >= batch.towers or not batch.need_row_each)
     with tf.Graph().as_default():
         shards = batch.shard()
-        if any(leaf.is_static for leaf in found):
+        # Of several batches, the smallest counts, which needs the rows of all.
+        if any(leaf.is_static for leaf in found) and not has_several_batches(batch):
             assert isinstance(shards.total, int)
             assert all(isinstance(count, int) for count in shards.rows)
         features, labels, counts, total = run(tuple(shards))

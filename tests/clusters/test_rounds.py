@@ -1,0 +1,169 @@
+"""Rounds of synchronous training, of several sessions on one parameter server."""
+
+import contextlib
+import threading
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import replicate
+from replicate.compat import sync_replicas
+
+_LIMIT_S = 60
+_ROWS = np.arange(18.0).reshape(6, 3)
+
+
+class Task:
+    """A task of a synchronous job: it makes one session after the other, as MonitoredSession does.
+
+    Initial values take the place of a checkpoint.
+    """
+
+    def __init__(self, target, is_chief, num_workers=2, sparse=False):
+        self._target, self._is_chief = target, is_chief
+        with tf.Graph().as_default() as self._graph:
+            self.rows = tf.placeholder(tf.float64, [None, 3])
+            self.weights = tf.get_variable("w", [3], tf.float64, tf.zeros_initializer())
+            bias = tf.get_variable("b", [], tf.float64, tf.zeros_initializer())
+            weights = tf.gather(self.weights, [0, 1, 2]) if sparse else self.weights
+            loss = tf.reduce_mean(tf.squared_difference(self.rows, weights + bias))
+            sgd = tf.train.GradientDescentOptimizer(0.25)
+            sync = tf.train.SyncReplicasOptimizer(sgd, num_workers, num_workers)
+            optimizer = replicate.TowerOptimizer(sync)
+            step = tf.train.get_or_create_global_step()
+            self.train_op = optimizer.minimize(loss, step)
+            kinds = ("AccumulatorApplyGradient", "SparseAccumulatorApplyGradient")
+            self.pushes = [op for op in self._graph.get_operations() if op.type in kinds]
+            self._initial = tf.global_variables_initializer()
+            self.hook = optimizer.make_session_run_hook(is_chief)
+            self.hook.begin()
+        self.sessions = 0
+        self.make_session()
+
+    def make_session(self):
+        """Makes a session, with variables that have values."""
+        self.session = tf.Session(self._target, self._graph)
+        self.coord = tf.train.Coordinator()
+        self.sessions += 1
+        if self._is_chief:
+            self.session.run(self._initial)
+
+    def enter(self):
+        """Returns a thread that tries to train with others, with new sessions if need be."""
+        return started(self._enter)
+
+    def _enter(self):
+        while True:
+            try:
+                return self.hook.after_create_session(self.session, self.coord)
+            except tf.errors.AbortedError:
+                self.make_session()
+
+    def step(self, rows):
+        """Returns a thread that makes a step."""
+        return started(lambda: self.session.run(self.train_op, {self.rows: rows}))
+
+    def is_over(self):
+        """Whether its session ends, after a while at most."""
+        return self.coord.wait_for_stop(_LIMIT_S)
+
+
+def started(function):
+    """Returns a thread of a function, which may find its session closed."""
+
+    def run():
+        with contextlib.suppress(tf.errors.CancelledError, RuntimeError):
+            function()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def join(*threads):
+    for thread in threads:
+        thread.join(_LIMIT_S)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def job():
+    """Returns a function that makes the tasks of a job on a server of their own."""
+    server, tasks = tf.train.Server.create_local_server(), []
+
+    def make(num_workers, **kwargs):
+        for index in range(num_workers):
+            tasks.append(Task(server.target, index == 0, num_workers, **kwargs))
+        return tasks
+
+    yield make
+    for task in tasks:
+        task.hook.end(task.session)
+        task.session.close()
+
+
+def assert_one_step_is_that_of_one_device(tasks):
+    join(*(task.step(rows) for task, rows in zip(tasks, np.split(_ROWS, len(tasks)))))
+    with tf.Graph().as_default(), tf.Session() as session:
+        weights = tf.get_variable("w", [3], tf.float64, tf.zeros_initializer())
+        bias = tf.get_variable("b", [], tf.float64, tf.zeros_initializer())
+        loss = tf.reduce_mean(tf.squared_difference(_ROWS, weights + bias))
+        train_op = tf.train.GradientDescentOptimizer(0.25).minimize(loss)
+        session.run(tf.global_variables_initializer())
+        session.run(train_op)
+        expected = session.run(weights)
+    for task in tasks:
+        np.testing.assert_allclose(task.session.run(task.weights), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_step_that_was_cut_short_is_made_as_if_it_had_not_been(job, sparse):
+    chief, worker = tasks = job(2, sparse=sparse)
+    join(*(task.enter() for task in tasks))
+    waits = chief.step(_ROWS[:3] + 1)
+    worker.session.run(worker.pushes[:1], {worker.rows: _ROWS[3:] + 2})
+    worker.session.close()  # It is killed, with gradients of one of two variables sent.
+    assert not chief.coord.should_stop()
+
+    worker.make_session()
+    back = worker.enter()
+    assert chief.is_over()
+    join(waits)
+    chief.make_session()
+    join(chief.enter(), back)
+    assert_one_step_is_that_of_one_device(tasks)
+
+
+def test_the_others_begin_anew_with_a_chief_that_is_back(job):
+    chief, worker = tasks = job(2)
+    join(*(task.enter() for task in tasks))
+    waits = worker.step(_ROWS[:3] + 1)
+    chief.session.close()
+    chief.make_session()
+    back = chief.enter()
+    assert worker.is_over()
+    join(waits)
+    worker.make_session()
+    join(worker.enter(), back)
+    assert_one_step_is_that_of_one_device(tasks)
+
+
+def test_a_round_that_is_called_off_while_workers_join_is_called_again(job):
+    chief, worker, late = tasks = job(3)
+    coming = [chief.enter(), worker.enter()]
+    rounds = chief.hook._rounds
+    while rounds._read(chief.session) == 0 or chief.session.run(rounds._joined) < 2:
+        assert all(thread.is_alive() for thread in coming)
+    sessions = chief.sessions, worker.sessions
+    # As does one that finds it open.
+    late.session.run(late.hook._rounds._set_round, {late.hook._rounds._number: 0})
+    join(*coming, late.enter())
+    assert (chief.sessions, worker.sessions) > sessions
+    assert_one_step_is_that_of_one_device(tasks)
+
+
+def test_a_job_that_does_without_some_workers_has_no_rounds():
+    with tf.Graph().as_default():
+        sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.25), 2, 3)
+        assert sync_replicas.waits_for_all(sync) == 0
