@@ -95,7 +95,9 @@ class PreemptionHook(tf.train.SessionRunHook):
         self._session = session
         self._saver = self._find_saver() if is_chief(self._config) else None
         if threading.current_thread() is not threading.main_thread():
-            tf.logging.warning("PreemptionHook does nothing: signals reach the main thread only.")
+            tf.logging.warning(
+                "replicate: PreemptionHook does nothing, since signals reach the main thread only."
+            )
             return
         self._previous = {number: signal.signal(number, self._handle) for number in self._signals}
         coord.register_thread(_AtEnd(coord, self._restore))

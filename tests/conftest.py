@@ -37,3 +37,12 @@ def fresh_graph():
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         yield graph
+
+
+@pytest.fixture
+def warnings(caplog):
+    """Function that returns the library's own warnings until now."""
+    verbosity = tf.logging.get_verbosity()
+    tf.logging.set_verbosity(tf.logging.WARN)
+    yield lambda: [r.getMessage() for r in caplog.records if r.getMessage()[:10] == "replicate:"]
+    tf.logging.set_verbosity(verbosity)

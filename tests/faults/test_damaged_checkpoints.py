@@ -29,15 +29,6 @@ def directory(whole, tmp_path):
     return shutil.copytree(whole[0], tmp_path / "run")
 
 
-@pytest.fixture
-def warnings(caplog):
-    """Function that returns the library's own warnings until now."""
-    verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.WARN)
-    yield lambda: [r.getMessage() for r in caplog.records if r.getMessage()[:10] == "replicate:"]
-    tf.logging.set_verbosity(verbosity)
-
-
 def data(step):
     return f"model.ckpt-{step}.data-00000-of-00001"
 

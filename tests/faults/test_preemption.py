@@ -1,6 +1,8 @@
 """A process that is told to leave saves the step that it is at, and resumes there."""
 
 import signal
+import threading
+import types
 
 import numpy as np
 import pytest
@@ -154,6 +156,78 @@ def test_a_signal_between_two_steps_makes_no_further_one(tmp_path):
         training.train(tmp_path, STEPS, [PreemptionHook(), Signal(3)], record)
     assert [step for step, _ in record.losses] == [1, 2, 3]
     assert training.step_of(tmp_path) == 3
+
+
+class Count(tf.train.SessionRunHook):
+    """Counts how often it is ended."""
+
+    ends = 0
+
+    def end(self, session):
+        self.ends += 1
+
+
+class SignalsInAnotherGraph(tf.train.SessionRunHook):
+    """Tells its own process to leave, and again while it does, where another graph is built."""
+
+    def after_run(self, run_context, run_values):
+        with tf.Graph().as_default():
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_second_signal_while_it_leaves_another_graph_changes_nothing(tmp_path):
+    count = Count()
+    with pytest.raises(SystemExit):
+        training.train(tmp_path, STEPS, [PreemptionHook(ending=[count]), SignalsInAnotherGraph()])
+    assert training.step_of(tmp_path) == 1
+    assert count.ends == 1
+
+
+class LosesServer(tf.train.SessionRunHook):
+    """Tells its own process to leave in its first step, in which a server is lost."""
+
+    sessions = 0
+
+    def after_create_session(self, session, coord):
+        self.sessions += 1
+
+    def after_run(self, run_context, run_values):
+        if self.sessions == 1:
+            signal.raise_signal(signal.SIGTERM)
+            raise tf.errors.AbortedError(None, None, "A server is lost.")
+
+
+def test_a_signal_outlives_the_session_that_it_came_in(tmp_path):
+    loses, record = LosesServer(), training.Record()
+    with pytest.raises(SystemExit):
+        training.train(tmp_path, STEPS, [loses, PreemptionHook()], record)
+    assert loses.sessions == 2
+    assert training.step_of(tmp_path) == 0  # what the second session restored
+
+
+def test_a_worker_leaves_the_saving_to_the_chief(tmp_path):
+    config = types.SimpleNamespace(model_dir=str(tmp_path), is_chief=False)
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step().assign_add(1)
+        hooks = [Signal(2), PreemptionHook(config)]
+        with tf.train.MonitoredSession(hooks=hooks) as session, pytest.raises(SystemExit) as left:
+            while True:
+                last = session.run(step)
+    assert (last, left.value.code) == (1, 143)
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_that_get_no_signals_are_warned(tmp_path, warnings):
+    thread = threading.Thread(target=training.train, args=(tmp_path, 2, [PreemptionHook()]))
+    before = signal.getsignal(signal.SIGTERM)
+    thread.start()
+    thread.join()
+    assert any("signals reach the main thread only" in warning for warning in warnings())
+    assert training.step_of(tmp_path) == 2
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize("status", [0, 256, True, None])
