@@ -1,4 +1,4 @@
-"""Runs a command of the search as a task of a cluster, and prints what its towers draw.
+"""Runs `search` or `train` as a task of a cluster, and prints its steps, and what towers draw.
 
     python tests/nas_search_task.py search --checkpoint_dir … [--hold_at STEPS]
 
@@ -32,12 +32,13 @@ class PrintHook(tf.train.SessionRunHook):
         self._steps = 0
 
     def begin(self):
-        """Finds the draws: of each tower, the seed and the indices of its choices."""
+        """Finds the draws of a search: of each tower, the seed and the indices of its choices."""
         for variable in tf.global_variables():
             print("variable", variable.op.name, variable.device, flush=True)
         draw = "rl_controller/independent_sample/ArgMax:0"
         graph = tf.get_default_graph()
-        self._draws = [graph.get_tensor_by_name(tower + draw) for tower in ("", "tower_1/")]
+        towers = ("", "tower_1/") if _seeds else ()
+        self._draws = [graph.get_tensor_by_name(tower + draw) for tower in towers]
         with tf.device("/job:ps/task:0/cpu:0"):
             self._call = _calls(self._other).enqueue(True)
             self._wait = _calls(self._name).dequeue()
@@ -47,12 +48,14 @@ class PrintHook(tf.train.SessionRunHook):
         print(f"ready at step {session.run(tf.train.get_global_step())}", flush=True)
 
     def before_run(self, run_context):
-        """Asks for the draws."""
-        return tf.train.SessionRunArgs([_seeds, self._draws])
+        """Asks for the step and the draws."""
+        return tf.train.SessionRunArgs([tf.train.get_global_step(), _seeds, self._draws])
 
     def after_run(self, run_context, run_values):
         """Prints them, and waits for the other."""
-        for (_, number), draw in zip(*run_values.results):
+        step, seeds, draws = run_values.results
+        print("step", step, flush=True)
+        for (_, number), draw in zip(seeds, draws):
             print("drew", number, ",".join(map(str, draw)), flush=True)
         self._steps += 1
         if self._steps in (1, self._hold_at) and self._hold_at:

@@ -116,7 +116,12 @@ def evaluate_checkpoints(params):
     """
     settings_file.check_same(params, may_change=_MAY_CHANGE_TO_EVALUATE)
     for checkpoint in tf.train.checkpoints_iterator(params["checkpoint_dir"]):
-        metrics = evaluate_network(params, checkpoint=checkpoint)
+        try:
+            metrics = evaluate_network(params, checkpoint=checkpoint)
+        except (ValueError, tf.errors.OpError):
+            if tf.train.checkpoint_exists(checkpoint):
+                raise
+            continue  # Training has deleted it meanwhile; there is a newer one.
         yield metrics
         if metrics["global_step"] >= params["max_global_step"]:
             return

@@ -14,9 +14,9 @@ from examples.nas_search.commands import PROGRAM
 
 _END = 12
 _HELD = 4  # steps of the chief, before it waits to be killed
-_FLAGS = ["--preset", "digits", "--num_towers", "2", "--max_global_step", str(_END)]
+_HOLD = ["--hold_at", str(_HELD)]
 _AS_JSON = ["--output_format", "json", "--plot", "false"]
-_TASK = (str(programs.ROOT / "tests" / "nas_search_task.py"), "search")
+_TASK = (str(programs.ROOT / "tests" / "nas_search_task.py"),)
 
 
 def draws(task):
@@ -36,30 +36,35 @@ def written(directory):
     return {path.name: path.stat().st_mtime_ns for path in directory.glob("*.json")}
 
 
-def searching(directory):
-    """Returns a cluster of a chief and a worker that search, and print what they draw."""
+def cluster_of(directory, command, end, *flags):
+    """Returns a cluster of a chief and a worker that print what they do."""
     env = {"PYTHONPATH": str(programs.ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    flags = [*_FLAGS, "--checkpoint_dir", str(directory)]
+    flags = [command, "--preset", "digits", "--num_towers", "2", *flags]
+    flags += ["--max_global_step", str(end), "--checkpoint_dir", str(directory)]
     return LocalCluster(2, flags, directory / "logs", program=_TASK, env=env)
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("all_is_lost", [False, True])
 def test_workers_search_with_one_controller_and_the_chief_goes_on_from_its_checkpoint(
-    tmp_path, capsys
+    tmp_path, capsys, all_is_lost
 ):
-    with searching(tmp_path) as cluster:
-        cluster.start("ps/0")
-        hold = ["--hold_at", str(_HELD)]
-        first = cluster.start("chief/0", hold)
+    with cluster_of(tmp_path, "search", _END) as cluster:
+        server = cluster.start("ps/0")
+        first = cluster.start("chief/0", _HOLD)
         assert first.wait_for("^ready at step 0$")
         before = written(tmp_path)
-        worker = cluster.start("worker/0", hold)
+        worker = cluster.start("worker/0", _HOLD)
         # It makes the steps that are left when the chief waits, and ends at the last one.
         assert worker.wait(runs.LIMIT_S) == 0
         after = written(tmp_path)
         first.send(signal.SIGKILL)
         assert first.wait(runs.LIMIT_S) == -signal.SIGKILL
         saved = runs.saved(tmp_path)
+        if all_is_lost:
+            server.send(signal.SIGKILL)
+            assert server.wait(runs.LIMIT_S) == -signal.SIGKILL
+            cluster.start("ps/0")
         again = cluster.start("chief/0")
         assert again.wait(runs.LIMIT_S) == 0
     by_task = [draws(first), draws(worker)]
@@ -105,6 +110,35 @@ def test_workers_search_with_one_controller_and_the_chief_goes_on_from_its_check
     given = ["--search_dir", str(tmp_path), "--num_samples", "1"]
     assert PROGRAM.main(["sample", *given]) == 0
     assert capsys.readouterr().out
+
+
+@pytest.mark.thorough
+def test_a_network_trains_on_a_cluster_all_of_which_is_lost(tmp_path):
+    end = 200
+    flags = ["--ssd", "digits_search", "--indices", ":".join("0" * 14), "--train_batch_size", "16"]
+    with cluster_of(tmp_path, "train", end, *flags) as cluster:
+        tasks = [cluster.start(name, _HOLD) for name in ("ps/0", "chief/0")]
+        assert tasks[1].wait_for("^ready at step 0$")
+        tasks.append(cluster.start("worker/0", _HOLD))
+        assert tasks[2].wait_for(r"^step \d+$", lines=_HELD + 10)
+        for task in tasks:
+            task.send(signal.SIGKILL)
+        assert {task.wait(runs.LIMIT_S) for task in tasks} == {-signal.SIGKILL}
+        step = runs.saved(tmp_path)["global_step"]
+        assert 5 <= step < end
+
+        cluster.start("ps/0")
+        chief = cluster.start("chief/0")
+        assert chief.wait_for(f"^ready at step {step}$")
+        for name in ("worker/0", "evaluator/0"):
+            cluster.start(name)
+        assert cluster.wait(runs.LIMIT_S) == {"chief/0": 0, "worker/0": 0, "evaluator/0": 0}
+    made = [line for name in ("chief/0", "worker/0") for line in cluster.tasks[name].lines]
+    made = [line for line in made if re.match(r"step \d+$", line)]
+    # A step is counted once; while the chief saves the last one, the other may make one or two.
+    last = runs.saved(tmp_path)["global_step"]
+    assert end <= last <= end + 2 and last - step <= len(made) <= last - step + 3
+    assert cluster.tasks["evaluator/0"].wait_for(rf'"global_step": {last}')
 
 
 TASKS = {

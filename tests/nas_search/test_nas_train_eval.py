@@ -221,6 +221,15 @@ def test_checkpoints_are_evaluated_until_the_last_step(trained):
     assert measured == {name: metrics[name] for name in measured}
 
 
+def test_a_checkpoint_that_training_deletes_meanwhile_is_passed_over(trained, monkeypatch):
+    params, metrics = trained
+    latest = tf.train.latest_checkpoint(params["checkpoint_dir"])
+    gone = os.path.join(params["checkpoint_dir"], "model.ckpt-1")
+    monkeypatch.setattr(tf.train, "checkpoints_iterator", lambda directory: iter([gone, latest]))
+    (measured,) = mobile_train_eval.evaluate_checkpoints(params)
+    assert measured["global_step"] == metrics["global_step"]
+
+
 def test_checkpoints_are_not_evaluated_on_what_they_were_trained_on(trained):
     params, _ = trained
     with pytest.raises(UserError, match=r"validation_fraction was 0\.2 and is 0\.7"):
