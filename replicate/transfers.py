@@ -1,8 +1,8 @@
 """What crosses devices when a graph runs, as TensorFlow partitions it.
 
-Where an operation takes a tensor that is on another device, TensorFlow sends it there, once for each
-device that takes it. Graphs are counted as they are built: what the optimiser of a session folds or
-moves later is not known here.
+Where an operation takes a tensor that is on another device, TensorFlow sends it there, once for
+each device that takes it. Graphs are counted as they are built: what the optimiser of a session
+folds or moves later is not known here.
 """
 
 from typing import NamedTuple, Optional
