@@ -10,6 +10,7 @@ from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
 from replicate.engine import PerTower
+from replicate.gather import Gather
 from replicate.model_fn import replicate_model_fn
 from replicate.normalization import BatchNormalization, batch_normalization
 from replicate.tower_optimizer import TowerOptimizer
@@ -17,6 +18,7 @@ from replicate.version import __version__
 
 __all__ = (
     "BatchNormalization",
+    "Gather",
     "PerTower",
     "TowerOptimizer",
     "__version__",

@@ -51,5 +51,12 @@ def _bad_of_replicas(grads):
 def _bad(grads):
     """Returns 1 if a gradient here is not finite, else 0, an int32 scalar tensor."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
-    are_finite = [tf.reduce_all(tf.math.is_finite(value)) for value in values]
+    are_finite = [_is_finite(value) for value in values]
     return 1 - tf.cast(tf.reduce_all(tf.convert_to_tensor(are_finite, tf.bool)), tf.int32)
+
+
+def _is_finite(value):
+    if not context.is_cross_tower():
+        return tf.reduce_all(tf.math.is_finite(value))
+    with tf.colocate_with(value):  # Only the flag crosses devices.
+        return tf.reduce_all(tf.math.is_finite(value))

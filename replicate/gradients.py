@@ -4,18 +4,22 @@ N is the number of towers. The gathered gradient is Σ wᵢ·gᵢ, of weight w�
 i; where a tower has no gradient, it counts as zero.
 """
 
+from typing import Any, NamedTuple
+
 import tensorflow.compat.v1 as tf
 
-# Gradients of up to _SMALL_BYTES are packed into tensors of about _PACK_BYTES.
-_SMALL_BYTES = 64 * 2**10
-_PACK_BYTES = 2 * 2**20
+from replicate.gather import Gather
+
+SCOPE = "replicate/gather/"  # Name scope of the operations that gather.
+
+_DEFAULT = Gather()
 
 # A sum of N gradients may overflow in these types where their mean does not.
 _NARROW = (tf.float16,)
 
 
-def gather(grads_and_vars, towers, weights=None):
-    """Sums the weighted gradients of all towers, on the current device.
+def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
+    """Sums the weighted gradients of all towers.
 
     Args:
         grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs. A
@@ -23,6 +27,9 @@ def gather(grads_and_vars, towers, weights=None):
             list different variables, in any order.
         towers: The `Towers`, which give the devices, and by default the weights.
         weights: The `Weights` of the gradients. None: `towers.loss_weights`.
+        how: The `Gather`.
+        wire_scale: What gradients are multiplied by while they cross devices in float16, a scalar
+            tensor of float32, a power of 2; None: nothing.
 
     Returns:
         List of `(gradient, variable)` pairs in the order in which the variables come first: None
@@ -32,6 +39,8 @@ def gather(grads_and_vars, towers, weights=None):
     Raises:
         TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None, or if the
             towers' gradients differ in type.
+        ValueError: If gradients are to be summed where variables are, but all of these are in one
+            place, or in another process.
     """
     by_variable = {}
     for index, pairs in enumerate(grads_and_vars):
@@ -40,69 +49,131 @@ def gather(grads_and_vars, towers, weights=None):
             if gradient is not None:
                 grads.append((index, as_gradient(gradient, variable, index)))
     weights = towers.loss_weights if weights is None else weights
+    places = _places([variable for variable, _ in by_variable.values()], towers, how)
     gathered = {}
-    with tf.name_scope("replicate/gather/"):
-        for pack in _packs(by_variable.values()):
-            sums = _sum_pack(pack, towers.devices, weights)
+    with tf.name_scope(SCOPE):
+        for place, pack in _packs(by_variable.values(), places, how):
+            with tf.device(place):
+                sums = _sum_pack(pack, weights, _Wires(towers.devices, place, how, wire_scale))
             for variable, gradient in zip([v for v, _ in pack], sums):
                 gathered[id(variable)] = gradient
     return [(gathered[key], variable) for key, (variable, _) in by_variable.items()]
 
 
+class _Wires(NamedTuple):
+    """What gradients cross on their way to a device.
+
+    Attributes:
+        devices: Device strings of the towers.
+        place: Device string of where they are summed.
+        how: The `Gather`.
+        scale: See `gather`.
+    """
+
+    devices: Any
+    place: str
+    how: Gather
+    scale: Any = None
+
+    def send(self, gradient, index):
+        """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, as it arrives."""
+        dtype = gradient.dtype.base_dtype
+        if self.devices[index] == self.place or not self.how.narrows(dtype):
+            return gradient
+        values = getattr(gradient, "values", gradient)
+        with tf.device(self.devices[index]):
+            if self.scale is not None:
+                values *= tf.cast(self.scale, dtype)
+            sent = tf.cast(values, self.how.wire_dtype)
+        values = tf.cast(sent, dtype)
+        if self.scale is not None:
+            values /= tf.cast(self.scale, dtype)
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        return values
+
+
+def _places(variables, towers, how):
+    """Returns a dictionary of where each variable's gradients are summed, by the variable's `id`.
+
+    Raises:
+        ValueError: If that is to be where the variables are, and these are elsewhere.
+    """
+    if how.where != "round_robin":
+        return dict.fromkeys(map(id, variables), towers.consolidation_device)
+    places = {id(v): v.device or towers.consolidation_device for v in variables}
+    others = sorted({place for place in places.values() if "/job:" in place})
+    if others and "/job:" not in towers.consolidation_device:
+        raise ValueError(
+            "With `gather='round_robin'`, gradients are summed where their variables are, which "
+            f"must be in this process, but are on {', '.join(others)}. A worker sends one gradient "
+            "to parameter servers, not one for each tower: leave `gather` out."
+        )
+    if len(variables) > 1 and len(set(places.values())) == 1:
+        raise ValueError(
+            "With `gather='round_robin'`, gradients are summed where their variables are, but all "
+            f"{len(variables)} are on {variables[0].device}. Pass `replicate_model_fn` "
+            "`variable_placement='round_robin'`, or leave `gather` out."
+        )
+    return places
+
+
 def weighted_sum(values, towers):
     """Returns Σ wᵢ·xᵢ of N tensors of one shape, one per tower, on the current device."""
-    return _weighted_sum(list(enumerate(values)), None, towers.devices, towers.loss_weights)
+    wires = _Wires(towers.devices, "", _DEFAULT)
+    return _weighted_sum(list(enumerate(values)), None, towers.loss_weights, wires)
 
 
-def _packs(entries):
-    """Yields lists of entries whose gradients are to be gathered together.
+def _packs(entries, places, how):
+    """Yields `(place, entries)` whose gradients are to be gathered together.
 
     Small tensors are packed, because each that crosses devices costs time however small it is.
 
     Args:
         entries: `(variable, gradients)` pairs; `gradients` are `(tower index, gradient)` pairs.
+        places: Where the gradients of each variable are summed, by the variable's `id`.
+        how: The `Gather`.
     """
-    packs = {}  # Those that are not full, by type and towers.
+    packs = {}  # Those that are not full, by place, type and towers.
     for variable, grads in entries:
-        size = _size_if_small(grads)
-        if size is None:
-            yield [(variable, grads)]
+        place, size = places[id(variable)], _size_of_each(grads)
+        if not how.packs(size):
+            yield place, [(variable, grads)]
             continue
-        key = (grads[0][1].dtype, *(index for index, _ in grads))
+        key = (place, grads[0][1].dtype, *(index for index, _ in grads))
         pack, total = packs.pop(key, ([], 0))
         pack.append((variable, grads))
-        if total + size >= _PACK_BYTES:
-            yield pack
+        if total + size >= how.pack_bytes:
+            yield place, pack
         else:
             packs[key] = pack, total + size
-    for pack, _ in packs.values():
-        yield pack
+    for (place, *_), (pack, _) in packs.items():
+        yield place, pack
 
 
-def _size_if_small(grads):
-    """Returns the bytes of each of the towers' gradients if they are to be packed, else None."""
+def _size_of_each(grads):
+    """Returns the bytes of each of the towers' gradients if they can be packed, else None."""
     if len(grads) < 2 or not all(isinstance(gradient, tf.Tensor) for _, gradient in grads):
         return None
     first = grads[0][1]
     known = first.shape.is_fully_defined()
     if not known or any(g.shape != first.shape or g.dtype != first.dtype for _, g in grads):
         return None
-    size = first.shape.num_elements() * first.dtype.size
-    return size if size <= _SMALL_BYTES else None
+    return first.shape.num_elements() * first.dtype.size
 
 
-def _sum_pack(pack, devices, weights):
+def _sum_pack(pack, weights, wires):
     """Returns the weighted sums of the gradients of a pack, one for each of its entries."""
     variable, grads = pack[0]
     if len(pack) == 1:
-        return [_weighted_sum(grads, variable, devices, weights) if grads else None]
+        return [_weighted_sum(grads, variable, weights, wires) if grads else None]
     flat = []
     for position, (index, _) in enumerate(grads):
-        with tf.device(devices[index]):
+        with tf.device(wires.devices[index]):
             own = [entry[position][1] for _, entry in pack]
             flat.append((index, tf.concat([_reshape(gradient, [-1]) for gradient in own], axis=0)))
     shapes = [entry[0][1].shape for _, entry in pack]
-    total = _weighted_sum(flat, variable, devices, weights)
+    total = _weighted_sum(flat, variable, weights, wires)
     parts = tf.split(total, [shape.num_elements() for shape in shapes])
     return [_reshape(part, shape) for part, shape in zip(parts, shapes)]
 
@@ -129,17 +200,17 @@ def as_gradient(gradient, variable, index):
         ) from None
 
 
-def _weighted_sum(grads, variable, devices, weights):
+def _weighted_sum(grads, variable, weights, wires):
     dtype = check_types(variable, [(index, g.dtype.base_dtype) for index, g in grads])
     # Equal weights are applied once, to the sum; others on the tower's own device, side by side.
     after = weights.equal is not None and dtype not in _NARROW
     if not after:
         scaled = []
         for index, gradient in grads:
-            with tf.device(devices[index]):
+            with tf.device(wires.devices[index]):
                 scaled.append((index, weighted(gradient, index, weights)))
         grads = scaled
-    summed = total([gradient for _, gradient in grads], variable)
+    summed = total([wires.send(gradient, index) for index, gradient in grads], variable)
     return weighted(summed, 0, weights) if after else summed
 
 

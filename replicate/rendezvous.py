@@ -144,7 +144,7 @@ def _apply_once(optimizers, grads_and_vars, args, kwargs):
                 optimizers[0], grads_and_vars, group, args[0], kwargs[0]
             )
     else:
-        gathered = gradients.gather(grads_and_vars, group)
+        gathered = step.gather(grads_and_vars, group)
         with step.checked(grads_and_vars, group.devices):
             applied = step.update(gathered, args[0], kwargs[0])
     operation = getattr(applied, "op", applied)

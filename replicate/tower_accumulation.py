@@ -54,7 +54,7 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
             with tf.device(device), tf.name_scope("replicate/accumulate/"):
                 by_tower.append(accumulation.read(count, index))
         ones = Weights([1] * group.size)
-        return optimizer.step.update(gradients.gather(by_tower, group, ones), args, kwargs)
+        return optimizer.step.update(optimizer.step.gather(by_tower, group, ones), args, kwargs)
 
     def reset(updated):
         zeroed = []

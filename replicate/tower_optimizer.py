@@ -55,14 +55,17 @@ class TowerOptimizer(saving.Wrapper):
             `tf.errors.InvalidArgumentError`, which names the variables and towers, before the
             update: neither variables nor checkpoints get to hold what is not finite. With a
             dynamic loss scale, such steps are skipped instead. In towers, and without them.
+        gather: How gradients cross devices, and where they are summed: a `replicate.Gather`, or
+            what that takes for `where`, as `'round_robin'`. The result is the same, except for
+            rounding if they cross in half precision.
 
     Raises:
         TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or a
-            `TowerOptimizer`, or `transform_gradients` cannot be called.
+            `TowerOptimizer`, `transform_gradients` cannot be called, or `gather` is something else.
         ValueError: If `clip_norm` is a number that is not positive, or no number; if `loss_scale`
-            is none, or there are two; if `accumulate_steps` is no positive integer; if a
-            `SyncReplicasOptimizer` would skip steps; if a `CrossShardOptimizer` does not take the
-            mean over all replicas.
+            is none, or there are two; if `accumulate_steps` is no positive integer; if `gather` has
+            a value that it cannot have; if a `SyncReplicasOptimizer` would skip steps; if a
+            `CrossShardOptimizer` does not take the mean over all replicas.
     """
 
     def __init__(
@@ -74,12 +77,13 @@ class TowerOptimizer(saving.Wrapper):
         loss_scale=None,
         accumulate_steps=1,
         check_finite=False,
+        gather="consolidation",
     ):
         super().__init__(use_locking=False, name="TowerOptimizer")
         accumulates = accumulate_steps != 1
         self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
         self.step = TrainingStep(
-            self._wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite
+            self._wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite, gather
         )
         """What becomes of gradients once they are gathered; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)

@@ -14,6 +14,7 @@ from replicate import loss_scale as loss_scales
 from replicate.accumulation import Accumulation
 from replicate.conditional import operations, run_if
 from replicate.finite_check import only_if_finite
+from replicate.gather import Gather
 from replicate.weights import losses_are_added_up
 
 
@@ -26,14 +27,17 @@ class TrainingStep:
         transform_gradients: Likewise.
         accumulate_steps: Likewise.
         check_finite: Likewise.
+        gather: Likewise.
 
     Raises:
-        TypeError: If `transform_gradients` cannot be called.
-        ValueError: If `clip_norm` is a number that is not positive, or no number, or
-            `accumulate_steps` no positive integer.
+        TypeError: If `transform_gradients` cannot be called, or `gather` is something else.
+        ValueError: If `clip_norm` is a number that is not positive, or no number,
+            `accumulate_steps` no positive integer, or a value of `gather` none of its.
     """
 
-    def __init__(self, wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite):
+    def __init__(
+        self, wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite, gather
+    ):
         if not (
             clip_norm > 0
             if isinstance(clip_norm, numbers.Real)
@@ -59,6 +63,7 @@ class TrainingStep:
         self._transform_gradients = transform_gradients
         self._accumulate_steps = int(accumulate_steps)
         self._check_finite = check_finite
+        self._gather = Gather.of(gather)
         self._accumulations = {}  # In eager mode, in which the same gradients come every step.
         self.saved = wrapped.saved
         """What object-based checkpoints hold: the loss scale and what is accumulated."""
@@ -83,6 +88,19 @@ class TrainingStep:
         if not self.checks:
             return contextlib.nullcontext()
         return only_if_finite(grads_and_vars, devices)
+
+    def gather(self, grads_and_vars, towers, weights=None):
+        """Returns the gradients of the whole batch; takes and returns what `gradients.gather` does.
+
+        Args:
+            grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+            towers: The `Towers`.
+            weights: The `Weights` of the gradients; None: those of the towers.
+        """
+        scale = self._wrapped.loss_scale
+        scales = scale is not None and self._gather.wire_dtype == tf.float16
+        scale = scale() if scales else None
+        return gradients.gather(grads_and_vars, towers, weights, self._gather, scale)
 
     def apply(self, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, or accumulates them.

@@ -9,6 +9,8 @@ from typing import NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
+from replicate import gradients
+from replicate.sharding import SHARD_SCOPE
 from replicate.updates import ancestors
 
 # They name a variable or a table, which stays where it is, and is read and updated there.
@@ -25,6 +27,8 @@ class Transfer(NamedTuple):
     """Canonical string of the device that it is on; empty where TensorFlow chooses."""
     destination: str
     """Likewise, of the device that takes it."""
+    taker: tf.Operation
+    """The first operation there that takes it."""
 
     @property
     def size(self) -> Optional[int]:
@@ -39,6 +43,16 @@ class Transfer(NamedTuple):
         while op.type in _PASSES_ON:
             op = op.inputs[0].op
         return op.type in _READS
+
+    @property
+    def kind(self):
+        """What it is: `'weights'`, `'gradients'`, `'batch'` or `'other'`."""
+        if self.is_weight:
+            return "weights"
+        name = self.tensor.op.name
+        if name.startswith(gradients.SCOPE) or self.taker.name.startswith(gradients.SCOPE):
+            return "gradients"
+        return "batch" if name.startswith(SHARD_SCOPE) else "other"
 
 
 def crossing(fetches):
@@ -60,7 +74,7 @@ def crossing(fetches):
             source = _device_of(tensor.op, devices)
             if source != destination and tensor.dtype.base_dtype not in _HANDLES:
                 key = tensor.ref(), destination
-                found.setdefault(key, Transfer(tensor, source, destination))
+                found.setdefault(key, Transfer(tensor, source, destination, op))
     return list(found.values())
 
 

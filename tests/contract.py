@@ -130,12 +130,21 @@ def record(model_fn, input_fn, params, num_towers=1):
     return recorder.run
 
 
-def record_towers(model_fn, batches, num_towers, optimizer="sgd", reduction=MEAN, **kwargs):
-    """Returns the `Run` of `model_fn` replicated over `num_towers`."""
+def record_towers(
+    model_fn, batches, num_towers, optimizer="sgd", reduction=MEAN, wrapped=(), **kwargs
+):
+    """Returns the `Run` of `model_fn` replicated over `num_towers`.
+
+    Args:
+        wrapped: Dictionary of arguments of `TowerOptimizer`.
+        **kwargs: Arguments of `replicate_model_fn`.
+    """
     return record(
         replicated(model_fn, num_towers, reduction, **kwargs),
         functools.partial(dataset, batches),
-        make_params(optimizer, reduction, replicate.TowerOptimizer),
+        make_params(
+            optimizer, reduction, functools.partial(replicate.TowerOptimizer, **dict(wrapped))
+        ),
         num_towers,
     )
 

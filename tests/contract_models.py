@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from contract import OPTIMIZERS, SUM, ModeKeys
+from contract import OPTIMIZERS, SUM, ModeKeys, plain
 
 F64 = tf.float64
 GLOROT = tf.glorot_uniform_initializer
@@ -215,8 +215,8 @@ def clip(pairs, norm):
 def by_transformed(loss, params, by_hand, **kwargs):
     """On one device `by_hand` changes the gradients, on towers the arguments of TowerOptimizer."""
     opt = OPTIMIZERS[params["optimizer"]]()
-    if params["wrap"] is replicate.TowerOptimizer:
-        return replicate.TowerOptimizer(opt, **kwargs).minimize(loss, step())
+    if params["wrap"] is not plain:
+        return params["wrap"](opt, **kwargs).minimize(loss, step())
     return opt.apply_gradients(by_hand(opt.compute_gradients(loss)), step())
 
 

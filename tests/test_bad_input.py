@@ -20,6 +20,7 @@ WITH_CASES = (
     "test_bad_models",
     "test_distribute",
     "test_estimator_revival",
+    "test_gather",
     "test_gradients",
     "test_loss_scale",
     "test_normalization",

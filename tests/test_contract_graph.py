@@ -1,6 +1,7 @@
 """What the graph of towers looks like: placement, number of operations, and what is left behind."""
 
 import collections
+import functools
 import threading
 
 import numpy as np
@@ -12,7 +13,6 @@ import contract_models as models
 import replicate
 import selection
 from contract import ModeKeys
-from replicate import gradients
 
 LAYERS = 3
 
@@ -33,9 +33,9 @@ def model_fn(features, labels, mode, params):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def build(num_towers, batches=contract.EVEN, mode=ModeKeys.TRAIN, fn=model_fn, **kwargs):
+def build(num_towers, batches=contract.EVEN, mode=ModeKeys.TRAIN, fn=model_fn, wrap=None, **kwargs):
     """Builds the graph of `fn` replicated over `num_towers`, un-replicated if 0; returns both."""
-    wrap = replicate.TowerOptimizer if num_towers else contract.plain
+    wrap = (wrap or replicate.TowerOptimizer) if num_towers else contract.plain
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(contract.SEED)
         tf.train.create_global_step()
@@ -78,17 +78,15 @@ def test_operations_of_a_tower_are_on_its_device(num_towers):
 )
 @pytest.mark.parametrize("batches", [contract.EVEN, contract.UNEVEN])
 @pytest.mark.parametrize(
-    ("small", "expected"),
+    ("gather", "expected"),
     [
-        (-1, 2 * LAYERS),  # One for the kernel and bias of each layer.
-        (gradients._SMALL_BYTES, 1),  # All are small, and packed into one.
+        (replicate.Gather(pack_bytes=0), 2 * LAYERS),  # For the kernel and bias of each layer.
+        ("consolidation", 1),  # All are small, and packed into one.
     ],
 )
-def test_sums_are_on_the_consolidation_device(
-    batches, num_towers, consolidation, small, expected, monkeypatch
-):
-    monkeypatch.setattr(gradients, "_SMALL_BYTES", small)
-    graph, _ = build(num_towers, batches, consolidation_device=cpu(consolidation))
+def test_sums_are_on_the_consolidation_device(batches, num_towers, consolidation, gather, expected):
+    wrap = functools.partial(replicate.TowerOptimizer, gather=gather)
+    graph, _ = build(num_towers, batches, wrap=wrap, consolidation_device=cpu(consolidation))
     sums = devices_by_type(graph, "AddN", "replicate/gather/")
     assert sums == {cpu(consolidation): expected}
     applied = devices_by_type(graph, "ResourceApplyAdam")

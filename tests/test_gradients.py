@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from bodies import matching
 from replicate import gradients, sharding
+from replicate.gather import Gather
 from replicate.weights import Weights, row_weights
 
 ROWS, WIDTH = 4, 2
@@ -17,7 +18,12 @@ DENSE = np.arange(ROWS * WIDTH, dtype=np.float64).reshape(ROWS, WIDTH) + 1
 
 def group(weights):
     """What `gather` asks of the towers."""
-    return SimpleNamespace(devices=DEVICES, loss_weights=Weights(weights), size=len(weights))
+    return SimpleNamespace(
+        devices=DEVICES,
+        consolidation_device=DEVICES[0],
+        loss_weights=Weights(weights),
+        size=len(weights),
+    )
 
 
 def dense(scale):
@@ -148,7 +154,7 @@ def test_half_precision_does_not_overflow_where_the_mean_does_not():
 
 
 @pytest.mark.parametrize("weights", [HALVES, UNEVEN, ONES])
-def test_one_sum_per_variable_on_the_current_device(weights, fresh_graph):
+def test_one_sum_per_variable_on_the_consolidation_device(weights, fresh_graph):
     with tf.device("/cpu:1"):
         grads = [dense(1), dense(3)]
     gather(grads, weights)
@@ -170,9 +176,8 @@ PACKED = {
 
 @pytest.mark.parametrize("weights", [HALVES, UNEVEN, ONES])
 @pytest.mark.parametrize(("shapes", "small", "pack", "sums"), PACKED.values(), ids=list(PACKED))
-def test_small_gradients_are_packed(shapes, small, pack, sums, weights, monkeypatch, fresh_graph):
-    monkeypatch.setattr(gradients, "_SMALL_BYTES", small)
-    monkeypatch.setattr(gradients, "_PACK_BYTES", pack)
+def test_small_gradients_are_packed(shapes, small, pack, sums, weights, fresh_graph):
+    how = Gather(small_bytes=small, pack_bytes=pack)
     values = [
         [
             np.asarray(np.random.RandomState(10 * tower + i).randn(*shape))
@@ -182,8 +187,7 @@ def test_small_gradients_are_packed(shapes, small, pack, sums, weights, monkeypa
     ]
     variables = [tf.get_variable(f"v{i}", shape, tf.float64) for i, shape in enumerate(shapes)]
     pairs = [list(zip(map(tf.constant, own), variables)) for own in values]
-    with tf.device("/device:CPU:0"):
-        gathered = gradients.gather(pairs, group(weights))
+    gathered = gradients.gather(pairs, group(weights), how=how)
     assert [variable for _, variable in gathered] == variables
     for (gradient, variable), first, second in zip(gathered, *values):
         assert gradient.shape == variable.shape
