@@ -133,18 +133,12 @@ def record(model_fn, input_fn, params, num_towers=1):
 def record_towers(
     model_fn, batches, num_towers, optimizer="sgd", reduction=MEAN, wrapped=(), **kwargs
 ):
-    """Returns the `Run` of `model_fn` replicated over `num_towers`.
-
-    Args:
-        wrapped: Dictionary of arguments of `TowerOptimizer`.
-        **kwargs: Arguments of `replicate_model_fn`.
-    """
+    """Returns the `Run` of `model_fn` on towers; `wrapped` is what `TowerOptimizer` takes."""
+    wrap = functools.partial(replicate.TowerOptimizer, **dict(wrapped))
     return record(
         replicated(model_fn, num_towers, reduction, **kwargs),
         functools.partial(dataset, batches),
-        make_params(
-            optimizer, reduction, functools.partial(replicate.TowerOptimizer, **dict(wrapped))
-        ),
+        make_params(optimizer, reduction, wrap),
         num_towers,
     )
 
