@@ -4,11 +4,11 @@ N is the number of towers. The gathered gradient is Σ wᵢ·gᵢ, of weight w�
 i; where a tower has no gradient, it counts as zero.
 """
 
-from typing import Any, NamedTuple
-
 import tensorflow.compat.v1 as tf
 
+from replicate import packing, wires
 from replicate.gather import Gather
+from replicate.wires import Wires
 
 SCOPE = "replicate/gather/"  # Name scope of the operations that gather.
 
@@ -49,138 +49,88 @@ def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
             if gradient is not None:
                 grads.append((index, as_gradient(gradient, variable, index)))
     weights = towers.loss_weights if weights is None else weights
-    places = _places([variable for variable, _ in by_variable.values()], towers, how)
+    places = wires.places([variable for variable, _ in by_variable.values()], towers, how)
+
+    def describe(entry):
+        variable, grads = entry
+        indices = (index for index, _ in grads)
+        dtype = grads[0][1].dtype if grads else None
+        return (places[id(variable)], dtype, *indices), _size_of_each(grads)
+
     gathered = {}
     with tf.name_scope(SCOPE):
-        for place, pack in _packs(by_variable.values(), places, how):
+        for pack in packing.packs(by_variable.values(), describe, how):
+            place = places[id(pack[0][0])]
             with tf.device(place):
-                sums = _sum_pack(pack, weights, _Wires(towers.devices, place, how, wire_scale))
+                sums = _sum_pack(pack, weights, Wires(towers.devices, place, how, wire_scale))
             for variable, gradient in zip([v for v, _ in pack], sums):
                 gathered[id(variable)] = gradient
     return [(gathered[key], variable) for key, (variable, _) in by_variable.items()]
 
 
-class _Wires(NamedTuple):
-    """What gradients cross on their way to a device.
+def broadcast(grads_and_vars, towers, how):
+    """Sends gathered gradients to all towers.
 
-    Attributes:
-        devices: Device strings of the towers.
-        place: Device string of where they are summed.
-        how: The `Gather`.
-        scale: See `gather`.
+    Args:
+        grads_and_vars: List of `(gradient, variable)` pairs.
+        towers: The `Towers`.
+        how: The `Gather`. What crosses devices in half precision is rounded for all towers, so that
+            they go on with equal gradients.
+
+    Returns:
+        For each of N towers the list of the gradients.
     """
+    grads = [gradient for gradient, _ in grads_and_vars]
+    received = [list(grads) for _ in towers.devices]
 
-    devices: Any
-    place: str
-    how: Gather
-    scale: Any = None
+    def describe(position):
+        gradient = grads[position]
+        key = gradient.device or towers.consolidation_device, gradient.dtype
+        return key, packing.size_of(gradient)
 
-    def send(self, gradient, index):
-        """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, as it arrives."""
-        dtype = gradient.dtype.base_dtype
-        if self.devices[index] == self.place or not self.how.narrows(dtype):
-            return gradient
-        values = getattr(gradient, "values", gradient)
-        with tf.device(self.devices[index]):
-            if self.scale is not None:
-                values *= tf.cast(self.scale, dtype)
-            sent = tf.cast(values, self.how.wire_dtype)
-        values = tf.cast(sent, dtype)
-        if self.scale is not None:
-            values /= tf.cast(self.scale, dtype)
-        if isinstance(gradient, tf.IndexedSlices):
-            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        return values
-
-
-def _places(variables, towers, how):
-    """Returns a dictionary of where each variable's gradients are summed, by the variable's `id`.
-
-    Raises:
-        ValueError: If that is to be where the variables are, and these are elsewhere.
-    """
-    if how.where != "round_robin":
-        return dict.fromkeys(map(id, variables), towers.consolidation_device)
-    places = {id(v): v.device or towers.consolidation_device for v in variables}
-    others = sorted({place for place in places.values() if "/job:" in place})
-    if others and "/job:" not in towers.consolidation_device:
-        raise ValueError(
-            "With `gather='round_robin'`, gradients are summed where their variables are, which "
-            f"must be in this process, but are on {', '.join(others)}. A worker sends one gradient "
-            "to parameter servers, not one for each tower: leave `gather` out."
-        )
-    if len(variables) > 1 and len(set(places.values())) == 1:
-        raise ValueError(
-            "With `gather='round_robin'`, gradients are summed where their variables are, but all "
-            f"{len(variables)} are on {variables[0].device}. Pass `replicate_model_fn` "
-            "`variable_placement='round_robin'`, or leave `gather` out."
-        )
-    return places
+    given = [position for position, gradient in enumerate(grads) if gradient is not None]
+    with tf.name_scope(SCOPE):
+        for pack in packing.packs(given, describe, how):
+            first = grads[pack[0]]
+            with tf.device(first.device or towers.consolidation_device):
+                joined = packing.join([grads[i] for i in pack]) if len(pack) > 1 else first
+                sent = wires.narrow(joined, how)
+            for index, device in enumerate(towers.devices):
+                with tf.device(device):
+                    whole = wires.widen(sent, joined)
+                    own = [whole]
+                    if len(pack) > 1:
+                        own = packing.part(whole, [grads[i].shape for i in pack])
+                for position, gradient in zip(pack, own):
+                    received[index][position] = gradient
+    return received
 
 
 def weighted_sum(values, towers):
     """Returns Σ wᵢ·xᵢ of N tensors of one shape, one per tower, on the current device."""
-    wires = _Wires(towers.devices, "", _DEFAULT)
-    return _weighted_sum(list(enumerate(values)), None, towers.loss_weights, wires)
-
-
-def _packs(entries, places, how):
-    """Yields `(place, entries)` whose gradients are to be gathered together.
-
-    Small tensors are packed, because each that crosses devices costs time however small it is.
-
-    Args:
-        entries: `(variable, gradients)` pairs; `gradients` are `(tower index, gradient)` pairs.
-        places: Where the gradients of each variable are summed, by the variable's `id`.
-        how: The `Gather`.
-    """
-    packs = {}  # Those that are not full, by place, type and towers.
-    for variable, grads in entries:
-        place, size = places[id(variable)], _size_of_each(grads)
-        if not how.packs(size):
-            yield place, [(variable, grads)]
-            continue
-        key = (place, grads[0][1].dtype, *(index for index, _ in grads))
-        pack, total = packs.pop(key, ([], 0))
-        pack.append((variable, grads))
-        if total + size >= how.pack_bytes:
-            yield place, pack
-        else:
-            packs[key] = pack, total + size
-    for (place, *_), (pack, _) in packs.items():
-        yield place, pack
+    here = Wires(towers.devices, "", _DEFAULT)
+    return _weighted_sum(list(enumerate(values)), None, towers.loss_weights, here)
 
 
 def _size_of_each(grads):
     """Returns the bytes of each of the towers' gradients if they can be packed, else None."""
-    if len(grads) < 2 or not all(isinstance(gradient, tf.Tensor) for _, gradient in grads):
+    first = grads[0][1] if len(grads) > 1 else None
+    if any(g.shape != first.shape or g.dtype != first.dtype for _, g in grads[1:]):
         return None
-    first = grads[0][1]
-    known = first.shape.is_fully_defined()
-    if not known or any(g.shape != first.shape or g.dtype != first.dtype for _, g in grads):
-        return None
-    return first.shape.num_elements() * first.dtype.size
+    return packing.size_of(first)
 
 
-def _sum_pack(pack, weights, wires):
+def _sum_pack(pack, weights, links):
     """Returns the weighted sums of the gradients of a pack, one for each of its entries."""
     variable, grads = pack[0]
     if len(pack) == 1:
-        return [_weighted_sum(grads, variable, weights, wires) if grads else None]
+        return [_weighted_sum(grads, variable, weights, links) if grads else None]
     flat = []
     for position, (index, _) in enumerate(grads):
-        with tf.device(wires.devices[index]):
-            own = [entry[position][1] for _, entry in pack]
-            flat.append((index, tf.concat([_reshape(gradient, [-1]) for gradient in own], axis=0)))
-    shapes = [entry[0][1].shape for _, entry in pack]
-    total = _weighted_sum(flat, variable, weights, wires)
-    parts = tf.split(total, [shape.num_elements() for shape in shapes])
-    return [_reshape(part, shape) for part, shape in zip(parts, shapes)]
-
-
-def _reshape(tensor, shape):
-    rank = len(shape)
-    return tensor if tensor.shape.rank == rank == 1 else tf.reshape(tensor, shape)
+        with tf.device(links.devices[index]):
+            flat.append((index, packing.join([entry[position][1] for _, entry in pack])))
+    total = _weighted_sum(flat, variable, weights, links)
+    return packing.part(total, [entry[0][1].shape for _, entry in pack])
 
 
 def as_gradient(gradient, variable, index):
@@ -200,17 +150,17 @@ def as_gradient(gradient, variable, index):
         ) from None
 
 
-def _weighted_sum(grads, variable, weights, wires):
+def _weighted_sum(grads, variable, weights, links):
     dtype = check_types(variable, [(index, g.dtype.base_dtype) for index, g in grads])
     # Equal weights are applied once, to the sum; others on the tower's own device, side by side.
     after = weights.equal is not None and dtype not in _NARROW
     if not after:
         scaled = []
         for index, gradient in grads:
-            with tf.device(wires.devices[index]):
+            with tf.device(links.devices[index]):
                 scaled.append((index, weighted(gradient, index, weights)))
         grads = scaled
-    summed = total([wires.send(gradient, index) for index, gradient in grads], variable)
+    summed = total([links.send(gradient, index) for index, gradient in grads], variable)
     return weighted(summed, 0, weights) if after else summed
 
 

@@ -24,7 +24,7 @@ from replicate.rendezvous import current
 from replicate.towers import Towers
 from replicate.variables import SharedVariables
 
-_PLACEMENTS = ("consolidation", "round_robin")
+_PLACEMENTS = ("consolidation", "round_robin", "replicated")
 
 
 def replicate_model_fn(
@@ -68,7 +68,10 @@ def replicate_model_fn(
         consolidation_device: Where gradients are summed and what happens once per step takes
             place. None: the first of `devices`. Not for TPUs, whose cores do both themselves.
         variable_placement: `'consolidation'` places variables on the consolidation device,
-            `'round_robin'` on the towers' devices in turn. Not for TPUs.
+            `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
+            replica, on its own device, of each variable that is trained and of its optimizer's
+            slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
+            Not for TPUs.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
             tower, as TPUEstimator has it, instead of the whole batch's. None: if it is an integer,
             and `model_fn` has TPUEstimator's `RunConfig` or names `TPUEstimatorSpec` in its code.
@@ -157,13 +160,13 @@ def replicate_model_fn(
             return on_rows(shards.features[index], shards.labels[index], index)
 
         rows = weights.row_weights(shards, positive=training)
-        spread = variable_placement == "round_robin"
+        places = {"round_robin": tower_devices, "replicated": tower_devices[:1]}
+        places = places.get(variable_placement, [consolidation])
         group = Towers(
             tower_devices,
             consolidation,
             SharedVariables(
-                cluster.variable_devices(tower_devices if spread else [consolidation]),
-                cluster.worker,
+                cluster.variable_devices(places), cluster.worker, variable_placement == "replicated"
             ),
             loss_weights=weights.Weights([1.0] * len(tower_devices)) if summed else rows,
             row_weights=rows,

@@ -1,5 +1,6 @@
 """Where towers meet: the engine of a model that runs as towers of one graph."""
 
+import contextlib
 import functools
 import inspect
 from typing import Callable, NamedTuple
@@ -136,23 +137,33 @@ def _whole_loss_gradient(*values):
 def _apply_once(optimizers, grads_and_vars, args, kwargs):
     """Merge function of `apply_gradients`: tower 0's optimizer applies the gathered gradients."""
     group = merging()
-    step = optimizers[0].step
-    if step.accumulates:
-        # What is not finite must not be added up either.
-        with step.checked(grads_and_vars, group.devices):
-            applied = tower_accumulation.apply(
-                optimizers[0], grads_and_vars, group, args[0], kwargs[0]
-            )
-    else:
-        gathered = step.gather(grads_and_vars, group)
-        with step.checked(grads_and_vars, group.devices):
-            applied = step.update(gathered, args[0], kwargs[0])
+    step, replicas = optimizers[0].step, group.variables.replicas
+    apply, scope = None, contextlib.nullcontext()
+    if replicas:
+        own = [optimizer.optimizer for optimizer in optimizers]
+        apply, scope = replicas.apply(own, group, step.how), replicas.updates(group)
+        grads_and_vars = [replicas.as_first(pairs) for pairs in grads_and_vars]
+    with scope:
+        applied = _update(optimizers[0], grads_and_vars, group, args[0], kwargs[0], apply)
     operation = getattr(applied, "op", applied)
     if isinstance(operation, tf.Operation):  # A custom optimizer may return what it likes.
         group.applied.append(operation)
-    for optimizer in optimizers[1:]:
-        optimizer.answer_as(optimizers[0])
+    if not replicas:
+        for optimizer in optimizers[1:]:
+            optimizer.answer_as(optimizers[0])
     return applied
+
+
+def _update(optimizer, grads_and_vars, group, args, kwargs, apply):
+    """Updates with the gradients of all towers; returns what `apply` does."""
+    step = optimizer.step
+    if step.accumulates:
+        # What is not finite must not be added up either.
+        with step.checked(grads_and_vars, group.devices):
+            return tower_accumulation.apply(optimizer, grads_and_vars, group, args, kwargs, apply)
+    gathered = step.gather(grads_and_vars, group)
+    with step.checked(grads_and_vars, group.devices):
+        return step.update(gathered, args, kwargs, apply)
 
 
 def _are_snapshots(variables):

@@ -51,6 +51,8 @@ def merge(specs, group, mode):
             train_op = tf.group(first.train_op, *merges) if merges else first.train_op
             metrics.warn_of_unmerged_statistics(group)
             updates.warn_if_repeated(group, train_op)
+            if group.variables.replicas:
+                group.variables.replicas.check_assigned(train_op)
             changes["train_op"] = train_op
         elif first.eval_metric_ops:
             metric_updates = [op for spec in specs for _, op in spec.eval_metric_ops.values()]

@@ -15,7 +15,7 @@ from replicate.conditional import run_if
 from replicate.weights import Weights, losses_are_added_up
 
 
-def apply(optimizer, grads_and_vars, group, args, kwargs):
+def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
     """Adds up the gradients of all towers, and applies them after every so many batches.
 
     Args:
@@ -24,6 +24,7 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
         group: The `Towers`, in a merge function.
         args: What the wrapped optimizer's `apply_gradients` takes besides.
         kwargs: Likewise.
+        own_apply: Function that takes what `apply_gradients` does, in place of that one.
 
     Returns:
         An operation.
@@ -54,7 +55,8 @@ def apply(optimizer, grads_and_vars, group, args, kwargs):
             with tf.device(device), tf.name_scope("replicate/accumulate/"):
                 by_tower.append(accumulation.read(count, index))
         ones = Weights([1] * group.size)
-        return optimizer.step.update(optimizer.step.gather(by_tower, group, ones), args, kwargs)
+        gathered = optimizer.step.gather(by_tower, group, ones)
+        return optimizer.step.update(gathered, args, kwargs, own_apply)
 
     def reset(updated):
         zeroed = []

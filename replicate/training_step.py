@@ -63,7 +63,8 @@ class TrainingStep:
         self._transform_gradients = transform_gradients
         self._accumulate_steps = int(accumulate_steps)
         self._check_finite = check_finite
-        self._gather = Gather.of(gather)
+        self.how = Gather.of(gather)
+        """The `Gather`."""
         self._accumulations = {}  # In eager mode, in which the same gradients come every step.
         self.saved = wrapped.saved
         """What object-based checkpoints hold: the loss scale and what is accumulated."""
@@ -98,9 +99,9 @@ class TrainingStep:
             weights: The `Weights` of the gradients; None: those of the towers.
         """
         scale = self._wrapped.loss_scale
-        scales = scale is not None and self._gather.wire_dtype == tf.float16
+        scales = scale is not None and self.how.wire_dtype == tf.float16
         scale = scale() if scales else None
-        return gradients.gather(grads_and_vars, towers, weights, self._gather, scale)
+        return gradients.gather(grads_and_vars, towers, weights, self.how, scale)
 
     def apply(self, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, or accumulates them.
@@ -141,7 +142,7 @@ class TrainingStep:
             setattr(self.saved, f"accumulation_{number}" if number else "accumulation", made.saved)
         return self._accumulations[key]
 
-    def update(self, grads_and_vars, args, kwargs):
+    def update(self, grads_and_vars, args, kwargs, apply=None):
         """Updates with gradients of the whole batch, unless a loss scale finds them not finite.
 
         Args:
@@ -149,11 +150,14 @@ class TrainingStep:
                 batches.
             args: What the wrapped optimizer's `apply_gradients` takes besides.
             kwargs: Likewise.
+            apply: Function that takes what `apply_gradients` does, in place of that one.
 
         Returns:
             What the wrapped optimizer does; if the update may be skipped, an operation.
         """
-        return self.if_finite(grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs))
+        return self.if_finite(
+            grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs, apply)
+        )
 
     def if_finite(self, grads_and_vars, apply):
         """Calls `apply` for the steps that the loss scale does not skip, and adjusts the scale.
@@ -171,10 +175,11 @@ class TrainingStep:
         rescale, is_finite = loss_scales.update_gathered(self._wrapped.loss_scale, grads)
         return tf.group(operations([rescale, run_if(is_finite, apply)]))
 
-    def apply_now(self, grads_and_vars, args, kwargs):
+    def apply_now(self, grads_and_vars, args, kwargs, apply=None):
         """Transforms and applies gradients; takes and returns what `update` does."""
         transformed = self.transform(grads_and_vars)
-        return self._wrapped.optimizer.apply_gradients(transformed, *args, **kwargs)
+        apply = apply or self._wrapped.optimizer.apply_gradients
+        return apply(transformed, *args, **kwargs)
 
     @property
     def may_skip(self):

@@ -19,6 +19,7 @@ _READS = frozenset(
         "VariableShape",
     ]
 )
+_CHOOSE = frozenset(["Case", "If", "StatelessCase", "StatelessIf"])
 _CHECKS = frozenset(["IsVariableInitialized", "VarIsInitializedOp"])
 
 # Operations by which TensorFlow's own optimizers update variables.
@@ -39,7 +40,49 @@ def uses(variable):
 
 def writes(variable):
     """Returns the operations that may change `variable`, its initialiser apart."""
-    return [op for op in uses(variable) if op.type not in _READS]
+    return [op for op in uses(variable) if may_write(op)]
+
+
+def changes(variable):
+    """Returns the operations that change `variable`, those that call what does so included."""
+    bodies, found = {}, []
+    pending = [(op, variable.op.outputs[0]) for op in writes(variable)]
+    while pending:
+        op, tensor = pending.pop()
+        if op.type in CONTROL_FLOW_V1:
+            pending += [(after, out) for out in op.outputs for after in out.consumers()]
+        elif _functions(op.node_def):
+            bodies = bodies or _function_bodies(op.graph)
+            if any(
+                given is tensor and _writes_inside(op.node_def, i, bodies)
+                for i, given in enumerate(op.inputs)
+            ):
+                found.append(op)
+        elif op.type not in _READS:
+            found.append(op)
+    return found
+
+
+def _writes_inside(node, position, bodies):
+    """Whether functions that a node calls change the variable that is its input `position`."""
+    if node.op in _CHOOSE:
+        position -= 1  # The first input says which function it is.
+    for name in _functions(node):
+        if name not in bodies or not 0 <= position < len(bodies[name].signature.input_arg):
+            continue
+        handle = bodies[name].signature.input_arg[position].name
+        for inner in bodies[name].node_def:
+            taken = [i for i, given in enumerate(inner.input) if given == handle]
+            if not taken or inner.op in _READS:
+                continue
+            if not _functions(inner) or any(_writes_inside(inner, i, bodies) for i in taken):
+                return True
+    return False
+
+
+def may_write(op):
+    """Whether an operation that takes a variable's handle may change the variable."""
+    return op.type not in _READS
 
 
 def ancestors(operations):
@@ -113,6 +156,8 @@ def check_wrapped(group):
         ValueError: If it does; names the variable and the operation.
     """
     trained = [v for v in group.variables.shared if v.trainable] + tf.trainable_variables()
+    if group.variables.replicas:
+        trained += group.variables.replicas.later
     for variable, op in own_updates(group.towers[1], trained):
         raise ValueError(
             "Every optimizer in a replicated `model_fn` must be wrapped, so that the towers' "
@@ -163,9 +208,9 @@ def _in_scope(op, tower):
 
 
 def _function_bodies(graph):
-    """Returns the nodes of each function in `graph`, by the function's name."""
+    """Returns the functions in `graph`, `FunctionDef`s, by their names."""
     functions = graph.as_graph_def().library.function
-    return {function.signature.name: function.node_def for function in functions}
+    return {function.signature.name: function for function in functions}
 
 
 def _calls_optimizer(op, bodies):
@@ -176,7 +221,7 @@ def _calls_optimizer(op, bodies):
         if name in seen:
             continue
         seen.add(name)
-        for node in bodies.get(name, ()):
+        for node in bodies[name].node_def if name in bodies else ():
             if _APPLY.match(node.op):
                 return True
             pending += _functions(node)

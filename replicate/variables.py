@@ -2,9 +2,14 @@
 
 Tower 0 creates its variables; a later tower that asks for its i-th variable receives tower 0's
 i-th. So that the towers' updates do not mix, two kinds stay *per tower*: local and metric
-variables, and those of `synchronization=ON_READ`, as batch norm makes its moving statistics. A
-later tower's copy of an `ON_READ` variable is no part of the model: it is neither saved nor listed
-among the global variables.
+variables, and those of `synchronization=ON_READ`, as batch norm makes its moving statistics.
+
+With *replicas*, each later tower receives a variable of its own in place of each that is trained,
+which begins every session with the value of tower 0's, and gets the same updates
+(`replicate.replicas`).
+
+What a later tower has of its own is no part of the model: neither saved nor listed among the global
+variables.
 """
 
 import contextlib
@@ -15,6 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.replicas import Replicas
 
 
 class _Creation(NamedTuple):
@@ -72,6 +78,7 @@ class _Created(NamedTuple):
     variable: Any
     collections: list  # Keys of the collections that hold the variable in tower 0.
     copies: list  # The later towers' variables, where each has its own.
+    is_replicated: bool = False  # Whether these are to be equal to tower 0's.
 
 
 class SharedVariables:
@@ -82,11 +89,14 @@ class SharedVariables:
             `model_fn` opens around a variable has precedence.
         worker: Device string of the job and task that the towers belong to, for variables that the
             workers of a cluster do not share; empty outside a cluster.
+        replicates: Whether later towers have replicas of the variables that are trained.
     """
 
-    def __init__(self, devices, worker=""):
+    def __init__(self, devices, worker="", replicates=False):
         self._devices = itertools.cycle(devices)
         self.worker = worker
+        self.replicas = Replicas() if replicates else None
+        """The `Replicas` of variables, None if there are none."""
         self.restarted = set()
         """The `id`s of later towers' copies that are given a value at the start of each step."""
         self.accumulated = []
@@ -116,13 +126,16 @@ class SharedVariables:
     @property
     def copies(self):
         """The later towers' copies of the model's variables."""
-        return [copy for record in self.of_model for copy in record[1:]]
+        own = [copy for record in self.of_model for copy in record[1:]]
+        return own + (self.replicas.later if self.replicas else [])
 
     def creator(self, tower):
         """Returns the variable creator for `tf.variable_creator_scope` in `tower`."""
 
         def create(next_creator, **kwargs):
             if tower.towers.merging:  # Made once for all towers: a slot, a running baseline.
+                if self.replicas and self.replicas.are_updated:
+                    return self.replicas.create(next_creator, kwargs)
                 if not self.worker:
                     return next_creator(**kwargs)
                 with self._scope(tower, _Creation.of(kwargs, tower)):
@@ -157,7 +170,7 @@ class SharedVariables:
         collections = [
             key
             for key, items in graph_lib.Marks(graph).collections.items()
-            if items and items[-1] is variable
+            if _is_last(items, variable)
         ]
         if tf.GraphKeys.GLOBAL_STEP in collections:
             # TensorFlow looks for it by collection, then by name, before it makes another one.
@@ -166,7 +179,8 @@ class SharedVariables:
                     later.marks.add_to_collection(key, variable)
             return variable
         creation = creation._replace(shape=variable.shape, dtype=variable.dtype.base_dtype)
-        self._created.append(_Created(creation, variable, collections, []))
+        is_replicated = bool(self.replicas and variable.trainable and not creation.per_tower)
+        self._created.append(_Created(creation, variable, collections, [], is_replicated))
         return variable
 
     def _create_later(self, tower, next_creator, kwargs):
@@ -175,9 +189,11 @@ class SharedVariables:
         made = self._created[position] if position < len(self._created) else None
         self._check(tower.index, creation, made)
         self._positions[tower.index] = position + 1
-        if not made.creation.per_tower:
+        if not (made.creation.per_tower or made.is_replicated):
             variable = made.variable
         else:
+            if made.is_replicated:
+                kwargs["initial_value"] = made.variable.read_value
             names = tower.towers.graph.get_name_scope(), kwargs.get("name") or ""
             if not any(name.startswith(tower.name_scope) for name in names):
                 # `get_variable` leaves all name scopes; tower 0's later names must stay free.
@@ -187,11 +203,15 @@ class SharedVariables:
             with self._scope(tower, creation):
                 variable = next_creator(**kwargs)
             made.copies.append(variable)
+            if made.is_replicated:
+                self.replicas.add(made.variable, tower.index, variable)
             if not _is_global(made):
                 return variable  # It entered its collections when it was made.
         marks = graph_lib.Marks(tower.towers.graph)
         for key in made.collections:
-            marks.add_to_collection(key, variable)
+            # What is trained enters its collection even if it is made for none.
+            if not _is_last(marks.collections.get(key), variable):
+                marks.add_to_collection(key, variable)
         return variable
 
     def _scope(self, tower, creation):
@@ -200,8 +220,8 @@ class SharedVariables:
         if creation.is_local or (creation.per_tower and tower.index):
             # A smaller depth means that it is colocated with something.
             device = self.worker if depth >= tower.device_depth else ""
-        elif depth != tower.device_depth:  # The caller chose a device, or colocates.
-            device = ""
+        elif depth != tower.device_depth or tower.index:
+            device = ""  # The caller chose a device, or colocates; a replica is with its tower.
         else:  # Tower 0's part of what is kept per tower is on its device, or shared by workers.
             device = next(self._devices) if self.worker or not creation.per_tower else ""
         return tf.device(device) if device else contextlib.nullcontext()
@@ -217,6 +237,10 @@ class SharedVariables:
             f"{creation} where tower 0 created {made.creation if made else 'no more'}. Make what "
             "`model_fn` creates independent of `tower_index()` and of what earlier calls left."
         )
+
+
+def _is_last(items, variable):
+    return bool(items) and items[-1] is variable
 
 
 def _is_global(made):

@@ -24,6 +24,7 @@ WITH_CASES = (
     "test_gradients",
     "test_loss_scale",
     "test_normalization",
+    "test_replicas",
     "test_scaled_training",
     "test_sharding",
     "test_tower_optimizer",

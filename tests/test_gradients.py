@@ -23,6 +23,7 @@ def group(weights):
         consolidation_device=DEVICES[0],
         loss_weights=Weights(weights),
         size=len(weights),
+        variables=SimpleNamespace(replicas=None),
     )
 
 

@@ -223,3 +223,12 @@ def add_control_inputs(op, control_inputs):
 def flatten_with_paths(structure):
     """Returns `(path, leaf)` pairs of a nested structure, e.g. `("image/left", tensor)`."""
     return nest.flatten_with_joined_string_paths(structure)
+
+
+def handle_in(graph, variable):
+    """Returns the reference of the tensor that `graph`, maybe a function's, has for a variable."""
+    handle = variable.op.outputs[0]
+    for outer, inner in getattr(graph, "captures", ()):
+        if outer is handle:
+            return inner.ref()
+    return handle.ref()
