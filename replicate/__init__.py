@@ -13,6 +13,7 @@ from replicate.engine import PerTower
 from replicate.gather import Gather
 from replicate.model_fn import replicate_model_fn
 from replicate.normalization import BatchNormalization, batch_normalization
+from replicate.report import tower_report
 from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
 
@@ -36,4 +37,5 @@ __all__ = (
     "replicate_model_fn",
     "session_config",
     "tower_index",
+    "tower_report",
 )

@@ -50,6 +50,7 @@ def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
                 grads.append((index, as_gradient(gradient, variable, index)))
     weights = towers.loss_weights if weights is None else weights
     places = wires.places([variable for variable, _ in by_variable.values()], towers, how)
+    towers.summed_on.update(places.values())
 
     def describe(entry):
         variable, grads = entry

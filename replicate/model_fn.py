@@ -9,6 +9,7 @@ from replicate import devices as devices_lib
 from replicate import (
     penalties,
     recovery,
+    report,
     sharding,
     tower_params,
     tpu_specs,
@@ -177,8 +178,10 @@ def replicate_model_fn(
             tower_params.warn_of_whole_size(params[0], for_tpus, per_tower_batch_size)
         if training:
             updates.check_wrapped(group)
-            _log(shards, group, loss_reduction)
-        return tpu_specs.merge(tower_specs, group, mode)
+        spec = tpu_specs.merge(tower_specs, group, mode)
+        if training:
+            report.publish(group, shards, loss_reduction, spec)
+        return spec
 
     signature = _with_mode_and_config(accepted)
     functools.update_wrapper(replicated_model_fn, model_fn, updated=())
@@ -270,23 +273,3 @@ def _call_alone(model_fn, arguments, devices):
         with tf.device(devices[0]):
             return tpu_specs.as_estimator_spec(model_fn(**arguments))
     return tpu_specs.as_estimator_spec(model_fn(**arguments))
-
-
-def _log(shards, group, reduction):
-    """Logs what an engineer wants to check when training starts, in one line."""
-    known = isinstance(shards.total, int)
-    variables = group.variables.shared
-    size = sum((v.shape.num_elements() or 0) * v.dtype.size for v in variables) / 1e6
-    tf.logging.info(
-        "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %.3g MB, "
-        "on %s; gradients summed on %s; loss reduction %s.",
-        shards.total if known else "of dynamic size",
-        group.size,
-        ", ".join(group.devices),
-        ", ".join(map(str, shards.rows)) if known else "as even as they can be",
-        len(variables),
-        size,
-        ", ".join(sorted({variable.device for variable in variables})) or "no device",
-        group.consolidation_device,
-        reduction,
-    )

@@ -40,6 +40,7 @@ class Towers:
         row_weights: The `Weights` of the towers' means, which add up to 1.
         graph: The graph under construction.
         applied: Operations that apply gathered gradients, in the order they were made.
+        summed_on: Device strings of where gradients are summed.
         kept: Dictionary of what the later towers left in collections, by key, once built.
     """
 
@@ -54,6 +55,7 @@ class Towers:
         self.name_scope = self.graph.get_name_scope()
         self.merging = False
         self.applied = []
+        self.summed_on = set()
         self.kept = {}
         self._entry = None
         self._first = None

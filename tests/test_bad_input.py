@@ -25,6 +25,7 @@ WITH_CASES = (
     "test_loss_scale",
     "test_normalization",
     "test_replicas",
+    "test_report",
     "test_scaled_training",
     "test_sharding",
     "test_tower_optimizer",

@@ -24,6 +24,7 @@ def group(weights):
         loss_weights=Weights(weights),
         size=len(weights),
         variables=SimpleNamespace(replicas=None),
+        summed_on=set(),
     )
 
 

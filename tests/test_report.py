@@ -8,7 +8,10 @@ import tensorflow.compat.v1 as tf
 
 import programs
 import replicate
+from bodies import matching
+from replicate import report as reports
 
+NOT_BUILT = "`tower_report` tells of the model that was last built for training on several devices"
 DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]
 
 
@@ -68,11 +71,56 @@ def test_one_line_at_training_start(messages, features, batch):
     # One variable of 4 float32: 16 bytes.
     pattern = (
         f"^replicate: {batch} 1 variables, 1.6e-05 MB, on /device:CPU:1; gradients summed on "
-        "/device:CPU:1; loss reduction weighted_sum.$"
+        r"/device:CPU:1; \d+ tensors, (at least )?\S+ MB cross devices in a step; loss reduction "
+        "weighted_sum.$"
     )
     # TensorFlow says of some Estimator names, once each, that they are deprecated.
     (message,) = [message for message in messages if "deprecated" not in message]
     assert re.search(pattern, message)
+
+
+REPORT = """\
+towers     3, on /device:CPU:0, /device:CPU:1, /device:CPU:2
+rows       3, 2, 2
+loss       weighted_sum
+variables  1, 1.6e-05 MB, on /device:CPU:1
+gradients  summed on /device:CPU:1
+
+crossing devices in a step
+  weights        2  3.2e-05 MB
+  gradients      2  3.2e-05 MB
+  batch          2  1.6e-05 MB
+  other          3  3.6e-05 MB
+  all            9  0.000116 MB
+
+by link, without scalars
+       1  1.6e-05 MB  /device:CPU:0 to /device:CPU:1
+       1  1.6e-05 MB  /device:CPU:1 to /device:CPU:0
+       1  1.6e-05 MB  /device:CPU:1 to /device:CPU:2
+       1  1.6e-05 MB  /device:CPU:2 to /device:CPU:1
+       1  2.8e-05 MB  any to /device:CPU:0
+"""
+
+
+def test_the_report_of_towers(capsys, monkeypatch):
+    monkeypatch.setattr(reports, "_last", None)
+    with pytest.raises(RuntimeError, match=matching(NOT_BUILT)):
+        replicate.tower_report()
+    wrapped = replicate.replicate_model_fn(
+        model_fn, tf.losses.Reduction.SUM, DEVICES, consolidation_device="/cpu:1"
+    )
+    wrapped(tf.zeros([7, 1]), None, "train")
+    report = replicate.tower_report()
+    assert capsys.readouterr().out == REPORT
+    assert report.kinds["weights"] == (2, 32, False)
+    assert report.crossing.number == 9
+
+    # What is only known when the graph runs is said so.
+    wrapped(tf.placeholder(tf.float32, [None, 1]), None, "train")
+    report = replicate.tower_report()
+    assert report.rows == (None, None, None)
+    assert report.kinds["batch"].is_least and not report.kinds["weights"].is_least
+    assert "batch          2  at least 0 MB" in str(report)
 
 
 def test_a_warning_names_variables_that_every_tower_updates(messages):
