@@ -6,7 +6,7 @@ i; where a tower has no gradient, it counts as zero.
 
 import tensorflow.compat.v1 as tf
 
-from replicate import packing, wires
+from replicate import nccl, packing, wires
 from replicate.gather import Gather
 from replicate.wires import Wires
 
@@ -161,7 +161,10 @@ def _weighted_sum(grads, variable, weights, links):
             with tf.device(links.devices[index]):
                 scaled.append((index, weighted(gradient, index, weights)))
         grads = scaled
-    summed = total([links.send(gradient, index) for index, gradient in grads], variable)
+    if links.by_nccl(grads):
+        summed = nccl.add([gradient for _, gradient in grads], links.devices, links.place)
+    else:
+        summed = total([links.send(gradient, index) for index, gradient in grads], variable)
     return weighted(summed, 0, weights) if after else summed
 
 

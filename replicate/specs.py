@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, metrics, updates
+from replicate import gradients, metrics, nccl, updates
 from replicate.compat import estimator
 
 
@@ -54,6 +54,9 @@ def merge(specs, group, mode):
             if group.variables.replicas:
                 group.variables.replicas.check_assigned(train_op)
             changes["train_op"] = train_op
+            if group.uses_nccl:
+                check = nccl.CheckHook(group.devices, group.consolidation_device)
+                changes["training_hooks"] = (*first.training_hooks, check)
         elif first.eval_metric_ops:
             metric_updates = [op for spec in specs for _, op in spec.eval_metric_ops.values()]
             update = metrics.merge_metrics(group, metric_updates)

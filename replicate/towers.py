@@ -41,6 +41,7 @@ class Towers:
         graph: The graph under construction.
         applied: Operations that apply gathered gradients, in the order they were made.
         summed_on: Device strings of where gradients are summed.
+        uses_nccl: Whether NCCL sums them.
         kept: Dictionary of what the later towers left in collections, by key, once built.
     """
 
@@ -56,6 +57,7 @@ class Towers:
         self.merging = False
         self.applied = []
         self.summed_on = set()
+        self.uses_nccl = False
         self.kept = {}
         self._entry = None
         self._first = None

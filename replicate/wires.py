@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from replicate import nccl
 from replicate.gather import Gather
 
 
@@ -17,6 +18,14 @@ class Wires(NamedTuple):
     how: Gather
     scale: Any = None
     """What they are multiplied by meanwhile, a scalar tensor; None: nothing."""
+
+    def by_nccl(self, grads):
+        """Whether NCCL adds up gradients, `(tower index, gradient)` pairs: dense ones of all."""
+        return (
+            self.how.where == "nccl"
+            and len(grads) == len(self.devices)
+            and all(isinstance(gradient, tf.Tensor) for _, gradient in grads)
+        )
 
     def send(self, gradient, index):
         """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, as it arrives."""
@@ -63,8 +72,12 @@ def places(variables, towers, how):
         how: The `Gather`.
 
     Raises:
-        ValueError: If that is to be where the variables are, and these are elsewhere.
+        ValueError: If that is to be where the variables are, and these are elsewhere, or NCCL is to
+            add them up, and cannot.
     """
+    if how.where == "nccl":
+        nccl.check_devices(towers.devices, towers.consolidation_device)
+        towers.uses_nccl = True
     if how.where != "round_robin":
         return dict.fromkeys(map(id, variables), towers.consolidation_device)
     if towers.variables.replicas:

@@ -14,7 +14,7 @@ import replicate
 import selection
 from bodies import matching
 from contract_models import MODELS
-from replicate import transfers
+from replicate import nccl, transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
 REPLICATED = {"variable_placement": "replicated"}
@@ -76,6 +76,8 @@ WAYS = "Gradients are gathered in one of the ways 'consolidation', 'round_robin'
 BYTES = "must be a number of bytes, an integer of at least 0"
 WIRE = "`wire_dtype` must be tf.float16 or tf.bfloat16, in which gradients are narrower"
 ALL_ON_ONE = "gradients are summed where their variables are, but all"
+GPUS = "`gather='nccl'` adds up gradients over GPUs, one of which is the consolidation device"
+WRONG = "NCCL must add up gradients as they are, but of known numbers on"
 ELSEWHERE = "which must be in this process, but are on /job:ps"
 
 
@@ -253,3 +255,53 @@ def test_variables_that_are_all_in_one_place_are_no_choice():
     model_fn = contract.replicated(dense_layers("round_robin"), 2)
     with pytest.raises(ValueError, match=matching(text)):
         model_fn(tf.ones([2, WIDTH]), tf.ones([2, WIDTH]), mode="train")
+
+
+def test_nccl_is_for_gpus(monkeypatch):
+    model_fn = contract.replicated(dense_layers("nccl"), 2)
+    with pytest.raises(
+        ValueError, match=matching(f"{GPUS}, but towers are on /device:CPU:0, /dev")
+    ):
+        model_fn(tf.ones([2, WIDTH]), tf.ones([2, WIDTH]), mode="train")
+    see_gpus(monkeypatch, 2)
+    model_fn = replicate.replicate_model_fn(
+        dense_layers("nccl"), devices=["/gpu:0", "/gpu:1"], consolidation_device="/cpu:0"
+    )
+    with pytest.raises(ValueError, match=matching(f"{GPUS}…and it is /device:CPU:0. Leave")):
+        model_fn(tf.ones([2, WIDTH]), tf.ones([2, WIDTH]), mode="train")
+
+
+def see_gpus(monkeypatch, number):
+    """Lets TensorFlow list GPUs that are not there."""
+    devices = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(number)]
+    monkeypatch.setattr(tf.config.experimental, "list_physical_devices", lambda kind=None: devices)
+
+
+def test_nccl_reduces_a_pack_on_all_gpus(monkeypatch, fresh_graph):
+    see_gpus(monkeypatch, 3)
+    model_fn = replicate.replicate_model_fn(dense_layers("nccl"))
+    spec = model_fn(tf.ones([6, WIDTH]), tf.ones([6, WIDTH]), mode="train")
+    reduced = [op for op in fresh_graph.get_operations() if op.type == "NcclAllReduce"]
+    assert [op.device for op in reduced] == [f"/device:GPU:{index}" for index in range(3)]
+    assert len({op.get_attr("shared_name") for op in reduced}) == 1
+    running = transfers.ancestors([spec.train_op])
+    assert set(reduced) <= running  # Each waits for all.
+    assert [type(hook).__name__ for hook in spec.training_hooks] == ["CheckHook"]
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_nccl_is_checked_before_the_first_step(monkeypatch, is_right):
+    """Where there are no GPUs, something else takes NCCL's part."""
+
+    def all_reduce(tensors, devices, name):
+        return [tf.add_n(tensors[: None if is_right else -1])] * len(devices)
+
+    monkeypatch.setattr(nccl, "all_reduce", all_reduce)
+    monkeypatch.setattr(nccl, "check_devices", lambda *devices: None)
+    model, wrapped = MODELS["mixed_gradients"], {"gather": "nccl"}
+    if not is_right:
+        with pytest.raises(RuntimeError, match=matching(f"{WRONG}…999 of 1000 sums are wrong")):
+            contract.record_towers(model, contract.UNEVEN, 3, wrapped=wrapped)
+        return
+    got = contract.record_towers(model, contract.UNEVEN, 3, wrapped=wrapped)
+    contract.assert_same_run(got, contract.record_one_device(model, contract.UNEVEN))

@@ -116,7 +116,8 @@ def test_the_report_of_towers(capsys, monkeypatch):
     assert report.crossing.number == 9
 
     # What is only known when the graph runs is said so.
-    wrapped(tf.placeholder(tf.float32, [None, 1]), None, "train")
+    with tf.Graph().as_default():
+        wrapped(tf.placeholder(tf.float32, [None, 1]), None, "train")
     report = replicate.tower_report()
     assert report.rows == (None, None, None)
     assert report.kinds["batch"].is_least and not report.kinds["weights"].is_least
