@@ -33,6 +33,7 @@ class Replicas:
         self._of.setdefault(id(first), {0: first})[index] = variable
         self._first[id(variable)] = first
         self.later.append(variable)
+        graph_lib.name_like(variable, first)
 
     def as_first(self, grads_and_vars):
         """Returns one tower's `(gradient, variable)` pairs as those of tower 0's variables."""
@@ -47,10 +48,24 @@ class Replicas:
         if index == 0:
             self._states.append(next_creator(**kwargs))
             return self._states[-1]
-        first = self._states[position]
-        # Tower 0's may be one that a checkpoint restores.
-        kwargs.update(initial_value=first.read_value, collections=[])
+        first = self._states[position] if position < len(self._states) else None
+        if first is not None:
+            # Tower 0's may be one that a checkpoint restores.
+            kwargs.update(initial_value=first.read_value, collections=[], use_resource=True)
         variable = next_creator(**kwargs)
+        listed = tf.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
+        if listed and listed[-1] is variable:  # `tf.compat.v2.Variable` minds no `collections`.
+            listed.pop()
+        if first is None or (variable.shape, variable.dtype) != (
+            first.shape,
+            first.dtype.base_dtype,
+        ):
+            raise RuntimeError(
+                "The towers' optimizers must make the same variables in the same order, but that "
+                f"of tower {index} makes '{variable.name}' where that of tower 0 makes "
+                f"{first.name if first is not None else 'no more'}. Make optimizers inside "
+                "`model_fn`, or place variables by 'consolidation' or 'round_robin'."
+            )
         self.add(first, index, variable)
         return variable
 
@@ -77,9 +92,9 @@ class Replicas:
                     for gradient, (_, variable) in zip(by_tower[index], pairs)
                 ]
                 own = [(gradient, variable) for gradient, variable in own if variable is not None]
-                given = (args, kwargs) if index == 0 else _without_step(args, kwargs)
                 start = len(graph.get_operations())
                 with self._update(index, group):
+                    given = (args, kwargs) if index == 0 else self._with_own_step(args, kwargs)
                     applied.append(optimizer.apply_gradients(own, *given[0], **given[1]))
                 if index == 1:  # Others do the same.
                     running = updates.ancestors(tf.nest.flatten(applied[1]))
@@ -103,10 +118,32 @@ class Replicas:
             self._states = []
         self._updating, self.are_updated = (index, 0), True
         try:
-            with tf.device(group.devices[index]):
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(tf.device(group.devices[index]))
+                if index:
+                    # Tower 0's later names must stay free.
+                    stack.enter_context(tf.name_scope(f"replicate/replicas/tower_{index}/"))
+                    marks, graph = group.towers[index].marks, tf.get_default_graph()
+                    stack.enter_context(graph_lib.variable_store_of(marks, graph))
                 yield
         finally:
             self._updating, self.are_updated = None, False
+
+    def _with_own_step(self, args, kwargs):
+        """Returns arguments of `apply_gradients` with the tower's own step for the global one."""
+        step, (index, _) = tf.train.get_global_step(), self._updating
+        if step is None or not any(value is step for value in [*args, *kwargs.values()]):
+            return args, kwargs
+        own = self._of.get(id(step), {}).get(index)
+        if own is None:
+            self.are_updated = False
+            own = tf.Variable(
+                step.read_value, trainable=False, collections=[], use_resource=True, name="step"
+            )
+            self.are_updated = True
+            self.add(step, index, own)
+        args = tuple(own if value is step else value for value in args)
+        return args, {name: own if value is step else value for name, value in kwargs.items()}
 
     def check_assigned(self, train_op):
         """Raises if something else than an optimizer changes a variable in a step.
@@ -159,12 +196,3 @@ def _check_not_shared(graph, operations):
                     "count steps by the argument `global_step`; or place variables by "
                     "'consolidation' or 'round_robin'."
                 )
-
-
-def _without_step(args, kwargs):
-    """Returns arguments of `apply_gradients` without the global step, which tower 0 counts."""
-    step = tf.train.get_global_step()
-    if step is None:
-        return args, kwargs
-    args = tuple(None if value is step else value for value in args)
-    return args, {name: None if value is step else value for name, value in kwargs.items()}

@@ -193,7 +193,7 @@ class SharedVariables:
             variable = made.variable
         else:
             if made.is_replicated:
-                kwargs["initial_value"] = made.variable.read_value
+                kwargs.update(initial_value=made.variable.read_value, use_resource=True)
             names = tower.towers.graph.get_name_scope(), kwargs.get("name") or ""
             if not any(name.startswith(tower.name_scope) for name in names):
                 # `get_variable` leaves all name scopes; tower 0's later names must stay free.

@@ -232,3 +232,24 @@ def handle_in(graph, variable):
         if outer is handle:
             return inner.ref()
     return handle.ref()
+
+
+def name_like(variable, other):
+    """Lets a resource variable have the name of another one; its operations keep theirs.
+
+    Models find variables by their names, as `tf.get_collection(key, scope)` does.
+    """
+    variable._handle_name = other.name
+
+
+@contextlib.contextmanager
+def variable_store_of(marks, graph):
+    """A scope in which `get_variable` finds what it finds in the tower of these marks."""
+    own = graph._collections.get(vs._VARSTORE_KEY)
+    graph._collections[vs._VARSTORE_KEY] = marks._values["_collections"][vs._VARSTORE_KEY]
+    try:
+        yield
+    finally:
+        graph._collections.pop(vs._VARSTORE_KEY)
+        if own is not None:
+            graph._collections[vs._VARSTORE_KEY] = own
