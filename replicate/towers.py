@@ -90,7 +90,7 @@ class Towers:
         for tower in self._later:
             tower.marks = entry.copy_for_tower(tower.index)
         try:
-            with self._first.scope():
+            with graph_lib.entered_once(self.graph), self._first.scope():
                 try:
                     self._first.result = model(0)
                 except BaseException as error:

@@ -92,6 +92,7 @@ class SharedVariables:
         self.accumulated = []
         """What the towers accumulate gradients in, variables that belong to a session."""
         self._created = []
+        self._names = set()  # Of the variables in `_created`, as tower 0 asked for them.
         self._positions = {}  # How many variables each later tower has asked for, by its index.
 
     @property
@@ -167,6 +168,7 @@ class SharedVariables:
             return variable
         creation = creation._replace(shape=variable.shape, dtype=variable.dtype.base_dtype)
         self._created.append(_Created(creation, variable, collections, []))
+        self._names.add(creation.name)
         return variable
 
     def _create_later(self, tower, next_creator, kwargs):
@@ -209,8 +211,7 @@ class SharedVariables:
     def _check(self, index, creation, made):
         """Raises unless tower 0's variable `made` is what tower `index` asks for."""
         if made is not None and creation.matches(made.creation):
-            names = {other.creation.name for other in self._created}
-            if creation.name == made.creation.name or creation.name not in names:
+            if creation.name == made.creation.name or creation.name not in self._names:
                 return
         raise RuntimeError(
             f"Towers must create the same variables in the same order, but tower {index} creates "
