@@ -210,9 +210,12 @@ class SharedVariables:
 
     def _check(self, index, creation, made):
         """Raises unless tower 0's variable `made` is what tower `index` asks for."""
-        if made is not None and creation.matches(made.creation):
-            if creation.name == made.creation.name or creation.name not in self._names:
-                return
+        if (
+            made is not None
+            and creation.matches(made.creation)
+            and (creation.name == made.creation.name or creation.name not in self._names)
+        ):
+            return
         raise RuntimeError(
             f"Towers must create the same variables in the same order, but tower {index} creates "
             f"{creation} where tower 0 created {made.creation if made else 'no more'}. Make what "
