@@ -6,8 +6,6 @@ i; where a tower has no gradient, it counts as zero.
 
 import tensorflow.compat.v1 as tf
 
-from replicate.packing import Packing
-
 # Gradients of up to _SMALL_BYTES are packed into tensors of about _PACK_BYTES.
 _SMALL_BYTES = 64 * 2**10
 _PACK_BYTES = 2 * 2**20
@@ -98,12 +96,20 @@ def _sum_pack(pack, devices, weights):
     variable, grads = pack[0]
     if len(pack) == 1:
         return [_weighted_sum(grads, variable, devices, weights) if grads else None]
-    packing = Packing([entry[0][1].shape for _, entry in pack])
-    joined = []
+    flat = []
     for position, (index, _) in enumerate(grads):
         with tf.device(devices[index]):
-            joined.append((index, packing.join([entry[position][1] for _, entry in pack])))
-    return packing.part(_weighted_sum(joined, variable, devices, weights))
+            own = [entry[position][1] for _, entry in pack]
+            flat.append((index, tf.concat([_reshape(gradient, [-1]) for gradient in own], axis=0)))
+    shapes = [entry[0][1].shape for _, entry in pack]
+    total = _weighted_sum(flat, variable, devices, weights)
+    parts = tf.split(total, [shape.num_elements() for shape in shapes])
+    return [_reshape(part, shape) for part, shape in zip(parts, shapes)]
+
+
+def _reshape(tensor, shape):
+    rank = len(shape)
+    return tensor if tensor.shape.rank == rank == 1 else tf.reshape(tensor, shape)
 
 
 def as_gradient(gradient, variable, index):

@@ -1,6 +1,5 @@
 """`gradients.gather`: Σ wᵢ·gᵢ of dense, sparse and missing gradients."""
 
-import collections
 from types import SimpleNamespace
 
 import numpy as np
@@ -165,13 +164,6 @@ PACKED = {
     "all_small": ([(3,), (2, 2), (), (5,)], 64, 10**6, 1),
     "one_large": ([(3,), (9,), (2, 2), (5,)], 64, 10**6, 2),  # 9 float64 are 72 bytes.
     "packs_are_full": ([(4,), (4,), (4,), (4,), (4,)], 64, 64, 3),  # Of 2, 2 and 1.
-    "rows_of_several_shapes": (
-        [(2, 3), (), (4, 3), (3,), (2, 2, 3), (0, 3), (2, 2)],
-        512,
-        10**6,
-        1,
-    ),
-    "rows_of_one_shape": ([(2, 3), (4, 3)], 512, 10**6, 1),
     "nothing_small": ([(3,), (2, 2)], 0, 10**6, 2),
 }
 
@@ -198,19 +190,6 @@ def test_small_gradients_are_packed(shapes, small, pack, sums, weights, monkeypa
         want = weights[0] * first + weights[1] * second
         np.testing.assert_allclose(run(gradient), want, rtol=1e-12)
     assert len([op for op in fresh_graph.get_operations() if op.type == "AddN"]) == sums
-
-
-@pytest.mark.parametrize("layers", [2, 9])
-def test_packing_takes_few_operations(layers, fresh_graph):
-    shapes = [(4, 4), (4,)] * layers
-    variables = [tf.get_variable(f"v{i}", shape, tf.float64) for i, shape in enumerate(shapes)]
-    pairs = [(tf.ones(shape, tf.float64), v) for shape, v in zip(shapes, variables)]
-    gradients.gather([pairs, pairs], group(ONES))
-    ops = [op for op in fresh_graph.get_operations() if op.name.startswith("replicate/gather/")]
-    counts = collections.Counter(op.type for op in ops)
-    # In each tower, the kernels are joined, the biases are, and both are. The kernels' rows are
-    # reshaped in each tower, and once in the sum.
-    assert (counts["ConcatV2"], counts["Reshape"]) == (2 * 3, 2 + 1)
 
 
 def test_gradients_of_other_types_or_towers_are_packed_apart(fresh_graph):
