@@ -93,9 +93,15 @@ def _central(case, devices):
 def _replicate(case, devices):
     import replicate  # only this engine pays for, and needs, the library
 
-    model_fn = replicate.replicate_model_fn(
-        cases.make_model_fn(case, lambda: replicate.TowerOptimizer(_adam())), devices=devices
-    )
+    build = cases.make_model_fn(case, lambda: replicate.TowerOptimizer(_adam()))
+    called = []  # When each tower began, and thus when the one before it met its optimizer.
+
+    def noting_model_fn(features, labels, mode):
+        called.append(time.perf_counter())
+        return build(features, labels, mode)
+
+    model_fn = replicate.replicate_model_fn(noting_model_fn, devices=devices)
+    model_fn.called = called
     config = _run_config(devices)
     # What the README tells users to pass; it divides the cores among the towers.
     return model_fn, config.replace(session_config=replicate.session_config(devices)), 1
@@ -184,8 +190,11 @@ def measure(case, engine, warmup, steps):
         A dict ready for JSON. `step_ms_*` are percentiles over the timed steps of the time from
         the end of one step to the end of the next; `cores_used` is the CPU time of all threads
         per time of a timed step, dimensionless; `build_s` is the time from the call of `train`
-        to the first call of a hook, the session not yet made; `loss_*_pass` are means over the
-        first and last pass over the data; the rest is as in `StepTimer`.
+        to the first call of a hook, the session not yet made; `tower_s_first` is the part of it
+        in which tower 0 is built up to its optimizer, and `tower_s_later` the median of the other
+        towers', None for engines that do not build towers one by one and for fewer than 3;
+        `loss_*_pass` are means over the first and last pass over the data; the rest is as in
+        `StepTimer`.
 
     Raises:
         ValueError: If `warmup + steps` is less than two passes over the data.
@@ -221,12 +230,15 @@ def measure(case, engine, warmup, steps):
     step_ms = 1e3 * np.diff(timer.ended)[timed]
     cpu_ms = 1e3 * np.diff(timer.cpu)[timed]
     p10, p50, p90 = np.percentile(step_ms, [10, 50, 90])
+    tower_s = np.diff(getattr(model_fn, "called", ()))
     return {
         "step_ms_p50": p50,
         "step_ms_p10": p10,
         "step_ms_p90": p90,
         "cores_used": cpu_ms.sum() / step_ms.sum(),
         "build_s": timer.began - start,
+        "tower_s_first": tower_s[0] if len(tower_s) > 1 else None,
+        "tower_s_later": np.median(tower_s[1:]) if len(tower_s) > 1 else None,
         "ops_at_begin": timer.ops_at_begin,
         "ops_in_session": timer.ops_in_session,
         "peak_rss_mb": timer.peak_rss_mb,

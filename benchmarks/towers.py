@@ -8,6 +8,7 @@ within a round and then their median. Prints one JSON line per case and engine, 
 """
 
 import argparse
+import statistics
 import sys
 import typing
 
@@ -106,6 +107,10 @@ def records(name, case, rounds):
             if figure in SPREAD:
                 record[figure + "_round_min"] = over_rounds["min"]
                 record[figure + "_round_max"] = over_rounds["max"]
+        towers = [(run["tower_s_first"], run["tower_s_later"]) for run in runs]
+        if None not in towers[0]:
+            record["tower_s_first"], record["tower_s_later"] = map(statistics.median, zip(*towers))
+            record["tower_later_to_first"] = harness.spread([b / a for a, b in towers])
         record["ratio_to"] = {peer: {} for peer in rounds[0] if peer != engine}
         for peer, ratios in record["ratio_to"].items():
             for figure in COMPARED:

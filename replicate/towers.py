@@ -94,15 +94,16 @@ class Towers:
         for tower in self._later:
             tower.marks = entry.copy_for_tower(tower.index)
         try:
-            with self._first.scope():
-                try:
-                    self._first.result = model(0)
-                except BaseException as error:
-                    self._fail(error, f"Raised in {self._describe(self._first)}.")
-                    raise
-            if self._failure is not None:  # The model caught what a rendezvous raised.
-                raise self._failure
-            self._resume_later(None)
+            with graph_lib.entered_once(self.graph):
+                with self._first.scope():
+                    try:
+                        self._first.result = model(0)
+                    except BaseException as error:
+                        self._fail(error, f"Raised in {self._describe(self._first)}.")
+                        raise
+                if self._failure is not None:  # The model caught what a rendezvous raised.
+                    raise self._failure
+                self._resume_later(None)
             self.variables.check_complete(self.size)
         except BaseException:
             marks = graph_lib.Marks(self.graph)

@@ -102,6 +102,7 @@ class SharedVariables:
         self.accumulated = []
         """What the towers accumulate gradients in, variables that belong to a session."""
         self._created = []
+        self._names = set()  # Of the variables in `_created`, as tower 0 asked for them.
         self._positions = {}  # How many variables each later tower has asked for, by its index.
 
     @property
@@ -181,6 +182,7 @@ class SharedVariables:
         creation = creation._replace(shape=variable.shape, dtype=variable.dtype.base_dtype)
         is_replicated = bool(self.replicas and variable.trainable and not creation.per_tower)
         self._created.append(_Created(creation, variable, collections, [], is_replicated))
+        self._names.add(creation.name)
         return variable
 
     def _create_later(self, tower, next_creator, kwargs):
@@ -228,10 +230,12 @@ class SharedVariables:
 
     def _check(self, index, creation, made):
         """Raises unless tower 0's variable `made` is what tower `index` asks for."""
-        if made is not None and creation.matches(made.creation):
-            names = {other.creation.name for other in self._created}
-            if creation.name == made.creation.name or creation.name not in names:
-                return
+        if (
+            made is not None
+            and creation.matches(made.creation)
+            and (creation.name == made.creation.name or creation.name not in self._names)
+        ):
+            return
         raise RuntimeError(
             f"Towers must create the same variables in the same order, but tower {index} creates "
             f"{creation} where tower 0 created {made.creation if made else 'no more'}. Make what "

@@ -96,6 +96,7 @@ def seen(tag):
         "penalty": tf.losses.get_regularization_losses()[-1] is penalty,
         "penalties": type(graph.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES)),
         "threads": threading.enumerate(),
+        "entering": graph.as_default,
         # Neither has a public name; both reach into operations made later.
         "original op": graph._default_original_op,
         "control flow": graph._get_control_flow_context(),

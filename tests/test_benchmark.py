@@ -10,20 +10,24 @@ from benchmarks.loss_scaling import WAYS
 
 @pytest.mark.slow
 def test_a_quick_run_prints_a_line_per_engine_and_a_table():
-    cases = ["--cases", "mlp2", "--engines", "single,replicate"]
+    cases = ["--cases", "wide8", "--engines", "single,replicate"]
     result = programs.run("-m", "benchmarks.towers", "--quick", *cases)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     assert [(line["case"], line["engine"], line["towers"]) for line in lines] == [
-        ("mlp2", "single", 1),
-        ("mlp2", "replicate", 2),
+        ("wide8", "single", 1),
+        ("wide8", "replicate", 8),
     ]
     for line in lines:
         for figure in ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb"):
             assert line[figure] > 0
             assert figure in line["ratio_to"]["replicate" if line["towers"] == 1 else "single"]
-        assert line["global_batch"] % 2 == 0
-    assert "| mlp2 | replicate |" in result.stdout
+        assert line["global_batch"] % 8 == 0
+    towers = lines[1]
+    assert 0 < towers["tower_s_first"] < towers["build_s"]
+    assert towers["tower_later_to_first"]["median"] > 0
+    assert "tower_s_first" not in lines[0]
+    assert "| wide8 | replicate |" in result.stdout
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import contextvars
 import functools
+import sys
 import threading
 
 import numpy as np
@@ -290,6 +291,72 @@ def test_towers_see_the_context_of_their_caller():
 
     context.set("caller's")
     assert towers(body) == [("caller's", 0), ("caller's", 1), ("caller's", 2)]
+
+
+def _calls(function):
+    """Returns how many functions `function` calls, directly or not."""
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(frame) if event == "call" else None)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+@pytest.mark.parametrize("meet", [False, True])
+def test_comparing_variables_costs_less_in_towers_than_outside(meet):
+    """For each new weight, `tf.layers` compares all others: that was most of a tower's cost."""
+
+    def body(index, features):
+        if meet:
+            replicate.merge_call(_first, 0)
+        variable = tf.get_variable("v", [])
+        with tf.get_default_graph().as_default(), tf.name_scope("layer"):  # As Keras layers do.
+            return _calls(lambda: hash(variable))
+
+    inside = towers(body)
+    (variable,) = tf.global_variables()
+    outside = _calls(lambda: hash(variable))
+    assert all(calls < outside / 2 for calls in inside)
+
+
+def test_entering_a_graph_means_in_towers_what_it_means_outside():
+    """Whatever is entered in between, `init_scope` and the graph lead back to where they do."""
+
+    def body(index, features):
+        graph = tf.get_default_graph()
+        made = []
+
+        def make(name, of=graph):
+            with tf.init_scope():
+                made.append((tf.get_default_graph() is of, tf.no_op(name=name).device))
+            made.append((tf.get_default_graph() is of, tf.executing_eagerly()))
+
+        make("plain")
+        with tf.device("/cpu:2"), graph.as_default() as entered:
+            make("device")
+            assert entered is graph
+        with tf.device(None):
+            anchor = tf.no_op(name="anchor")
+        with tf.colocate_with(anchor):  # One that has no device to give.
+            make("colocated")
+            with graph.as_default():
+                make("colocated_entered")
+        with tf.Graph().as_default() as other:
+            make("other", other)
+            with graph.as_default():
+                make("back")
+        function = tf.function(lambda: make("function"))
+        function.get_concrete_function()
+        make("last")
+        return [*made, tf.get_default_graph() is graph]
+
+    with tf.Graph().as_default():
+        got = towers(body)
+    for index, each in enumerate(got):
+        with tf.Graph().as_default(), tf.device(f"/device:CPU:{index}"):
+            assert each == body(index, None)
 
 
 def test_tower_0_draws_what_one_device_draws():

@@ -10,6 +10,7 @@ import contextlib
 import copy
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import random_seed
 from tensorflow.python.ops import variable_scope as vs
 from tensorflow.python.util import nest
@@ -147,6 +148,31 @@ def devices_of(marks, graph):
         yield
     finally:
         graph._device_function_stack, graph._colocation_stack = saved
+
+
+@contextlib.contextmanager
+def entered_once(graph):
+    """A scope in which it costs little to enter `graph` again, where that changes nothing.
+
+    TensorFlow does so in every `tf.init_scope`, and whenever a variable is hashed or compared: for
+    each new weight, `tf.layers` does that with all variables.
+    """
+    enter = graph.as_default
+    entered = contextlib.nullcontext(graph)
+    switches = context.context().context_switches  # Those of the thread that asks.
+
+    def enter_unless_entered():
+        # Whatever enters another graph, a function or eager mode adds a switch of its own.
+        if switches.stack and switches.stack[-1].device_stack is graph._device_function_stack:
+            return entered
+        return enter()
+
+    graph.as_default = enter_unless_entered
+    try:
+        with enter():  # `tf.init_scope` calls the function that was there when it was entered.
+            yield
+    finally:
+        del graph.as_default
 
 
 def in_control_flow(graph):
