@@ -53,8 +53,10 @@ def parser():
     made.add_argument(
         "--choices",
         type=choices.of,
-        default=choices.of("default"),
-        help=f"of replicate: {', '.join(choices.CHOICES)}, divided by commas, 'all', or JSON",
+        nargs="+",
+        default=[choices.of("default")],
+        help=f"of replicate: {','.join(choices.CHOICES)}; or JSON of the arguments of "
+        "replicate_model_fn and TowerOptimizer",
     )
     batch = made.add_mutually_exclusive_group()
     batch.add_argument("--rows", type=positive, help=f"of each device (default {_ROWS})")
@@ -77,6 +79,7 @@ def main(argv):
     args = of_flags.parse_args(argv)
     try:
         devices = _devices(args.devices)
+        args.choices = {name: choice for given in args.choices for name, choice in given.items()}
         ways = {name: _ways(name, devices, args) for name in args.models}
         if args.out and not pathlib.Path(args.out).absolute().parent.is_dir():
             raise ValueError(

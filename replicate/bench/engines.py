@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 from replicate import devices as devices_lib
 from replicate import estimator
-from replicate.bench import harness, models
+from replicate.bench import choices, harness, models
 from replicate.bench.timer import StepTimer
 
 _MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
@@ -103,12 +103,12 @@ def _central(case, devices, choice):
 
 def _replicate(case, devices, choice):
     def make_optimizer():
-        return replicate.TowerOptimizer(_adam(), **choice.get("TowerOptimizer", {}))
+        return replicate.TowerOptimizer(_adam(), **choices.optimizer_arguments(choice))
 
     model_fn = replicate.replicate_model_fn(
         models.make_model_fn(case, make_optimizer),
         devices=devices,
-        **choice.get("replicate_model_fn", {}),
+        **choices.model_fn_arguments(choice),
     )
     # What the README tells users to pass; it divides the cores among the towers.
     config = _run_config(devices).replace(session_config=replicate.session_config(devices))
