@@ -5,12 +5,12 @@
 **A prediction: nothing here is measured, and no link is used.** The graph of a step is built on N
 logical devices, and `replicate.transfers` says what crosses them. Of each device, what it sends
 goes out one after the other, and what it receives comes in one after the other, side by side with
-what it sends; a transfer takes the link's latency and its bytes ÷ the link's bandwidth. Weights and
-rows go before a step computes, gradients and the rest when it has: each of these two phases takes
-as long as the busiest of its 2 N queues, and the step's transfers as long as both. All transfers of
-a phase are taken to be ready at once, and none to hide behind arithmetic: real steps are faster
-where they overlap it, and slower where one transfer waits for another. What the host sends goes
-over links of its own and is left out.
+what it sends; a transfer takes the link's latency and its bytes ÷ the link's bandwidth. Weights go
+before a step computes, gradients and the rest when it has: each of these two phases takes as long
+as the busiest of its 2 N queues, and the step's transfers as long as both. All transfers of a phase
+are taken to be ready at once, and none to hide behind arithmetic: real steps are faster where they
+overlap it, and slower where one transfer waits for another. The rows of the batch come from the
+host, over links of its own, and are left out.
 """
 
 import argparse
@@ -27,7 +27,6 @@ from replicate.bench import choices, harness, models
 from replicate.bench.harness import names_of, positive
 
 _ROWS = 32  # on each device
-_PHASES = {"weights": "before", "batch": "before"}
 
 
 class Link(NamedTuple):
@@ -143,9 +142,14 @@ def sent_by(model, count, choice):
         spec = replicated(*batch, "train")
         crossing = transfers.crossing([spec.train_op, spec.loss])
     return [
-        Sent(each.source, each.destination, each.size, _PHASES.get(each.kind, "after"))
+        Sent(
+            each.source,
+            each.destination,
+            each.size,
+            "before" if each.kind == "weights" else "after",
+        )
         for each in crossing
-        if each.source and each.destination
+        if each.source and each.destination and each.kind != "batch"
     ]
 
 

@@ -50,19 +50,18 @@ def test_resnet50_has_as_many_weights_as_published():
 
 def test_what_two_towers_of_an_mlp_send_each_other():
     weights = 4 * (785 * 512 + 2 * 513 * 512 + 513 * 10)
-    rows = 32 * (784 * 4 + 4)
     (record,) = links.predict("mlp", 2, {"default": {}})
     assert record["is_prediction"]
     assert record["links"] == {
-        "/device:CPU:0 -> /device:CPU:1": weights + rows,
+        "/device:CPU:0 -> /device:CPU:1": weights,
         "/device:CPU:1 -> /device:CPU:0": weights + 4,  # and its loss
     }
-    # Out: 8 weights and biases, features, labels. Back: three kernels, a pack of the rest, a loss.
+    # Out: 8 weights and biases. Back: three kernels, a pack of the rest, a loss.
     link = links.LINKS["PCIe 4"]
-    want = 15 * link.latency + (2 * weights + rows + 4) / link.bandwidth
-    assert record["transfers"] == 15
+    want = 13 * link.latency + (2 * weights + 4) / link.bandwidth
+    assert record["transfers"] == 13
     assert record["predicted_ms"]["PCIe 4"] == pytest.approx(1e3 * want)
-    assert record["bytes_of_busiest"] == 2 * weights + rows + 4
+    assert record["bytes_of_busiest"] == 2 * weights + 4
 
 
 def test_a_run_names_a_winner_and_says_that_it_predicts(capsys, monkeypatch, tmp_path):
