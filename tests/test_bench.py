@@ -4,8 +4,11 @@ import ast
 import collections
 import json
 import pathlib
+import re
+import shlex
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +16,7 @@ import programs
 import replicate
 from bodies import matching, source_files
 from replicate import transfers
-from replicate.bench import choices, command, engines, harness, losses, models, traffic
+from replicate.bench import choices, command, engines, harness, losses, models, rows, traffic
 
 PACKAGE = pathlib.Path(replicate.__file__).parent
 TWO = ["--devices", "/cpu:0", "/cpu:1"]
@@ -216,24 +219,24 @@ def test_choices_train(choice):
 @pytest.mark.parametrize("dtype", models.DTYPES)
 @pytest.mark.parametrize("model", models.CASES)
 def test_models_compute_in_a_type_and_keep_variables_in_float32(model, dtype):
-    case = models.CASES[model]._replace(layers=2, width=4, dtype=dtype, global_batch=8)
-    batch = tf.data.make_one_shot_iterator(models.make_input_fn(case, 1)()).get_next()
-    spec = models.make_model_fn(case, lambda: tf.train.GradientDescentOptimizer(0.1))(
-        *batch, "train"
-    )
+    case = models.CASES[model]._replace(layers=2, width=4, dtype=dtype)
+    shape, _ = models.MODELS[model]
+    rows = np.random.RandomState(1).standard_normal((8, *shape)).astype(np.float32)
+    model_fn = models.make_model_fn(case, lambda: tf.train.GradientDescentOptimizer(1.0))
+    spec = model_fn(tf.constant(rows), tf.range(8), "train")
     assert {variable.dtype.base_dtype for variable in tf.trainable_variables()} == {tf.float32}
-    of_type = [op for op in tf.get_default_graph().get_operations() if op.type == "MatMul"]
-    assert {op.outputs[0].dtype.name for op in of_type} == {dtype}
+    products = [op for op in tf.get_default_graph().get_operations() if op.type == "MatMul"]
+    assert {op.outputs[0].dtype.name for op in products} == {dtype}
     assert spec.loss.dtype == tf.float32
-    # A gradient that is scaled must be scaled back: w' = w - 0.1 g.
-    weights = tf.trainable_variables()[-1]
-    (gradient,) = tf.gradients(spec.loss, weights)
+    # What is multiplied by a loss scale must be divided by it: w' = w - g.
+    bias = tf.trainable_variables()[-1]
+    (gradient,) = tf.gradients(spec.loss, bias)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        before, slope = session.run([weights, gradient])
-        for _ in range(models.GLOBAL_BATCHES):  # The step is on the next batch; back to the first.
-            pass
-    assert before.shape == slope.shape == (models.CLASSES,)
+        before, change = session.run([bias, gradient])
+        session.run(spec.train_op)
+        np.testing.assert_allclose(session.run(bias), before - change, atol=0.01)
+        assert np.abs(change).max() > 0.05
 
 
 def test_nothing_of_the_library_imports_it_but_its_command_line():
@@ -252,3 +255,16 @@ def test_help_lists_both_commands():
     assert "Without a command: prints versions" in result.stdout
     assert "bench  " in result.stdout and "engines side by side" in result.stdout
     assert programs.run("-m", "replicate", "tables").returncode == 2
+
+
+def test_the_commands_for_people_with_gpus_are_commands():
+    text = (PACKAGE.parent / "benchmarks" / "gpu.md").read_text()
+    lines = re.findall(r"(?m)^python -m replicate bench (.*)$", text)
+    assert len(lines) > 8
+    named = set()
+    for line in lines:
+        args = command.parser().parse_args(shlex.split(line))
+        named.update(name for given in args.choices for name in given if name in choices.CHOICES)
+    assert named == set(choices.CHOICES), "benchmarks/gpu.md is to measure every choice"
+    (columns,) = set(re.findall(r"(?m)^\| model \| engine .*$", text))
+    assert columns == rows.table([]).splitlines()[0]
