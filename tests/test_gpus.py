@@ -218,9 +218,10 @@ SERVER = """
 import tensorflow.compat.v1 as tf
 import replicate
 from replicate.compat import servers
+
+servers.install()  # It brings the Estimator back where it is gone.
 from tensorflow_estimator.python.estimator import training
 
-servers.install()
 options = tf.GPUOptions(
     allow_growth=True, per_process_gpu_memory_fraction=0.25, visible_device_list="2,0")
 sessions = replicate.session_config(["/cpu:0"], gpu_options=options)
