@@ -16,9 +16,9 @@ import statistics
 import sys
 import time
 
-from benchmarks import harness
-from benchmarks.harness import names_of, positive
 from benchmarks.towers import CASES
+from replicate.bench import harness
+from replicate.bench.harness import names_of, positive
 
 # Way -> arguments of `TowerOptimizer`; `tensorflow` is its own optimizer for dynamic loss scales.
 WAYS = {
@@ -47,7 +47,7 @@ def _trainer(case, way):
     import tensorflow.compat.v1 as tf
 
     import replicate
-    from benchmarks import cases
+    from replicate.bench import models
 
     def make_optimizer():
         optimizer = tf.train.AdamOptimizer(1e-3)
@@ -58,11 +58,11 @@ def _trainer(case, way):
         return optimizer if case.towers == 1 else replicate.TowerOptimizer(optimizer)
 
     with tf.Graph().as_default() as graph:
-        tf.set_random_seed(cases.SEED)
+        tf.set_random_seed(models.SEED)
         tf.train.get_or_create_global_step()
         devices = [f"/cpu:{index}" for index in range(case.towers)]
-        rows = tf.data.make_one_shot_iterator(cases.make_input_fn(case, 1)()).get_next()
-        model_fn = cases.make_model_fn(case, make_optimizer)
+        rows = tf.data.make_one_shot_iterator(models.make_input_fn(case, 1)()).get_next()
+        model_fn = models.make_model_fn(case, make_optimizer)
         replicated = replicate.replicate_model_fn(model_fn, devices=devices)
         mode = replicate.estimator.ModeKeys.TRAIN
         train_op = replicated(features=rows[0], labels=rows[1], mode=mode).train_op

@@ -38,7 +38,7 @@ import time
 
 import numpy as np
 
-from benchmarks import harness
+from replicate.bench import harness
 
 SPACE = "digits_search"
 

@@ -11,8 +11,8 @@ import argparse
 import sys
 import typing
 
-from benchmarks import harness
-from benchmarks.harness import names_of, positive
+from replicate.bench import harness
+from replicate.bench.harness import names_of, positive
 
 STEPS = ("search", "alone", "masked", "towers", "all")
 FIGURES = ("step_ms", "first_step_s", "build_s", "build_cpu_s", "peak_rss_mb")

@@ -16,7 +16,6 @@ K of them, which are drawn as a search that has learned nothing yet draws them:
 import functools
 import json
 import platform
-import resource
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from examples.nas_search import controller, mobile_classifier_factory, model_fn,
 from examples.nas_search.basic_specs import OP_TAG
 from examples.nas_search.config import settings
 from examples.nas_search.rematlib import switch
+from replicate.bench import harness
 
 _SEED = 3
 
@@ -83,9 +83,7 @@ def measure(case, engine, networks, repeats):
         }
         if repeats:
             figures.update(_timed(runs, params, repeats))
-    # Linux counts in KiB, macOS in bytes.
-    unit = 1 if sys.platform == "darwin" else 1024
-    figures["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    figures["peak_rss_mb"] = harness.peak_rss() / 2**20
     # Last, as it builds graphs of its own.
     figures["forward_mflops"] = _mean_forward_mflops(engine, make_specs, params)
     versions = {"tf": tf.__version__, "numpy": np.__version__, "python": platform.python_version()}

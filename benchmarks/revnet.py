@@ -11,9 +11,9 @@ import argparse
 import statistics
 import sys
 
-from benchmarks import harness
-from benchmarks.harness import names_of, positive
 from examples.revnet import measuring
+from replicate.bench import harness
+from replicate.bench.harness import names_of, positive
 
 CASES = ("cifar38", "cifar110")
 _MEDIANS = ("activations_mb", "peak_rss_mb")

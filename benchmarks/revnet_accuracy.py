@@ -13,8 +13,8 @@ import statistics
 import sys
 import tempfile
 
-from benchmarks import harness
-from benchmarks.harness import positive
+from replicate.bench import harness
+from replicate.bench.harness import positive
 
 WAYS = ("recomputed", "stored")
 _TIMEOUT_S = 3600

@@ -11,8 +11,8 @@ import argparse
 import json
 import sys
 
-from benchmarks import harness
-from benchmarks.harness import names_of, positive
+from replicate.bench import harness
+from replicate.bench.harness import names_of, positive
 
 DTYPES = ("float64", "float32", "bfloat16")
 _TIMEOUT_S = 3600

@@ -10,37 +10,22 @@ within a round and then their median. Prints one JSON line per case and engine, 
 import argparse
 import statistics
 import sys
-import typing
 
-from benchmarks import harness
-from benchmarks.harness import names_of, positive
+from replicate.bench import engines, harness, losses, models
+from replicate.bench.harness import names_of, positive
 
 ENGINES = ("single", "mirrored", "central", "replicate")
 STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
 FIGURES = (*STEP, "cores_used", "build_s", "ops_at_begin", "ops_in_session", "peak_rss_mb")
 COMPARED = ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb")
 SPREAD = ("step_ms_p50", "build_s", "peak_rss_mb")  # graphs do not differ between rounds
-TIMEOUT_S = 900
-EARLY_STEPS, EARLY_RTOL = 5, 1e-3  # a doubled gradient moves these by 2e-3 (cnn2) to 1e-1 (mlp2)
 LAST_RTOL = 0.1  # of the mean over the last pass; rounding in 61 layers has grown to 2e-2
 
-
-class Case(typing.NamedTuple):
-    """A model and how it is trained; B is `global_batch`, N is `towers`."""
-
-    model: str  # "wide" and "mlp" are dense layers, "cnn" convolutions with batch norm
-    towers: int  # N; the engine `single` trains on one device whatever N is
-    layers: int  # without the layer that makes the logits
-    width: int  # units or channels per layer
-    global_batch: int = 256  # B rows, B / N on each tower
-    intra_op_threads: int = 0  # threads inside one kernel; 0 leaves the choice to TensorFlow
-
-
 CASES = {
-    "wide8": Case("wide", towers=8, layers=61, width=64),
-    "wide2": Case("wide", towers=2, layers=61, width=64),
-    "cnn2": Case("cnn", towers=2, layers=3, width=16),
-    "mlp2": Case("mlp", towers=2, layers=3, width=512, intra_op_threads=1),
+    "wide8": models.CASES["wide"]._replace(towers=8),
+    "wide2": models.CASES["wide"]._replace(towers=2),
+    "cnn2": models.CASES["cnn"]._replace(towers=2),
+    "mlp2": models.CASES["mlp"]._replace(towers=2, intra_op_threads=1),
 }
 
 
@@ -48,19 +33,35 @@ def run_engine(case, engine, warmup, steps):
     """Trains `case` with `engine` in a process of its own.
 
     Args:
-        case: The `Case` to train.
+        case: The `models.Case` to train.
         engine: One of `ENGINES`.
         warmup: Steps before the first timed one.
         steps: Number of timed steps.
 
     Returns:
-        The dict described at `engines.measure`.
+        The dict described at `engines.measure`, with the means of the loss over the first and the
+        last pass over the data.
 
     Raises:
-        RuntimeError: If the process fails, as it does when `engines.measure` raises.
+        ValueError: If `warmup + steps` is less than two passes over the data.
+        RuntimeError: If the process fails, or the loss does not fall.
     """
-    request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
-    return harness.run("benchmarks.engines", request, TIMEOUT_S)
+    batches = models.GLOBAL_BATCHES
+    if warmup + steps < 2 * batches:
+        raise ValueError(
+            f"`warmup + steps` must be at least {2 * batches}, two passes over the data, but is "
+            f"{warmup + steps}. Raise `steps`."
+        )
+    result = engines.run(case, engine, warmup, steps)
+    # Whole passes over the same batches: without updates both means would be equal.
+    first = statistics.mean(result["losses"][:batches])
+    last = statistics.mean(result["losses"][-batches:])
+    if not last < 0.999 * first:
+        raise RuntimeError(
+            f"The loss must fall by 0.1%, but with `{engine}` its mean over the data went from "
+            f"{first} to {last}. Raise `--steps`, or look for updates that are lost."
+        )
+    return {**result, "loss_first_pass": first, "loss_last_pass": last}
 
 
 def check_losses(name, results):
@@ -73,18 +74,9 @@ def check_losses(name, results):
     Raises:
         RuntimeError: If the first losses, or the last ones, differ between engines.
     """
-    expected, reference = None, next(iter(results))
-    for engine, result in results.items():
-        got = [(loss, EARLY_RTOL) for loss in result["losses"][:EARLY_STEPS]]
-        got.append((result["loss_last_pass"], LAST_RTOL))
-        expected = expected or got
-        for (loss, rtol), (other, _) in zip(got, expected):
-            if not abs(loss - other) <= rtol * abs(other):
-                raise RuntimeError(
-                    f"Losses of the first {EARLY_STEPS} steps must agree to {EARLY_RTOL}, and of "
-                    f"the last pass to {LAST_RTOL}, but on `{name}` `{reference}` has {other} and "
-                    f"`{engine}` {loss}. Find which is wrong before comparing times."
-                )
+    losses.check(name, {engine: result["losses"] for engine, result in results.items()})
+    last = {engine: [result["loss_last_pass"]] for engine, result in results.items()}
+    losses.check_near(name, "the last pass", last, LAST_RTOL)
 
 
 def records(name, case, rounds):
@@ -173,7 +165,7 @@ def main(argv=None):
                 print(f"{name}: round {number + 1} of {rounds}, {engine}", file=sys.stderr)
                 results[-1][engine] = run_engine(case, engine, warmup, steps)
             check_losses(name, results[-1])
-        version = results[0].get("replicate", {}).get("replicate")
+        version = next(iter(results[0].values()))["replicate"]
         for record in records(name, case, results):
             record.update(context, replicate=version)
             made.append(record)

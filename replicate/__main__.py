@@ -1,9 +1,11 @@
 """`python -m replicate`: which versions and devices there are, and what would be done with them.
 
 Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
-TensorFlow can be imported, importing `replicate` has said so before.
+TensorFlow can be imported, importing `replicate` has said so before. `python -m replicate bench` is
+`replicate.bench.command`.
 """
 
+import argparse
 import platform
 import sys
 
@@ -46,8 +48,21 @@ def report():
     return lines
 
 
-def main():
-    """Prints the report; returns the exit status."""
+def main(argv=None):
+    """Does what the command line `argv` asks for; returns the exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["bench"]:
+        from replicate.bench import command
+
+        return command.main(argv[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m replicate",
+        description="Without a command: prints versions, devices, and what replicate_model_fn "
+        "would do here.",
+    )
+    commands = parser.add_subparsers(title="commands")
+    commands.add_parser("bench", help="times one device against several, engines side by side")
+    parser.parse_args(argv)
     print("\n".join(report()))
     problem = environment.estimator_problem()
     if problem:

@@ -2,6 +2,11 @@
 
 Devices are named by canonical strings, `/device:GPU:0`. Nothing here starts a device: no GPU
 memory is allocated and no CUDA context opened by listing them.
+
+GPUs are numbered as the process sees them: with `CUDA_VISIBLE_DEVICES=2,0`, `/gpu:0` is the third
+GPU of the host and `/gpu:1` its first; with an empty string or -1, there is none. Those that a
+session sees are numbered anew among these by `gpu_options.visible_device_list`. Memory is the
+session's: `gpu_options.allow_growth` and `per_process_gpu_memory_fraction`.
 """
 
 import collections.abc

@@ -92,9 +92,9 @@ class Gather(NamedTuple):
         return gather
 
     def packs(self, size: Optional[int]):
-        """Whether a gradient of `size` bytes, None if unknown, is packed with others."""
+        """Returns whether a gradient of `size` bytes, None if unknown, is packed with others."""
         return bool(self.pack_bytes) and size is not None and size <= self.small_bytes
 
     def narrows(self, dtype):
-        """Whether gradients of `dtype` cross devices in another type."""
+        """Returns whether gradients of `dtype` cross devices in another type."""
         return self.wire_dtype is not None and dtype in _WIDE

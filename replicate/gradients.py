@@ -11,6 +11,7 @@ from replicate.gather import Gather
 from replicate.wires import Wires
 
 SCOPE = "replicate/gather/"  # Name scope of the operations that gather.
+BROADCAST_SCOPE = "replicate/broadcast/"  # Of those that send what is gathered to all towers.
 
 _DEFAULT = Gather()
 
@@ -90,7 +91,7 @@ def broadcast(grads_and_vars, towers, how):
         return key, packing.size_of(gradient)
 
     given = [position for position, gradient in enumerate(grads) if gradient is not None]
-    with tf.name_scope(SCOPE):
+    with tf.name_scope(BROADCAST_SCOPE):
         for pack in packing.packs(given, describe, how):
             first = grads[pack[0]]
             with tf.device(first.device or towers.consolidation_device):
@@ -99,7 +100,7 @@ def broadcast(grads_and_vars, towers, how):
             for index, device in enumerate(towers.devices):
                 with tf.device(device):
                     whole = wires.widen(sent, joined)
-                    own = [whole]
+                    own = [wires.arrived(whole)]
                     if len(pack) > 1:
                         own = packing.part(whole, [grads[i].shape for i in pack])
                 for position, gradient in zip(pack, own):

@@ -7,7 +7,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate import transfers
 
-_KINDS = ("weights", "gradients", "batch", "other")
 _SIGNAL_BYTES = 8  # Weights of towers, flags and scales: they cost a transfer, but no bandwidth.
 
 _last = None
@@ -53,7 +52,7 @@ class TowerReport(NamedTuple):
     summed_on: tuple
     """Device strings of where gradients are summed."""
     kinds: dict
-    """A `Crossing` for each of `weights`, `gradients`, `batch` and `other`."""
+    """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on."""
     links: dict
     """A `Crossing` by source and destination, pairs of device strings; of scalars none."""
 
@@ -136,7 +135,7 @@ def publish(group, shards, loss_reduction, spec):
         variable_devices=tuple(sorted({variable.device for variable in variables})),
         are_replicated=group.variables.replicas is not None,
         summed_on=tuple(sorted(group.summed_on)),
-        kinds={kind: Crossing.of(kinds[kind]) for kind in _KINDS},
+        kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
         links={link: Crossing.of(tensors) for link, tensors in links.items()},
     )
     tf.logging.info(

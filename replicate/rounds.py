@@ -17,6 +17,7 @@ import threading
 import tensorflow.compat.v1 as tf
 
 _NONE = 0
+_OVER = "A round of synchronous training is over."
 _LOOK_SECS = 0.5  # from one look at the round to the next
 
 
@@ -107,7 +108,7 @@ class Rounds:
                         "replicate: a task that trains with this one was started again; all begin "
                         "again at the last checkpoint."
                     )
-                    raise _over()
+                    raise tf.errors.AbortedError(None, None, _OVER)
         except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
             # The session's own thread may wait for others: closed, it goes on, and finds the error.
             coord.request_stop((type(error), error, error.__traceback__))
@@ -131,11 +132,7 @@ def _leave(session, coord):
     """Has `MonitoredSession` make a new session instead of this one."""
     coord.request_stop()
     session.close()
-    raise _over()
-
-
-def _over():
-    return tf.errors.AbortedError(None, None, "A round of synchronous training is over.")
+    raise tf.errors.AbortedError(None, None, _OVER)
 
 
 def _variable(name):

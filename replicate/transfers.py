@@ -13,6 +13,10 @@ from replicate import gradients
 from replicate.sharding import SHARD_SCOPE
 from replicate.updates import ancestors
 
+# What crosses devices: values of variables; gradients, on their way to where they are summed; their
+# sums, from there; rows of the batch; all else.
+KINDS = ("weights", "gradients", "sums", "batch", "other")
+
 # They name a variable or a table, which stays where it is, and is read and updated there.
 _HANDLES = (tf.resource, tf.variant)
 _READS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
@@ -46,12 +50,14 @@ class Transfer(NamedTuple):
 
     @property
     def kind(self):
-        """What it is: `'weights'`, `'gradients'`, `'batch'` or `'other'`."""
+        """What it is: one of `KINDS`."""
         if self.is_weight:
             return "weights"
-        name = self.tensor.op.name
-        if name.startswith(gradients.SCOPE) or self.taker.name.startswith(gradients.SCOPE):
+        name, taker = self.tensor.op.name, self.taker.name
+        if taker.startswith(gradients.SCOPE):
             return "gradients"
+        if name.startswith(gradients.SCOPE) or taker.startswith(gradients.BROADCAST_SCOPE):
+            return "sums"
         return "batch" if name.startswith(SHARD_SCOPE) else "other"
 
 

@@ -57,6 +57,11 @@ def widen(gradient, given):
     return _with_values(gradient, lambda values: tf.cast(values, given.dtype.base_dtype))
 
 
+def arrived(gradient):
+    """Returns a gradient as what is on the device that it is taken on."""
+    return _with_values(gradient, tf.identity)
+
+
 def _with_values(gradient, fn):
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(fn(gradient.values), gradient.indices, gradient.dense_shape)

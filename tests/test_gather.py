@@ -4,6 +4,7 @@ What crosses is counted on the graph, and what TensorFlow makes of the graph is 
 """
 
 import collections
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ import replicate
 import selection
 from bodies import matching
 from contract_models import MODELS
-from replicate import nccl, transfers
+from replicate import gradients, nccl, transfers
+from replicate.weights import Weights
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
 REPLICATED = {"variable_placement": "replicated"}
@@ -71,14 +73,14 @@ def gradients_crossing(spec):
     return numbers, sizes
 
 
-ONE_OF = "`gather` must be one of 'consolidation', 'round_robin', 'nccl', or a `replicate.Gather`"
-WAYS = "Gradients are gathered in one of the ways 'consolidation', 'round_robin', 'nccl'"
+ONE_OF = "`gather` must be one of …, or a `replicate.Gather`"
+WAYS = "Gradients are gathered in one of the ways …"
 BYTES = "must be a number of bytes, an integer of at least 0"
 WIRE = "`wire_dtype` must be tf.float16 or tf.bfloat16, in which gradients are narrower"
 ALL_ON_ONE = "gradients are summed where their variables are, but all"
 GPUS = "`gather='nccl'` adds up gradients over GPUs, one of which is the consolidation device"
 WRONG = "NCCL must add up gradients as they are, but of known numbers on"
-ELSEWHERE = "which must be in this process, but are on /job:ps"
+ELSEWHERE = "which must be in this process, but are on "
 
 
 def device(index):
@@ -248,6 +250,22 @@ def test_ways_that_there_are_not(given, text):
         return
     with pytest.raises((TypeError, ValueError), match=matching(text)):
         replicate.TowerOptimizer(tf.train.AdamOptimizer(), gather=given)
+
+
+def test_variables_in_other_processes_are_no_choice():
+    with tf.device("/job:ps/task:0/cpu:0"):
+        variables = [tf.get_variable(name, [2]) for name in "ab"]
+    pairs = [(tf.ones([2]), variable) for variable in variables]
+    towers = SimpleNamespace(
+        devices=["/device:CPU:0", "/device:CPU:1"],
+        consolidation_device="/device:CPU:0",
+        loss_weights=Weights([0.5, 0.5]),
+        variables=SimpleNamespace(replicas=None),
+        summed_on=set(),
+    )
+    text = f"{ELSEWHERE}/job:ps/task:0/device:CPU:0. A worker sends one gradient"
+    with pytest.raises(ValueError, match=matching(text)):
+        gradients.gather([pairs, pairs], towers, how=replicate.Gather("round_robin"))
 
 
 def test_variables_that_are_all_in_one_place_are_no_choice():

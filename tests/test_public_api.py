@@ -19,7 +19,7 @@ SIGNATURES = {
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
-        "accumulate_steps=1, check_finite=False)"
+        "accumulate_steps=1, check_finite=False, gather='consolidation')"
     ),
     "BatchNormalization": "(*args, **kwargs)",
     "batch_normalization": (
@@ -35,9 +35,11 @@ SIGNATURES = {
     "cross_tower_mean": "(x)",
     "num_towers": "()",
     "tower_index": "()",
+    "tower_report": "()",
     "session_config": "(devices=None, **kwargs)",
 }
 OTHERS = {
+    "Gather",
     "PerTower",
     "__version__",
     "checkpoints",

@@ -61,8 +61,9 @@ def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
     crossing = transfers.crossing([spec.train_op, spec.loss])
     assert [transfer for transfer in crossing if transfer.kind == "weights"] == []
     # One pack of gradients from each other tower, and what is gathered to each.
-    sizes = [each.size for each in crossing if each.kind == "gradients" and each.size > 4]
-    assert sizes == [BYTES] * (2 * (num_towers - 1))
+    for kind in ("gradients", "sums"):
+        sizes = [each.size for each in crossing if each.kind == kind and each.size > 4]
+        assert sizes == [BYTES] * (num_towers - 1)
     # With variables on one device, all cross.
     with tf.Graph().as_default():
         tf.train.create_global_step()

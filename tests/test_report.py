@@ -89,6 +89,7 @@ gradients  summed on /device:CPU:1
 crossing devices in a step
   weights        2  3.2e-05 MB
   gradients      2  3.2e-05 MB
+  sums           0  0 MB
   batch          2  1.6e-05 MB
   other          3  3.6e-05 MB
   all            9  0.000116 MB

@@ -12,13 +12,12 @@ was in use before; that counts blocks, which may be up to twice as large as what
 import contextlib
 import json
 import os
-import pathlib
 import platform
-import re
-import resource
 import statistics
 import sys
 import time
+
+from replicate.bench import harness
 
 WAYS = ("stored", "recompute_grad", "recomputed", "by hand")
 BASE = "stored"  # what others are compared with
@@ -41,8 +40,6 @@ def measure(case, ways, rounds, show=lambda: None):
     Returns:
         A flat dict for each way, ready for JSON.
     """
-    # Here, because a command of `examples` has no need of it before.
-    from benchmarks import harness
 
     def run(what, in_ways, env=None):
         request = {"what": what, "case": case, "ways": in_ways, "rounds": rounds}
@@ -105,7 +102,7 @@ def _measured(what, case, ways, rounds):
         if what == "rss":
             for _ in range(2):
                 step()
-            return {"peak_rss_mb": _peak_rss() / MB}
+            return {"peak_rss_mb": harness.peak_rss() / MB}
         peaks = [_counted(step) / MB for _ in range(rounds)]
     return _memory(config, model, statistics.median(peaks))
 
@@ -173,15 +170,6 @@ def _timed(made, rounds):
             np.array(made[way][1]()[0])  # the gradient that is there last
             found[way].append(1e3 * (time.perf_counter() - start))
     return found
-
-
-def _peak_rss():
-    """Returns the largest resident memory of this process, in bytes."""
-    status = pathlib.Path("/proc/self/status")
-    if status.exists():  # Unlike `getrusage`, it knows nothing of the parent.
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text()).group(1)) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 if __name__ == "__main__":

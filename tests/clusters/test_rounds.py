@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 from replicate.compat import sync_replicas
 
+OVER = "A round of synchronous training is over"
 _LIMIT_S = 60
 _ROWS = np.arange(18.0).reshape(6, 3)
 
@@ -161,6 +162,24 @@ def test_a_round_that_is_called_off_while_workers_join_is_called_again(job):
     join(*coming, late.enter())
     assert (chief.sessions, worker.sessions) > sessions
     assert_one_step_is_that_of_one_device(tasks)
+
+
+def test_whoever_is_back_begins_anew_when_the_chief_calls(job):
+    chief, worker = job(2)
+    rounds = worker.hook._rounds
+    worker.session.run([rounds._set_joined], {rounds._number: 2})
+    worker.session.run([rounds._set_round], {rounds._number: 7})  # It is open.
+
+    def call():
+        while chief.hook._rounds._read(chief.session):
+            pass
+        chief.hook.after_create_session(chief.session, chief.coord)
+
+    calling = started(call)
+    with pytest.raises(tf.errors.AbortedError, match=OVER):
+        worker.hook.after_create_session(worker.session, worker.coord)
+    worker.make_session()
+    join(worker.enter(), calling)
 
 
 def test_a_job_that_does_without_some_workers_has_no_rounds():

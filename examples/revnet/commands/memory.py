@@ -69,9 +69,9 @@ def main(args):
     Returns:
         Exit status.
     """
-    from benchmarks import harness
     from examples.revnet import measuring, memory_plot
     from examples.runs.display import Display
+    from replicate.bench import harness
 
     settings = flags.with_defaults(vars(args), FLAGS, {})
     out = pathlib.Path(settings["out"])

@@ -1,25 +1,43 @@
-"""Models and data of the tower benchmarks: the same mathematics for every engine.
+"""Models and data of the benchmarks: the same mathematics for every engine.
 
 B is the global batch in rows, N the number of towers; a *share* is the B / N rows of one tower.
 Weights start from seeds kept per layer, so that all engines start from equal weights however many
 random ops they make before.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+from replicate.compat import estimator
 
 CLASSES = 10
 GLOBAL_BATCHES = 8  # distinct batches held in memory, then repeated
 SEED = 7
+DTYPES = ("float32", "float16", "bfloat16")
+# Float16 loses small gradients. Losses are multiplied by this while gradients are computed.
+_LOSS_SCALES = {"float16": 128.0}
 
 
-def estimator_api():
-    """Returns TensorFlow's own Estimator; where it has none, that which `replicate` brings back."""
-    if hasattr(tf, "estimator"):
-        return tf.estimator
-    import replicate
+class Case(NamedTuple):
+    """A model and how it is trained; B is `global_batch`, N is `towers`."""
 
-    return replicate.estimator
+    model: str  # "wide" and "mlp" are dense layers, "cnn" convolutions with batch norm
+    towers: int  # N; the engine `single` trains on one device whatever N is
+    layers: int  # without the layer that makes the logits
+    width: int  # units or channels per layer
+    global_batch: int = 256  # B rows, B / N on each tower
+    intra_op_threads: int = 0  # threads inside one kernel; 0 leaves the choice to TensorFlow
+    dtype: str = "float32"  # of what layers compute; variables and losses are float32
+
+
+# The models as they are measured, on one tower.
+CASES = {
+    "cnn": Case("cnn", towers=1, layers=3, width=16),
+    "mlp": Case("mlp", towers=1, layers=3, width=512),
+    "wide": Case("wide", towers=1, layers=61, width=64),
+}
 
 
 def _seeded_initializer(seed):
@@ -60,6 +78,13 @@ def _convolutions(net, case):
     return tf.reduce_mean(net, axis=[1, 2])
 
 
+def _float32_variables(getter, name, *args, dtype=None, **kwargs):
+    """The custom getter of mixed precision: variables are float32, and cast where they are read."""
+    if dtype not in (tf.float16, tf.bfloat16):
+        return getter(name, *args, dtype=dtype, **kwargs)
+    return tf.cast(getter(name, *args, dtype=tf.float32, **kwargs), dtype)
+
+
 # model -> (shape of one row of features, layers between features and logits)
 MODELS = {
     "wide": ((64,), _dense_layers),
@@ -81,17 +106,25 @@ def make_model_fn(case, make_optimizer):
     """
     _, apply_layers = MODELS[case.model]
 
+    scale = _LOSS_SCALES.get(case.dtype)
+
     def model_fn(features, labels, mode):
-        logits = tf.layers.dense(
-            apply_layers(features, case),
-            CLASSES,
-            kernel_initializer=_seeded_initializer(case.layers),
-        )
-        loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+        with tf.variable_scope("", custom_getter=_float32_variables):
+            logits = tf.layers.dense(
+                apply_layers(tf.cast(features, case.dtype), case),
+                CLASSES,
+                kernel_initializer=_seeded_initializer(case.layers),
+            )
+        loss = tf.losses.sparse_softmax_cross_entropy(labels, tf.cast(logits, tf.float32))
+        step, optimizer = tf.train.get_or_create_global_step(), make_optimizer()
         # Batch norm's moving statistics; empty for the other models.
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-            train_op = make_optimizer().minimize(loss, tf.train.get_or_create_global_step())
-        return estimator_api().EstimatorSpec(mode, loss=loss, train_op=train_op)
+            if scale is None:
+                train_op = optimizer.minimize(loss, step)
+            else:  # By hand, because each engine has a loss scale of its own.
+                pairs = optimizer.compute_gradients(loss * scale)
+                train_op = optimizer.apply_gradients([(g / scale, v) for g, v in pairs], step)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     return model_fn
 

@@ -1,8 +1,4 @@
-"""What all benchmarks share: processes of their own, spreads over rounds, and the machine.
-
-TensorFlow is never imported here: on Linux a child's peak of resident memory starts from its
-parent's.
-"""
+"""What all benchmarks share: processes of their own, spreads over rounds, and the machine."""
 
 import argparse
 import datetime
@@ -11,40 +7,59 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import statistics
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-_AT_ROOT = {"cwd": str(ROOT), "capture_output": True, "text": True}
+_CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # Unless the library is installed.
 
 
-def run(module, request, timeout, env=None):
-    """Runs a module of the benchmarks in a process of its own.
+def run(module, request, timeout, env=None, sees_gpus=False):
+    """Runs a module of a benchmark in a process of its own, which imports what this one does.
 
     Args:
-        module: Name, e.g. `benchmarks.engines`.
+        module: Name, e.g. `replicate.bench.engines`.
         request: What the module reads from its first argument, as JSON.
         timeout: Seconds that it may take.
         env: Dict of environment variables that differ from this process's.
+        sees_gpus: Whether it sees the GPUs that this process sees. Without GPUs in sight, logical
+            CPU devices are the only ones that can be chosen.
 
     Returns:
         What it prints last, read as JSON; with `load_average`, that of the machine before it began.
 
     Raises:
-        RuntimeError: If the process fails.
+        RuntimeError: If the process fails, or takes too long.
     """
-    # Without GPUs in sight, logical CPU devices are the only ones that can be chosen.
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **(env or {})}
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **(env or {})}
+    env["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    if not sees_gpus:
+        env["CUDA_VISIBLE_DEVICES"] = "-1"
     load_average = os.getloadavg()[0]
     command = [sys.executable, "-m", module, json.dumps(request)]
-    child = subprocess.run(command, env=env, timeout=timeout, **_AT_ROOT)
+    try:
+        child = subprocess.run(command, env=env, timeout=timeout, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(
+            f"A benchmark's process must end within {timeout:g} seconds, but {module} did not for "
+            f"{request}. Make the case smaller, or leave it out."
+        ) from None
     if child.returncode:
         raise RuntimeError(
             f"A benchmark's process must exit with 0, but {module} exited with {child.returncode} "
             f"for {request}. Mend it, or leave it out.\n{child.stderr[-2000:]}"
         )
     return {**json.loads(child.stdout.splitlines()[-1]), "load_average": load_average}
+
+
+def peak_rss():
+    """Returns the largest resident memory of this process so far, in bytes."""
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():  # Unlike `getrusage`, it knows nothing of the parent.
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text()).group(1)) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def spread(values):
@@ -67,12 +82,18 @@ def append(record, path):
 
 
 def machine():
-    """Returns where and when figures were taken: processor, cores, git commit and UTC date."""
+    """Returns where and when figures were taken: processor, cores, git commit and UTC date.
+
+    The commit is None where the library is installed: what repository that is in is not its own.
+    """
     cpu, cpuinfo = platform.processor() or platform.machine(), pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists():
         names = re.findall(r"(?m)^model name\s*: (.*)$", cpuinfo.read_text())
         cpu = names[0] if names else cpu
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], **_AT_ROOT).stdout.strip()
+    commit = ""
+    if (_CHECKOUT / ".git").exists():
+        git = ["git", "-C", str(_CHECKOUT), "describe", "--always", "--dirty"]
+        commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     now = datetime.datetime.now(datetime.timezone.utc)
     return {
         "cpu": cpu,

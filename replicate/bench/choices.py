@@ -1,0 +1,88 @@
+"""Named choices of how `replicate` trains, for benchmarks to compare.
+
+A choice is a dictionary that stands in JSON: `replicate_model_fn` has the arguments of
+`replicate_model_fn`, `TowerOptimizer` those of `TowerOptimizer`, of which `gather` may be a
+dictionary of the fields of a `replicate.Gather`. Each may be left out.
+"""
+
+import argparse
+import json
+
+from replicate.gather import Gather
+
+_SPREAD = {"variable_placement": "round_robin"}
+_REPLICAS = {"variable_placement": "replicated"}
+_BFLOAT16 = {"wire_dtype": "bfloat16"}
+
+# The one place to add a choice: all benchmarks find it here.
+CHOICES = {
+    "default": {},
+    "unpacked": {"TowerOptimizer": {"gather": {"pack_bytes": 0}}},
+    "bfloat16": {"TowerOptimizer": {"gather": _BFLOAT16}},
+    "round_robin_variables": {"replicate_model_fn": _SPREAD},
+    "round_robin": {"replicate_model_fn": _SPREAD, "TowerOptimizer": {"gather": "round_robin"}},
+    "round_robin_bfloat16": {
+        "replicate_model_fn": _SPREAD,
+        "TowerOptimizer": {"gather": {"where": "round_robin", **_BFLOAT16}},
+    },
+    "replicated": {"replicate_model_fn": _REPLICAS},
+    "replicated_in_turn": {
+        "replicate_model_fn": _REPLICAS,
+        "TowerOptimizer": {"gather": "round_robin"},
+    },
+    "replicated_bfloat16": {
+        "replicate_model_fn": _REPLICAS,
+        "TowerOptimizer": {"gather": {"where": "round_robin", **_BFLOAT16}},
+    },
+    "nccl": {"TowerOptimizer": {"gather": "nccl"}},
+}
+_NEED_GPUS = ("nccl",)
+_TAKERS = ("replicate_model_fn", "TowerOptimizer")
+
+
+def of(text):
+    """A type for `argparse`: names of `CHOICES` divided by commas, or a choice as JSON.
+
+    Returns:
+        Dictionary of choices by name; one given as JSON is named by that.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            choice = json.loads(text)
+        except ValueError:
+            choice = None
+        if isinstance(choice, dict) and all(
+            name in _TAKERS and isinstance(arguments, dict) for name, arguments in choice.items()
+        ):
+            return {text.strip(): choice}
+        raise argparse.ArgumentTypeError(
+            "as JSON, a choice must be an object of the arguments of "
+            f"{' and '.join(_TAKERS)}, but is {text!r}. Pass e.g. "
+            '\'{"replicate_model_fn": {"variable_placement": "round_robin"}}\'.'
+        )
+    names = text.split(",")
+    unknown = [name for name in names if name not in CHOICES]
+    if unknown or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(
+            f"choices must be distinct names out of {', '.join(CHOICES)}, divided by commas, "
+            f"or JSON, but are {text!r}. Leave the option out for 'default'."
+        )
+    return {name: CHOICES[name] for name in names}
+
+
+def that_run_on(kind):
+    """Returns the names of `CHOICES` that run on devices of a kind, `"CPU"` or `"GPU"`."""
+    return [name for name in CHOICES if kind == "GPU" or name not in _NEED_GPUS]
+
+
+def model_fn_arguments(choice):
+    """Returns the arguments of `replicate_model_fn` for a choice."""
+    return choice.get("replicate_model_fn", {})
+
+
+def optimizer_arguments(choice):
+    """Returns the arguments of `TowerOptimizer` for a choice."""
+    arguments = dict(choice.get("TowerOptimizer", {}))
+    if isinstance(arguments.get("gather"), dict):
+        arguments["gather"] = Gather(**arguments["gather"])
+    return arguments

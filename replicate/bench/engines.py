@@ -1,0 +1,228 @@
+"""Trains one case with one engine in this process and prints its figures as one JSON line.
+
+An *engine* is a way to train an Estimator: `single` (one device, whole batch), `mirrored` and
+`central` (tf.distribute's MirroredStrategy and CentralStorageStrategy) and `replicate`. Each runs
+as its own process, because thread pools, the allocator and the peak of resident memory belong to
+the process.
+"""
+
+import collections
+import json
+import platform
+import sys
+import tempfile
+import time
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import replicate
+from replicate import devices as devices_lib
+from replicate import estimator
+from replicate.bench import choices, harness, models
+from replicate.bench.timer import StepTimer
+
+_MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
+
+
+def _adam():
+    # The usual epsilon, 1e-8, makes Adam's step independent of the gradient's scale: a gradient N
+    # times too large would leave the same losses. With this one the first losses tell.
+    return tf.train.AdamOptimizer(learning_rate=1e-2, epsilon=1e-2)
+
+
+def _run_config(devices, strategy=None):
+    """Returns a `RunConfig` that saves and logs nothing, so that steps hold training only.
+
+    The session's configuration is the same on all engines: the Estimator's own default, plus the
+    logical devices.
+    """
+    config = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": _cpus(devices)})
+    config.graph_options.rewrite_options.meta_optimizer_iterations = 1
+    return estimator.RunConfig(
+        tf_random_seed=models.SEED,
+        session_config=config,
+        train_distribute=strategy,
+        save_summary_steps=None,
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
+        log_step_count_steps=None,
+    )
+
+
+def _cpus(devices):
+    """Returns how many CPU devices there must be."""
+    specs = [tf.DeviceSpec.from_string(name) for name in devices]
+    return 1 + max([0, *(spec.device_index for spec in specs if spec.device_type == "CPU")])
+
+
+def _single(case, devices, choice):
+    del choice
+    model_fn = models.make_model_fn(case, _adam)
+
+    def on_device(features, labels, mode):
+        with tf.device(devices[0]):
+            return model_fn(features, labels, mode)
+
+    # By default that is where TensorFlow places it anyway, what has no kernel there apart.
+    alone = model_fn if devices_lib.is_default_device(devices[0]) else on_device
+    return alone, _run_config(devices[:1]), 1
+
+
+def _distributed(case, devices, make_strategy):
+    if "CPU" in devices[0]:
+        # A strategy looks its devices up in the eager runtime, a session makes its own.
+        (cpu,) = tf.config.experimental.list_physical_devices("CPU")
+        logical = [tf.config.experimental.VirtualDeviceConfiguration()] * _cpus(devices)
+        tf.config.experimental.set_virtual_device_configuration(cpu, logical)
+    strategy = make_strategy(devices)
+    if strategy.num_replicas_in_sync != len(devices):
+        raise RuntimeError(
+            f"A strategy must hold one replica per tower, {len(devices)} of them, but "
+            f"{type(strategy).__name__} holds {strategy.num_replicas_in_sync}. Check that "
+            f"{devices} are distinct logical devices."
+        )
+    return models.make_model_fn(case, _adam), _run_config(devices, strategy), len(devices)
+
+
+def _mirrored(case, devices, choice):
+    del choice
+    return _distributed(case, devices, lambda names: tf.distribute.MirroredStrategy(names))
+
+
+def _central(case, devices, choice):
+    del choice
+    return _distributed(
+        case,
+        devices,
+        lambda names: tf.distribute.experimental.CentralStorageStrategy(
+            names, parameter_device=names[0]
+        ),
+    )
+
+
+def _replicate(case, devices, choice):
+    def make_optimizer():
+        return replicate.TowerOptimizer(_adam(), **choices.optimizer_arguments(choice))
+
+    build = models.make_model_fn(case, make_optimizer)
+    called = []  # When each tower began, and thus when the one before it met its optimizer.
+
+    def noting_model_fn(features, labels, mode):
+        called.append(time.perf_counter())
+        return build(features, labels, mode)
+
+    model_fn = replicate.replicate_model_fn(
+        noting_model_fn, devices=devices, **choices.model_fn_arguments(choice)
+    )
+    model_fn.called = called
+    # What the README tells users to pass; it divides the cores among the towers.
+    config = _run_config(devices).replace(session_config=replicate.session_config(devices))
+    return model_fn, config, 1
+
+
+# engine -> function of (case, devices, choice) that returns (model_fn, RunConfig, elements per
+# batch)
+ENGINES = {"single": _single, "mirrored": _mirrored, "central": _central, "replicate": _replicate}
+
+
+def run(case, engine, warmup, steps, devices=None, choice=None):
+    """Does as `measure` in a process of its own.
+
+    Raises:
+        RuntimeError: If the process fails, as it does when `measure` raises.
+    """
+    request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
+    request.update(devices=devices, choice=choice)
+    on_gpus = bool(devices) and "GPU" in devices[0]
+    return harness.run(_MODULE, request, _TIMEOUT_S, sees_gpus=on_gpus)
+
+
+def _check_devices(engine, devices, kernels):
+    """Raises a `RuntimeError` unless `kernels`, counts per device, are equal on all devices."""
+    if len(kernels) != len(devices) or len(set(kernels.values())) != 1:
+        raise RuntimeError(
+            f"An engine must compute equally on each of its devices, here {devices}, but "
+            f"`{engine}` ran these numbers of matrix products and convolutions: {dict(kernels)}. "
+            "Check that the devices are there, and distinct."
+        )
+
+
+def measure(case, engine, warmup, steps, devices=None, choice=None):
+    """Trains `case` with `engine` and returns its figures.
+
+    Args:
+        case: The `models.Case` to train.
+        engine: A key of `ENGINES`.
+        warmup: Steps before the first timed one, at least 1.
+        steps: Number of timed steps.
+        devices: Canonical names of `case.towers` devices, all of one type; `single` takes the
+            first. None: logical CPUs.
+        choice: For the engine `replicate`, a choice as `replicate.bench.choices` has them. None:
+            the library's defaults.
+
+    Returns:
+        A dict ready for JSON. `step_ms_*` are percentiles over the timed steps of the time from
+        the end of one step to the end of the next; `cores_used` is the CPU time of all threads
+        per time of a timed step, dimensionless; `build_s` is the time from the call of `train`
+        to the first call of a hook, the session not yet made; `tower_s_first` is the part of it
+        in which tower 0 is built up to its optimizer, and `tower_s_later` the median of the other
+        towers', None for engines that do not build towers one by one and for fewer than 3;
+        `transfers` and `bytes` are what a
+        step sends between devices, `links` the bytes by pair of devices, and `all_reduced` the
+        bytes that each all-reduce of a library summed on each device; the rest is as in
+        `StepTimer`.
+
+    Raises:
+        RuntimeError: If the engine does not use each of its devices.
+    """
+    devices = devices or [f"/device:CPU:{index}" for index in range(case.towers)]
+    devices = devices[:1] if engine == "single" else devices
+    # The first device of the process fixes its thread pool, and strategies make theirs before any
+    # session: without this line they alone would ignore `intra_op_threads`.
+    tf.config.threading.set_intra_op_parallelism_threads(case.intra_op_threads)
+    model_fn, config, shares = ENGINES[engine](case, devices, choice or {})
+    threads = case.intra_op_threads or config.session_config.intra_op_parallelism_threads
+    config.session_config.intra_op_parallelism_threads = threads
+    input_fn, timer = models.make_input_fn(case, shares), StepTimer(warmup + steps, devices)
+    with tempfile.TemporaryDirectory() as model_dir:
+        trained = estimator.Estimator(model_fn, model_dir, config)
+        start = time.perf_counter()
+        trained.train(input_fn, hooks=[timer], steps=warmup + steps + 1)
+    _check_devices(engine, devices, timer.kernels)
+    timed = slice(warmup - 1, warmup + steps - 1)
+    step_ms = 1e3 * np.diff(timer.ended)[timed]
+    cpu_ms = 1e3 * np.diff(timer.cpu)[timed]
+    p10, p50, p90 = np.percentile(step_ms, [10, 50, 90])
+    tower_s = np.diff(getattr(model_fn, "called", ()))
+    links = collections.Counter()
+    for sent in timer.sent:
+        links[f"{sent.source} -> {sent.destination}"] += sent.size or 0
+    return {
+        "step_ms_p50": p50,
+        "step_ms_p10": p10,
+        "step_ms_p90": p90,
+        "cores_used": cpu_ms.sum() / step_ms.sum(),
+        "build_s": timer.began - start,
+        "tower_s_first": tower_s[0] if len(tower_s) > 1 else None,
+        "tower_s_later": np.median(tower_s[1:]) if len(tower_s) > 1 else None,
+        "ops_at_begin": timer.ops_at_begin,
+        "ops_in_session": timer.ops_in_session,
+        "peak_rss_mb": timer.peak_rss / 2**20,
+        "peak_gpu_mb": timer.peak_gpu and timer.peak_gpu / 2**20,
+        "transfers": len(timer.sent),
+        "transfers_of_unknown_size": sum(sent.size is None for sent in timer.sent),
+        "bytes": sum(links.values()),
+        "links": dict(links),
+        "all_reduced": timer.all_reduced,
+        "losses": timer.losses,
+        "tf": tf.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "replicate": replicate.__version__,
+    }
+
+
+if __name__ == "__main__":
+    request = json.loads(sys.argv[1])
+    print(json.dumps(measure(models.Case(**request.pop("case")), **request)))

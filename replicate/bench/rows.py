@@ -1,0 +1,87 @@
+"""The rows of the table that `python -m replicate bench` prints."""
+
+from replicate.bench import harness
+
+_FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used", "peak_rss_mb")
+_OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_in_session")
+
+
+def records(model, ways, rounds):
+    """Returns a flat dict ready for JSON for each way to train a model.
+
+    Args:
+        model: The model's name.
+        ways: The `command.Way`s; the first trains on one device.
+        rounds: List of a dict per round: way -> its dict from `engines.measure`.
+    """
+    made = []
+    for way in ways:
+        runs, case = [results[way] for results in rounds], way.case
+        size = len(way.devices)
+        rates = [_rate(way, results) for results in rounds]
+        shares = [_rate(way, results) / _rate(ways[0], results) / size for results in rounds]
+        record = {
+            "model": model,
+            "way": way.name,
+            "engine": way.engine,
+            "choice": way.choice,
+            "devices": list(way.devices),
+            **{key: value for key, value in case._asdict().items() if key != "model"},
+            "examples_per_s": harness.spread(rates),
+            "efficiency": harness.spread(shares),
+            **{figure: harness.spread([run[figure] for run in runs]) for figure in _FIGURES},
+            **{figure: runs[0][figure] for figure in _OF_GRAPHS},
+            "all_reduced_bytes": _by_ring(runs[0]["all_reduced"], size),
+            "peak_gpu_mb": None,
+            "losses": runs[0]["losses"],
+            "load_average_max": max(run["load_average"] for run in runs),
+        }
+        if runs[0]["peak_gpu_mb"] is not None:
+            record["peak_gpu_mb"] = harness.spread([run["peak_gpu_mb"] for run in runs])
+        record.update({key: runs[0][key] for key in ("tf", "numpy", "python", "replicate")})
+        made.append(record)
+    return made
+
+
+def _rate(way, results):
+    return way.case.global_batch / results[way]["step_ms_p50"] * 1e3
+
+
+def _by_ring(sizes, num_devices):
+    """Returns the bytes that cross devices when tensors of these sizes are summed around a ring.
+
+    Each device sends each of N parts of its tensor on N - 1 times to be summed and N - 1 times to
+    be known, of 1 / N of the tensor each time.
+    """
+    return int(sum(size or 0 for size in sizes) * 2 * (num_devices - 1) / num_devices)
+
+
+def table(made):
+    """Returns records as a Markdown table."""
+    lines = [
+        "| model | engine | devices | rows | step ms p50 (p10, p90) | examples/s | efficiency "
+        "(min, max) | transfers | MB sent | graph build s | peak RSS MB | peak GPU MB |",
+        "|" + " --- |" * 12,
+    ]
+    for record in made:
+        step = [record[f"step_ms_{name}"]["median"] for name in ("p50", "p10", "p90")]
+        gpu = record["peak_gpu_mb"]
+        sent = f"{record['bytes'] / 1e6:.2f}"
+        if record["all_reduced_bytes"]:
+            sent += f" + ring {record['all_reduced_bytes'] / 1e6:.2f}"
+        cells = [
+            record["model"],
+            record["way"],
+            str(len(record["devices"])),
+            str(record["global_batch"]),
+            "{:.1f} ({:.1f}, {:.1f})".format(*step),
+            f"{record['examples_per_s']['median']:,.0f}",
+            "{median:.2f} ({min:.2f}, {max:.2f})".format(**record["efficiency"]),
+            str(record["transfers"]),
+            sent,
+            f"{record['build_s']['median']:.1f}",
+            f"{record['peak_rss_mb']['median']:,.0f}",
+            f"{gpu['median']:,.0f}" if gpu else "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,80 @@
+"""The hook with which benchmarks time an Estimator's steps."""
+
+import collections
+import re
+import time
+
+import tensorflow.compat.v1 as tf
+
+from replicate.bench import harness, traffic
+
+_IS_ARITHMETIC = re.compile(r"= \w*(MatMul|Conv2D)\w*\(")
+_IS_DEVICE = re.compile(r"device:(CPU|GPU):\d+$")  # No stream of a GPU.
+
+
+class StepTimer(tf.train.SessionRunHook):
+    """Times steps, keeps every loss, and traces devices in one last, untimed step.
+
+    Attributes:
+        began: `time.perf_counter()` seconds when the graph of the training loop was complete.
+        ops_at_begin: Ops in the graph then, before savers and initialisers are added.
+        ops_in_session: Ops in the graph that the session got.
+        ended: `time.perf_counter()` seconds at the end of each step.
+        cpu: `time.process_time()` seconds, of all threads, at the end of each step.
+        losses: The loss that the engine reports, per step, dimensionless.
+        peak_rss: Peak resident memory of this process after the last timed step, in bytes.
+        peak_gpu: The largest of the GPUs' peaks of memory that tensors took, in bytes; None if
+            none of `devices` is a GPU, or TensorFlow does not say.
+        kernels: Device name -> number of matrix products and convolutions in the traced step.
+        sent: What the traced step sent between devices, a list of `traffic.Sent`.
+        all_reduced: What its all-reduces summed, as `traffic.all_reduced` returns it.
+    """
+
+    def __init__(self, timed_steps, devices):
+        """Makes a hook for `timed_steps` steps, warm-up included, and a traced one after them."""
+        self._timed_steps, self._devices = timed_steps, devices
+        self.began = self.ops_at_begin = self.ops_in_session = self.peak_rss = self.peak_gpu = None
+        self.ended, self.cpu, self.losses, self.sent, self.all_reduced = [], [], [], [], []
+        self.kernels = collections.Counter()
+
+    def begin(self):
+        """Ends the time of graph construction."""
+        self.began = time.perf_counter()
+        self.ops_at_begin = len(tf.get_default_graph().get_operations())
+        # Estimator adds the loss of the whole batch last, on every engine, and fetches it anyway.
+        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
+
+    def after_create_session(self, session, coord):
+        """Counts the ops of the finished graph."""
+        self.ops_in_session = len(session.graph.get_operations())
+
+    def before_run(self, run_context):
+        """Asks for the loss, and after the timed steps for a trace."""
+        options = None
+        if len(self.ended) == self._timed_steps:
+            options = tf.RunOptions(**traffic.OPTIONS)
+        return tf.train.SessionRunArgs(self._loss, options=options)
+
+    def after_run(self, run_context, run_values):
+        """Ends the time of a step."""
+        self.ended.append(time.perf_counter())
+        self.cpu.append(time.process_time())
+        self.losses.append(float(run_values.results))
+        if len(self.ended) == self._timed_steps:  # Here, because tracing needs memory too.
+            self.peak_rss, self.peak_gpu = harness.peak_rss(), _peak_gpu(self._devices)
+        if len(self.ended) > self._timed_steps:
+            self._take_apart(run_values.run_metadata)
+
+    def _take_apart(self, metadata):
+        for device in metadata.step_stats.dev_stats:
+            for node in device.node_stats if _IS_DEVICE.search(device.device) else ():
+                if _IS_ARITHMETIC.search(node.timeline_label):
+                    self.kernels[device.device] += 1
+        self.sent = traffic.of_step(metadata)
+        self.all_reduced = traffic.all_reduced(metadata)
+
+
+def _peak_gpu(devices):
+    gpus = [name.rpartition("device:")[2] for name in devices if "GPU" in name.upper()]
+    info = getattr(tf.config.experimental, "get_memory_info", None)
+    return max(info(name)["peak"] for name in gpus) if gpus and info else None

@@ -1,0 +1,91 @@
+"""What one step of a session sent from device to device, as TensorFlow says that it ran.
+
+Where `replicate.transfers` tells of a graph what will cross devices, this counts what did, whatever
+engine made the graph: after TensorFlow's optimiser, and of tensors whose size is known only then.
+"""
+
+from typing import NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+_SENDS = ("_Send", "_HostSend")
+_COLLECTIVES = ("CollectiveReduce", "CollectiveReduceV2", "NcclAllReduce")
+
+OPTIONS = {"trace_level": "SOFTWARE_TRACE", "output_partition_graphs": True}
+"""Fields of the `tf.RunOptions` with which a step must run. No tracing of GPUs is begun."""
+
+
+class Sent(NamedTuple):
+    """A tensor that went from one device to another."""
+
+    name: str
+    source: str
+    """The device's type and index, e.g. `GPU:0`."""
+    destination: str
+    """Likewise."""
+    size: Optional[int]
+    """Bytes, None if TensorFlow did not say."""
+
+
+def of_step(metadata):
+    """Returns what TensorFlow sent.
+
+    Args:
+        metadata: The `tf.RunMetadata` of a step that ran with `OPTIONS`.
+
+    Returns:
+        List of `Sent`. All-reduces that TensorFlow leaves to a library are not among them.
+    """
+    outputs = _outputs(metadata)
+    found = []
+    for node in _nodes(metadata):
+        if node.op not in _SENDS:
+            continue
+        source, destination = (
+            _short(node.attr[key].s.decode()) for key in ("send_device", "recv_device")
+        )
+        if source != destination:
+            size = outputs.get((node.device, node.input[0]))
+            found.append(Sent(node.attr["tensor_name"].s.decode(), source, destination, size))
+    return found
+
+
+def all_reduced(metadata):
+    """Returns the sizes of what all-reduces summed, one for each device that took part, in bytes.
+
+    Args:
+        metadata: As `of_step` takes it.
+
+    Returns:
+        List of sizes, None for those that TensorFlow did not say.
+    """
+    outputs = _outputs(metadata)
+    reduces = [node for node in _nodes(metadata) if node.op in _COLLECTIVES]
+    return [outputs.get((node.device, node.input[0])) for node in reduces]
+
+
+def _nodes(metadata):
+    for graph in metadata.partition_graphs:
+        yield from graph.node
+        for function in graph.library.function:
+            yield from function.node_def
+
+
+def _outputs(metadata):
+    """Returns the bytes of each output of the step, by device and name of the tensor."""
+    sizes = {}
+    for device in metadata.step_stats.dev_stats:
+        for node in device.node_stats:
+            for output in node.output:
+                size = tf.as_dtype(output.tensor_description.dtype).size
+                for dim in output.tensor_description.shape.dim:
+                    size *= dim.size
+                # Graphs name a first output by its operation alone.
+                suffix = f":{output.slot}" if output.slot else ""
+                sizes[device.device, node.node_name + suffix] = size
+    return sizes
+
+
+def _short(device):
+    spec = tf.DeviceSpec.from_string(device)
+    return f"{spec.device_type.upper()}:{spec.device_index}"

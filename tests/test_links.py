@@ -1,0 +1,85 @@
+"""The model of transfer times, by hand; what it says of machines is a prediction."""
+
+import json
+
+import pytest
+
+from benchmarks import links
+from benchmarks.links import Link, Sent
+from replicate.bench import models
+
+LINK = Link(bandwidth=100.0, latency=1.0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds"),
+    [
+        ([], 0.0),
+        ([Sent("a", "b", 50)], 1.5),
+        # What one device sends goes out one after the other: 2 + 4; it arrives at two.
+        ([Sent("a", "b", 100), Sent("a", "c", 300)], 6.0),
+        # And so does what one receives: 2 + 4.
+        ([Sent("b", "a", 100), Sent("c", "a", 300)], 6.0),
+        # Both directions at once, and other pairs at once.
+        ([Sent("a", "b", 100), Sent("b", "a", 300)], 4.0),
+        ([Sent("a", "b", 100), Sent("c", "d", 300)], 4.0),
+        # A ring: no device sends or receives more than one.
+        ([Sent("a", "b", 200), Sent("b", "c", 200), Sent("c", "a", 200)], 3.0),
+        # Many small ones cost their latencies: 4 * 1.01.
+        ([Sent("a", "b", 1)] * 4, 4.04),
+        # Gradients wait for the step: 3 out and then 4 back.
+        ([Sent("a", "b", 200), Sent("b", "a", 300, "after")], 7.0),
+        ([Sent("a", "b", 200), Sent("a", "b", 300, "after")], 7.0),
+    ],
+)
+def test_the_busiest_queue_decides(sent, seconds):
+    assert links.step_seconds(sent, LINK) == pytest.approx(seconds)
+
+
+def test_resnet50_has_as_many_weights_as_published():
+    shapes = list(links.resnet50_shapes())
+    total = 0
+    for shape in shapes:
+        size = 1
+        for side in shape:
+            size *= side
+        total += size
+    assert total == 25_557_032
+    assert len(shapes) == 53 * 3 + 2
+
+
+def test_what_two_towers_of_an_mlp_send_each_other():
+    weights = 4 * (785 * 512 + 2 * 513 * 512 + 513 * 10)
+    (record,) = links.predict("mlp", 2, {"default": {}})
+    assert record["is_prediction"]
+    assert record["links"] == {
+        "/device:CPU:0 -> /device:CPU:1": weights,
+        "/device:CPU:1 -> /device:CPU:0": weights + 4,  # and its loss
+    }
+    # Out: 8 weights and biases. Back: three kernels, a pack of the rest, a loss.
+    link = links.LINKS["PCIe 4"]
+    want = 13 * link.latency + (2 * weights + 4) / link.bandwidth
+    assert record["transfers"] == 13
+    assert record["predicted_ms"]["PCIe 4"] == pytest.approx(1e3 * want)
+    assert record["bytes_of_busiest"] == 2 * weights + 4
+
+
+def test_a_run_names_a_winner_and_says_that_it_predicts(capsys, monkeypatch, tmp_path):
+    small = models.CASES["mlp"]._replace(layers=2, width=256)
+    monkeypatch.setitem(models.CASES, "mlp", small)
+    links.sent_by.cache_clear()
+    out = tmp_path / "links.jsonl"
+    flags = ["--models", "mlp", "--counts", "4", "--choices", "default,round_robin_bfloat16"]
+    links.main([*flags, "--out", str(out)])
+    links.sent_by.cache_clear()
+    default, spread = map(json.loads, out.read_text().splitlines())
+    assert default["choice"] == "default" and spread["choice"] == "round_robin_bfloat16"
+    # Half of the bytes of gradients, and not all of them to one device.
+    assert spread["bytes"] < default["bytes"]
+    assert spread["bytes_of_busiest"] < default["bytes_of_busiest"]
+    output = capsys.readouterr().out
+    assert output.startswith("Predicted, not measured")
+    slow = {each["choice"]: each["predicted_ms"]["10 Gbit/s"] for each in (default, spread)}
+    ratio = slow["round_robin_bfloat16"] / slow["default"]
+    assert ratio < 1
+    assert f"round_robin_bfloat16, {slow['round_robin_bfloat16']:.2f} ms ({ratio:.2f})" in output
