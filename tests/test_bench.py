@@ -203,17 +203,22 @@ def test_choices_train(choice):
     metadata = tf.RunMetadata()
     with tf.Session(config=replicate.session_config(TWO[1:])) as session:
         session.run(tf.global_variables_initializer())
+        session.run(tf.local_variables_initializer())
         options = tf.RunOptions(**traffic.OPTIONS)
         session.run([spec.train_op, spec.loss], options=options, run_metadata=metadata)
     sent = collections.Counter()
     for each in traffic.of_step(metadata):
         sent[each.source, each.destination] += each.size
-    predicted = collections.Counter()
+    predicted, constants = collections.Counter(), collections.Counter()
     for each in transfers.crossing([spec.train_op, spec.loss]):
         if each.source and each.destination:  # Where TensorFlow chooses, it chooses the first CPU.
             link = (each.source[-5:], each.destination[-5:])
             predicted[link] += each.size
-    assert sent and sent == predicted
+            # Newer ones copy small constants to the devices, instead of sending them.
+            constants[link] += each.size if each.tensor.op.type == "Const" else 0
+    assert set(sent) == set(predicted)
+    for link, size in predicted.items():
+        assert size - constants[link] <= sent[link] <= size
 
 
 @pytest.mark.parametrize("dtype", models.DTYPES)

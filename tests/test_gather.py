@@ -129,11 +129,13 @@ def test_each_device_receives_the_gradients_of_its_variables(choice, packed, sha
 def test_what_is_counted_is_what_tensorflow_sends(choice):
     """The graph is run as it is, without what a session makes of it before."""
     spec = built(choice, 2)
-    counted = collections.Counter(
-        (transfer.source, transfer.destination)
-        for transfer in transfers.crossing([spec.train_op])
-        if transfer.source
-    )
+    counted, constants = collections.Counter(), collections.Counter()
+    for transfer in transfers.crossing([spec.train_op]):
+        if transfer.source:
+            counted[transfer.source, transfer.destination] += 1
+            # Newer ones copy small constants to the devices, instead of sending them.
+            is_constant = transfer.tensor.op.type == "Const"
+            constants[transfer.source, transfer.destination] += is_constant
     config = replicate.session_config(contract.device_names(2))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
@@ -151,7 +153,9 @@ def test_what_is_counted_is_what_tensorflow_sends(choice):
             if node.op in ("_Send", "_HostSend") and node.input[0] not in signals:
                 ends = [node.attr[f"{end}_device"].s.decode() for end in ("send", "recv")]
                 sent[tuple(end[end.index("/device") :] for end in ends)] += 1
-    assert counted == sent
+    assert set(sent) == set(counted)
+    for link, number in counted.items():
+        assert number - constants[link] <= sent[link] <= number
 
 
 def _is_empty(node):
