@@ -14,6 +14,17 @@ from replicate import gradients, updates
 from replicate.compat import graph as graph_lib
 
 
+def initial_value(first):
+    """Returns the value of tower 0's variable `first`, read where that is.
+
+    To be read when a replica is initialised. It must not be read in a function that makes the
+    initial value: TensorFlow would place that with the replica, and all that is with the replica
+    on the device of `first`.
+    """
+    with tf.init_scope(), tf.colocate_with(None, ignore_existing=True), tf.device(first.device):
+        return first.read_value()
+
+
 class Replicas:
     """The replicas of one graph's variables, those of optimizers included."""
 
@@ -51,7 +62,7 @@ class Replicas:
         first = self._states[position] if position < len(self._states) else None
         if first is not None:
             # Tower 0's may be one that a checkpoint restores.
-            kwargs.update(initial_value=first.read_value, collections=[], use_resource=True)
+            kwargs.update(initial_value=initial_value(first), collections=[], use_resource=True)
         variable = next_creator(**kwargs)
         listed = tf.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
         if listed and listed[-1] is variable:  # `tf.compat.v2.Variable` minds no `collections`.
@@ -138,7 +149,7 @@ class Replicas:
         if own is None:
             self.are_updated = False
             own = tf.Variable(
-                step.read_value, trainable=False, collections=[], use_resource=True, name="step"
+                initial_value(step), trainable=False, collections=[], use_resource=True, name="step"
             )
             self.are_updated = True
             self.add(step, index, own)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.replicas import Replicas
+from replicate.replicas import Replicas, initial_value
 
 
 class _Creation(NamedTuple):
@@ -195,7 +195,7 @@ class SharedVariables:
             variable = made.variable
         else:
             if made.is_replicated:
-                kwargs.update(initial_value=made.variable.read_value, use_resource=True)
+                kwargs.update(initial_value=initial_value(made.variable), use_resource=True)
             names = tower.towers.graph.get_name_scope(), kwargs.get("name") or ""
             if not any(name.startswith(tower.name_scope) for name in names):
                 # `get_variable` leaves all name scopes; tower 0's later names must stay free.

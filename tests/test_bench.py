@@ -107,7 +107,7 @@ def test_flags_that_are_wrong(flags, phrases, capsys, monkeypatch):
     assert not output.out
 
 
-@pytest.mark.parametrize(("call", "phrases"), CALLS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("call", "phrases"), CALLS, ids=[text[:40] for _, text in CALLS])
 def test_what_benchmarks_refuse(call, phrases):
     with pytest.raises((RuntimeError, ValueError), match=matching(phrases)):
         call()
