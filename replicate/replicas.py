@@ -60,23 +60,23 @@ class Replicas:
             self._states.append(next_creator(**kwargs))
             return self._states[-1]
         first = self._states[position] if position < len(self._states) else None
-        if first is not None:
-            # Tower 0's may be one that a checkpoint restores.
-            kwargs.update(initial_value=initial_value(first), collections=[], use_resource=True)
+        shape = kwargs.get("shape")
+        if shape is None:
+            shape = getattr(kwargs.get("initial_value"), "shape", None)
+        if first is None or not first.shape.is_compatible_with(shape):
+            raise RuntimeError(
+                "The towers' optimizers must make the same variables in the same order, but that "
+                f"of tower {index} makes '{kwargs.get('name')}' of shape {shape} where that of "
+                f"tower 0 makes {'no more' if first is None else first}. Make what they make "
+                "independent of `tower_index()`, or place variables by 'consolidation' or "
+                "'round_robin'."
+            )
+        # Tower 0's may be one that a checkpoint restores.
+        kwargs.update(initial_value=initial_value(first), collections=[], use_resource=True)
         variable = next_creator(**kwargs)
         listed = tf.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
         if listed and listed[-1] is variable:  # `tf.compat.v2.Variable` minds no `collections`.
             listed.pop()
-        if first is None or (variable.shape, variable.dtype) != (
-            first.shape,
-            first.dtype.base_dtype,
-        ):
-            raise RuntimeError(
-                "The towers' optimizers must make the same variables in the same order, but that "
-                f"of tower {index} makes '{variable.name}' where that of tower 0 makes "
-                f"{first.name if first is not None else 'no more'}. Make optimizers inside "
-                "`model_fn`, or place variables by 'consolidation' or 'round_robin'."
-            )
         self.add(first, index, variable)
         return variable
 
@@ -166,8 +166,9 @@ class Replicas:
             ValueError: If so; names the variable and the operation.
         """
         reached = updates.ancestors([train_op])
+        step = tf.train.get_global_step()
         for record in self._of.values():
-            for op in updates.changes(record[0]):
+            for op in updates.changes(record[0]) if record[0] is not step else ():
                 if op in reached and op not in self._operations:
                     raise ValueError(
                         "With `variable_placement='replicated'`, optimizers alone may change what "

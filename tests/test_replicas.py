@@ -20,6 +20,7 @@ PLACED = {"variable_placement": "replicated"}
 SYNC = "but a `SyncReplicasOptimizer` updates those that workers share"
 ONE_FOR_ALL = "each tower updates its own variables with an optimizer of its own, but"
 ASSIGNED = "optimizers alone may change what is trained, which they do in every tower, but 'w:0'"
+SAME = "The towers' optimizers must make the same variables in the same order, but that of tower 1"
 SHARED = "an optimizer updates each tower's variables, but this one changes"
 LAYERS, WIDTH = 4, 16
 BYTES = LAYERS * (WIDTH + 1) * WIDTH * 4
@@ -241,6 +242,38 @@ def test_what_replicas_cannot_follow_is_refused(train, text):
     # As it is with variables that are shared.
     with tf.Graph().as_default():
         contract.replicated(own_model(train), 2)(tf.ones([4, 3]), None, mode="train")
+
+
+def test_optimizers_of_towers_must_make_the_same_variables():
+    class Odd(SGD):
+        def __init__(self, rate, shape):
+            super().__init__(rate)
+            self._shape = shape
+
+        def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+            if self._shape is not None:
+                tf.Variable(tf.zeros(self._shape), trainable=False, name="odd")
+            return super().apply_gradients(grads_and_vars, global_step, name)
+
+    for shapes, text in (([None, []], "no more. Make"), ([[], [2]], "<tf.Variable 'odd:0'")):
+
+        def train(loss, step, weight, shapes=shapes):
+            odd = Odd(0.1, shapes[replicate.tower_index()])
+            return replicate.TowerOptimizer(odd).minimize(loss, step)
+
+        text = f"{SAME}…where that of tower 0 makes {text}"
+        with tf.Graph().as_default():
+            replicated = contract.replicated(own_model(train), 2, **PLACED)
+            with pytest.raises(RuntimeError, match=matching(text)):
+                replicated(tf.ones([4, 3]), None, mode="train")
+
+
+def test_a_step_may_be_counted_besides():
+    def train(loss, step, weight):
+        with tf.control_dependencies([replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)]):
+            return step.assign_add(1).op
+
+    contract.replicated(own_model(train), 2, **PLACED)(tf.ones([4, 3]), None, mode="train")
 
 
 def test_one_optimizer_of_all_towers_is_refused():
