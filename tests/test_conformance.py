@@ -17,6 +17,21 @@ def test_towers_train_as_one_device(name, num_towers):
     assert worst.value <= worst.tolerance, worst.what
 
 
+# It counts the global step in each tower, by an optimizer that has it for its own step.
+REFUSED = {"keras_get_updates": "an optimizer updates each tower's variables, but this one changes"}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", harness.ROWS)
+def test_replicas_train_as_one_device(name):
+    if name in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[name]):
+            harness.compare(name, 3, "replicated")
+        return
+    worst = harness.compare(name, 3, "replicated")[0]
+    assert worst.value <= worst.tolerance, worst.what
+
+
 def test_the_readme_shows_every_row():
     text = (programs.ROOT / "README.md").read_text()
     assert [name for name in harness.ROWS if f"(`{name}`) | pass" not in text] == []

@@ -176,18 +176,19 @@ def as_model_fn(model_fn):
     return lambda: model_fn
 
 
-def compare(name, num_towers):
+def compare(name, num_towers, placement="consolidation"):
     """Runs a row on towers and compares it with one device.
 
     Args:
         name: Name of the row.
         num_towers: N.
+        placement: `variable_placement` of `replicate_model_fn`.
 
     Returns:
         List of `Deviation`s, one for each thing compared; that which is worst first.
     """
     want = _run(name, 1)
-    got = _run(name, num_towers)
+    got = _run(name, num_towers, placement)
     if len(want.losses) < 3:
         raise ValueError(f"row {name} trains for {len(want.losses)} steps, which shows little")
     tolerance = load(name).tolerance
@@ -253,10 +254,10 @@ def _directory(name):
 
 
 @functools.lru_cache(maxsize=None)
-def _run(name, num_towers):
+def _run(name, num_towers, placement="consolidation"):
     """Returns the `Run` of a row; 1 tower is one device, without `replicate`."""
     row, directory = load(name), _directory(name)
-    model_dir = directory / f"towers_{num_towers}"
+    model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
     one = directory / "towers_1"
     shutil.rmtree(model_dir, ignore_errors=True)  # What a run that failed has left.
     devices = [f"/cpu:{index}" for index in range(num_towers)]
@@ -276,7 +277,10 @@ def _run(name, num_towers):
             model_fn = (row.make_original or row.make_model_fn)()
         else:
             model_fn = replicate.replicate_model_fn(
-                row.make_model_fn(), row.reduction, devices=devices
+                row.make_model_fn(),
+                row.reduction,
+                devices=devices,
+                variable_placement=placement,
             )
         config = estimator.RunConfig(
             model_dir=str(model_dir),
