@@ -19,10 +19,16 @@ from contract import MEAN, SUM
 from random_examples import holds
 
 RTOL = 1e-10
-# Beyond it, training diverges: squares of squares multiply rounding errors in the next step, too.
+# Beyond it, training diverges, and the next step multiplies rounding errors, too.
 _DIVERGED = 10.0
 L2 = tf.keras.regularizers.l2
-ACTIVATIONS = {"none": tf.identity, "tanh": tf.tanh, "sine": tf.sin, "square": tf.square}
+ACTIVATIONS = {
+    "none": tf.identity,
+    "tanh": tf.tanh,
+    "sine": tf.sin,
+    # Bounded: squares of squares would multiply rounding errors beyond any tolerance.
+    "square": lambda x: tf.square(x) / (1.0 + tf.square(x)),
+}
 OPTIMIZERS = {
     "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
     "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
