@@ -88,6 +88,11 @@ class Gather(NamedTuple):
                     "`wire_dtype` must be tf.float16 or tf.bfloat16, in which gradients are "
                     f"narrower than in float32, or None, but is {gather.wire_dtype!r}."
                 )
+            if gather.where == "nccl":
+                raise ValueError(
+                    "NCCL adds up gradients in their own type, but `wire_dtype` is "
+                    f"{gather.wire_dtype!r}. Leave it or `'nccl'` out."
+                )
             gather = gather._replace(wire_dtype=wire)
         return gather
 

@@ -30,7 +30,7 @@ def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
         weights: The `Weights` of the gradients. None: `towers.loss_weights`.
         how: The `Gather`.
         wire_scale: What gradients are multiplied by while they cross devices in float16, a scalar
-            tensor of float32, a power of 2; None: nothing.
+            tensor of float32; None: nothing.
 
     Returns:
         List of `(gradient, variable)` pairs in the order in which the variables come first: None

@@ -77,6 +77,7 @@ ONE_OF = "`gather` must be one of …, or a `replicate.Gather`"
 WAYS = "Gradients are gathered in one of the ways …"
 BYTES = "must be a number of bytes, an integer of at least 0"
 WIRE = "`wire_dtype` must be tf.float16 or tf.bfloat16, in which gradients are narrower"
+OWN_TYPE = "NCCL adds up gradients in their own type, but `wire_dtype` is"
 ALL_ON_ONE = "gradients are summed where their variables are, but all"
 GPUS = "`gather='nccl'` adds up gradients over GPUs, one of which is the consolidation device"
 WRONG = "NCCL must add up gradients as they are, but of known numbers on"
@@ -123,6 +124,21 @@ def test_each_device_receives_the_gradients_of_its_variables(choice, packed, sha
     links = [(i, j) for i in on for j in map(device, range(num_towers)) if i != j]
     assert dict(numbers) == {(j, i): 1 if packed else on[i] for i, j in links}
     assert dict(sizes) == {(j, i): held[i] // share for i, j in links}
+
+
+@pytest.mark.parametrize("num_towers", [2, 4, 8])
+def test_replicas_in_turn_share_the_sums_and_get_all_of_them(num_towers):
+    spec = built("replicated_in_turn", num_towers)
+    numbers, sizes = collections.Counter(), collections.Counter()
+    for transfer in transfers.crossing([spec.train_op]):
+        if transfer.kind in ("gradients", "sums") and transfer.size > 4:
+            numbers[transfer.kind, transfer.source, transfer.destination] += 1
+            sizes[transfer.kind] += transfer.size
+    # What a device sums comes in one pack from each other one, and goes out in one to each.
+    devices = list(map(device, range(num_towers)))
+    links = [(i, j) for i in devices for j in devices if i != j]
+    assert numbers == {(kind, *link): 1 for kind in ("gradients", "sums") for link in links}
+    assert sizes == dict.fromkeys(("gradients", "sums"), (num_towers - 1) * ALL)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -249,6 +265,7 @@ def gathered(values, gather, scale=None, rows=None):
         (replicate.Gather(pack_bytes=1e6), f"`pack_bytes` {BYTES}, but is 1000000.0"),
         (replicate.Gather(pack_bytes=True), f"`pack_bytes` {BYTES}, but is True"),
         (replicate.Gather(wire_dtype=tf.float32), f"{WIRE}…but is {tf.float32!r}"),
+        (replicate.Gather("nccl", wire_dtype="bfloat16"), f"{OWN_TYPE} 'bfloat16'. Leave it or"),
         (replicate.Gather(wire_dtype="half"), None),
         (replicate.Gather(wire_dtype="nonsense"), f"{WIRE}…but is 'nonsense'"),
     ],
