@@ -22,7 +22,9 @@ def initial_value(first):
     on the device of `first`.
     """
     with tf.init_scope(), tf.colocate_with(None, ignore_existing=True), tf.device(first.device):
-        return first.read_value()
+        # What reads a variable without a handle is the variable's own memory, which the replica
+        # would take for its own, and get all updates of.
+        return tf.raw_ops.Snapshot(input=first.read_value())
 
 
 class Replicas:

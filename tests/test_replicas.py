@@ -300,3 +300,27 @@ def test_an_optimizer_that_is_not_wrapped_is_refused():
         ValueError, match="Every optimizer in a replicated `model_fn` must be wrapp"
     ):
         replicated(tf.ones([4, 3]), None, mode="train")
+
+
+def test_replicas_of_variables_without_handles_have_memory_of_their_own():
+    """What reads such a variable is its memory, which it changes in place."""
+
+    def model_fn(features, labels, mode):
+        weight = tf.get_variable("w", [3], use_resource=False)
+        optimizer = replicate.TowerOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
+        train_op = optimizer.minimize(tf.reduce_mean(features * weight))
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
+
+    contract.replicated(model_fn, 2, **PLACED)(tf.ones([4, 3]), None, mode="train")
+    names = ("w:0", "w/Momentum:0")
+    firsts, replicas = (
+        {v.name: v for v in variables if v.name in names}
+        for variables in (tf.global_variables(), tf.local_variables())
+    )
+    assert set(firsts) == set(replicas) == set(names)
+    with tf.Session(config=replicate.session_config(contract.device_names(2))) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.local_variables_initializer())
+        before = session.run(replicas)
+        session.run([first.assign_add(tf.ones([3])) for first in firsts.values()])
+        contract.assert_same_values(session.run(replicas), before, 0.0)
