@@ -16,6 +16,7 @@ from replicate.normalization import BatchNormalization, batch_normalization
 from replicate.report import tower_report
 from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
+from replicate.whole_gradients import own_gradients
 
 __all__ = (
     "BatchNormalization",
@@ -34,6 +35,7 @@ __all__ = (
     "merge_call",
     "metrics",
     "num_towers",
+    "own_gradients",
     "replicate_model_fn",
     "session_config",
     "tower_index",

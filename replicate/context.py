@@ -5,17 +5,16 @@ The same on every engine; see `replicate.engine`.
 
 import tensorflow.compat.v1 as tf
 
-from replicate import distributed, rendezvous, tpu
+from replicate import distributed, tower_engine, towers, tpu
 from replicate.engine import Alone
 from replicate.functions import unwrapped
-from replicate.lockstep import running_tower
 
 
 def engine():
     """Returns the `Engine` that runs what is being built here."""
-    tower = running_tower()
-    if tower is not None:
-        return rendezvous.TowerEngine(tower)
+    group = towers.current()
+    if group is not None:
+        return tower_engine.TowerEngine(group)
     return distributed.engine() or tpu.engine() or Alone()
 
 
@@ -29,7 +28,9 @@ def num_towers():
 
 def is_cross_tower():
     """Whether all towers are one here: in merge functions, and where a strategy's replicas are."""
-    return rendezvous.merging() is not None or tf.distribute.in_cross_replica_context()
+    group = towers.current()
+    merging = group is not None and group.merging
+    return merging or tf.distribute.in_cross_replica_context()
 
 
 def once(fn, label):
@@ -37,7 +38,7 @@ def once(fn, label):
 
     Args:
         fn: Function without arguments, of what is the same in all towers.
-        label: By which the towers' calls are told apart.
+        label: By which replicas' calls are told apart.
     """
     return fn() if is_cross_tower() else engine().meet(fn, (), label)
 
@@ -45,7 +46,9 @@ def once(fn, label):
 def tower_index():
     """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
 
-    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor.
+    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor. In a model that
+    runs as towers, which is built once for all of them, it converts to one, with another value in
+    each tower. Python cannot branch on it there: that is a TypeError, which names the ways out.
     """
     return engine().index
 
@@ -53,9 +56,9 @@ def tower_index():
 def merge_call(fn, *args):
     """Calls `fn` once for all towers, with the arguments of every tower.
 
-    All towers wait for one another here. `fn` runs once, on the consolidation device, in tower 0's
-    name and variable scopes, and after the control dependencies that are open in any tower: the
-    place for what must happen once per step, such as updating a running baseline.
+    `fn` runs once, on the consolidation device, in the name and variable scopes that are open here,
+    and after the control dependencies that are: the place for what must happen once per step, such
+    as updating a running baseline.
 
         def update(values):
             return baseline.assign(0.9 * baseline + 0.1 * tf.add_n(values) / len(values))
@@ -69,17 +72,20 @@ def merge_call(fn, *args):
 
     Args:
         fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
-            function in every tower, and must not itself rendezvous.
-        *args: This tower's values, of any type, None included.
+            function in every replica of tf.distribute, and must not itself rendezvous.
+        *args: This tower's values, of any type, None included. In towers, what is no tensor is the
+            same for all.
 
     Returns:
         What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
         is called with `PerTower`s of one value.
 
     Raises:
-        RuntimeError: If the towers meet in different calls, in the body of a `tf.cond` or
-            `tf.while_loop`, or in replicas of several processes.
-        ValueError: If `fn` returns a `PerTower` of another length than N.
+        RuntimeError: If this is in the body of a `tf.cond`, `tf.while_loop` or function, or in a
+            merge function, if replicas of tf.distribute meet in different calls, or if they are in
+            several processes.
+        ValueError: If `fn` returns a `PerTower` of another length than N, or in towers one that
+            holds values that differ and are no tensors.
     """
     fn_or_type = unwrapped(fn)
     fn_or_type = fn_or_type if hasattr(fn_or_type, "__qualname__") else type(fn)

@@ -22,7 +22,8 @@ def cross_tower_sum(x):
     """Sums `x` over all towers.
 
     The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, with dyⱼ the gradient
-    that tower j's loss has for the result and wⱼ the weight of that loss.
+    that tower j's loss has for the result and wⱼ the weight of that loss. In towers, where those of
+    variables start from the weights, it is Σⱼ dyⱼ.
 
     Args:
         x: Nested structure of numeric tensors, or of what converts to them. Each must have the
@@ -33,8 +34,8 @@ def cross_tower_sum(x):
         in every tower.
 
     Raises:
-        RuntimeError: If the towers' calls differ, or are in the body of a `tf.cond` or
-            `tf.while_loop`.
+        RuntimeError: If this is in the body of a `tf.cond`, `tf.while_loop` or function, or in a
+            merge function, or if the calls of replicas of tf.distribute differ.
         TypeError: If a tensor is not numeric.
     """
     return tf.nest.pack_sequence_as(x, _sum_over_towers(_tensors(x)))
@@ -92,9 +93,9 @@ def _sum_over_towers(leaves):
     return [None if leaf is None else next(sums) for leaf in leaves]
 
 
-def _differentiable_sum(engine, own):
+def _differentiable_sum(engine, own, label="cross-tower sum"):
     """Returns the sums over towers of the tensors `own`, with a gradient for `own`."""
-    sums, name = engine.add(own)
+    sums, name = engine.add(own, label)
     return _link(own, sums, functools.partial(_gradient_of_sum, name))
 
 
@@ -108,18 +109,14 @@ def _gradient_of_sum(name, *upstream):
         )
 
     def add_gradients(known):
-        own = engine.add_gradients(known, f"gradient of {name}")
-        return _link(known, own, _gradient_of_gradient)
+        # Where backward passes start from 1, tower i's is Σⱼ (wⱼ/wᵢ)·dyⱼ; from wᵢ, Σⱼ dyⱼ. The sum
+        # is differentiable itself, so second derivatives follow.
+        weights = [engine.pending_weight(dy.dtype) for dy in known]
+        weighted = [dy if w is None else dy * w for dy, w in zip(known, weights)]
+        sums = _differentiable_sum(engine, weighted, f"gradient of {name}")
+        return [total if w is None else total / w for total, w in zip(sums, weights)]
 
     return _of_numbers(add_gradients, upstream)
-
-
-def _gradient_of_gradient(*upstream):
-    """Returns the gradients for the gradients of sums.
-
-    A tower's loss has the gradient Σᵢ (wᵢ/wⱼ)·uᵢ·(wⱼ/wᵢ) for tower j's, with uᵢ those of tower i.
-    """
-    return _of_numbers(functools.partial(_differentiable_sum, context.engine()), upstream)
 
 
 def _of_numbers(function, upstream):
@@ -136,8 +133,9 @@ def _link(own, results, gradient):
     """Returns the tensors `results`, of which gradients lead to the tensors `own` by `gradient`.
 
     Of an identity of `own` and the results, only the results are used, while the overridden
-    gradient leads to `own` alone: back through the results, it would cross into the graphs of all
-    other towers, once from every tower. Tapes do not heed the override, and are told apart.
+    gradient leads to `own` alone: back through the results, it would go the way by which the sum
+    was made, which knows nothing of the other towers' losses. Tapes do not heed the override, and
+    are told apart.
     """
     overridden = tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT})
     with graph_lib.tapes_stopped(), overridden:

@@ -50,13 +50,9 @@ class ReplicaEngine(Engine):
         # Divided before they are added, as half-precision sums overflow.
         return value / tf.cast(self.size, value.dtype)
 
-    def add(self, tensors):
+    def add(self, tensors, label):
         """Returns the strategy's sums."""
-        return self.meet(_add, tensors, f"cross-tower sum of {_signature(tensors)}")
-
-    def add_gradients(self, tensors, label):
-        """Returns the sums of the gradients: all replicas count alike."""
-        return self.meet(replica_gradients.all_reduce, tensors, label)
+        return self.meet(_add, tensors, f"{label} of {_signature(tensors)}")
 
     def meet(self, fn, args, label):
         """Calls `fn` in the strategy's cross-replica context."""
@@ -188,14 +184,10 @@ class CrossReplicaEngine(Engine):
         """Raises: replicas are one here."""
         raise RuntimeError(self._refusal("a cross-tower mean"))
 
-    def add(self, tensors):
+    def add(self, tensors, label):
         """Raises: replicas are one here."""
-        del tensors
+        del tensors, label
         raise RuntimeError(self._refusal("a cross-tower sum"))
-
-    def add_gradients(self, tensors, label):
-        """Raises: replicas are one here."""
-        raise RuntimeError(self._refusal(label))
 
     def meet(self, fn, args, label):
         """Raises: replicas are one here."""

@@ -1,11 +1,12 @@
 """What every engine does for the model that runs on it.
 
-An *engine* is what runs the model's copies: towers (`replicate.rendezvous`), the cores of a TPU
+An *engine* is what runs the model's copies: towers (`replicate.tower_engine`), the cores of a TPU
 (`replicate.tpu`) or the replicas of a tf.distribute strategy (`replicate.distributed`). N is the
 number of copies, and whatever the engine calls them, they are towers here.
 """
 
 import abc
+import contextlib
 
 
 class PerTower(tuple):
@@ -30,8 +31,8 @@ class Engine(abc.ABC):
 
     Attributes:
         size: N, an integer.
-        index: The index of this tower, 0 to N - 1: an integer, or an int32 scalar tensor where one
-            graph serves all towers.
+        index: The index of this tower, 0 to N - 1: an integer, or where one graph serves all
+            towers, what converts to an int32 scalar tensor.
         checks_gradients: Whether it can end training at gradients that are not finite.
         sees_all: Whether merge functions get the values of all towers.
     """
@@ -44,27 +45,27 @@ class Engine(abc.ABC):
         """Returns this tower's part of the mean over towers of `value`, a tensor."""
 
     @abc.abstractmethod
-    def add(self, tensors):
+    def add(self, tensors, label):
         """Adds up tensors over the towers.
 
         Where a tower has no rows, what it computes from them does not count.
 
         Args:
             tensors: List of this tower's tensors.
+            label: Which sums these are; the same in all towers.
 
         Returns:
             The list of sums, through which no gradients pass, and a name for them that is the same
             in all towers.
         """
 
-    @abc.abstractmethod
-    def add_gradients(self, tensors, label):
-        """Returns the gradients for the arguments of an `add`, from those for its results.
+    def pending_weight(self, dtype):
+        """Returns the weight of this tower's loss where a backward pass does not start from it.
 
-        Args:
-            tensors: Gradients that this tower's loss has for the results.
-            label: Which `add` it was; the same in all towers.
+        Returns:
+            A scalar tensor of `dtype`; None where all losses count alike, or it does.
         """
+        del dtype
 
     @abc.abstractmethod
     def meet(self, fn, args, label):
@@ -73,14 +74,14 @@ class Engine(abc.ABC):
         Args:
             fn: Function of one `PerTower` for each of `args`.
             args: This tower's values.
-            label: By which the towers' calls are told apart.
+            label: What messages call it, and by which replicas' calls are told apart.
 
         Returns:
             What `fn` returns; of a `PerTower` this tower's value.
         """
 
     def compute_gradients(self, optimizer, loss, args, kwargs):
-        """Returns the gradients of this tower's loss as it is.
+        """Returns the gradients of this tower's loss as it is; of towers, the whole batch's.
 
         Args:
             optimizer: The `TowerOptimizer`.
@@ -90,9 +91,30 @@ class Engine(abc.ABC):
         """
         return optimizer.optimizer.compute_gradients(loss, *args, **kwargs)
 
+    def rescale(self, grads, fn):
+        """Returns what the function `fn` makes of each of the gradients, a list, where they are."""
+        return [fn(gradient) for gradient in grads]
+
+    def gathers_by(self, step):
+        """Gathers gradients that are made by hand from now on as a `TrainingStep` says."""
+        del step
+
+    def minimizing(self, optimizer):
+        """Returns a scope in which gradients are computed that nothing but the optimizer will see.
+
+        Args:
+            optimizer: The `TowerOptimizer`.
+        """
+        del optimizer
+        return contextlib.nullcontext()
+
+    def apply_minimized(self, optimizer, grads_and_vars, kwargs):
+        """Applies what was computed in `minimizing`; takes what `apply_gradients` does."""
+        return optimizer.apply_gradients(grads_and_vars, **kwargs)
+
     @abc.abstractmethod
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
-        """Gathers the gradients of all towers and applies them.
+        """Gathers those gradients that are not of all towers yet, and applies them.
 
         Args:
             optimizer: The `TowerOptimizer`.
@@ -113,14 +135,10 @@ class Alone(Engine):
         """Returns `value`."""
         return value
 
-    def add(self, tensors):
-        """Returns `tensors`."""
-        return tensors, ""
-
-    def add_gradients(self, tensors, label):
+    def add(self, tensors, label):
         """Returns `tensors`."""
         del label
-        return tensors
+        return tensors, ""
 
     def meet(self, fn, args, label):
         """Calls `fn` with `PerTower`s of one value."""

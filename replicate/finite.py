@@ -35,7 +35,7 @@ def in_all_towers(grads):
     elif context.is_cross_tower() or _same.get():
         bad = _bad(grads)
     else:
-        (bad,), _ = context.engine().add([_bad(grads)])
+        (bad,), _ = context.engine().add([_bad(grads)], "finite gradients")
     return tf.equal(bad, 0)
 
 

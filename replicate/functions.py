@@ -7,6 +7,10 @@ import sys
 
 # Modules whose lines tell users nothing about where they made a call.
 _LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
+_LIBRARY_FILES = re.compile(
+    r"[/\\](tensorflow|tensorflow_core|tensorflow_estimator|keras|tf_keras|tf_slim|replicate)[/\\]"
+    r"|[/\\](contextlib|functools)\.py$"
+)
 
 
 def unwrapped(fn):
@@ -37,3 +41,11 @@ def call_site():
     while frame.f_back is not None and _LIBRARY.match(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def line_of(op):
+    """Returns `file:line` of what made an operation, outside this package and TensorFlow."""
+    for filename, line, *_ in reversed(list(op.traceback or ())):
+        if not _LIBRARY_FILES.search(filename):
+            return f"{filename}:{line}"
+    return "unknown line"

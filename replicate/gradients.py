@@ -19,7 +19,7 @@ _DEFAULT = Gather()
 _NARROW = (tf.float16,)
 
 
-def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
+def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None, scope=SCOPE):
     """Sums the weighted gradients of all towers.
 
     Args:
@@ -31,6 +31,7 @@ def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
         how: The `Gather`.
         wire_scale: What gradients are multiplied by while they cross devices in float16, a scalar
             tensor of float32; None: nothing.
+        scope: Name scope of the operations.
 
     Returns:
         List of `(gradient, variable)` pairs in the order in which the variables come first: None
@@ -60,7 +61,7 @@ def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None):
         return (places[id(variable)], dtype, *indices), _size_of_each(grads)
 
     gathered = {}
-    with tf.name_scope(SCOPE):
+    with tf.name_scope(scope):
         for pack in packing.packs(by_variable.values(), describe, how):
             place = places[id(pack[0][0])]
             with tf.device(place):

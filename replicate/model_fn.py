@@ -5,24 +5,26 @@ import inspect
 
 import tensorflow.compat.v1 as tf
 
-from replicate import devices as devices_lib
 from replicate import (
-    penalties,
+    batch_entries,
+    boundary,
     recovery,
     report,
     sharding,
+    specs,
     tower_params,
     tpu_specs,
     tpu_training,
-    updates,
     weights,
+    whole_gradients,
 )
+from replicate import devices as devices_lib
 from replicate.cluster import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.rendezvous import current
-from replicate.towers import Towers
+from replicate.replicas import Replicas
+from replicate.towers import Towers, current
 from replicate.variables import SharedVariables
 
 _PLACEMENTS = ("consolidation", "round_robin", "replicated")
@@ -36,6 +38,7 @@ def replicate_model_fn(
     consolidation_device=None,
     variable_placement="consolidation",
     per_tower_batch_size=None,
+    whole_features=(),
 ):
     """Returns a `model_fn` that runs `model_fn` as towers, one per device.
 
@@ -57,12 +60,15 @@ def replicate_model_fn(
 
     Args:
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
-            `tf.estimator.Estimator` takes it. It is called once per tower. Tensors in `features`
-            and `labels` have the shape [n, ...], the same n in all of a batch; where both are dicts
-            with the same keys, each key may hold a batch of its own; see `replicate.sharding`.
+            `tf.estimator.Estimator` takes it. It is called once, with the rows of the first tower
+            and a copy of `params`, and its graph is copied for the other towers. Tensors in
+            `features` and `labels` have the shape [n, ...], the same n in all of a batch; where
+            both are dicts with the same keys, each key may hold a batch of its own; see
+            `replicate.sharding`.
         loss_reduction: How `model_fn` makes its loss from the losses of rows: a
-            `tf.losses.Reduction`. With `SUM` the towers' losses are added up; with all others they
-            are taken for means over the tower's rows, and averaged, weighted by rows.
+            `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for terms that no
+            row enters, which count once; with all others they are taken for means over the tower's
+            rows, and averaged, weighted by rows.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.
@@ -72,16 +78,22 @@ def replicate_model_fn(
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
             replica, on its own device, of each variable that is trained and of its optimizer's
             slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            Not for TPUs.
+            It takes a `TowerOptimizer`. Not for TPUs.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
-            tower, as TPUEstimator has it, instead of the whole batch's. None: if it is an integer,
-            and `model_fn` has TPUEstimator's `RunConfig` or names `TPUEstimatorSpec` in its code.
+            tower, as TPUEstimator has it, instead of the whole batch's; all shards must be of that
+            size then. None: if it is an integer, and `model_fn` has TPUEstimator's `RunConfig` or
+            names `TPUEstimatorSpec` in its code.
+        whole_features: Iterable of names of tensors that are no part of the batch, though they have
+            an axis 0, and go to every tower as they are: `["class_weights"]` for an entry of
+            `features`, `["extra/table"]` for one in a dict of it, `["labels/table"]` for one of
+            `labels`. The name of a dict is that of all in it. Not for TPUs.
 
     Returns:
         A `model_fn`.
 
     Raises:
-        TypeError: If `model_fn`, `loss_reduction` or `per_tower_batch_size` is something else.
+        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size` or `whole_features` is
+            something else.
         ValueError: If `loss_reduction` is `NONE`, `variable_placement` unknown, or `devices` is
             empty or names a device twice, one that does not exist, or TPU cores among others.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
@@ -102,6 +114,7 @@ def replicate_model_fn(
             f"`per_tower_batch_size` must be True, False or None, but is {per_tower_batch_size!r}. "
             "The size itself belongs into `params['batch_size']`."
         )
+    whole_features = batch_entries.whole_paths(whole_features)
     on_tpus = False
     if devices is not None:
         devices = devices_lib.canonical_list(devices)
@@ -112,6 +125,12 @@ def replicate_model_fn(
             "TPU cores gather gradients themselves, and keep variables on their host, but got "
             f"`consolidation_device` {consolidation_device!r} and `variable_placement` "
             f"{variable_placement!r}. Leave them out."
+        )
+    if on_tpus and whole_features:
+        raise ValueError(
+            "TPU cores take a shard of each tensor in the batch, but `whole_features` is "
+            f"{whole_features}. Leave it out, and pass what is no part of the batch through "
+            "`params`."
         )
     if consolidation_device is not None:
         consolidation_device = devices_lib.canonical(consolidation_device)
@@ -143,42 +162,37 @@ def replicate_model_fn(
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
         else:
-            shards = sharding.shard(*batch, len(tower_devices), need_row_each=training)
+            shards = sharding.shard(
+                *batch,
+                len(tower_devices),
+                need_row_each=training,
+                whole_features=whole_features,
+            )
         for_tpus = tower_params.is_for_tpus(model_fn, config)
-        params = tower_params.per_tower(
+        params = tower_params.of_tower(
             arguments.get("params"), shards, for_tpus, per_tower_batch_size
         )
 
-        def on_rows(features, labels, index=0):
-            own = {"features": features, "labels": labels, "params": params[index]}
+        def on_rows(features, labels):
+            own = {"features": features, "labels": labels, "params": params}
             return model_fn(**{name: own.get(name, arguments[name]) for name in arguments})
 
         if on_tpus:
             sessions = getattr(config, "session_config", None)
             return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
 
-        def model(index):
-            return on_rows(shards.features[index], shards.labels[index], index)
-
-        rows = weights.row_weights(shards, positive=training)
         places = {"round_robin": tower_devices, "replicated": tower_devices[:1]}
         places = places.get(variable_placement, [consolidation])
-        group = Towers(
-            tower_devices,
-            consolidation,
-            SharedVariables(
-                cluster.variable_devices(places), cluster.worker, variable_placement == "replicated"
-            ),
-            loss_weights=weights.Weights([1.0] * len(tower_devices)) if summed else rows,
-            row_weights=rows,
-        )
-
-        tower_specs = _build_summed(group, model) if summed else group.build(model)
-        if any(estimator.is_tpu_estimator_spec(spec) for spec in tower_specs):
-            tower_params.warn_of_whole_size(params[0], for_tpus, per_tower_batch_size)
-        if training:
-            updates.check_wrapped(group)
-        spec = tpu_specs.merge(tower_specs, group, mode)
+        replicas = Replicas() if variable_placement == "replicated" else None
+        variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
+        group = Towers(tower_devices, consolidation, variables, shards, summed, training)
+        with group.building(), whole_gradients.intercepted():
+            spec = on_rows(group.features, group.labels)
+            boundary.warn_of_padding(group.features, group.labels)
+            if estimator.is_tpu_estimator_spec(spec):
+                tower_params.warn_of_whole_size(params, for_tpus, per_tower_batch_size)
+            spec = tpu_specs.merge(spec, group, mode)
+        spec = specs.with_merges(spec, group.finish(), training)
         if training:
             report.publish(group, shards, loss_reduction, spec)
         return spec
@@ -187,17 +201,6 @@ def replicate_model_fn(
     functools.update_wrapper(replicated_model_fn, model_fn, updated=())
     replicated_model_fn.__signature__ = signature  # The Estimator passes what it finds here.
     return replicated_model_fn
-
-
-def _build_summed(group, model):
-    """Builds towers whose losses are added up, but whose weight penalties count once."""
-    with penalties.shared(group.row_weights) as start:
-
-        def with_penalties(index):
-            start()
-            return model(index)
-
-        return group.build(with_penalties)
 
 
 def _check_reduction(reduction):
@@ -241,7 +244,7 @@ def _check_not_distributed():
         )
     if current() is not None:
         raise ValueError(
-            f"A model runs as towers once, but was replicated again in tower {current().index}. "
+            "A model runs as towers once, but was replicated again inside of one. "
             "Call `replicate_model_fn` only where the Estimator is made."
         )
 

@@ -10,7 +10,6 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
-from replicate import rendezvous
 from replicate.compat import graph as graph_lib
 from replicate.compat import keras
 
@@ -30,7 +29,7 @@ def shared(row_weights):
     collections, raw = {}, {}
 
     def start():
-        index, graph = _index(), tf.get_default_graph()
+        index, graph = 0, tf.get_default_graph()
 
         def share(penalty):
             return penalty * row_weights.of(index, penalty.dtype.base_dtype)
@@ -39,21 +38,14 @@ def shared(row_weights):
         graph_lib.set_collection(graph, _KEY, collections[index])
 
     def scale(penalty):
-        return collections[_index()].scale(penalty)
+        return collections[0].scale(penalty)
 
-    # Keras is wrapped once for all towers: scopes that parked towers leave open do not nest.
     with keras.regularizers_wrapped(scale):
         try:
             yield start
         finally:
             if 0 in collections:
                 graph_lib.set_collection(tf.get_default_graph(), _KEY, list(collections[0]))
-
-
-def _index():
-    """Returns the index of the tower that is being built; 0 if one stands for all, as on TPUs."""
-    tower = rendezvous.current()
-    return tower.index if tower is not None else 0
 
 
 class _Scaled(list):

@@ -1,17 +1,17 @@
 """Variables of which every tower has a replica on its own device.
 
 No weight crosses devices then: what does is the gathered gradient, with which each tower updates
-its own replica, by its own optimizer with slots of its own. All are computed from the same numbers,
-so they stay equal. Tower 0's have the usual names, and are what checkpoints hold; the others begin
-every session with their values.
+its own replica, by a copy of the optimizer's operations with slots of its own. All are computed
+from the same numbers, so they stay equal. Tower 0's have the usual names, and are what checkpoints
+hold; the others begin every session with their values.
 """
-
-import contextlib
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, updates
-from replicate.compat import graph as graph_lib
+from replicate import gradients, state, updates
+from replicate.compat.graph import id_of
+from replicate.compat.repetition import Repetition
+from replicate.functions import line_of
 
 
 def initial_value(first):
@@ -33,180 +33,132 @@ class Replicas:
     def __init__(self):
         self.later = []
         """The later towers' replicas."""
-        self.are_updated = False
-        """Whether variables that are made just now are those of a tower's own optimizer."""
-        self._of = {}  # By the `id` of tower 0's: its replicas by tower, itself included.
-        self._first = {}  # By the `id` of a replica: tower 0's.
-        self._updating = None  # The tower's index, and how many variables its optimizer has made.
-        self._states = []  # Those that tower 0's optimizer made.
-        self._operations = set()  # By which optimizers update tower 0's.
+        self._of = {}  # By the id of tower 0's operation: tower 0's variable, and all towers'.
+        self._made = []  # What optimizers made while they applied gradients.
+        self._updates = set()  # Operations by which optimizers update tower 0's.
 
-    def add(self, first, index, variable):
-        """Takes `variable` for tower `index`'s replica of `first`."""
-        self._of.setdefault(id(first), {0: first})[index] = variable
-        self._first[id(variable)] = first
-        self.later.append(variable)
-        graph_lib.name_like(variable, first)
+    def make(self, first, group):
+        """Makes the replicas of tower 0's variable `first`, which copies have in its place."""
+        replicas = [first]
+        for index in range(1, group.size):
+            with group.of_session(index):
+                replicas.append(
+                    tf.Variable(
+                        initial_value(first),
+                        trainable=False,
+                        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                        use_resource=hasattr(first, "handle"),
+                        name=f"replicate/tower_{index}/{first.op.name}",
+                    )
+                )
+        self._of[id_of(first.op)] = first, replicas
+        self.later += replicas[1:]
+        group.copies.substitute([variable.op.outputs[0] for variable in replicas])
 
-    def as_first(self, grads_and_vars):
-        """Returns one tower's `(gradient, variable)` pairs as those of tower 0's variables."""
-        return [
-            (grad, self._first.get(id(variable), variable)) for grad, variable in grads_and_vars
-        ]
+    def made_by_optimizer(self, variable):
+        """Takes a variable that an optimizer made while it applied gradients."""
+        self._made.append(variable)
 
-    def create(self, next_creator, kwargs):
-        """Makes a variable of a tower's own optimizer, by `next_creator`."""
-        index, position = self._updating
-        self._updating = index, position + 1
-        if index == 0:
-            self._states.append(next_creator(**kwargs))
-            return self._states[-1]
-        first = self._states[position] if position < len(self._states) else None
-        shape = kwargs.get("shape")
-        if shape is None:
-            shape = getattr(kwargs.get("initial_value"), "shape", None)
-        if first is None or not first.shape.is_compatible_with(shape):
-            raise RuntimeError(
-                "The towers' optimizers must make the same variables in the same order, but that "
-                f"of tower {index} makes '{kwargs.get('name')}' of shape {shape} where that of "
-                f"tower 0 makes {'no more' if first is None else first}. Make what they make "
-                "independent of `tower_index()`, or place variables by 'consolidation' or "
-                "'round_robin'."
-            )
-        # Tower 0's may be one that a checkpoint restores.
-        kwargs.update(initial_value=initial_value(first), collections=[], use_resource=True)
-        variable = next_creator(**kwargs)
-        listed = tf.get_collection_ref(tf.GraphKeys.GLOBAL_VARIABLES)
-        if listed and listed[-1] is variable:  # `tf.compat.v2.Variable` minds no `collections`.
-            listed.pop()
-        self.add(first, index, variable)
-        return variable
-
-    def apply(self, optimizers, group, how):
+    def apply(self, optimizer, group, how):
         """Returns a function that takes what `apply_gradients` does, for all towers' variables.
 
         Args:
-            optimizers: The wrapped optimizers of the towers.
+            optimizer: The wrapped optimizer.
             group: The `Towers`, in a merge function.
             how: The `Gather`, by which updated gradients go to the towers, too.
 
         Raises:
             ValueError: If towers cannot update variables by themselves.
         """
-        _check(optimizers)
+        if isinstance(optimizer, tf.train.SyncReplicasOptimizer):
+            raise ValueError(
+                "With `variable_placement='replicated'`, each tower updates its own variables, but "
+                "a `SyncReplicasOptimizer` updates those that workers share. Place variables by "
+                "'consolidation' or 'round_robin'."
+            )
 
         def apply_gradients(grads_and_vars, *args, **kwargs):
             pairs = list(grads_and_vars)
             by_tower = gradients.broadcast(pairs, group, how)
-            graph, applied = tf.get_default_graph(), []
-            for index, optimizer in enumerate(optimizers):
-                own = [
-                    (gradient, self._of.get(id(variable), {0: variable}).get(index))
-                    for gradient, (_, variable) in zip(by_tower[index], pairs)
-                ]
-                own = [(gradient, variable) for gradient, variable in own if variable is not None]
-                start = len(graph.get_operations())
-                with self._update(index, group):
-                    given = (args, kwargs) if index == 0 else self._with_own_step(args, kwargs)
-                    applied.append(optimizer.apply_gradients(own, *given[0], **given[1]))
-                if index == 1:  # Others do the same.
-                    running = updates.ancestors(tf.nest.flatten(applied[1]))
-                    made = running.intersection(graph.get_operations()[start:])
-                    _check_not_shared(graph, made)
-            return tf.group(*tf.nest.flatten(applied))
+            own = [(gradient, v) for gradient, (_, v) in zip(by_tower[0], pairs)]
+            self._made = []
+            repetition = Repetition(tf.get_default_graph())
+            with tf.device(group.devices[0]):
+                applied = optimizer.apply_gradients(own, *args, **kwargs)
+            fetches = [
+                each
+                for each in tf.nest.flatten(applied)
+                if isinstance(each, (tf.Operation, tf.Tensor))
+            ]
+            operations = repetition.leading_to(fetches)
+            self._updates.update(operations)
+            self._replicate_state(operations, repetition, group)
+            done = list(fetches)
+            for index in range(1, group.size):
+                taken = {}
+                for first, other in zip(by_tower[0], by_tower[index]):
+                    for a, b in zip(_parts(first), _parts(other)):
+                        taken[a.ref()] = b
+                for _, replicas in self._of.values():
+                    taken[replicas[0].op.outputs[0].ref()] = replicas[index].op.outputs[0]
+                names = tf.name_scope(f"replicate/replicas/tower_{index}/")
+                with tf.device(group.devices[index]), names:
+                    done += repetition.repeat(operations, fetches, taken)
+            return tf.group(*done)
 
         return apply_gradients
 
-    @contextlib.contextmanager
-    def updates(self, group):
-        """Scope in which optimizers make what updates variables."""
-        start = len(group.graph.get_operations())
-        yield
-        self._operations.update(group.graph.get_operations()[start:])
+    def _replicate_state(self, operations, repetition, group):
+        """Makes replicas of what these operations change, besides what is trained."""
+        made = {id_of(variable.op): variable for variable in self._made if hasattr(variable, "op")}
+        step = tf.train.get_global_step()
+        for op in operations:
+            if not state.writes(op):
+                continue
+            for handle in state.handles(op):
+                memory = state.source(repetition.outer(handle))
+                if id_of(memory) in self._of:
+                    continue
+                if id_of(memory) in made:
+                    self.make(made[id_of(memory)], group)
+                elif step is not None and memory is step.op:
+                    self.make(step, group)
+                elif state.assigns(op):
+                    raise ValueError(
+                        "With `variable_placement='replicated'`, an optimizer updates each tower's "
+                        f"variables, but this one changes '{memory.name}', which the towers share, "
+                        f"each time, by {op.name}. Let it make its variables in `apply_gradients`, "
+                        "and count steps by the argument `global_step`; or place variables by "
+                        "'consolidation' or 'round_robin'."
+                    )
 
-    @contextlib.contextmanager
-    def _update(self, index, group):
-        """Scope in which tower `index`'s own optimizer makes what updates its variables."""
-        if index == 0:
-            self._states = []
-        self._updating, self.are_updated = (index, 0), True
-        try:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(tf.device(group.devices[index]))
-                if index:
-                    # Tower 0's later names must stay free.
-                    stack.enter_context(tf.name_scope(f"replicate/replicas/tower_{index}/"))
-                    marks, graph = group.towers[index].marks, tf.get_default_graph()
-                    stack.enter_context(graph_lib.variable_store_of(marks, graph))
-                yield
-        finally:
-            self._updating, self.are_updated = None, False
-
-    def _with_own_step(self, args, kwargs):
-        """Returns arguments of `apply_gradients` with the tower's own step for the global one."""
-        step, (index, _) = tf.train.get_global_step(), self._updating
-        if step is None or not any(value is step for value in [*args, *kwargs.values()]):
-            return args, kwargs
-        own = self._of.get(id(step), {}).get(index)
-        if own is None:
-            self.are_updated = False
-            own = tf.Variable(
-                initial_value(step), trainable=False, collections=[], use_resource=True, name="step"
-            )
-            self.are_updated = True
-            self.add(step, index, own)
-        args = tuple(own if value is step else value for value in args)
-        return args, {name: own if value is step else value for name, value in kwargs.items()}
-
-    def check_assigned(self, train_op):
-        """Raises if something else than an optimizer changes a variable in a step.
+    def check_assigned(self, train_op, group):
+        """Raises if something else than an optimizer changes what is replicated in a step.
 
         Args:
             train_op: The train operation of all towers.
+            group: The `Towers`.
 
         Raises:
             ValueError: If so; names the variable and the operation.
         """
         reached = updates.ancestors([train_op])
         step = tf.train.get_global_step()
-        for record in self._of.values():
-            for op in updates.changes(record[0]) if record[0] is not step else ():
-                if op in reached and op not in self._operations:
+        for first, _ in self._of.values():
+            for op in updates.changes(first) if first is not step else ():
+                if op in reached and op not in self._updates and not group.copies.is_once(op):
                     raise ValueError(
-                        "With `variable_placement='replicated'`, optimizers alone may change what "
-                        f"is trained, which they do in every tower, but '{record[0].name}' is "
-                        f"changed by {op.name}, too. Place variables by 'consolidation' or "
-                        "'round_robin'."
+                        "With `variable_placement='replicated'`, optimizers in `replicate."
+                        "TowerOptimizer` alone may change what is trained, which they do in every "
+                        f"tower, but '{first.name}' is changed by {op.name} ({line_of(op)}), too. "
+                        "Place variables by 'consolidation' or 'round_robin'."
                     )
 
 
-def _check(optimizers):
-    """Raises unless each tower has an optimizer that can update its variables."""
-    if any(isinstance(optimizer, tf.train.SyncReplicasOptimizer) for optimizer in optimizers):
-        raise ValueError(
-            "With `variable_placement='replicated'`, each tower updates its own variables, but a "
-            "`SyncReplicasOptimizer` updates those that workers share. Place variables by "
-            "'consolidation' or 'round_robin'."
-        )
-    if len(set(map(id, optimizers))) < len(optimizers):
-        raise ValueError(
-            "With `variable_placement='replicated'`, each tower updates its own variables with an "
-            f"optimizer of its own, but {optimizers[0]!r} is that of several. Make it inside "
-            "`model_fn`."
-        )
-
-
-def _check_not_shared(graph, operations):
-    """Raises if what updates tower 1's own variables changes one that all towers share."""
-    shared = {graph_lib.handle_in(graph, v): v for v in tf.global_variables()}
-    for op in operations:
-        for tensor in op.inputs:
-            variable = shared.get(tensor.ref())
-            if variable is not None and updates.may_write(op):
-                raise ValueError(
-                    "With `variable_placement='replicated'`, an optimizer updates each tower's "
-                    f"variables, but this one changes '{variable.name}', which the towers share, "
-                    f"each time, by {op.name}. Let it make its variables in `apply_gradients`, and "
-                    "count steps by the argument `global_step`; or place variables by "
-                    "'consolidation' or 'round_robin'."
-                )
+def _parts(gradient):
+    if gradient is None:
+        return []
+    if isinstance(gradient, tf.IndexedSlices):
+        parts = [gradient.values, gradient.indices, gradient.dense_shape]
+        return [part for part in parts if part is not None]
+    return [gradient]

@@ -6,6 +6,9 @@ The first `n mod N` of N shards of a batch of n rows get one row more than the o
 A step may take several batches, such as one for training and one for validation: where features
 and labels are dicts with the same keys, each key holds a batch of its own. Its rows are a multiple
 of those of the smallest, which counts as *the* batch, and it is split in the same proportion.
+
+A Python list of numbers or strings is data, as for `tf.convert_to_tensor`, and split by rows; a
+list of tensors is a structure. In tuples and dicts, numbers and strings are no data.
 """
 
 import collections.abc
@@ -14,6 +17,7 @@ from typing import Any, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from replicate import batch_entries, splitting
 from replicate.compat import graph as graph_lib
 
 SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
@@ -23,7 +27,11 @@ _MULTIPLES = (
     "Features and labels with the same keys hold one batch per key, each with a whole number of "
     "rows for every row of the smallest,"
 )
-_NOT_IN_BATCH = "Pass what is no part of the batch as a scalar or through `params`."
+_NOT_IN_BATCH = (
+    "Pass what is no part of the batch as a scalar or through `params`, or name it in "
+    "`whole_features`."
+)
+_A_LIST = " (a Python list)"  # After the path of what was one, in messages.
 
 
 class Shards(NamedTuple):
@@ -60,36 +68,50 @@ class _Spans(NamedTuple):
         )
 
 
-def shard(features, labels, num_towers, need_row_each):
+def shard(features, labels, num_towers, need_row_each, *, whole_features=()):
     """Splits features and labels by rows, that is, along axis 0.
 
     Args:
         features: Nested structure (dict, list, tuple, namedtuple) of tensors, `tf.SparseTensor`s
-            and `tf.RaggedTensor`s of shape [n, ...], the same n in all of a batch. Scalars, None
+            and `tf.RaggedTensor`s of shape [n, ...], the same n in all of a batch, and of Python
+            lists of n numbers or strings, or of lists of these, which become tensors. Scalars, None
             and whatever else is no tensor go to every tower whole.
         labels: Like `features`; None if there are none. If both are dicts with the same keys, each
             key holds a batch of its own, of n times a whole number of rows.
         num_towers: N.
         need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
             the batch hold a copy of its last row, and weigh nothing.
+        whole_features: Iterable of names of what goes to every tower as it is, whatever its shape;
+            see `batch_entries.whole_paths`. Those of labels match nothing, and may, where `labels`
+            is None.
 
     Returns:
         A `Shards`.
 
     Raises:
+        TypeError: As `batch_entries.whole_paths` does.
         ValueError: If no leaf has rows, if the leaves differ in rows, or if a row is missing. What
             is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
-            that breaks the rule, before the towers compute.
+            that breaks the rule, before the towers compute. If a Python list with numbers or
+            strings is no tensor's value, or if a name in `whole_features` matches nothing.
     """
+    whole = batch_entries.whole_paths(whole_features)
     with tf.device("/device:CPU:0"), tf.name_scope(SHARD_SCOPE):
-        batch = {"features": features, "labels": labels}
+        batch, lists = {}, set()
+        for key, structure in (("features", features), ("labels", labels)):
+            batch[key] = batch_entries.lists_as_tensors(structure, key, whole, lists)
         paths = [path for path, _ in graph_lib.flatten_with_paths(batch)]
-        leaves = [_as_leaf(leaf) for leaf in tf.nest.flatten(batch)]
-        splitters = [_splitter(leaf) for leaf in leaves]
-        keys = _batch_keys(features, labels)
+        batch_entries.check_whole(whole, paths, labels)
+        leaves, splitters = [], []
+        for path, leaf in zip(paths, tf.nest.flatten(batch)):
+            is_whole = any(batch_entries.is_at_or_below(path, name) for name in whole)
+            leaves.append(leaf if is_whole else _as_leaf(leaf))
+            splitters.append(None if is_whole else splitting.splitter(leaves[-1]))
+        keys = _batch_keys(batch["features"], batch["labels"])
         batches = {}
         for key, path, leaf, split in zip(keys, paths, leaves, splitters):
             if split:
+                path += _A_LIST if path in lists else ""
                 batches.setdefault(key, []).append((path, leaf))
         totals, checks = _count_rows(batches)
         total, repeats = _smallest(totals, checks)
@@ -118,18 +140,7 @@ def _as_leaf(leaf):
 
 def has_rows(leaf):
     """Whether `leaf` is a tensor with an axis 0, and so part of a batch."""
-    return _splitter(leaf) is not None
-
-
-def _splitter(leaf):
-    """Returns the function that splits `leaf` by rows, None if it has none."""
-    if isinstance(leaf, tf.SparseTensor):
-        return _split_sparse
-    if isinstance(leaf, tf.RaggedTensor):
-        return _split_ragged
-    if isinstance(leaf, tf.Tensor) and leaf.shape.rank != 0:
-        return _split_dense
-    return None
+    return splitting.splitter(leaf) is not None
 
 
 def _batch_keys(features, labels):
@@ -181,7 +192,8 @@ def _count_rows(batches):
         if len(leaves) > 1 and unknown:
             paths, counts = zip(*unknown)
             data = [f"{_SAME_ROWS} but the rows of", ", ".join(paths), "are", tf.stack(counts)]
-            data += ["in a batch of", totals[key], f"rows. {_NOT_IN_BATCH}"]
+            those = f", those of {', '.join(known)}" if known else ""
+            data += ["in a batch of", totals[key], f"rows{those}. {_NOT_IN_BATCH}"]
             equal = tf.reduce_all(tf.equal(counts, totals[key]))
             checks.append(tf.Assert(equal, data, len(counts)))
     return totals, checks
@@ -263,25 +275,3 @@ def _spans(rows, total, need_row_each):
     least = low(total, 1)  # The batch itself may be empty.
     starts = [low(start, total - least) for start in starts]
     return _Spans(starts, [high(count, least) for count in rows], overlap=True)
-
-
-def _split_dense(leaf, spans):
-    if spans.overlap:
-        return _split_ragged(leaf, spans)
-    if all(isinstance(count, int) for count in spans.counts):
-        return tf.split(leaf, len(spans.counts) if len(set(spans.counts)) == 1 else spans.counts)
-    return tf.split(leaf, tf.stack(spans.counts), num=len(spans.counts))
-
-
-def _split_sparse(leaf, spans):
-    # Not `tf.sparse.split`, whose shards cannot overlap.
-    shards, rest = [], leaf.dense_shape[1:]
-    for start, count in zip(spans.starts, spans.counts):
-        first = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(rest)], axis=0)
-        size = tf.concat([[tf.cast(count, tf.int64)], rest], axis=0)
-        shards.append(tf.sparse.slice(leaf, first, size))
-    return shards
-
-
-def _split_ragged(leaf, spans):
-    return [leaf[start : start + count] for start, count in zip(spans.starts, spans.counts)]

@@ -1,147 +1,156 @@
-"""Merges the towers' `EstimatorSpec`s into the one that the Estimator sees."""
+"""Makes tower 0's `EstimatorSpec` the one of all towers, which the Estimator sees."""
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, metrics, nccl, updates
+from replicate import gradients, merged_updates, nccl
 from replicate.compat import estimator
+from replicate.loss_terms import terms
 
 
-def merge(specs, group, mode):
-    """Merges one `EstimatorSpec` per tower.
+def merge(spec, group, mode):
+    """Returns the `EstimatorSpec` of all towers, made of tower 0's.
 
     The loss is the weighted sum of the towers' losses, predictions and export outputs hold the
-    rows of all towers in order, metrics cover all rows. Hooks, scaffold and the train operation
-    are tower 0's.
+    rows of all towers in order, metrics cover all rows. All else happens once anyway.
 
     Args:
-        specs: N `EstimatorSpec`s, in tower order.
-        group: The `Towers`, built.
+        spec: Tower 0's `EstimatorSpec`.
+        group: The `Towers`, the model built.
         mode: The mode that `model_fn` was called in.
 
     Returns:
-        An `EstimatorSpec`.
+        An `EstimatorSpec`, complete when the towers are finished.
 
     Raises:
-        TypeError: If a tower returned something else than an `EstimatorSpec`.
-        ValueError: If the towers' specs differ in structure, or a metric cannot be merged.
+        TypeError: If `spec` is something else.
+        ValueError: If an update or a metric cannot be merged.
     """
-    for index, spec in enumerate(specs):
-        if not estimator.is_estimator_spec(spec):
-            raise TypeError(
-                f"`model_fn` must return a `tf.estimator.EstimatorSpec`, but returned {spec!r} in "
-                f"tower {index}. If it makes a spec of another kind, convert it before returning."
-            )
-    first = specs[0]
-    for field in ("loss", "train_op", "predictions", "eval_metric_ops", "export_outputs"):
-        check_alike(field, [getattr(spec, field) for spec in specs])
-
-    changes = {"scaffold": complete_scaffold(first.scaffold, group)}
-    with tf.device(group.consolidation_device):
-        if first.loss is not None:
-            changes["loss"] = _loss([spec.loss for spec in specs], group)
-        predictions = [spec.predictions for spec in specs]
-        changes["predictions"] = concat(predictions, group)
-        if first.export_outputs:
-            changes["export_outputs"] = {
-                name: _concat_export([spec.export_outputs[name] for spec in specs], name, group)
-                for name in first.export_outputs
-            }
-        if mode == estimator.ModeKeys.TRAIN:
-            merges = metrics.merge_statistics(group, [spec.train_op for spec in specs])
-            train_op = tf.group(first.train_op, *merges) if merges else first.train_op
-            metrics.warn_of_unmerged_statistics(group)
-            updates.warn_if_repeated(group, train_op)
-            if group.variables.replicas:
-                group.variables.replicas.check_assigned(train_op)
-            changes["train_op"] = train_op
-            if group.uses_nccl:
-                check = nccl.CheckHook(group.devices, group.consolidation_device)
-                changes["training_hooks"] = (*first.training_hooks, check)
-        elif first.eval_metric_ops:
-            metric_updates = [op for spec in specs for _, op in spec.eval_metric_ops.values()]
-            update = metrics.merge_metrics(group, metric_updates)
-            changes["eval_metric_ops"] = {
-                name: (value, update) for name, (value, _) in first.eval_metric_ops.items()
-            }
-        metrics.follow_first_tower(group)
-    return first._replace(**changes)
+    if not estimator.is_estimator_spec(spec):
+        raise TypeError(
+            f"`model_fn` must return a `tf.estimator.EstimatorSpec`, but returned {spec!r}. If it "
+            "makes a spec of another kind, convert it before returning."
+        )
+    training = mode == estimator.ModeKeys.TRAIN
+    changes = {"scaffold": complete_scaffold(spec.scaffold, group)}
+    merged_updates.merge(group, mode == estimator.ModeKeys.EVAL)
+    if spec.loss is not None:
+        changes["loss"] = _loss(spec.loss, group)
+    with group.once():
+        if not training:  # Nobody asks for them in training.
+            changes["predictions"] = concat(spec.predictions, group)
+            if spec.export_outputs:
+                changes["export_outputs"] = {
+                    name: _concat_export(output, name, group)
+                    for name, output in spec.export_outputs.items()
+                }
+    if training:
+        group.waits_for([spec.train_op])
+        if group.variables.replicas:
+            group.variables.replicas.check_assigned(spec.train_op, group)
+        if group.uses_nccl:
+            check = nccl.CheckHook(group.devices, group.consolidation_device)
+            changes["training_hooks"] = (*spec.training_hooks, check)
+    elif spec.eval_metric_ops:
+        updates = [update for _, update in spec.eval_metric_ops.values()]
+        group.waits_for(updates)
+    return spec._replace(**changes)
 
 
-def check_alike(field, values):
-    """Raises unless the towers' `values` of a spec's field have the same structure."""
-    shapes = [_structure(value) for value in values]
-    for index, shape in enumerate(shapes):
-        if shape != shapes[0]:
-            raise ValueError(
-                f"All towers must return the same structure in `{field}`, but tower 0 returned "
-                f"{shapes[0]} and tower {index} {shape}. Make what `model_fn` returns independent "
-                "of `tower_index()`."
-            )
+def with_merges(spec, merges, training):
+    """Returns a spec whose step runs operations besides."""
+    if not merges:
+        return spec
+    if training:
+        return spec._replace(train_op=tf.group(spec.train_op, *merges))
+    metrics = {
+        name: (value, tf.group(update, *merges))
+        for name, (value, update) in spec.eval_metric_ops.items()
+    }
+    return spec._replace(eval_metric_ops=metrics)
 
 
-def _structure(value):
-    if value is None:
-        return "None"
-    if isinstance(value, dict):
-        items = ", ".join(f"{key!r}: {_structure(value[key])}" for key in sorted(value))
-        return f"{{{items}}}"
-    return type(value).__name__ if estimator.is_export_output(value) else "a value"
+def _loss(loss, group):
+    """Returns the loss of the whole batch; terms that no row enters count once."""
+    loss = tf.convert_to_tensor(loss)
+    reach = group.copies.rows.reach
+    if not group.differ(loss) and not group.summed:
+        return loss
+    with group.once(), tf.name_scope("replicate/loss/"):
+        once = []
+        if group.summed:
+            found = terms(loss, reach, of_gradients=False)
+            once = [term for term in found if not reach(term.tensor)]
+        by_tower = [own for (own,) in group.each([loss])]
+        total = gradients.weighted_sum(
+            [
+                group.row_weights.mask(index, own, tf.zeros_like(own))
+                for index, own in enumerate(by_tower)
+            ],
+            group,
+        )
+        for term in once:
+            value = term.tensor if term.factor is None else term.tensor * term.factor
+            total -= tf.cast(group.row_weights.count_positive() - 1, value.dtype) * value
+        return total
 
 
-def _loss(losses, group):
-    """Returns the loss of the whole batch."""
-    with tf.name_scope("replicate/loss/"):
-        losses = [
-            group.row_weights.mask(index, loss, tf.zeros_like(loss))
-            for index, loss in enumerate(losses)
-        ]
-        return gradients.weighted_sum(losses, group)
-
-
-def concat(values, group):
-    """Concatenates dictionaries or tensors of the towers by rows; scalars are tower 0's.
+def concat(value, group):
+    """Returns dictionaries or tensors with the rows of all towers; what has no rows is as it is.
 
     Args:
-        values: N tensors, or dictionaries of tensors, nested in the same way.
+        value: A tensor, or a dictionary of tensors, maybe nested; None stays None.
         group: The `Towers`. One without rows has no part in the result.
     """
-    if isinstance(values[0], dict):
-        return {key: concat([value[key] for value in values], group) for key in values[0]}
-    if values[0].shape.rank == 0:
-        return values[0]
-    with tf.name_scope("replicate/predictions/"):
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return type(value)((key, concat(part, group)) for key, part in value.items())
+    value = tf.convert_to_tensor(value)
+    if value.shape.rank == 0 or not _has_rows(value, group):
+        return value
+    return concat_all(value, group)
+
+
+def concat_all(value, group):
+    """Returns the values of all towers, concatenated along axis 0."""
+    with group.once(), tf.name_scope("replicate/predictions/"):
         kept = [
-            value
+            own
             if group.row_weights.is_positive(index)
-            else value[: group.row_weights.mask(index, tf.shape(value)[0], 0)]
-            for index, value in enumerate(values)
+            else own[: group.row_weights.mask(index, tf.shape(own)[0], 0)]
+            for index, (own,) in enumerate(group.each([value]))
         ]
         return tf.concat(kept, axis=0)
 
 
-def _concat_export(outputs, name, group):
-    """Concatenates the `ExportOutput`s of the towers, which are of one kind."""
-    first = outputs[0]
+def _has_rows(value, group):
+    """Whether a tensor is part of the batch: rows enter it, or it has as many entries."""
+    if group.copies.rows.reach(value):
+        return True
+    return value.shape.rank and value.shape.as_list()[0] == group.rows_of_each
+
+
+def _concat_export(output, name, group):
+    """Returns an `ExportOutput` with the rows of all towers."""
     export = estimator.export
-    if isinstance(first, export.ClassificationOutput):
-        given = [field for field in ("scores", "classes") if getattr(first, field) is not None]
-        values = [{field: getattr(output, field) for field in given} for output in outputs]
-        return export.ClassificationOutput(**concat(values, group))
-    if isinstance(first, export.RegressionOutput):
-        return export.RegressionOutput(concat([output.value for output in outputs], group))
-    if isinstance(first, export.PredictOutput):
-        return export.PredictOutput(concat([output.outputs for output in outputs], group))
+    if isinstance(output, export.ClassificationOutput):
+        given = [field for field in ("scores", "classes") if getattr(output, field) is not None]
+        fields = {field: concat(getattr(output, field), group) for field in given}
+        return export.ClassificationOutput(**fields)
+    if isinstance(output, export.RegressionOutput):
+        return export.RegressionOutput(concat(output.value, group))
+    if isinstance(output, export.PredictOutput):
+        return export.PredictOutput(concat(output.outputs, group))
     raise TypeError(
         "Export outputs can be merged if they are a `ClassificationOutput`, `RegressionOutput` or "
-        f"`PredictOutput`, but '{name}' is {first!r}. Return one of these."
+        f"`PredictOutput`, but '{name}' is {output!r}. Return one of these."
     )
 
 
 def complete_scaffold(scaffold, group):
-    """Returns tower 0's scaffold, made to initialise what is local to the later towers, too."""
-    variables = group.kept[tf.GraphKeys.LOCAL_VARIABLES]
-    tables = group.kept[tf.GraphKeys.TABLE_INITIALIZERS]
-    if scaffold.local_init_op is None or not (variables or tables):
+    """Returns a scaffold that initialises what towers have of their own, too."""
+    variables = group.variables.of_session
+    if scaffold is None or scaffold.local_init_op is None or not variables:
         return scaffold  # The default covers all local variables of the graph.
-    local_init_op = tf.group(scaffold.local_init_op, tf.variables_initializer(variables), *tables)
+    local_init_op = tf.group(scaffold.local_init_op, tf.variables_initializer(variables))
     return tf.train.Scaffold(copy_from_scaffold=scaffold, local_init_op=local_init_op)

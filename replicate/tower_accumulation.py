@@ -8,11 +8,12 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients
 from replicate.accumulation import make_variables
 from replicate.compat import saving
 from replicate.conditional import run_if
 from replicate.weights import Weights, losses_are_added_up
+
+_LOCAL = [tf.GraphKeys.LOCAL_VARIABLES]
 
 
 def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
@@ -20,7 +21,8 @@ def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
 
     Args:
         optimizer: The `TowerOptimizer`, of tower 0.
-        grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+        grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs, which
+            were weighted in the step that made them: weights are those of a batch.
         group: The `Towers`, in a merge function.
         args: What the wrapped optimizer's `apply_gradients` takes besides.
         kwargs: Likewise.
@@ -41,13 +43,8 @@ def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
         accumulation.prepare(grads_and_vars)
         added = []
         for index, pairs in enumerate(grads_and_vars):
-            # Weighted here, because a batch's weights are known in its own step alone.
             with tf.device(group.devices[index]):
-                weighted = [
-                    (g if g is None else _weighted(g, variable, index, group), variable)
-                    for g, variable in pairs
-                ]
-                added += accumulation.add(weighted, index)
+                added += accumulation.add(pairs, index)
 
     def update(count):
         by_tower = []
@@ -68,18 +65,13 @@ def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
     return accumulation.every(added, update, reset)
 
 
-def _weighted(gradient, variable, index, group):
-    gradient = gradients.as_gradient(gradient, variable, index)
-    return gradients.weighted(gradient, index, group.loss_weights)
-
-
 def _make_variables(group, devices, initial, name, shape=None, towers=(0,)):
     """Makes a variable for each tower, on its device; takes what `make_variables` takes."""
     by_tower = {}
     for index in towers:
-        own = name if index == towers[0] else f"{group.towers[index].name_scope}/{name}"
+        own = name if index == towers[0] else f"replicate/tower_{index}/{name}"
         with tf.device(group.variables.worker), tf.device(devices[index]):
-            by_tower.update(make_variables(initial, own, shape, [index], collections=[]))
+            by_tower.update(make_variables(initial, own, shape, [index], collections=_LOCAL))
     variables = list(by_tower.values())
     first = variables[0]
     group.variables.accumulated += variables

@@ -1,4 +1,4 @@
-"""`TowerOptimizer`: gathers the towers' gradients and applies them once."""
+"""`TowerOptimizer`: applies the gradients of all towers once, with options."""
 
 import inspect
 
@@ -18,14 +18,16 @@ class TowerOptimizer(saving.Wrapper):
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
         train_op = optimizer.minimize(loss, tf.train.get_global_step())
 
-    `apply_gradients` is where the towers meet: their gradients are summed on the consolidation
-    device, each weighted as its loss is, and the wrapped optimizer of tower 0 applies the sum. In
-    this order: unscale, accumulate, gather, check that all is finite, `transform_gradients`, clip
-    to `clip_norm`, apply. After that, slots and variables answer in every tower. Without towers,
+    In towers, gradients of variables are gathered where they are made, with or without this, on the
+    consolidation device. `apply_gradients` gathers besides what `model_fn` computed by hand from
+    the tower's rows. What follows happens once, in this order: unscale, accumulate, check that all
+    is finite, `transform_gradients`, clip to `clip_norm`, apply. With `accumulate_steps`,
+    `minimize` unscales and accumulates in each tower, and gathers once per update. Without towers,
     calls are forwarded.
 
-    The same in replicas: those of a TPU apply the mean of their gradients, a cross-replica sum. In
-    those of tf.distribute, the wrapped optimizer adds gradients up and applies them as it does
+    In replicas, gradients meet in `apply_gradients`, unscaled. After that, slots and variables
+    answer in every replica. Those of a TPU apply the mean of their gradients, a cross-replica sum.
+    In those of tf.distribute, the wrapped optimizer adds gradients up and applies them as it does
     without `TowerOptimizer`. There, an Estimator takes losses for means unless the last one of
     `tf.losses` or Keras is a sum; outside an Estimator they are added up, for users to scale. An
     optimizer with an `apply_gradients` of its own gets the gradients of the whole batch there; if
@@ -53,8 +55,9 @@ class TowerOptimizer(saving.Wrapper):
             global step counts updates.
         check_finite: Whether a gradient of any tower that is not finite ends training with a
             `tf.errors.InvalidArgumentError`, which names the variables and towers, before the
-            update: neither variables nor checkpoints get to hold what is not finite. With a
-            dynamic loss scale, such steps are skipped instead. In towers, and without them.
+            update: neither variables nor checkpoints get to hold what is not finite. What was
+            changed since it was made is checked once for all, as tower 0's. With a dynamic loss
+            scale, such steps are skipped instead. In towers, and without them.
         gather: How gradients cross devices, and where they are summed: a `replicate.Gather`, or
             what that takes for `where`, as `'round_robin'`. The result is the same, except for
             rounding if they cross in half precision.
@@ -87,6 +90,7 @@ class TowerOptimizer(saving.Wrapper):
         )
         """What becomes of gradients once they are gathered; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)
+        context.engine().gathers_by(self.step)
         self.averages_losses = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
 
@@ -106,20 +110,21 @@ class TowerOptimizer(saving.Wrapper):
         Returns:
             The operation that applies the gradients gathered from all towers.
         """
-        signature = inspect.signature(super().minimize)
-        given = signature.bind(loss, *args, **kwargs).arguments
+        given = inspect.signature(super().minimize).bind(loss, *args, **kwargs).arguments
         applied = {key: given.pop(key) for key in ("global_step", "name") if key in given}
-        grads_and_vars = self.compute_gradients(**given)
+        engine = context.engine()
+        with engine.minimizing(self):
+            grads_and_vars = self.compute_gradients(**given)
         if not any(gradient is not None for gradient, _ in grads_and_vars):
             raise ValueError(
                 "At least one variable must have a gradient, but none of "
                 f"{[variable.name for _, variable in grads_and_vars]} has one for loss {loss}. "
                 "Check that the loss depends on them through differentiable operations."
             )
-        return self.apply_gradients(grads_and_vars, **applied)
+        return engine.apply_minimized(self, grads_and_vars, applied)
 
     def compute_gradients(self, loss, *args, **kwargs):
-        """Returns the gradients of this tower's loss, as they are.
+        """Returns the gradients of the loss; outside of functions, towers' are the whole batch's.
 
         Args:
             loss: Scalar tensor, this tower's loss.
@@ -127,7 +132,7 @@ class TowerOptimizer(saving.Wrapper):
             **kwargs: Likewise.
 
         Returns:
-            List of `(gradient, variable)` pairs, neither scaled nor weighted nor clipped.
+            List of `(gradient, variable)` pairs, unscaled, neither transformed nor clipped.
         """
         scaled = self.scale_loss(loss)
         pairs = list(context.engine().compute_gradients(self, scaled, args, kwargs))
@@ -168,33 +173,35 @@ class TowerOptimizer(saving.Wrapper):
                     f"`unscale` takes a list of gradients, but one is {gradient!r}. Leave out the "
                     "variables: `optimizer.unscale([gradient for gradient, _ in grads_and_vars])`."
                 )
-        if self.loss_scale is None:
+        scale = None if self.loss_scale is None else self.loss_scale()
+        if scale is None:
             return grads
-        scale = self.loss_scale()
-        return [loss_scales.unscaled(gradient, scale) for gradient in grads]
+        return context.engine().rescale(grads, lambda one: loss_scales.unscaled(one, scale))
 
     # What Keras' `LossScaleOptimizer` calls them.
     get_scaled_loss = scale_loss
     get_unscaled_gradients = unscale
 
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
-        """Gathers the gradients of all towers and applies them once.
+        """Applies gradients of the whole batch once, after gathering those that are not yet.
 
         Args:
-            grads_and_vars: Iterable of this tower's `(gradient, variable)` pairs. It is read once,
-                so that a `zip` will do.
-            *args: As the wrapped optimizer has them, e.g. `global_step`; those of tower 0 count.
+            grads_and_vars: Iterable of `(gradient, variable)` pairs. It is read once, so that a
+                `zip` will do. In towers, those that depend on the tower's rows are gathered; in
+                replicas, all are.
+            *args: As the wrapped optimizer has them, e.g. `global_step`; those of replica 0 count.
             **kwargs: Likewise.
 
         Returns:
-            The operation that applies the gathered gradients, the same in every tower.
+            The operation that applies the gradients, the same in every replica.
 
         Raises:
-            RuntimeError: If the towers do not apply the same optimizers in the same order, or
-                apply gradients in the body of a `tf.cond` or `tf.while_loop`, or in the
-                cross-replica context of tf.distribute.
+            RuntimeError: If this is in the body of a `tf.cond`, `tf.while_loop` or function, or in
+                the cross-replica context of tf.distribute, or if replicas do not apply the same
+                optimizers in the same order.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
-            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer, or gradients are to be
+            ValueError: If a gradient combines what was gathered from all towers with the rows of
+                one, if a `SyncReplicasOptimizer` wraps this optimizer, or if gradients are to be
                 checked in replicas of a TPU or of tf.distribute.
         """
         grads_and_vars = list(grads_and_vars)

@@ -20,29 +20,35 @@ def is_for_tpus(model_fn, config):
     return hasattr(config, "tpu_config") or "TPUEstimatorSpec" in names_in(model_fn)
 
 
-def per_tower(params, shards, for_tpus, own_size):
-    """Returns the `params` of each tower.
+def of_tower(params, shards, for_tpus, own_size):
+    """Returns the `params` that the model is built with, for all towers.
 
     Args:
         params: What the Estimator passes: a dictionary, an `HParams`, or None.
         shards: The `Shards` of the batch.
         for_tpus: Whether `model_fn` is written for TPUEstimator.
-        own_size: Whether each tower's `params["batch_size"]` is the size of its shard. None: if
-            `for_tpus` and the size is an integer.
+        own_size: Whether `params["batch_size"]` is the size of a shard. None: if `for_tpus` and the
+            size is an integer.
 
     Returns:
-        List of N `params`. Tower 0's are `params` itself if nothing in them changes; the others'
-        are copies, as the Estimator makes one for every call.
+        A copy, so that the caller's stay as they are.
 
     Raises:
         TypeError: If `own_size` is True, and the size there, but no integer.
+        ValueError: If it is the size of a shard, and shards differ.
     """
-    # Copied before tower 0 runs, which may change its own.
-    copies = [params] + [_copy(params) for _ in shards.features[1:]]
+    own = _copy(params)
     if not _has_own_size(params, for_tpus, own_size):
-        return copies
-    sizes = _sizes(_size(params), shards)
-    return [_with_size(own, size) for own, size in zip(copies, sizes)]
+        return own
+    size = _size(params)
+    sizes = _sizes(size, shards)
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "`params['batch_size']` is the size of a tower's shard where `model_fn` is written for "
+            f"TPUs, and the model is built once for all of them, but the shards have {sizes} rows. "
+            f"Make the batch a multiple of {len(sizes)} rows, or pass `per_tower_batch_size=False`."
+        )
+    return _with_size(own, sizes[0])
 
 
 def warn_of_whole_size(params, for_tpus, own_size):
@@ -97,7 +103,7 @@ def _with_size(params, size):
 
 
 def _copy(params):
-    """Returns a copy for a later tower, as the Estimator makes one for every call."""
+    """Returns a copy, as the Estimator makes one for every call."""
     try:
         return copy.deepcopy(params)
     except Exception:  # Whatever an object raises that cannot be copied: the towers share it.

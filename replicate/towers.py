@@ -1,31 +1,36 @@
-"""Runs a function once per tower, in lockstep, in one graph.
+"""The towers of one graph: the model is built once, as tower 0, and its graph is copied for others.
 
-A *tower* is one copy of the model, built for one device. Towers are built one at a time, in tower
-order, so the graph comes out the same every time. A tower runs until it returns or reaches a
-*rendezvous* (`merge_call`): there it parks and the next one runs. Once all are parked, the merge
-function runs once, in the *cross-tower context*, and every tower goes on with its part of the
-result.
-
-Each tower sees the graph as if it were alone: the collections, variable store, scopes and control
-dependencies that it finds are those that tower 0 found, plus what a rendezvous left in all.
+While the model is built, there is one tower. Where the values of all towers are needed, for sums,
+gathered gradients or merged metrics, `Towers.each` gives *stand-ins* for those of the others. When
+the model is complete, `Towers.finish` copies what leads to them, at once, and puts the copies in
+their places. What is made of the values of all towers is made *once*, and is never copied.
 """
+
+import contextlib
+import threading
 
 import tensorflow.compat.v1 as tf
 
+from replicate import own_state
+from replicate.boundary import put_rows
+from replicate.compat import copying
 from replicate.compat import graph as graph_lib
+from replicate.copies import Copies, last_id
 from replicate.engine import PerTower
-from replicate.lockstep import LaterTower, Tower
+from replicate.extents import Extents
+from replicate.gather import Gather
+from replicate.gathered import Gathered
+from replicate.tower_index import TowerIndex
+from replicate.updates import ancestors
+from replicate.weights import Weights, row_weights
 
-# What later towers made and the session must know of: initialisers, and threads to start. All
-# else that they put into collections would count twice.
-_KEPT_COLLECTIONS = (
-    tf.GraphKeys.LOCAL_VARIABLES,
-    tf.GraphKeys.METRIC_VARIABLES,
-    tf.GraphKeys.TABLE_INITIALIZERS,
-    tf.GraphKeys.QUEUE_RUNNERS,
-    "resources",  # Collections of resources to initialise, which `GraphKeys` does not publish.
-    "local_resources",
-)
+_SCOPE = "replicate/towers/"
+_local = threading.local()
+
+
+def current():
+    """Returns the `Towers` whose model this thread builds, None if it builds none."""
+    return getattr(_local, "towers", None)
 
 
 class Towers:
@@ -39,178 +44,220 @@ class Towers:
         loss_weights: The `Weights` of the towers' losses and gradients.
         row_weights: The `Weights` of the towers' means, which add up to 1.
         graph: The graph under construction.
-        applied: Operations that apply gathered gradients, in the order they were made.
+        copies: The `Copies`.
+        merging: Whether a merge function runs.
+        summed: Whether the towers' losses are added up, instead of averaged.
         summed_on: Device strings of where gradients are summed.
         uses_nccl: Whether NCCL sums them.
-        kept: Dictionary of what the later towers left in collections, by key, once built.
+        declarations: What `replicate.metrics.declare_merge` was told.
     """
 
-    def __init__(self, devices, consolidation_device, variables, loss_weights, row_weights):
+    def __init__(self, devices, consolidation_device, variables, shards, summed, training):
         self.size = len(devices)
         self.devices = devices
         self.consolidation_device = consolidation_device
         self.variables = variables
-        self.loss_weights = loss_weights
-        self.row_weights = row_weights
+        self.summed = summed
+        self.row_weights = row_weights(shards, positive=training)
+        self.loss_weights = Weights([1.0] * self.size) if summed else self.row_weights
         self.graph = tf.get_default_graph()
-        self.name_scope = self.graph.get_name_scope()
+        self.copies = Copies(self.graph, devices)
+        self.features, self.labels, self.rows_of_each = put_rows(shards, devices, self.copies)
         self.merging = False
-        self.applied = []
         self.summed_on = set()
         self.uses_nccl = False
-        self.kept = {}
-        self._entry = None
-        self._first = None
-        self._later = []
-        self._failure = None
+        self.declarations = []
+        self.how = Gather()
+        self.device_depth = None  # Device scopes open where the model starts.
+        self._scopes = graph_lib.Scopes(self.graph)
+        self._own_weights = {}
+        self._index = None
+        self._stand_ins = []
+        self._fetches = []
+        self.changed_inside = []
+        self._once_depth = 0
+        self.extents = Extents(self)
+        self.gathered = Gathered(self.graph, self.copies.rows)
 
-    @property
-    def towers(self):
-        """The `Tower`s, in order."""
-        return [self._first, *self._later]
+    @contextlib.contextmanager
+    def building(self):
+        """The scopes in which the model is built, as tower 0."""
+        outer, _local.towers = current(), self
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(graph_lib.entered_once(self.graph))
+                stack.enter_context(tf.device(self.devices[0]))
+                self.device_depth = graph_lib.device_depth(self.graph)
+                stack.enter_context(tf.variable_creator_scope(self.variables.creator(self)))
+                yield
+        finally:
+            _local.towers = outer
 
-    def build(self, model):
-        """Calls `model(index)` for every tower, in lockstep.
+    @contextlib.contextmanager
+    def once(self, place=None):
+        """A scope whose operations are made once for all towers, on the consolidation device.
 
         Args:
-            model: Function of the tower's index, called once in each tower's scopes.
+            place: Another device string; None: that one.
+        """
+        first = last_id(self.graph) + 1
+        self._once_depth += 1
+        try:
+            with self._scopes.again(), tf.device(place or self.consolidation_device):
+                yield
+        finally:
+            self._once_depth -= 1
+            if not self._once_depth:
+                self.copies.made_once(first, last_id(self.graph))
+
+    @contextlib.contextmanager
+    def of_session(self, index):
+        """A scope in which variables are made that tower `index` has of its own in a session."""
+        once = self.once(self.devices[index])
+        alone = tf.control_dependencies(None)
+        with tf.init_scope(), once, self.in_merge_function(), tf.name_scope(None), alone:
+            yield
+
+    @contextlib.contextmanager
+    def in_merge_function(self):
+        """A scope in which the towers are one."""
+        merging, self.merging = self.merging, True
+        try:
+            yield
+        finally:
+            self.merging = merging
+
+    def each(self, tensors, copies=None):
+        """Returns N lists, of which the first is `tensors`, and the others are the other towers'.
+
+        The others' are stand-ins until the towers are finished.
+
+        Args:
+            tensors: List of tensors of this graph, outside of control flow.
+            copies: The `Copies` that they will be, by default those of the model.
+        """
+        lists = [list(tensors)]
+        for index, device in enumerate(self.devices[1:], 1):
+            if not tensors:
+                lists.append([])
+                continue
+            with self.once(device), tf.control_dependencies(None), tf.name_scope(_SCOPE):
+                others = tf.identity_n(lists[0], name=f"tower_{index}")
+            self._stand_ins.append((copies or self.copies, index, lists[0], others))
+            lists.append(list(others))
+        return lists
+
+    def each_structure(self, value):
+        """Returns a `PerTower` of a nested structure; what is no tensor is the same in all."""
+        leaves = tf.nest.flatten(value, expand_composites=True)
+        leaves = [leaf.tensor if isinstance(leaf, TowerIndex) else leaf for leaf in leaves]
+        are_tensors = [isinstance(leaf, tf.Tensor) for leaf in leaves]
+        own = [leaf for leaf, is_tensor in zip(leaves, are_tensors) if is_tensor]
+        if not own:
+            return PerTower([value] * self.size)
+        values = []
+        for others in self.each(own):
+            others = iter(others)
+            flat = [next(others) if ours else leaf for leaf, ours in zip(leaves, are_tensors)]
+            values.append(tf.nest.pack_sequence_as(value, flat, expand_composites=True))
+        return PerTower(values)
+
+    def own(self, values):
+        """Returns tower 0's of N tensors, as a tensor of which the copies take theirs."""
+        with self.once(self.devices[0]), tf.control_dependencies(None), tf.name_scope(_SCOPE):
+            # Not foldable: no static shape may come of what is another number in each tower.
+            first = tf.placeholder_with_default(values[0], values[0].shape)
+        self.copies.put([first, *values[1:]])
+        return first
+
+    @property
+    def index(self):
+        """The tower's index, an int32 scalar tensor that is another one in each copy."""
+        if self._index is None:
+            self._index = self._of_each(lambda index: tf.constant(index, tf.int32))
+        return self._index
+
+    def loss_weight(self, dtype):
+        """Returns the weight of the tower's loss, a scalar tensor of `dtype`."""
+        return self._own_weight(self.loss_weights, dtype)
+
+    def row_weight(self, dtype):
+        """Returns the tower's share of the rows, a scalar tensor of `dtype`."""
+        return self._own_weight(self.row_weights, dtype)
+
+    def _own_weight(self, weights, dtype):
+        dtype = tf.as_dtype(dtype).base_dtype
+        key = id(weights), dtype
+        if key not in self._own_weights:
+            self._own_weights[key] = self._of_each(lambda index: weights.of(index, dtype))
+        return self._own_weights[key]
+
+    def _of_each(self, make):
+        with self.once(), tf.control_dependencies(None), tf.name_scope(_SCOPE):
+            values = []
+            for index, device in enumerate(self.devices):
+                with tf.device(device):
+                    values.append(make(index))
+        return self.own(values)
+
+    def reach(self, gradient):
+        """Returns whether a tensor or `tf.IndexedSlices` depends on the tower's rows."""
+        return _reach(self.copies.rows, gradient)
+
+    def differ(self, value):
+        """Returns whether a tensor or `tf.IndexedSlices` differs among towers."""
+        return _reach(self.copies.differing, value)
+
+    def waits_for(self, fetches):
+        """Lets what runs once for all towers wait for all of them where it waits for one.
+
+        Args:
+            fetches: Operations or tensors that are run.
+        """
+        self._fetches += fetches
+
+    def finish(self):
+        """Copies tower 0's graph for all that was asked for, once the model is complete.
 
         Returns:
-            List of what the calls returned, in tower order.
-
-        Raises:
-            RuntimeError: If the towers rendezvous differently.
-            Exception: Whatever `model` raises, with its own traceback and a note that names the
-                tower.
+            Operations that a step has to run besides, to merge what functions and loops changed.
         """
-        self._first = Tower(self, 0, self.devices[0])
-        self._later = [
-            LaterTower(self, index, device, model)
-            for index, device in enumerate(self.devices)
-            if index
-        ]
-        entry = graph_lib.Marks(self.graph)
-        self._entry = entry.copy_for_tower(0)
-        for tower in self._later:
-            tower.marks = entry.copy_for_tower(tower.index)
-        try:
-            with graph_lib.entered_once(self.graph):
-                with self._first.scope():
-                    try:
-                        self._first.result = model(0)
-                    except BaseException as error:
-                        self._fail(error, f"Raised in {self._describe(self._first)}.")
-                        raise
-                if self._failure is not None:  # The model caught what a rendezvous raised.
-                    raise self._failure
-                self._resume_later(None)
-            self.variables.check_complete(self.size)
-        except BaseException:
-            marks = graph_lib.Marks(self.graph)
-            for tower in self._later:
-                tower.stop()
-            marks.put()
-            raise
-        for tower in self._later:
-            tower.stop()
-        self._keep_collections()
-        return [tower.result for tower in self.towers]
+        stand_ins, self._stand_ins = self._stand_ins, []
+        self.copies.make([op for one, _, _ in self.changed_inside for op in one.ends])
+        wanted = {}
+        for copies, _, tensors, _ in stand_ins:
+            wanted.setdefault(copies, []).extend(tensors)
+        for copies, tensors in wanted.items():
+            copies.make(tensors)
+        for copies, index, tensors, others in stand_ins:
+            made = copies.of(tensors, index)
+            for position, (other, copied) in enumerate(zip(others, made)):
+                copying.replace(other, copied)
+                # For whoever waits for the stand-in, or fetches it.
+                copying.redirect(other.op, position, copied)
+        merges = own_state.merge(self, self.changed_inside)
+        self._wait()
+        return merges
 
-    def meet(self, tower, call):
-        """Brings `tower` to the rendezvous `call`; returns its part of the result."""
-        if tower.index:
-            tower.call = call
-            tower.park()
-            return tower.answer
-        if self._failure is not None:  # The model caught what an earlier rendezvous raised.
-            raise self._failure
-        self._resume_later(call)
-        answers = self._merge([call] + [later.call for later in self._later])
-        for later, answer in zip(self._later, answers[1:]):
-            later.answer = answer
-        return answers[0]
+    def _wait(self):
+        """Lets what waits for an operation on tower 0's rows wait for its copies, too."""
+        waits = []
+        for op in ancestors(self._fetches):
+            if self.copies.is_copied(op):
+                continue
+            found = [c for c in op.control_inputs if self._is_of_rows(c)]
+            waits += [(op, found)] if found else []
+        self.copies.make([c for _, found in waits for c in found])
+        for op, found in waits:
+            for index in range(1, self.size):
+                graph_lib.add_control_inputs(op, self.copies.of_ops(found, index))
 
-    def _resume_later(self, call):
-        """Runs every later tower until it reaches `call`, or returns if `call` is None."""
-        marks = graph_lib.Marks(self.graph)
-        try:
-            for tower in self._later:
-                tower.call = None
-                if not tower.done:
-                    tower.resume()
-                if tower.error is not None:
-                    self._fail(tower.error, f"Raised in {self._describe(tower)}.")
-                    raise tower.error
-                if not (call.same_as(tower.call) if call and tower.call else call is tower.call):
-                    raise RuntimeError(
-                        "All towers must make the same rendezvous in the same order, but tower 0 "
-                        f"{_where(call)} and tower {tower.index} {_where(tower.call)}. Make these "
-                        "calls in every tower, whatever `tower_index()` is."
-                    )
-        finally:
-            marks.put()
-
-    def _merge(self, calls):
-        """Runs the merge function on the calls of all towers; returns one answer per tower."""
-        first = graph_lib.Marks(self.graph)
-        before = {key: set(map(id, items)) for key, items in first.collections.items()}
-        waits = set().union(*(tower.marks.control_inputs for tower in self._later))
-        args = [PerTower(values) for values in zip(*(call.args for call in calls))]
-        self.merging = True
-        try:
-            with graph_lib.devices_of(self._entry, self.graph), tf.device(
-                self.consolidation_device
-            ), tf.control_dependencies(sorted(waits, key=lambda op: op.name)):
-                result = calls[0].fn(*args)
-            if isinstance(result, PerTower):
-                result.of_towers(self.size)
-        except Exception as error:
-            self._fail(error, f"Raised in the merge function of {calls[0]}.")
-            raise
-        finally:
-            self.merging = False
-        for key, items in first.collections.items():
-            for item in items:
-                if id(item) not in before.get(key, ()):
-                    for tower in self._later:
-                        tower.marks.add_to_collection(key, item)
-        for tower in self._later:
-            for name, variable in first.variables_by_name.items():
-                tower.marks.variables_by_name.setdefault(name, variable)
-        return result if isinstance(result, PerTower) else [result] * self.size
-
-    def _keep_collections(self):
-        """Adds to tower 0's collections what the session must know of the later towers."""
-        first = graph_lib.Marks(self.graph)
-        for key in _KEPT_COLLECTIONS:
-            known = set(map(id, first.collections.get(key, ())))
-            self.kept[key] = [
-                item
-                for tower in self._later
-                for item in tower.marks.collections.get(key, ())
-                if id(item) not in known
-            ]
-        own = [*self.variables.copies, *self.variables.accumulated]
-        self.kept[tf.GraphKeys.LOCAL_VARIABLES] += own
-        for key, items in self.kept.items():
-            for item in items:
-                first.add_to_collection(key, item)
-
-    def _describe(self, tower):
-        return f"tower {tower.index} of {self.size}, on {tower.device}"
-
-    def _fail(self, error, note):
-        """Keeps `error` as the reason why the towers stop, and says in it where it happened."""
-        if self._failure is not None:
-            return
-        self._failure = error
-        if len(error.args) == 1 and str(error) == error.args[0]:
-            error.args = (f"{error.args[0]}\n[{note}]",)
-        elif hasattr(error, "add_note"):  # Python 3.11
-            error.add_note(f"[{note}]")
-        elif error.__cause__ is None:
-            error.__cause__ = RuntimeError(note)
+    def _is_of_rows(self, op):
+        rows = self.copies.rows
+        return rows.takes(op) and not self.copies.is_whole(op) and not op.type.startswith("Print")
 
 
-def _where(call):
-    return "returned" if call is None else f"is at {call}"
+def _reach(rows, value):
+    if isinstance(value, tf.IndexedSlices):
+        return rows.reach(value.values) or rows.reach(value.indices)
+    return isinstance(value, tf.Tensor) and rows.reach(value)

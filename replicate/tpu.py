@@ -42,14 +42,10 @@ class TPUEngine(Engine):
         # Divided before they are added, as half-precision sums overflow.
         return value / tf.cast(self.size, value.dtype)
 
-    def add(self, tensors):
+    def add(self, tensors, label):
         """Returns cross-replica sums."""
-        return [self._sum(tensor) for tensor in tensors], ""
-
-    def add_gradients(self, tensors, label):
-        """Returns the sums of the gradients: all replicas count alike."""
         del label
-        return [self._sum(tensor) for tensor in tensors]
+        return [self._sum(tensor) for tensor in tensors], ""
 
     def meet(self, fn, args, label):
         """Calls `fn` in each replica, with the same values."""

@@ -15,45 +15,34 @@ _HOOKS = ("training_hooks", "evaluation_hooks", "prediction_hooks")
 _SHARED = ("mode", "predictions", "loss", "train_op", "export_outputs", *_HOOKS)
 
 
-def merge(specs, group, mode):
-    """Merges one spec per tower, all `EstimatorSpec`s or all `TPUEstimatorSpec`s.
+def merge(spec, group, mode):
+    """Returns the `EstimatorSpec` of all towers, made of tower 0's spec.
 
-    The latter's `eval_metrics` and `host_call` get the tensors of all towers, concatenated along
-    axis 0; the function is that of tower 0, as is `scaffold_fn`. All else is merged as
-    `replicate.specs` does.
+    `eval_metrics` and `host_call` of a `TPUEstimatorSpec` get the tensors of all towers,
+    concatenated along axis 0. All else is merged as `replicate.specs` does.
 
     Args:
-        specs: N specs, in tower order.
-        group: The `Towers`, built.
+        spec: Tower 0's `EstimatorSpec` or `TPUEstimatorSpec`.
+        group: The `Towers`, the model built.
         mode: The mode that `model_fn` was called in.
 
     Returns:
-        An `EstimatorSpec`.
+        An `EstimatorSpec`, complete when the towers are finished.
 
     Raises:
-        TypeError: If the towers returned specs of several kinds, or something else.
-        ValueError: If the towers' specs differ in structure, a tensor for a metric or host call is
-            a scalar, or a metric cannot be merged.
+        TypeError: If `spec` is something else.
+        ValueError: If a tensor for a metric or host call is a scalar, or an update or a metric
+            cannot be merged.
     """
-    are_for_tpus = [estimator.is_tpu_estimator_spec(spec) for spec in specs]
-    if not any(are_for_tpus):
-        return specs_lib.merge(specs, group, mode)
-    if not all(are_for_tpus):
-        index = next(i for i, other in enumerate(are_for_tpus) if other != are_for_tpus[0])
-        raise TypeError(
-            "All towers must return the same kind of spec, but tower 0 returned "
-            f"{type(specs[0]).__name__} and tower {index} {type(specs[index]).__name__}. Make what "
-            "`model_fn` returns independent of `tower_index()`."
-        )
-    merged = specs_lib.merge([_without_host_calls(spec) for spec in specs], group, mode)
-    with tf.device(group.consolidation_device):
+    if not estimator.is_tpu_estimator_spec(spec):
+        return specs_lib.merge(spec, group, mode)
+    merged = specs_lib.merge(_without_host_calls(spec), group, mode)
+    with group.once():
         host_calls = {
-            field: _merge_host_call(field, [getattr(spec, field) for spec in specs], group)
-            for field in _HOST_CALLS
+            field: _merge_host_call(field, getattr(spec, field), group) for field in _HOST_CALLS
         }
         fields = {field: getattr(merged, field) for field in _SHARED}
-        merged = as_estimator_spec(specs[0]._replace(**fields, **host_calls))
-    return merged._replace(scaffold=specs_lib.complete_scaffold(merged.scaffold, group))
+        return as_estimator_spec(spec._replace(**fields, **host_calls))
 
 
 def as_estimator_spec(spec):
@@ -68,17 +57,16 @@ def _without_host_calls(spec):
     return estimator.EstimatorSpec(**{field: getattr(spec, field) for field in _SHARED})
 
 
-def _merge_host_call(field, calls, group):
-    """Returns tower 0's function, and the tensors of all towers in the structure of tower 0's."""
-    tensors = [None if call is None else by_key(call[1]) for call in calls]
-    specs_lib.check_alike(field, tensors)
-    if calls[0] is None:
+def _merge_host_call(field, call, group):
+    """Returns the function, and the tensors of all towers in the structure of tower 0's."""
+    if call is None:
         return None
-    for key, tensor in tensors[0].items():
+    fn, structure = call
+    tensors = by_key(structure)
+    for key, tensor in tensors.items():
         check_has_rows(field, key, tensor)
     with tf.name_scope("replicate/host_call/"):
-        merged = specs_lib.concat(tensors, group)
-    fn, structure = calls[0]
+        merged = {key: specs_lib.concat_all(tensor, group) for key, tensor in tensors.items()}
     return fn, merged if isinstance(structure, dict) else list(merged.values())
 
 

@@ -103,24 +103,25 @@ class TrainingStep:
         scale = scale() if scales else None
         return gradients.gather(grads_and_vars, towers, weights, self.how, scale)
 
-    def apply(self, grads_and_vars, args, kwargs):
+    def apply(self, grads_and_vars, args, kwargs, apply=None):
         """Applies gradients of the whole batch, or accumulates them.
 
         Args:
             grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
             args: What the wrapped optimizer's `apply_gradients` takes besides.
             kwargs: Likewise.
+            apply: Function that takes what `apply_gradients` does, in place of that one.
 
         Returns:
             What `update` does.
         """
         if not self.accumulates:
-            return self.update(grads_and_vars, args, kwargs)
+            return self.update(grads_and_vars, args, kwargs, apply)
         accumulation = self.accumulation(grads_and_vars, losses_are_added_up())
         accumulation.prepare([grads_and_vars])
 
         def update(count):
-            return self.update(accumulation.read(count), args, kwargs)
+            return self.update(accumulation.read(count), args, kwargs, apply)
 
         return accumulation.every(accumulation.add(grads_and_vars), update)
 

@@ -1,10 +1,6 @@
 """Finds the operations that update a variable, and those that run with an operation."""
 
-import re
-
 import tensorflow.compat.v1 as tf
-
-from replicate.sharding import SHARD_SCOPE
 
 # Operations that take a variable's handle and leave the variable as it is.
 _READS = frozenset(
@@ -21,9 +17,6 @@ _READS = frozenset(
 )
 _CHOOSE = frozenset(["Case", "If", "StatelessCase", "StatelessIf"])
 _CHECKS = frozenset(["IsVariableInitialized", "VarIsInitializedOp"])
-
-# Operations by which TensorFlow's own optimizers update variables.
-_APPLY = re.compile("(Resource)?(Sparse)?Apply")
 
 # Operations through which the control flow of TensorFlow 1 hands a variable to what updates it.
 CONTROL_FLOW_V1 = frozenset(["Enter", "RefEnter", "RefSwitch", "Switch"])
@@ -52,7 +45,7 @@ def changes(variable):
         if op.type in CONTROL_FLOW_V1:
             pending += [(after, out) for out in op.outputs for after in out.consumers()]
         elif _functions(op.node_def):
-            bodies = bodies or _function_bodies(op.graph)
+            bodies = bodies or function_bodies(op.graph)
             if any(
                 given is tensor and _writes_inside(op.node_def, i, bodies)
                 for i, given in enumerate(op.inputs)
@@ -112,120 +105,75 @@ def ends(operations):
     return [*operations, *(tf.identity(output) for op in called for output in op.outputs)]
 
 
-def own_updates(tower, variables):
-    """Finds where a later tower updates shared variables by itself, from its own rows.
-
-    What a rendezvous gave the tower is computed from all rows alike, and does not count. Of an
-    operation that calls functions, such as `tf.cond`, it counts if an optimizer's update is in
-    them; whether they assign the variable cannot be told.
-
-    Args:
-        tower: The `Tower`, not the first.
-        variables: The variables.
-
-    Returns:
-        List of `(variable, operation)` pairs.
-    """
-    bodies = {}
-    found = []
-    for variable in variables:
-        pending = writes(variable)
-        while pending:
-            op = pending.pop()
-            if op.type in CONTROL_FLOW_V1:
-                consumers = [consumer for output in op.outputs for consumer in output.consumers()]
-                pending += [consumer for consumer in consumers if consumer.type not in _READS]
-            elif not _in_scope(op, tower):
-                continue
-            elif _functions(op.node_def):
-                bodies = bodies or _function_bodies(op.graph)
-                if _calls_optimizer(op, bodies):
-                    found.append((variable, op))
-            elif _APPLY.match(op.type) or _depends_on_rows(op, tower):
-                found.append((variable, op))
-    return found
-
-
-def check_wrapped(group):
-    """Raises if a later tower trains variables past the rendezvous of `TowerOptimizer`.
-
-    Args:
-        group: The `Towers`, built for training.
-
-    Raises:
-        ValueError: If it does; names the variable and the operation.
-    """
-    trained = [v for v in group.variables.shared if v.trainable] + tf.trainable_variables()
-    if group.variables.replicas:
-        trained += group.variables.replicas.later
-    for variable, op in own_updates(group.towers[1], trained):
-        raise ValueError(
-            "Every optimizer in a replicated `model_fn` must be wrapped, so that the towers' "
-            f"gradients are gathered, but '{variable.name}' is updated in each tower by itself, in "
-            f"tower 1 by {op.name}. Write `optimizer = replicate.TowerOptimizer(optimizer)`."
-        )
-
-
-def warn_if_repeated(group, train_op):
-    """Warns of variables that every tower updates by itself when `train_op` runs.
-
-    Args:
-        group: The `Towers`, built for training.
-        train_op: The train operation of all towers.
-    """
-    updates = own_updates(group.towers[1], tf.global_variables())
-    reached = ancestors([train_op]) if updates else ()
-    repeated = sorted({variable.name for variable, op in updates if op in reached})
-    if repeated:
-        tf.logging.warning(
-            "replicate: every tower updates %s from its own rows, so each step does it %d times, "
-            "in any order. Make the variable with synchronization=tf.VariableSynchronization."
-            "ON_READ and aggregation=tf.VariableAggregation.MEAN to merge the towers' updates, or "
-            "update it once, in `replicate.merge_call`.",
-            ", ".join(repeated),
-            group.size,
-        )
-
-
-def _depends_on_rows(op, tower):
-    """Whether `op` takes what `tower` computed from its shard of the batch."""
-    pending, seen = list(op.inputs), set()
-    while pending:
-        tensor = pending.pop()
-        if tensor.op.name.startswith(SHARD_SCOPE):
-            return True
-        if tensor.ref() in seen or not _in_scope(tensor.op, tower):
-            continue
-        seen.add(tensor.ref())
-        inputs = tensor.op.inputs
-        # A cross-tower sum hangs on the tower's own value by its gradient alone.
-        pending += [inputs[tensor.value_index]] if tensor.op.type == "IdentityN" else inputs
-    return False
-
-
-def _in_scope(op, tower):
-    return op.name.startswith(tower.name_scope + "/")
-
-
-def _function_bodies(graph):
+def function_bodies(graph):
     """Returns the functions in `graph`, `FunctionDef`s, by their names."""
     functions = graph.as_graph_def().library.function
     return {function.signature.name: function for function in functions}
 
 
-def _calls_optimizer(op, bodies):
-    """Whether a function that `op` calls, directly or not, holds an optimizer's update."""
-    pending, seen = _functions(op.node_def), set()
-    while pending:
-        name = pending.pop()
-        if name in seen:
+def written_inside(node, flags, bodies):
+    """Finds what the functions that a node calls change.
+
+    Args:
+        node: The `NodeDef`.
+        flags: For each of its inputs, whether it depends on rows.
+        bodies: Functions, `FunctionDef`s, by their names.
+
+    Returns:
+        Dictionary from positions of handles among its inputs to whether rows enter the change.
+    """
+    first = 1 if node.op in _CHOOSE else 0  # The first input says which function it is.
+    found = {}
+    for name in _functions(node):
+        body = bodies.get(name)
+        if body is None or len(body.signature.input_arg) != len(flags) - first:
             continue
-        seen.add(name)
-        for node in bodies[name].node_def if name in bodies else ():
-            if _APPLY.match(node.op):
-                return True
-            pending += _functions(node)
-    return False
+        # In a branch that rows choose, everything depends on them.
+        chosen = any(flags[:first])
+        for position, depends in _written(body, flags[first:], bodies).items():
+            position += first
+            found[position] = found.get(position, False) or depends or chosen
+    return found
+
+
+def _written(body, flags, bodies):
+    """Does `written_inside` for one function, a `FunctionDef`."""
+    arguments = [argument.name for argument in body.signature.input_arg]
+    dependent = {name for name, flag in zip(arguments, flags) if flag}
+    handles = {name: position for position, name in enumerate(arguments)}
+    nodes = list(body.node_def)
+    changed = True
+    while changed:  # Until nothing more is found: nodes are in any order.
+        before = len(dependent), len(handles)
+        for node in nodes:
+            taken = [given.partition(":")[0] for given in node.input if not given.startswith("^")]
+            if any(name in dependent for name in taken):
+                dependent.add(node.name)
+            if node.op in ("Identity", "Enter", "Switch") and taken and taken[0] in handles:
+                handles.setdefault(node.name, handles[taken[0]])
+        changed = before != (len(dependent), len(handles))
+    found = {}
+    for node in nodes:
+        taken = [given.partition(":")[0] for given in node.input if not given.startswith("^")]
+        if _functions(node):
+            inner = written_inside(node, [name in dependent for name in taken], bodies)
+        elif node.op in _READS:
+            continue
+        else:
+            inner = {
+                i: any(other in dependent for other in taken)
+                for i, name in enumerate(taken)
+                if name in handles and _is_resource(body, handles[name])
+            }
+        for i, depends in inner.items():
+            if taken[i] in handles:
+                position = handles[taken[i]]
+                found[position] = found.get(position, False) or depends
+    return found
+
+
+def _is_resource(body, position):
+    return body.signature.input_arg[position].type == tf.resource.as_datatype_enum
 
 
 def _functions(node):

@@ -55,6 +55,14 @@ class Weights:
         weight = self._values[index]
         return self._positive or (not isinstance(weight, tf.Tensor) and weight > 0)
 
+    def count_positive(self):
+        """Returns how many towers have a positive weight, an integer or float64 scalar tensor."""
+        if all(self.is_positive(index) for index in range(len(self._values))):
+            return len(self._values)
+        return tf.add_n(
+            [tf.cast(tf.convert_to_tensor(v, tf.float64) > 0, tf.float64) for v in self._values]
+        )
+
     def mask(self, index, value, otherwise):
         """Returns `value` of tower `index` if the tower's weight is positive, else `otherwise`."""
         if self.is_positive(index):

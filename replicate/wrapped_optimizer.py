@@ -7,7 +7,6 @@ import tensorflow.compat.v1 as tf
 from replicate import loss_scale as loss_scales
 from replicate.by_graph import ByGraph
 from replicate.compat import keras, mixed_precision, tpu
-from replicate.lockstep import running_tower
 
 
 class _Eager:
@@ -88,15 +87,12 @@ class WrappedOptimizer:
     def _dynamic_scale(self):
         with tf.init_scope():
             graph = _EAGER if tf.executing_eagerly() else tf.get_default_graph()
-        # Each tower asks for its variables, and gets tower 0's.
-        owner = running_tower() or graph
-        if owner not in self._dynamic:
+        if graph not in self._dynamic:
             with tf.init_scope(), tf.name_scope(None):
-                self._dynamic[owner] = loss_scales.get("dynamic")
+                self._dynamic[graph] = loss_scales.get("dynamic")
                 if graph is _EAGER:
-                    self.saved.loss_scale = self._dynamic[owner]
-            self._dynamic.setdefault(graph, self._dynamic[owner])
-        return self._dynamic[owner]
+                    self.saved.loss_scale = self._dynamic[graph]
+        return self._dynamic[graph]
 
     def _unwrap(self, value):
         optimizer, scale = mixed_precision.without_loss_scale(value)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+import replicate
 from examples.revnet.body import Body
 from examples.revnet.config import RevNetConfig
 from examples.revnet.ends import Head, Stem
@@ -120,6 +121,11 @@ class RevNet(tf.keras.Model):
                 f"{'`training` is false' if not training else '`saved_hidden` is None'}. "
                 "Pass what `model(images, training=True)` returned besides the logits."
             )
+        with replicate.own_gradients():  # A part of them is made by hand.
+            return self._go_back(saved_hidden, labels, scale_loss)
+
+    def _go_back(self, saved_hidden, labels, scale_loss):
+        """Returns what `compute_gradients` does."""
         images, values, saved, hidden, statistics = saved_hidden
         values = self.body.values() if values is None else values
         pooled, *replayed = self.head.replay(hidden, statistics)

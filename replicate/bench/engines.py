@@ -25,12 +25,6 @@ from replicate.bench.timer import StepTimer
 _MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
 
 
-def _adam():
-    # The usual epsilon, 1e-8, makes Adam's step independent of the gradient's scale: a gradient N
-    # times too large would leave the same losses. With this one the first losses tell.
-    return tf.train.AdamOptimizer(learning_rate=1e-2, epsilon=1e-2)
-
-
 def _run_config(devices, strategy=None):
     """Returns a `RunConfig` that saves and logs nothing, so that steps hold training only.
 
@@ -58,7 +52,7 @@ def _cpus(devices):
 
 def _single(case, devices, choice):
     del choice
-    model_fn = models.make_model_fn(case, _adam)
+    model_fn = models.make_model_fn(case, models.OPTIMIZERS[case.optimizer])
 
     def on_device(features, labels, mode):
         with tf.device(devices[0]):
@@ -82,7 +76,8 @@ def _distributed(case, devices, make_strategy):
             f"{type(strategy).__name__} holds {strategy.num_replicas_in_sync}. Check that "
             f"{devices} are distinct logical devices."
         )
-    return models.make_model_fn(case, _adam), _run_config(devices, strategy), len(devices)
+    model_fn = models.make_model_fn(case, models.OPTIMIZERS[case.optimizer])
+    return model_fn, _run_config(devices, strategy), len(devices)
 
 
 def _mirrored(case, devices, choice):
@@ -103,19 +98,14 @@ def _central(case, devices, choice):
 
 def _replicate(case, devices, choice):
     def make_optimizer():
-        return replicate.TowerOptimizer(_adam(), **choices.optimizer_arguments(choice))
-
-    build = models.make_model_fn(case, make_optimizer)
-    called = []  # When each tower began, and thus when the one before it met its optimizer.
-
-    def noting_model_fn(features, labels, mode):
-        called.append(time.perf_counter())
-        return build(features, labels, mode)
+        optimizer = models.OPTIMIZERS[case.optimizer]()
+        return replicate.TowerOptimizer(optimizer, **choices.optimizer_arguments(choice))
 
     model_fn = replicate.replicate_model_fn(
-        noting_model_fn, devices=devices, **choices.model_fn_arguments(choice)
+        models.make_model_fn(case, make_optimizer),
+        devices=devices,
+        **choices.model_fn_arguments(choice),
     )
-    model_fn.called = called
     # What the README tells users to pass; it divides the cores among the towers.
     config = _run_config(devices).replace(session_config=replicate.session_config(devices))
     return model_fn, config, 1
@@ -165,13 +155,12 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
         A dict ready for JSON. `step_ms_*` are percentiles over the timed steps of the time from
         the end of one step to the end of the next; `cores_used` is the CPU time of all threads
         per time of a timed step, dimensionless; `build_s` is the time from the call of `train`
-        to the first call of a hook, the session not yet made; `tower_s_first` is the part of it
-        in which tower 0 is built up to its optimizer, and `tower_s_later` the median of the other
-        towers', None for engines that do not build towers one by one and for fewer than 3;
-        `transfers` and `bytes` are what a
-        step sends between devices, `links` the bytes by pair of devices, and `all_reduced` the
-        bytes that each all-reduce of a library summed on each device; the rest is as in
-        `StepTimer`.
+        to the first call of a hook, the session not yet made; `first_step_s` that from the call of
+        `train` to the end of the first step, with the making and initialisation of the session,
+        and TensorFlow's work on the graph that is done before a first run; `transfers` and `bytes`
+        are what a step sends between devices, `links` the bytes by pair of devices, and
+        `all_reduced` the bytes that each all-reduce of a library summed on each device; the rest
+        is as in `StepTimer`.
 
     Raises:
         RuntimeError: If the engine does not use each of its devices.
@@ -194,7 +183,6 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
     step_ms = 1e3 * np.diff(timer.ended)[timed]
     cpu_ms = 1e3 * np.diff(timer.cpu)[timed]
     p10, p50, p90 = np.percentile(step_ms, [10, 50, 90])
-    tower_s = np.diff(getattr(model_fn, "called", ()))
     links = collections.Counter()
     for sent in timer.sent:
         links[f"{sent.source} -> {sent.destination}"] += sent.size or 0
@@ -204,8 +192,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
         "step_ms_p90": p90,
         "cores_used": cpu_ms.sum() / step_ms.sum(),
         "build_s": timer.began - start,
-        "tower_s_first": tower_s[0] if len(tower_s) > 1 else None,
-        "tower_s_later": np.median(tower_s[1:]) if len(tower_s) > 1 else None,
+        "first_step_s": timer.ended[0] - start,
         "ops_at_begin": timer.ops_at_begin,
         "ops_in_session": timer.ops_in_session,
         "peak_rss_mb": timer.peak_rss / 2**20,

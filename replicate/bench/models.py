@@ -5,6 +5,7 @@ Weights start from seeds kept per layer, so that all engines start from equal we
 random ops they make before.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
 
-CLASSES = 10
 GLOBAL_BATCHES = 8  # distinct batches held in memory, then repeated
 SEED = 7
 DTYPES = ("float32", "float16", "bfloat16")
@@ -23,21 +23,50 @@ _LOSS_SCALES = {"float16": 128.0}
 class Case(NamedTuple):
     """A model and how it is trained; B is `global_batch`, N is `towers`."""
 
-    model: str  # "wide" and "mlp" are dense layers, "cnn" convolutions with batch norm
+    # "wide" and "mlp" are dense layers, "cnn" convolutions with batch norm, "resnet50" those of
+    # ResNet-50.
+    model: str
     towers: int  # N; the engine `single` trains on one device whatever N is
     layers: int  # without the layer that makes the logits
     width: int  # units or channels per layer
     global_batch: int = 256  # B rows, B / N on each tower
     intra_op_threads: int = 0  # threads inside one kernel; 0 leaves the choice to TensorFlow
     dtype: str = "float32"  # of what layers compute; variables and losses are float32
+    classes: int = 10
+    optimizer: str = "Adam"  # a key of `OPTIMIZERS`
 
+
+def _adam():
+    # The usual epsilon, 1e-8, makes Adam's step independent of the gradient's scale: a gradient N
+    # times too large would leave the same losses. With this one the first losses tell.
+    return tf.train.AdamOptimizer(learning_rate=1e-2, epsilon=1e-2)
+
+
+def _momentum():
+    return tf.train.MomentumOptimizer(learning_rate=1e-2, momentum=0.9)
+
+
+# name -> function of no arguments that returns the `tf.train.Optimizer`
+OPTIMIZERS = {"Adam": _adam, "Momentum": _momentum}
 
 # The models as they are measured, on one tower.
 CASES = {
     "cnn": Case("cnn", towers=1, layers=3, width=16),
     "mlp": Case("mlp", towers=1, layers=3, width=512),
     "wide": Case("wide", towers=1, layers=61, width=64),
+    "resnet50": Case(
+        "resnet50",
+        towers=1,
+        layers=49,
+        width=64,
+        global_batch=16,
+        classes=1000,
+        optimizer="Momentum",
+    ),
 }
+# Batch norm has statistics of each tower's rows, so that one device has other losses.
+DEVICES_DIFFER = ("cnn", "resnet50")
+_UNITS = (3, 4, 6, 3)  # of three layers each, in ResNet-50's stages
 
 
 def _seeded_initializer(seed):
@@ -78,6 +107,50 @@ def _convolutions(net, case):
     return tf.reduce_mean(net, axis=[1, 2])
 
 
+def _residual_units(net, case):
+    """Applies a convolution and units of three with a shortcut, then averages each channel.
+
+    49 layers of width 64 are those of ResNet-50; fewer leave out its last units.
+
+    Args:
+        net: Images, float32 [rows, height, width, channels].
+        case: The `Case`; `case.width` is the number of channels of the first convolution.
+
+    Returns:
+        float32 [rows, channels].
+    """
+    seeds = itertools.count()
+
+    def convolution(net, channels, size, stride=1, scale=1.0):
+        net = tf.layers.conv2d(
+            net,
+            channels,
+            size,
+            stride,
+            padding="same",
+            use_bias=False,
+            kernel_initializer=_seeded_initializer(next(seeds)),
+        )
+        return tf.layers.batch_normalization(
+            net, training=True, gamma_initializer=tf.constant_initializer(scale)
+        )
+
+    def unit(net, channels, stride, projects):
+        inner = tf.nn.relu(convolution(net, channels, 1))
+        inner = tf.nn.relu(convolution(inner, channels, 3, stride))
+        # With 1, engines' rounding grows to 1e-2 of the loss within five steps.
+        inner = convolution(inner, 4 * channels, 1, scale=0.0)
+        return tf.nn.relu(inner + (convolution(net, 4 * channels, 1, stride) if projects else net))
+
+    net = tf.nn.relu(convolution(net, case.width, 7, 2))
+    net = tf.layers.max_pooling2d(net, 3, 2, padding="same")
+    units = [(stage, position) for stage, size in enumerate(_UNITS) for position in range(size)]
+    for stage, position in units[: (case.layers + 1) // 3]:
+        is_first = position == 0
+        net = unit(net, case.width << stage, 2 if stage and is_first else 1, is_first)
+    return tf.reduce_mean(net, axis=[1, 2])
+
+
 def _float32_variables(getter, name, *args, dtype=None, **kwargs):
     """The custom getter of mixed precision: variables are float32, and cast where they are read."""
     if dtype not in (tf.float16, tf.bfloat16):
@@ -90,6 +163,7 @@ MODELS = {
     "wide": ((64,), _dense_layers),
     "cnn": ((28, 28, 1), _convolutions),
     "mlp": ((784,), _dense_layers),
+    "resnet50": ((64, 64, 3), _residual_units),
 }
 
 
@@ -112,7 +186,7 @@ def make_model_fn(case, make_optimizer):
         with tf.variable_scope("", custom_getter=_float32_variables):
             logits = tf.layers.dense(
                 apply_layers(tf.cast(features, case.dtype), case),
-                CLASSES,
+                case.classes,
                 kernel_initializer=_seeded_initializer(case.layers),
             )
         loss = tf.losses.sparse_softmax_cross_entropy(labels, tf.cast(logits, tf.float32))
@@ -157,7 +231,7 @@ def make_input_fn(case, shares):
     rows = GLOBAL_BATCHES * case.global_batch
     features = rng.standard_normal((rows, *row_shape)).astype(np.float32)
     # Labels that depend on the features: a loss that falls shows that the engine trains.
-    teacher = rng.standard_normal((int(np.prod(row_shape)), CLASSES))
+    teacher = rng.standard_normal((int(np.prod(row_shape)), case.classes))
     labels = np.argmax(features.reshape(rows, -1).dot(teacher), axis=1).astype(np.int32)
 
     def input_fn():

@@ -1,105 +1,15 @@
-"""What towers need of a TensorFlow graph under construction and has no public name.
+"""What towers need of a TensorFlow graph under construction and has no public name."""
 
-A thread that builds a graph leaves marks on it: device, colocation and control-dependency stacks,
-collections, variable scopes, the counts that random seeds and layer names come from. A tower sees
-the graph as if it were alone, so each tower has its own marks, put in place whenever it runs.
-"""
-
-import collections
 import contextlib
-import copy
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
-from tensorflow.python.framework import random_seed
-from tensorflow.python.ops import variable_scope as vs
 from tensorflow.python.util import nest
 
 try:
     from tensorflow.python.eager import record
 except ImportError:  # TensorFlow 2.12 and older
     from tensorflow.python.eager import tape as record
-
-from replicate.compat import keras
-
-# The marks `tf.Graph` keeps, in attributes with no public setter.
-_MARKS = (
-    "_collections",
-    "_device_function_stack",
-    "_colocation_stack",
-    "_control_dependencies_stack",
-    "_control_flow_context",
-    "_attr_scope_map",
-    "_op_to_kernel_label_map",
-    "_gradient_override_map",
-    "_default_original_op",
-    "_container",
-)
-_STORES = (vs._VARSTORE_KEY, vs._VARSCOPESTORE_KEY)
-
-# Later towers draw their op-level seeds this far apart, so that dropout masks differ by tower.
-_SEED_STRIDE = 1000003
-
-
-def _seed_counts():
-    """Op-level seeds given out so far, by graph; where TensorFlow takes op ids instead, nothing."""
-    return getattr(random_seed, "_graph_to_seed_dict", {})
-
-
-class Marks:
-    """The marks that a graph has now, which go on changing with it until others are `put`."""
-
-    def __init__(self, graph):
-        self._graph = graph
-        self._values = {name: getattr(graph, name) for name in _MARKS}
-        self._seeds = _seed_counts().get(graph, 0)
-        self._layer_names = keras.layer_name_counts().get(graph, collections.defaultdict(int))
-
-    def put(self):
-        """Gives the graph these marks."""
-        for name, value in self._values.items():
-            setattr(self._graph, name, value)
-        _seed_counts()[self._graph] = self._seeds
-        keras.layer_name_counts()[self._graph] = self._layer_names
-
-    def copy_for_tower(self, index):
-        """Returns a copy with which tower `index` starts; nothing done to it shows in these."""
-        new = copy.copy(self)
-        new._values = {
-            name: value[:] if isinstance(value, list) else copy.copy(value)
-            for name, value in self._values.items()
-        }
-        for name in ("_device_function_stack", "_colocation_stack"):
-            new._values[name] = self._values[name].copy()
-        lists = {key: list(items) for key, items in self._values["_collections"].items()}
-        stores = lists.get(vs._VARSTORE_KEY) or [vs._VariableStore()]
-        lists[vs._VARSTORE_KEY] = [_copy_variable_store(store) for store in stores]
-        new._values["_collections"] = lists
-        new._seeds = self._seeds + index * _SEED_STRIDE
-        new._layer_names = copy.copy(self._layer_names)
-        return new
-
-    @property
-    def collections(self):
-        """Lists of items by collection key, the stores of variable scopes left out."""
-        lists = self._values["_collections"]
-        return {key: items for key, items in lists.items() if key not in _STORES}
-
-    def add_to_collection(self, key, item):
-        """Adds `item` at the end of collection `key`."""
-        self._values["_collections"].setdefault(key, []).append(item)
-
-    @property
-    def variables_by_name(self):
-        """The variables that `get_variable` finds, by name; a dictionary to read or update."""
-        stores = self._values["_collections"].get(vs._VARSTORE_KEY)
-        return stores[0]._vars if stores else {}
-
-    @property
-    def control_inputs(self):
-        """Operations on which every operation made now would wait."""
-        stack = self._values["_control_dependencies_stack"]
-        return {op for controller in stack for op in controller.control_inputs}
 
 
 def set_collection(graph, key, items):
@@ -110,44 +20,9 @@ def set_collection(graph, key, items):
         graph._collections.pop(key, None)
 
 
-def _copy_variable_store(store):
-    new = vs._VariableStore()
-    new._vars.update(store._vars)
-    new._partitioned_vars.update(store._partitioned_vars)
-    return new
-
-
-class VariableScope:
-    """The variable scope of the thread that makes it, to be entered by another thread."""
-
-    def __init__(self):
-        store = vs.get_variable_scope_store()
-        # Copied, because `reuse_variables` and the like change the scope object itself.
-        self._scope = copy.copy(store.current_scope)
-        self._counts = dict(store.variable_scopes_count)
-
-    def enter(self):
-        """Makes it the current scope of the running thread, with its count of unnamed scopes."""
-        store = vs.get_variable_scope_store()
-        store.current_scope = self._scope
-        store.variable_scopes_count = self._counts
-
-
 def device_depth(graph):
     """How many device scopes are open; `colocate_with` opens an empty stack."""
     return sum(1 for _ in graph._device_function_stack.peek_objs())
-
-
-@contextlib.contextmanager
-def devices_of(marks, graph):
-    """A scope with the device scopes of `marks` alone, and colocated with nothing."""
-    saved = graph._device_function_stack, graph._colocation_stack
-    graph._device_function_stack = marks._values["_device_function_stack"].copy()
-    graph._colocation_stack = marks._values["_colocation_stack"].copy()
-    try:
-        yield
-    finally:
-        graph._device_function_stack, graph._colocation_stack = saved
 
 
 @contextlib.contextmanager
@@ -173,6 +48,46 @@ def entered_once(graph):
             yield
     finally:
         del graph.as_default
+
+
+class Scopes:
+    """The device scopes and colocations that are open in a graph where this is made."""
+
+    def __init__(self, graph):
+        self._graph = graph
+        self._devices = graph._device_function_stack.copy()
+        self._colocation = graph._colocation_stack.copy()
+
+    @contextlib.contextmanager
+    def again(self):
+        """A scope in which these are open, and no others."""
+        graph = self._graph
+        saved = graph._device_function_stack, graph._colocation_stack
+        graph._device_function_stack = self._devices.copy()
+        graph._colocation_stack = self._colocation.copy()
+        try:
+            yield
+        finally:
+            graph._device_function_stack, graph._colocation_stack = saved
+
+
+@contextlib.contextmanager
+def outside_of_scopes(graph):
+    """A scope in which operations are made with no name scope, device, colocation or wait."""
+    saved = graph._device_function_stack, graph._colocation_stack
+    graph._device_function_stack = type(saved[0])()
+    graph._colocation_stack = type(saved[1])()
+    try:
+        with graph.as_default(), tf.control_dependencies(None), tf.name_scope(None):
+            yield
+    finally:
+        graph._device_function_stack, graph._colocation_stack = saved
+
+
+def in_while_loop(op):
+    """Whether an operation belongs to a loop of TensorFlow 1's control flow."""
+    flow = op._get_control_flow_context()
+    return flow is not None and flow.GetWhileContext() is not None
 
 
 def in_control_flow(graph):
@@ -251,31 +166,29 @@ def flatten_with_paths(structure):
     return nest.flatten_with_joined_string_paths(structure)
 
 
-def handle_in(graph, variable):
-    """Returns the reference of the tensor that `graph`, maybe a function's, has for a variable."""
-    handle = variable.op.outputs[0]
-    for outer, inner in getattr(graph, "captures", ()):
-        if outer is handle:
-            return inner.ref()
-    return handle.ref()
+def id_of(op):
+    """Returns an operation's number in its graph, which grows from one to the next."""
+    return op._id
 
 
-def name_like(variable, other):
-    """Lets a resource variable have the name of another one; its operations keep theirs.
-
-    Models find variables by their names, as `tf.get_collection(key, scope)` does.
-    """
-    variable._handle_name = other.name
+def control_outputs(op):
+    """Returns the operations that wait for `op`."""
+    return list(op._control_outputs)
 
 
-@contextlib.contextmanager
-def variable_store_of(marks, graph):
-    """A scope in which `get_variable` finds what it finds in the tower of these marks."""
-    own = graph._collections.get(vs._VARSTORE_KEY)
-    graph._collections[vs._VARSTORE_KEY] = marks._values["_collections"][vs._VARSTORE_KEY]
-    try:
-        yield
-    finally:
-        graph._collections.pop(vs._VARSTORE_KEY)
-        if own is not None:
-            graph._collections[vs._VARSTORE_KEY] = own
+def exits_of_loop(op):
+    """Returns the operations by which the outermost loop around `op` is left."""
+    flow = op._get_control_flow_context().GetWhileContext()
+    while flow.outer_context is not None and flow.outer_context.GetWhileContext() is not None:
+        flow = flow.outer_context.GetWhileContext()
+    return [exit.op for exit in flow.loop_exits]
+
+
+def predicates(op):
+    """Returns the predicates of the conditions of TensorFlow 1 that an operation is in."""
+    flow, found = op._get_control_flow_context(), []
+    while flow is not None:
+        if hasattr(flow, "pred") and hasattr(flow, "branch"):
+            found.append(flow.pred)
+        flow = flow.outer_context
+    return found

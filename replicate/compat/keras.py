@@ -1,17 +1,11 @@
 """What towers need of Keras: what has no public name, and its optimizers."""
 
 import contextlib
-import sys
 
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
 
 from replicate.compat import environment
-
-
-def layer_name_counts():
-    """How often each name of an unnamed layer was given out: dictionaries by graph."""
-    return sys.modules[tf.keras.backend.get_uid.__module__].PER_GRAPH_OBJECT_NAME_UIDS
 
 
 def _layer_classes():

@@ -1,0 +1,71 @@
+"""The rows at which copies of the model begin: each tower's shard in the place of tower 0's."""
+
+import tensorflow.compat.v1 as tf
+
+_SCOPE = "replicate/towers/"
+
+
+def put_rows(shards, devices, copies):
+    """Returns tower 0's features and labels, of which copies have theirs, and its rows.
+
+    The rows are only known, and part of static shapes, if all towers have as many.
+    """
+    counts = shards.rows
+    known = all(isinstance(count, int) for count in counts)
+    rows = counts[0] if known and counts[0] and len(set(counts)) == 1 else None
+    batches = [
+        tf.nest.flatten(pair, expand_composites=True)
+        for pair in zip(shards.features, shards.labels)
+    ]
+    own = []
+    for leaves in zip(*batches):
+        if all(leaf is leaves[0] for leaf in leaves):
+            own.append(leaves[0])
+            continue
+        # Each by itself: TensorFlow's optimiser has mistaken the outputs of one split for another.
+        each = []
+        for leaf, device in zip(leaves, devices):
+            with tf.device(device), tf.name_scope(_SCOPE):
+                if rows is None and leaf.shape.rank and not each:
+                    shape = [None, *leaf.shape.as_list()[1:]]
+                    each.append(tf.placeholder_with_default(leaf, shape))
+                else:
+                    each.append(tf.identity(leaf))
+        copies.put(each, on_their_towers=True)
+        own.append(each[0])
+    whole = tf.nest.pack_sequence_as(
+        (shards.features[0], shards.labels[0]), own, expand_composites=True
+    )
+    return (*whole, rows)
+
+
+def warn_of_padding(features, labels):
+    """Warns if a sparse entry, whose shards have widths of their own, is made dense.
+
+    Args:
+        features: Tower 0's, the model built of them.
+        labels: Likewise.
+    """
+    padded = [
+        leaf
+        for leaf in tf.nest.flatten((features, labels))
+        if isinstance(leaf, tf.SparseTensor) and _has_own_width(leaf) and _made_dense_by(leaf)
+    ]
+    if padded:
+        tf.logging.warning(
+            "replicate: a sparse entry of the batch is made dense (%s), where each tower pads it "
+            "to the longest of its own rows, and one device to the longest of all. Where padding "
+            "counts, as in a mean over it, pad to a fixed width.",
+            ", ".join(_made_dense_by(leaf)[0].name for leaf in padded),
+        )
+
+
+def _has_own_width(leaf):
+    shape = leaf.shape
+    return shape.rank in (None, 2) and (shape.rank is None or shape.as_list()[1] is None)
+
+
+def _made_dense_by(leaf):
+    takers = list(leaf.dense_shape.consumers())
+    takers += [after for op in takers if op.type == "Cast" for after in op.outputs[0].consumers()]
+    return [op for op in takers if op.type == "SparseToDense"]

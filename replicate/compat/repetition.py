@@ -1,0 +1,91 @@
+"""Makes operations of a graph again, of other inputs."""
+
+import tensorflow.compat.v1 as tf
+
+
+class Repetition:
+    """Operations that are made from now on, to be made again of other inputs.
+
+    They may be in a branch of a condition: what is made again is in the same one.
+
+    Args:
+        graph: The graph in which they are made.
+    """
+
+    def __init__(self, graph):
+        self._graph = graph
+        self._first = len(graph.get_operations())
+
+    def leading_to(self, fetches):
+        """Returns those that were made since, and that run with `fetches`, in their order."""
+        made = self._graph.get_operations()[self._first :]
+        wanted, pending = set(), [getattr(fetch, "op", fetch) for fetch in fetches]
+        known = set(made)
+        while pending:
+            op = pending.pop()
+            if op in known and op not in wanted:
+                wanted.add(op)
+                pending += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+        return [op for op in made if op in wanted]
+
+    def outer(self, tensor):
+        """Returns the tensor outside of the condition that `tensor` stands for in its branch."""
+        while tensor.op.type in ("Switch", "RefSwitch"):
+            tensor = tensor.op.inputs[0]
+        for outside, inside in getattr(self._graph, "captures", ()):
+            if inside is tensor:
+                return outside
+        return tensor
+
+    def repeat(self, operations, fetches, taken):
+        """Makes operations again; returns what is then in the place of `fetches`.
+
+        Args:
+            operations: What `leading_to` returned.
+            fetches: Operations and tensors.
+            taken: By the reference of a tensor: what is taken instead.
+        """
+        made = {}
+
+        def other(tensor):
+            if tensor.op in made:
+                return made[tensor.op].outputs[tensor.value_index]
+            outside = self.outer(tensor)
+            if outside.ref() not in taken and outside.op in made:
+                return made[outside.op].outputs[outside.value_index]
+            return taken.get(outside.ref(), outside)
+
+        for op in operations:
+            if op.type in ("Switch", "RefSwitch"):
+                continue
+            if any(output.ref() in taken for output in op.outputs):
+                continue  # A variable that was made here.
+            if op.type in ("Merge", "RefMerge", "Enter", "RefEnter", "Exit", "NextIteration"):
+                raise ValueError(
+                    "With `variable_placement='replicated'`, what an optimizer does is done again "
+                    f"for each tower, but this one has a condition or a loop, {op.name}. Place "
+                    "variables by 'consolidation' or 'round_robin'."
+                )
+            if op.op_def.is_stateful and any(attr.name == "seed2" for attr in op.op_def.attr):
+                continue  # The same random numbers for all replicas.
+            if op.type == "Placeholder":
+                continue
+            waits = [made[c] for c in op.control_inputs if c in made]
+            with tf.control_dependencies(waits):
+                made[op] = self._make(op, [other(tensor) for tensor in op.inputs])
+        return [
+            made.get(fetch, fetch) if isinstance(fetch, tf.Operation) else other(fetch)
+            for fetch in fetches
+        ]
+
+    def _make(self, op, inputs):
+        attrs = {name: value for name, value in op.node_def.attr.items() if name != "_class"}
+        make = getattr(self._graph, "_create_op_internal", None) or self._graph.create_op
+        return make(
+            op.type,
+            inputs,
+            [output.dtype for output in op.outputs],
+            name=op.name.rpartition("/")[2],
+            attrs=attrs,
+            op_def=op.op_def,
+        )

@@ -1,0 +1,233 @@
+"""What a value made from rows becomes when the rows are those of all towers.
+
+A value that is reduced over rows is *intensive*, like a mean, or *extensive*, like a sum or a
+count. Of all towers' rows, the former is the mean of the towers' values, weighted by rows, the
+latter their sum; what is computed from such values alone is computed from those. So an update like
+`moving.assign(0.9 * moving + 0.1 * tf.reduce_mean(x))` becomes that of one device. Anything else is
+not known here.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from replicate import gradients, row_shapes
+from replicate.compat import copying
+from replicate.compat.graph import id_of
+from replicate.static_values import static_value
+
+_SCOPE = "replicate/updates/"
+
+WHOLE, ROWS, MEAN, SUM = "whole", "rows", "mean", "sum"
+
+
+class Extents:
+    """What values become, for the towers of one model.
+
+    Args:
+        group: The `Towers`.
+    """
+
+    def __init__(self, group):
+        self._group = group
+        self._known = {}
+        self._merged = {}
+        self._means = set()  # ids of operations that divide by a number of rows, a constant
+
+    def of(self, tensor):
+        """Returns how a tensor adds up over towers, None if that is not known."""
+        key = id_of(tensor.op), tensor.value_index
+        if key not in self._known:
+            self._known[key] = None  # What leads back to itself is in a loop.
+            self._known[key] = self._find(tensor)
+        return self._known[key]
+
+    def _find(self, tensor):
+        rows = self._group.copies.rows
+        if not rows.reach(tensor):
+            return WHOLE
+        op = tensor.op
+        if self._group.copies.is_boundary(tensor):
+            return ROWS if tensor.shape.rank != 0 else None
+        kinds = [self.of(given) for given in op.inputs]
+        if op.type in ("Mean", "Sum", "Prod", "Max", "Min", "All", "Any"):
+            return self._reduced(op, kinds[0])
+        if op.type in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
+            if kinds[0] != ROWS or not op.get_attr("is_training"):
+                return ROWS if kinds[0] == ROWS and tensor.value_index == 0 else None
+            return ROWS if tensor.value_index == 0 else MEAN
+        if op.type in ("Size", "Shape"):
+            return SUM if op.type == "Size" and kinds[0] == ROWS else None
+        if op.type == "StridedSlice" and op.inputs[0].op.type == "Shape":
+            return self._count(op)
+        if op.type == "StridedSlice" and kinds[0] == ROWS:
+            return ROWS if row_shapes.slices_other_axes(op) else None
+        if op.type in ("Fill", "BroadcastTo"):
+            dims = op.inputs[0 if op.type == "Fill" else 1].op
+            is_row = dims.type == "Shape" and self.of(dims.inputs[0]) == ROWS
+            return ROWS if is_row and kinds[op.type == "Fill"] == WHOLE else None
+        if None in kinds:
+            return None
+        if op.type in row_shapes.ELEMENTWISE:
+            return self._elementwise(op, kinds)
+        if op.type in ("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"):
+            return ROWS if ROWS in kinds and tensor.value_index == 0 else None
+        if op.type in row_shapes.BY_ROWS and kinds[0] == ROWS and set(kinds[1:]) <= {WHOLE}:
+            if op.type == "MatMul" and op.get_attr("transpose_a"):
+                return None
+            return ROWS
+        if op.type == "MatMul" and kinds == [ROWS, ROWS]:
+            by_rows = op.get_attr("transpose_a") and not op.get_attr("transpose_b")
+            return SUM if by_rows else None
+        if op.type in ("GatherV2", "ResourceGather", "Gather") and kinds[1] == ROWS:
+            return ROWS if kinds[0] == WHOLE else None
+        if op.type in row_shapes.SHAPES and kinds[0] in (MEAN, SUM) and set(kinds[1:]) <= {WHOLE}:
+            return kinds[0]
+        if op.type in ("ExpandDims", "Squeeze", "Reshape") and kinds[0] == ROWS:
+            return ROWS if row_shapes.keeps_rows(op) else None
+        return None
+
+    def _reduced(self, op, kind):
+        if kind in (MEAN, SUM) and op.type in ("Mean", "Sum"):
+            return kind
+        if kind == MEAN:
+            return MEAN
+        if kind != ROWS:
+            return None
+        rank, axes = op.inputs[0].shape.rank, tf.get_static_value(op.inputs[1])
+        if axes is None or rank is None:
+            # All axes, of what has an unknown number of them.
+            return None if op.outputs[0].shape.rank != 0 else self._over_rows(op)
+        axes = [axis % rank for axis in (axes.tolist() if axes.ndim else [int(axes)])]
+        return self._over_rows(op) if 0 in axes else ROWS
+
+    @staticmethod
+    def _over_rows(op):
+        return {"Mean": MEAN, "Sum": SUM}.get(op.type)
+
+    def _count(self, op):
+        """Returns SUM for the number of rows, `tf.shape(x)[0]`."""
+        begin, end = (tf.get_static_value(op.inputs[i]) for i in (1, 2))
+        is_first = begin is not None and end is not None and begin.tolist() == [0]
+        if not is_first or end.tolist() != [1] or not op.get_attr("shrink_axis_mask"):
+            return None
+        return SUM if self.of(op.inputs[0].op.inputs[0]) == ROWS else None
+
+    def _elementwise(self, op, kinds):
+        found = set(kinds)
+        if ROWS in found:
+            return ROWS
+        if found <= {WHOLE, MEAN}:
+            return MEAN
+        adds = op.type in ("Add", "AddV2", "AddN", "Sub") and found == {SUM}
+        if adds or op.type in row_shapes.LINEAR:
+            return SUM
+        divides = op.type in ("RealDiv", "DivNoNan", "Div")
+        if divides and kinds[1] == SUM:
+            return MEAN if kinds[0] == SUM else None
+        if divides or (op.type == "Mul" and kinds.count(SUM) == 1):
+            return self._scaled(op, kinds, divides)
+        return None
+
+    def _scaled(self, op, kinds, divides):
+        """Returns what a sum times a factor is, which is a mean if it is divided by its rows."""
+        rows = self._group.rows_of_each
+        if rows is None or WHOLE not in kinds:
+            return SUM
+        # Where shards are equal, how many rows there are is a number, like any other.
+        factor = static_value(op.inputs[kinds.index(WHOLE)])
+        if factor is None or factor.size != 1 or not factor.item():
+            return None
+        count = float(factor.item()) if divides else 1 / float(factor.item())
+        is_count = abs(count) >= rows and abs(count / rows - round(count / rows)) < 1e-5
+        if is_count:
+            self._means.add(id_of(op))
+            return MEAN if rows > 1 else None
+        return SUM
+
+    def prepare(self, tensors):
+        """Merges at once what `merged` of several tensors will need."""
+        if self._group.row_weights.count_positive() != self._group.size:
+            return  # One by one: where a tower has no rows, what it computes does not count.
+        wanted = {}
+        for tensor in tensors:
+            for leaf in self._leaves(tensor) or ():
+                if self.of(leaf) == MEAN and leaf.dtype.is_floating:
+                    wanted[id_of(leaf.op), leaf.value_index] = leaf
+        leaves = list(wanted.values())
+        targets = [_Leaf(leaf) for leaf in leaves]
+        with self._group.once(), tf.control_dependencies(None):
+            by_tower = [list(zip(own, targets)) for own in self._group.each(leaves)]
+            weights = self._group.row_weights
+            found = gradients.gather(by_tower, self._group, weights, scope=_SCOPE)
+        self._merged.update(zip(wanted, [value for value, _ in found]))
+
+    def _leaves(self, tensor):
+        """Returns where a value is merged, None if that is not known."""
+        kind, op = self.of(tensor), tensor.op
+        if kind == WHOLE:
+            return []
+        if kind == ROWS:
+            return None
+        if self._goes_on(op):
+            inner = [self._leaves(given) for given in op.inputs]
+            if None not in inner:
+                return [leaf for leaves in inner for leaf in leaves]
+        return [tensor] if kind in (MEAN, SUM) else None
+
+    def _goes_on(self, op):
+        """Whether an operation is done again, of what its inputs are for all rows."""
+        if id_of(op) in self._means:
+            return False
+        if op.type in ("Sum", "Mean"):
+            return self.of(op.inputs[0]) in (MEAN, SUM)
+        return op.type in row_shapes.ELEMENTWISE or op.type in row_shapes.SHAPES
+
+    def merged(self, tensor):
+        """Returns what a tensor is for the rows of all towers, None if that is not known."""
+        key = id_of(tensor.op), tensor.value_index
+        if key not in self._merged:
+            self._merged[key] = self._merge(tensor)
+        return self._merged[key]
+
+    def _merge(self, tensor):
+        kind, op = self.of(tensor), tensor.op
+        if kind == WHOLE:
+            return tensor
+        if kind == ROWS:
+            return None
+        if self._goes_on(op):
+            inputs = [self.merged(given) for given in op.inputs]
+            if not any(given is None for given in inputs):
+                with tf.name_scope(_SCOPE):
+                    return copying.again(op, inputs)[tensor.value_index]
+        if kind not in (MEAN, SUM) or (not tensor.dtype.is_floating and kind == MEAN):
+            return None
+        weights = self._group.row_weights
+        with tf.name_scope(_SCOPE):
+            values = []
+            for index, (own,) in enumerate(self._group.each([tensor])):
+                with tf.device(self._group.devices[index]):
+                    if kind == MEAN:
+                        own = own * weights.of(index, own.dtype)
+                    values.append(weights.mask(index, own, tf.zeros_like(own)))
+            return tf.add_n(values)
+
+
+class _Leaf:
+    """A value that is merged, as `gradients.gather` asks for what a gradient is of."""
+
+    def __init__(self, tensor):
+        self.name = tensor.name
+        self.device = ""
+        self.dtype = tensor.dtype
+        self.shape = tensor.shape
+
+
+def merged(group, value):
+    """Returns the value that an update takes for the rows of all towers, None if not known.
+
+    Args:
+        group: The `Towers`.
+        value: What the operation that updates takes.
+    """
+    with group.once(), tf.control_dependencies(None):
+        return group.extents.merged(value)

@@ -1,0 +1,139 @@
+"""What operations do to axis 0 of a tensor, that of rows."""
+
+import tensorflow.compat.v1 as tf
+
+# One value for each of what they take, place by place.
+ELEMENTWISE = frozenset(
+    [
+        "Identity",
+        "StopGradient",
+        "PreventGradient",
+        "Cast",
+        "Neg",
+        "Square",
+        "Sqrt",
+        "Rsqrt",
+        "Exp",
+        "Log",
+        "Log1p",
+        "Abs",
+        "Sign",
+        "Tanh",
+        "Sigmoid",
+        "Relu",
+        "Relu6",
+        "Elu",
+        "Softplus",
+        "Softmax",
+        "LogSoftmax",
+        "Erf",
+        "Reciprocal",
+        "Inv",
+        "Floor",
+        "Round",
+        "Ceil",
+        "Add",
+        "AddV2",
+        "AddN",
+        "Sub",
+        "Mul",
+        "RealDiv",
+        "DivNoNan",
+        "Div",
+        "FloorDiv",
+        "Pow",
+        "Maximum",
+        "Minimum",
+        "SquaredDifference",
+        "Equal",
+        "NotEqual",
+        "Less",
+        "LessEqual",
+        "Greater",
+        "GreaterEqual",
+        "LogicalAnd",
+        "LogicalOr",
+        "LogicalNot",
+        "Select",
+        "SelectV2",
+        "ClipByValue",
+        "IsFinite",
+        "IsNan",
+        "CheckNumerics",
+        "EnsureShape",
+        "Snapshot",
+    ]
+)
+# One row for each row of their first input, where the others are the same for all towers.
+BY_ROWS = frozenset(
+    [
+        "MatMul",
+        "BatchMatMul",
+        "BatchMatMulV2",
+        "BiasAdd",
+        "Conv1D",
+        "Conv2D",
+        "DepthwiseConv2dNative",
+        "Conv3D",
+        "MaxPool",
+        "AvgPool",
+        "MaxPool3D",
+        "AvgPool3D",
+        "LeakyRelu",
+        "Selu",
+        "ResizeBilinear",
+        "OneHot",
+        "ArgMax",
+        "ArgMin",
+        "InTopK",
+        "InTopKV2",
+        "TopKV2",
+        "LRN",
+        "L2Normalize",
+    ]
+)
+# Linear, in how much of everything there is.
+LINEAR = frozenset(
+    ["Identity", "StopGradient", "PreventGradient", "Cast", "Neg", "CheckNumerics", "EnsureShape"]
+)
+SHAPES = frozenset(["Reshape", "ExpandDims", "Squeeze", "Tile", "BroadcastTo", "Transpose"])
+
+
+def keeps_rows(op):
+    """Whether a change of shape leaves axis 0, that of rows, as it is."""
+    before, after = op.inputs[0].shape, op.outputs[0].shape
+    if not before.rank or not after.rank:
+        return False
+    if op.type == "Reshape":
+        shape = tf.get_static_value(op.inputs[1])
+        if shape is None or not len(shape) or shape[0] != -1:
+            return False
+        # A row becomes several, in order: `[n, time, width]` to `[-1, width]`.
+        whole, part = before[1:].num_elements(), after[1:].num_elements()
+        if part and whole is not None:
+            return whole % part == 0
+        rest = after[1:].as_list()
+        return None not in rest and before.as_list()[before.rank - len(rest) :] == rest
+    if op.type == "ExpandDims":
+        axis = tf.get_static_value(op.inputs[1])
+        return axis is not None and (axis > 0 or axis < -before.rank) and axis != -after.rank
+    return 0 not in [axis % before.rank for axis in op.get_attr("squeeze_dims")] and bool(
+        op.get_attr("squeeze_dims")
+    )
+
+
+def slices_other_axes(op):
+    """Whether a slice takes all rows."""
+    masks = {
+        name: op.get_attr(f"{name}_mask")
+        for name in ("begin", "end", "ellipsis", "shrink_axis", "new_axis")
+    }
+    strides = tf.get_static_value(op.inputs[3])
+    if strides is None or not len(strides):
+        return False
+    if masks["ellipsis"] & 1:
+        rank = op.inputs[0].shape.rank
+        return rank is not None and rank > len(strides) - 1 and not masks["new_axis"]
+    if (masks["shrink_axis"] | masks["new_axis"]) & 1:
+        return False
+    return bool(masks["begin"] & masks["end"] & 1) and strides[0] == 1
