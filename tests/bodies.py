@@ -1,6 +1,7 @@
 """Small models for tests of towers, and what must hold once one of them failed.
 
-A *body* is what a `model_fn` does, as a function of its tower's index and features.
+A *body* is what a `model_fn` does, as a function of `tower_index()` and of its tower's features. As
+`model_fn` is, it is called once: in towers, the index is a tensor that is another one in each copy.
 
 An error's text is given as phrases, in order and divided by "…": the rule, the value received and
 the way out. The first is the rule as the source spells it, by which `test_bad_input.py` knows
@@ -16,8 +17,10 @@ import types
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import gradients_util
 
 import replicate
+from replicate import weights, whole_gradients
 
 DEVICES = [f"/cpu:{index}" for index in range(3)]
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"
@@ -97,10 +100,18 @@ def seen(tag):
         "penalties": type(graph.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES)),
         "threads": threading.enumerate(),
         "entering": graph.as_default,
+        "engine": (replicate.num_towers(), replicate.tower_index()),
+        "gradients": gradients_made_here(),
+        "losses": (weights.losses_are_added_up(), whole_gradients.is_weighted()),
         # Neither has a public name; both reach into operations made later.
         "original op": graph._default_original_op,
         "control flow": graph._get_control_flow_context(),
     }
+
+
+def gradients_made_here():
+    """Returns what makes gradients in this process; while towers are built, that is `replicate`."""
+    return gradients_util._GradientsHelper, tf.GradientTape.gradient
 
 
 def check_failure(body, error, phrases, **kwargs):
@@ -111,8 +122,7 @@ def check_failure(body, error, phrases, **kwargs):
             before = seen("before")
             with pytest.raises(error, match=matching(phrases)) as caught:
                 build(body, **kwargs)
-            assert seen("after") == {**before, "threads": threading.enumerate()}
-            assert len(threading.enumerate()) == len(before["threads"])
+            assert seen("after") == before
     # The next one works: d/dw mean(w) = 1, so w = 1 - 0.125.
     with tf.Graph().as_default(), session() as running:
         train_op = build(good).train_op

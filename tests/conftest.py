@@ -6,6 +6,9 @@ import sys
 from importlib import util
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Convolutions of channels first have kernels of oneDNN alone, which TensorFlow does not take by
+# itself on every processor.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 _TESTS = pathlib.Path(__file__).resolve().parent
 # At the end: an installed `replicate` comes first, and so does what `PYTHONPATH` names.

@@ -105,23 +105,16 @@ def by_embedding(features, params):
     return tf.reduce_sum(rows**2, [1, 2])[:, None] + features["x"] @ get_variable("w", [4, 1])
 
 
-def by_mixed_gradients(features, params):
-    """The gradient of `table` is sparse in tower 0 and dense in others; only tower 0 has `first`'s.
-
-    Row 0 of a batch is the one that `first` acts on, and tower 0 is where it is. On one device the
-    gradient of `table` is dense, as the sum over towers is: momentum tells them apart.
-    """
-    ids, tower = features["ids"][:, 0], replicate.tower_index()
-    table = get_variable("table", [6, 1])
+def by_first_tower(features, params):
+    """Row 0 of a batch is the one that `first` acts on, and tower 0 is where it is."""
+    ids = features["ids"][:, 0]
+    is_first_tower = tf.cast(tf.equal(replicate.tower_index(), 0), F64)
     first = get_variable("first", [], initializer=tf.ones_initializer())
-    if tower == 0 and replicate.num_towers() > 1:
-        rows = tf.nn.embedding_lookup(table, ids)
-    else:
-        rows = tf.one_hot(ids, 6, dtype=F64) @ table
+    rows = tf.nn.embedding_lookup(get_variable("table", [6, 1]), ids)
     predictions = tf.sin(features["x"] @ get_variable("w", [4, 1])) + rows
-    if tower == 0:
-        predictions += first * tf.one_hot(0, tf.shape(ids)[0], dtype=F64)[:, None]
-    return predictions
+    return (
+        predictions + is_first_tower * first * tf.one_hot(0, tf.shape(ids)[0], dtype=F64)[:, None]
+    )
 
 
 def by_cond(features, params):
@@ -428,7 +421,7 @@ MODELS = {
     "get_total_loss": model_fn(by_regularized_variable, total_loss),
     "total_loss_of_layers": model_fn(by_regularized_layers, total_loss),
     "embedding": model_fn(by_embedding),
-    "mixed_gradients": model_fn(by_mixed_gradients),
+    "first_tower": model_fn(by_first_tower),
     "cond": model_fn(by_cond),
     "while_loop": model_fn(by_while),
     "cross_tower_normalisation": model_fn(by_cross_tower_normalisation),

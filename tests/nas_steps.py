@@ -25,7 +25,7 @@ def run(body, batches, num_towers, dtype="float64"):
 
     def model_fn(features, labels, mode):
         update, tensors = body(features)
-        watched.append(tensors)
+        replicate.merge_call(watched.extend, tensors)
         loss = tf.reduce_mean(features)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
 

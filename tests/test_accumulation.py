@@ -86,15 +86,6 @@ def every_kind(features, params):
     )
 
 
-def by_kinds_that_differ(features, params):
-    """A gradient that is sparse in tower 0 and dense in others."""
-    ids = features["ids"][:, 0]
-    table = models.get_variable("table", [6, 1])
-    if replicate.tower_index() == 0 and replicate.num_towers() > 1:
-        return tf.nn.embedding_lookup(table, ids)
-    return tf.one_hot(ids, 6, dtype=models.F64) @ table
-
-
 def by_transformed(loss, params):
     """Signs, which are not linear, and a norm that every gradient exceeds."""
 
@@ -133,7 +124,6 @@ MODELS = {
         models.MODELS["regularized_get_variable"],
         {"optimizer": "adam"},
     ),
-    "kinds_that_differ": ([3], models.model_fn(by_kinds_that_differ), {}),
     "zip": ([2], models.MODELS["zip"], {}),
     "hand_written_gradients": ([2], models.by_hand, {"reduction": SUM}),
     "gradients_twice": ([2], models.MODELS["gradients_twice"], {}),
@@ -274,7 +264,11 @@ def test_gradients_cross_devices_in_steps_that_update_only(version):
     assert local == {
         "accumulated_batches": "/device:CPU:0",
         **dict.fromkeys(extra, "/device:CPU:0"),
-        **{f"tower_{i}/{name}": f"/device:CPU:{i}" for i in range(1, towers) for name in extra},
+        **{
+            f"replicate/tower_{i}/{name}": f"/device:CPU:{i}"
+            for i in range(1, towers)
+            for name in extra
+        },
     }
     inside, outside = [], []
     for partition in metadata.partition_graphs:

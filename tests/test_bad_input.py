@@ -55,6 +55,13 @@ RULES_OF_HOOKS = {
     "` must be a tensor of shape [], but": r"`{}` must be .*shape \[\], but",
 }
 
+# Likewise, that `test_distribute.py` looks for.
+RULES_OF_REPLICAS = {
+    "All towers must make the same rendezvous in the same order, but replica 0 is at ": (
+        "All towers must make the same rendezvous in the same order, but replica 0 is at "
+    ),
+}
+
 Reduction = tf.losses.Reduction
 EXIST = "`devices` must exist, but…{} does not…Those that do: /device:CPU:0"
 CLIP_NORM = "`clip_norm` must be"
@@ -164,6 +171,21 @@ def test_cpus_that_the_sessions_of_a_run_config_lack():
         replicated(tf.ones([4]), config=config)
 
 
+OWN_SIZE = (
+    "`params['batch_size']` is the size of a tower's shard where…built once for all of them…"
+    "[2, 2, 1] rows…a multiple of 3 rows…`per_tower_batch_size=False`"
+)
+
+
+def test_shards_of_other_sizes_than_a_model_for_tpus_has():
+    def model_fn(features, mode, params):
+        pytest.fail("too late")
+
+    replicated = replicate.replicate_model_fn(model_fn, devices=DEVICES, per_tower_batch_size=True)
+    with pytest.raises(ValueError, match=matching(OWN_SIZE)):
+        replicated(tf.ones([5, 1]), mode=TRAIN, params={"batch_size": 5})
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # TensorFlow's own, about `tf.data` options.
 @pytest.mark.parametrize("phase", ["train", "eval"])
 def test_a_distribution_strategy(tmp_path, phase):
@@ -267,16 +289,20 @@ def test_batches_of_dynamic_size(features, mode, phrases):
 def test_every_error_has_a_case():
     modules = [_module(name) for name in WITH_CASES]
     rules = {rule for rule in bodies.rules_in(modules) if len(rule) > 11}
-    rules.update(RULES_OF_HOOKS)
+    rules.update(RULES_OF_HOOKS, RULES_OF_REPLICAS)
     errors = list(_errors())
     assert len(errors) > 30  # The walk finds them.
     lacking = [error for error in errors if not any(rule in error[1] for rule in rules)]
     assert not lacking, "errors that no test knows by their text: " + "\n".join(map(str, lacking))
 
 
-def test_the_rules_of_hooks_have_tests():
-    tests = pathlib.Path(__file__).with_name("test_hooks.py").read_text()
-    assert [pattern for pattern in RULES_OF_HOOKS.values() if pattern not in tests] == []
+@pytest.mark.parametrize(
+    ("module", "rules"),
+    [("test_hooks.py", RULES_OF_HOOKS), ("test_distribute.py", RULES_OF_REPLICAS)],
+)
+def test_rules_that_are_looked_for_by_patterns_have_tests(module, rules):
+    tests = pathlib.Path(__file__).with_name(module).read_text()
+    assert [pattern for pattern in rules.values() if pattern not in tests] == []
 
 
 def _module(name):

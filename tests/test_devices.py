@@ -97,10 +97,12 @@ def test_towers_run_on_every_gpu_by_default(monkeypatch):
 
     def model_fn(features, mode):
         seen.append((tf.no_op().device, tf.get_variable("w", []).device))
-        return tf.estimator.EstimatorSpec(mode, predictions=features)
+        return tf.estimator.EstimatorSpec(mode, predictions=tf.exp(features))
 
     replicate.replicate_model_fn(model_fn)(tf.ones([4]), tf.estimator.ModeKeys.PREDICT)
-    assert seen == [(GPU[0], GPU[0]), (GPU[1], GPU[0])]
+    assert seen == [(GPU[0], GPU[0])]
+    operations = tf.get_default_graph().get_operations()
+    assert [op.device for op in operations if op.type == "Exp"] == [GPU[0], GPU[1]]
 
 
 @pytest.mark.parametrize(

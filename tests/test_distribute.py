@@ -415,7 +415,9 @@ def test_replicas_must_differentiate_the_same_sums(make):
         sums = [replicate.cross_tower_sum(x), replicate.cross_tower_sum(2.0 * x)]
         return tf.gradients(sums[replicate.tower_index()], x)
 
-    message = "replica 0 is at gradient of cross_tower_sum,.*1 at gradient of cross_tower_sum_1,"
+    message = (
+        "replica 0 is at gradient of cross_tower_sum of .*1 at gradient of cross_tower_sum_1 of "
+    )
     with pytest.raises(RuntimeError, match=message):
         run(make(), replica)
 

@@ -217,15 +217,19 @@ def test_rows_cross_in_half_precision_and_their_indices_as_they_are():
     np.testing.assert_array_equal(values.ravel(), [fine, coarse, coarse])
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
 @pytest.mark.parametrize(("scale", "expected"), [(None, 1e-9), (2.0**15, 3e-9)])
-def test_in_float16_gradients_cross_multiplied_by_the_loss_scale(scale, expected):
+def test_in_float16_gradients_cross_multiplied_by_the_loss_scale(scale, expected, by_hand):
     """Without, those below 6e-8 are lost."""
-    got = gathered([1e-9] * 3, replicate.Gather(wire_dtype=tf.float16), scale)
+    got = gathered([1e-9] * 3, replicate.Gather(wire_dtype=tf.float16), scale, by_hand=by_hand)
     np.testing.assert_allclose(got, expected, rtol=0.02)
 
 
-def gathered(values, gather, scale=None, rows=None):
-    """Gathers gradients of three towers, filled with `values`, by an optimizer; returns the sum."""
+def gathered(values, gather, scale=None, rows=None, by_hand=True):
+    """Gathers gradients of three towers, filled with `values`, by an optimizer; returns the sum.
+
+    They are made `by_hand`, or those of a loss.
+    """
     applied = []
 
     class Keep(tf.train.GradientDescentOptimizer):
@@ -240,10 +244,13 @@ def gathered(values, gather, scale=None, rows=None):
             gradient = tf.fill([3], value)
         else:
             variable = tf.get_variable("w", [8, 1])
-            row = tf.gather(tf.constant(rows), [replicate.tower_index()])
+            row = tf.gather(tf.constant(rows), tf.reshape(replicate.tower_index(), [1]))
             gradient = tf.IndexedSlices(tf.fill([1, 1], value), row, tf.constant([8, 1]))
         optimizer = replicate.TowerOptimizer(Keep(1.0), gather=gather, loss_scale=scale)
-        train_op = optimizer.apply_gradients([(gradient, variable)])
+        if by_hand:
+            train_op = optimizer.apply_gradients([(gradient, variable)])
+        else:
+            train_op = optimizer.minimize(value * tf.reduce_sum(variable))
         return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
 
     contract.replicated(model_fn, 3, contract.SUM)(tf.ones([3]), tf.ones([3]), mode="train")
@@ -342,7 +349,7 @@ def test_nccl_is_checked_before_the_first_step(monkeypatch, is_right):
 
     monkeypatch.setattr(nccl, "all_reduce", all_reduce)
     monkeypatch.setattr(nccl, "check_devices", lambda *devices: None)
-    model, wrapped = MODELS["mixed_gradients"], {"gather": "nccl"}
+    model, wrapped = MODELS["embedding"], {"gather": "nccl"}
     if not is_right:
         with pytest.raises(RuntimeError, match=matching(f"{WRONG}…999 of 1000 sums are wrong")):
             contract.record_towers(model, contract.UNEVEN, 3, wrapped=wrapped)

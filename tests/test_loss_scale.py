@@ -126,7 +126,7 @@ def _in_towers(update, rows):
         returned.append((dynamic, *update(dynamic, features)))
 
     build(body, rows[:, None], num_towers=3)
-    assert len(returned) == 3
+    assert len(returned) == 1  # It is called once, for all towers.
     return returned
 
 
@@ -302,13 +302,14 @@ def test_a_tower_without_rows_has_no_say():
 
     def body(index, features):
         dynamic = DynamicLossScale()
-        gradient = tf.reduce_mean(features) * (np.nan if index else 1.0)  # As of 0/0.
+        factor = tf.where(tf.equal(index, 0), 1.0, np.nan)  # As of 0/0.
+        gradient = tf.reduce_mean(features) * tf.cast(factor, features.dtype)
         answers.append(dynamic.update([gradient])[1])
 
     build(body, tf.placeholder_with_default(np.ones([1, 1]), [None, 1]), EVAL, 3)
     with bodies.session() as session:
         session.run(tf.global_variables_initializer())
-        assert session.run(answers) == [True] * 3
+        assert session.run(answers) == [True]
 
 
 # Variables of towers, and checkpoints.
@@ -324,10 +325,7 @@ def test_towers_share_the_variables_of_one_device():
         (dtype, [], tf.VariableAggregation.NONE) for dtype in (tf.float32, tf.int64)
     ]
     with tf.variable_scope("model"):
-        first, *later = in_towers(tf.ones([3]))
-    for dynamic, _, _ in later:
-        assert dynamic.current_loss_scale is first[0].current_loss_scale
-        assert dynamic.good_steps is first[0].good_steps
+        in_towers(tf.ones([3]))
     assert [(v.name, v.dtype, v.shape, v.aggregation) for v in tf.global_variables()] == want
     assert tf.trainable_variables() == []
     assert all(hasattr(v, "handle") for v in tf.global_variables())
@@ -430,10 +428,11 @@ def test_a_fixed_scale_serves_every_graph():
             assert tf.global_variables() == []
 
 
-def test_fixed_scales_do_not_meet():
+def test_fixed_scales_do_not_meet(fresh_graph):
     def body(index, features):
-        if index == 0:
-            assert loss_scale.get(2.0).update([features])[1] is True
+        before = len(fresh_graph.get_operations())
+        assert loss_scale.get(2.0).update([features])[1] is True
+        assert {op.type for op in fresh_graph.get_operations()[before:]} <= {"NoOp"}
 
     build(body)
 
@@ -577,19 +576,6 @@ def test_a_function_in_the_graph_is_of_the_graph():
         assert session.run(now) == 16.0
 
 
-def test_towers_must_update_the_same_scales_in_the_same_order():
-    def body(index, features):
-        with tf.variable_scope("a"):
-            first = DynamicLossScale()
-        with tf.variable_scope("b"):
-            second = DynamicLossScale()
-        for scale in (second, first) if index else (first, second):
-            scale.update([features])
-
-    with pytest.raises(RuntimeError, match=r"a/current_loss_scale.*\n?.*b/current_loss_scale"):
-        build(body)
-
-
 # What optimizers do with a scale.
 
 
@@ -648,7 +634,7 @@ def test_gathered_gradients_update_scales_of_tensorflow(way, fixed):
         build(lambda index, features: update(np.nan * features))
     else:
         update(tf.constant(np.nan))
-    assert len(made) == (1 if way == "alone" else 2)
+    assert len(made) == (2 if way == "replicas" else 1)
     with bodies.session() as session:
         session.run(tf.global_variables_initializer())
         session.run(made[0][1])

@@ -3,6 +3,7 @@
 How much memory that is in the end is measured by `soak/test_soak.py`.
 """
 
+import contextlib
 import gc
 import json
 import weakref
@@ -11,15 +12,15 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from bodies import TRAIN, build, spec
-from replicate.lockstep import Tower
+from bodies import EVAL, PREDICT, TRAIN, build, spec
+from replicate.towers import Towers
 from soak import long_training
 
 
 def towers():
-    """Returns the ids of the towers that are not collected."""
+    """Returns the ids of the towers of graphs that are not collected."""
     gc.collect()
-    return {id(each) for each in gc.get_objects() if isinstance(each, Tower)}
+    return {id(each) for each in gc.get_objects() if isinstance(each, Towers)}
 
 
 def test_an_estimator_leaves_no_graph_no_tower_and_no_thread(tmp_path, capsys):
@@ -32,6 +33,60 @@ def test_an_estimator_leaves_no_graph_no_tower_and_no_thread(tmp_path, capsys):
     names = [name for look in rounds for name in look["threads"] if name not in start["threads"]]
     assert set(names) <= {"EventLoggerThread"}
     assert towers() <= before
+
+
+def _trains(index, features):
+    weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
+    loss = tf.reduce_mean(replicate.cross_tower_mean(features)) * weight
+    optimizer = tf.train.AdamOptimizer(0.1)
+    grads_and_vars = optimizer.compute_gradients(loss, [weight])
+    return spec(TRAIN, loss, optimizer.apply_gradients(grads_and_vars))
+
+
+def _measures(index, features):
+    declared = tf.get_variable("peak", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    replicate.metrics.declare_merge(declared, tf.reduce_max)
+    update = declared.assign(tf.maximum(declared, tf.reduce_max(features)))
+    metrics = {"mean": tf.metrics.mean(features), "peak": (declared, update)}
+    return spec(EVAL, tf.reduce_mean(features), eval_metric_ops=metrics)
+
+
+def _predicts(index, features):
+    part = replicate.merge_call(lambda own: replicate.PerTower(own), tf.reduce_sum(features))
+    return tf.estimator.EstimatorSpec(PREDICT, {"y": features * part + tf.to_float(index)})
+
+
+def _fails(index, features):
+    with tf.GradientTape() as tape:
+        weight = tf.get_variable("weight", [])
+        loss = replicate.cross_tower_sum(tf.reduce_mean(features)) * weight
+    tape.gradient(loss, weight)
+    raise ArithmeticError
+
+
+MODELS = {TRAIN: _trains, EVAL: _measures, PREDICT: _predicts, "failing": _fails}
+
+
+@pytest.mark.parametrize("mode", list(MODELS))
+def test_a_graph_goes_with_its_towers(mode):
+    before = towers()
+
+    def alive():
+        kept = []
+
+        def body(index, features):
+            kept.append(weakref.ref(index.tensor))
+            return MODELS[mode](index, features)
+
+        with tf.Graph().as_default() as graph:
+            with contextlib.suppress(ArithmeticError):
+                build(body, mode=TRAIN if mode == "failing" else mode, num_towers=3)
+            return [weakref.ref(graph), *kept]
+
+    references = alive()
+    assert len(references) == 2
+    assert towers() <= before
+    assert [reference() for reference in references] == [None, None]
 
 
 @pytest.mark.parametrize("num_towers", [1, 2])

@@ -15,7 +15,8 @@ from bodies import source_files
 SIGNATURES = {
     "replicate_model_fn": (
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
-        "consolidation_device=None, variable_placement='consolidation', per_tower_batch_size=None)"
+        "consolidation_device=None, variable_placement='consolidation', "
+        "per_tower_batch_size=None, whole_features=())"
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
@@ -34,6 +35,7 @@ SIGNATURES = {
     "cross_tower_sum": "(x)",
     "cross_tower_mean": "(x)",
     "num_towers": "()",
+    "own_gradients": "()",
     "tower_index": "()",
     "tower_report": "()",
     "session_config": "(devices=None, **kwargs)",

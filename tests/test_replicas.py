@@ -18,9 +18,10 @@ from replicate import transfers
 
 PLACED = {"variable_placement": "replicated"}
 SYNC = "but a `SyncReplicasOptimizer` updates those that workers share"
-ONE_FOR_ALL = "each tower updates its own variables with an optimizer of its own, but"
-ASSIGNED = "optimizers alone may change what is trained, which they do in every tower, but 'w:0'"
-SAME = "The towers' optimizers must make the same variables in the same order, but that of tower 1"
+ASSIGNED = (
+    "optimizers in `replicate.TowerOptimizer` alone may change what is trained, which they do in "
+    "every tower, but 'w:0' is changed by "
+)
 SHARED = "an optimizer updates each tower's variables, but this one changes"
 LAYERS, WIDTH = 4, 16
 BYTES = LAYERS * (WIDTH + 1) * WIDTH * 4
@@ -88,7 +89,7 @@ def test_each_tower_has_its_variables_and_slots_on_its_device():
     assert len(trained) == 3 * 2 * LAYERS  # with Adam's two slots
     for index in (1, 2):
         own = [v for v in tf.local_variables() if v.device == f"/device:CPU:{index}"]
-        assert trained <= {variable.name for variable in own}
+        assert {f"replicate/tower_{index}/{name}" for name in trained} <= {v.name for v in own}
         assert not {variable.op.name for variable in own} & set(saved)
     assert not [name for name in saved if "tower_" in name]
 
@@ -101,7 +102,7 @@ def test_replicas_stay_equal_to_the_last_bit(how):
         (first, own)
         for first in tf.global_variables()
         for own in tf.local_variables()
-        if own.name == first.name and first.name.startswith("dense")
+        if own.name.split("/", 2)[-1] == first.name and first.name.startswith("dense")
     ]
     assert len(pairs) == 2 * 3 * 2 * LAYERS  # of both later towers
     with tf.Session(config=replicate.session_config(contract.device_names(3))) as session:
@@ -211,7 +212,7 @@ def by_assignment(loss, step, weight):
 
 def by_assignment_in_a_condition(loss, step, weight):
     with tf.control_dependencies([replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)]):
-        return tf.cond(loss > 0, lambda: weight.assign(-weight), lambda: weight.read_value())
+        return tf.cond(step > 0, lambda: weight.assign(-weight), lambda: weight.read_value())
 
 
 class Counting(SGD):
@@ -234,10 +235,8 @@ def by_counting_in_a_condition(loss, step, weight):
     ("train", "text"),
     [
         (by_sync_replicas, SYNC),
-        (by_assignment, f"{ASSIGNED} is changed by Assign"),
-        (by_assignment_in_a_condition, f"{ASSIGNED} is changed by cond"),
-        (by_counting, f"{SHARED} 'global_step:0', which the towers share"),
-        (by_counting_in_a_condition, f"{SHARED} 'global_step:0', which the towers share"),
+        (by_assignment, f"{ASSIGNED}Assign"),
+        (by_assignment_in_a_condition, f"{ASSIGNED}cond"),
     ],
 )
 def test_what_replicas_cannot_follow_is_refused(train, text):
@@ -249,30 +248,6 @@ def test_what_replicas_cannot_follow_is_refused(train, text):
         contract.replicated(own_model(train), 2)(tf.ones([4, 3]), None, mode="train")
 
 
-def test_optimizers_of_towers_must_make_the_same_variables():
-    class Odd(SGD):
-        def __init__(self, rate, shape):
-            super().__init__(rate)
-            self._shape = shape
-
-        def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-            if self._shape is not None:
-                tf.Variable(tf.zeros(self._shape), trainable=False, name="odd")
-            return super().apply_gradients(grads_and_vars, global_step, name)
-
-    for shapes, text in (([None, []], "no more. Make"), ([[], [2]], "<tf.Variable 'odd:0'")):
-
-        def train(loss, step, weight, shapes=shapes):
-            odd = Odd(0.1, shapes[replicate.tower_index()])
-            return replicate.TowerOptimizer(odd).minimize(loss, step)
-
-        text = f"{SAME}…where that of tower 0 makes {text}"
-        with tf.Graph().as_default():
-            replicated = contract.replicated(own_model(train), 2, **PLACED)
-            with pytest.raises(RuntimeError, match=matching(text)):
-                replicated(tf.ones([4, 3]), None, mode="train")
-
-
 def test_a_step_may_be_counted_besides():
     def train(loss, step, weight):
         with tf.control_dependencies([replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)]):
@@ -281,24 +256,11 @@ def test_a_step_may_be_counted_besides():
     contract.replicated(own_model(train), 2, **PLACED)(tf.ones([4, 3]), None, mode="train")
 
 
-def test_one_optimizer_of_all_towers_is_refused():
-    optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer())
-
-    def train(loss, step, weight):
-        return optimizer.minimize(loss, step)
-
-    replicated = contract.replicated(own_model(train), 2, **PLACED)
-    with pytest.raises(ValueError, match=matching(f"{ONE_FOR_ALL}…is that of several. Make it")):
-        replicated(tf.ones([4, 3]), None, mode="train")
-
-
 def test_an_optimizer_that_is_not_wrapped_is_refused():
     replicated = contract.replicated(
         own_model(lambda loss, step, weight: SGD(0.1).minimize(loss, step)), 2, **PLACED
     )
-    with pytest.raises(
-        ValueError, match="Every optimizer in a replicated `model_fn` must be wrapp"
-    ):
+    with pytest.raises(ValueError, match=matching(f"{ASSIGNED}GradientDescent/update_w/")):
         replicated(tf.ones([4, 3]), None, mode="train")
 
 
@@ -312,12 +274,15 @@ def test_replicas_of_variables_without_handles_have_memory_of_their_own():
         return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
 
     contract.replicated(model_fn, 2, **PLACED)(tf.ones([4, 3]), None, mode="train")
-    names = ("w:0", "w/Momentum:0")
-    firsts, replicas = (
-        {v.name: v for v in variables if v.name in names}
-        for variables in (tf.global_variables(), tf.local_variables())
-    )
-    assert set(firsts) == set(replicas) == set(names)
+    names = {"w:0", "w/Momentum:0"}
+    firsts = {v.name: v for v in tf.global_variables() if v.name in names}
+    replicas = {
+        name: variable
+        for variable in tf.local_variables()
+        for name in names
+        if variable.name == f"replicate/tower_1/{name}"
+    }
+    assert set(firsts) == set(replicas) == names
     with tf.Session(config=replicate.session_config(contract.device_names(2))) as session:
         session.run(tf.global_variables_initializer())
         session.run(tf.local_variables_initializer())

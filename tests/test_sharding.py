@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import replicate
 from bodies import matching
 from replicate import sharding
 from replicate import weights as weights_lib
@@ -64,7 +65,8 @@ def text(rows, known):
 def as_rows(value):
     """Returns a dense, sparse or ragged value as a list of rows."""
     if isinstance(value, tf.SparseTensorValue):
-        whole = np.zeros(value.dense_shape)
+        # As wide as the batch, which a shard need not be.
+        whole = np.zeros([value.dense_shape[0], 3])
         whole[tuple(value.indices.T)] = value.values
         return whole.tolist()
     if isinstance(value, tf.ragged.RaggedTensorValue):
@@ -100,14 +102,23 @@ def test_one_known_leaf_makes_the_batch_size_known():
 def test_structures_and_leaves_without_rows():
     a, value = dense(3, True)
     array = np.arange(3)
-    whole = [tf.constant(2.0), None, "text", 7, tf.Variable([1.0, 2.0])]
-    features = {"list": [a, *whole], "tuple": (a, {"in": a}), "point": Point(a, None), "none": None}
+    whole = [tf.constant(2.0), None, tf.Variable([1.0, 2.0])]
+    scalars = ("text", 7, 2.5, None)
+    features = {
+        "list": [a, *whole],
+        "tuple": (a, {"in": a}),
+        "point": Point(a, None),
+        "none": None,
+        "scalars": scalars,
+        "pair": Point(1.0, 2.0),
+    }
     shards, _ = split(features, 2, labels=(a, array))
     for part in shards.features:
         assert set(part) == set(features)
         assert isinstance(part["list"], list)
         assert isinstance(part["tuple"], tuple)
         assert isinstance(part["point"], Point)
+        assert part["scalars"] == scalars and part["pair"] == Point(1.0, 2.0)
         for got, want in zip(part["list"][1:], whole):
             assert got is want
         assert part["point"].y is None and part["none"] is None
@@ -238,3 +249,235 @@ def test_mask_hides_what_a_tower_without_rows_has(known):
         weights.mask(index, value, 0.0) for index, value in enumerate([tf.constant(3.0), nan])
     ]
     assert run([tf.convert_to_tensor(value) for value in masked]) == [3.0, 0.0]
+
+
+# ---- Python lists
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1.0], [2.0], [3.0]],
+        [1, 2, 3],
+        [True, False, True],
+        [b"a", "b", np.str_("c")],
+        [np.float32(1), np.array(2.0), 3],
+        [(1, 2), (3, 4), (5, 6)],
+        [[[1], [2]], [[3], [4]], [[5], [6]]],
+    ],
+    ids=str,
+)
+def test_a_python_list_of_numbers_or_strings_is_data(rows):
+    given = {"x": rows, "in": (rows, Point(rows, 2.5)), "t": [dense(3, False)[0], rows]}
+    kept = dict(given)
+    shards, (features, labels) = split(given, 2, labels=rows)
+    assert (shards.rows, shards.total) == ([2, 1], 3)
+    want = run(tf.convert_to_tensor(rows))
+    for feature, label, part in zip(features, labels, (want[:2], want[2:])):
+        inner, point = feature["in"]
+        assert type(feature["t"]) is list and type(point) is Point and point.y == 2.5
+        for got in (feature["x"], inner, point.x, feature["t"][1], label):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, part)
+    assert given == kept and given["x"] is rows  # What `input_fn` returned is not changed.
+
+
+def test_lists_keep_the_structure_that_they_are_in():
+    shared = collections.defaultdict(list, {"x": [1.0, 2.0], "none": None, "empty": []})
+    ordered = collections.OrderedDict([("b", [1, 2]), ("a", 3)])
+    mixed = [[1, 2], tf.ones([2]), (1.5, "a"), {"b": 3}, [None]]  # No number of its own.
+    features = {"default": shared, "ordered": ordered, "nones": [None], "mixed": mixed}
+    shards, _ = split(features, 2)
+    for part in shards.features:
+        assert type(part["default"]) is collections.defaultdict
+        assert part["default"].default_factory is list
+        assert part["default"]["none"] is None and part["default"]["empty"] == []
+        assert list(part["ordered"]) == ["b", "a"] and part["ordered"]["a"] == 3
+        assert part["nones"] == [None]
+        assert [value.shape.as_list() for value in part["mixed"][:2]] == [[1], [1]]
+        assert part["mixed"][2:] == mixed[2:]
+
+
+LISTS = "A Python list of numbers or strings is data, with a row for each of its entries…"
+WAY_OUT = "…Pass an array or a tensor instead, or a tuple if its entries go to every tower."
+
+
+@pytest.mark.parametrize(
+    ("rows", "given"),
+    [
+        ([[1.0], [2.0, 3.0]], "[[1.0], [2.0, 3.0]]:"),
+        ([[1.0], []], "[[1.0], []]:"),
+        ([1.0, "a"], "[1.0, 'a']:"),
+        ([1.0, None], "[1.0, None]: it holds NoneType besides"),
+        ([1.0, {"a": 2.0}], "[1.0, {'a': 2.0}]: it holds dict besides"),
+        ([(1.0, 2.0), 3.0], "[(1.0, 2.0), 3.0]:"),
+        ([1.0, np.ones([2])], ": it holds ndarray besides"),
+    ],
+    ids=str,
+)
+def test_a_python_list_that_is_no_tensor_is_refused(rows, given):
+    phrases = f"{LISTS}features/in/x/1, a Python list, is {given}{WAY_OUT}"
+    features = {"t": tf.ones([2]), "in": {"x": (None, rows)}}
+    with pytest.raises(ValueError, match=matching(phrases.replace("is :", "is …:"))):
+        sharding.shard(features, None, 2, need_row_each=True)
+
+
+def test_a_python_list_of_numbers_and_tensors_is_refused():
+    for tensor in (tf.ones([2]), tf.constant(1.0)):
+        with pytest.raises(ValueError, match=matching(f"{LISTS}labels, …Tensor besides{WAY_OUT}")):
+            sharding.shard(tf.ones([2]), [2.0, tensor], 2, need_row_each=True)
+
+
+SAME_ROWS = "All tensors of a batch must have the same number of rows"
+NOT_IN_BATCH = "…as a scalar or through `params`, or name it in `whole_features`."
+
+
+def test_lists_are_called_so_where_rows_differ():
+    phrases = f"{SAME_ROWS}…features has 4, labels (a Python list) has 3.{NOT_IN_BATCH}"
+    with pytest.raises(ValueError, match=matching(phrases)):
+        sharding.shard(tf.ones([4]), [1, 2, 3], 2, need_row_each=True)
+    shards = sharding.shard(dense(4, False)[0], [1, 2, 3], 2, need_row_each=True)
+    phrases = f"{SAME_ROWS}…features…4…in a batch of…3…those of labels (a Python list).…`params`"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=matching(phrases)):
+        run(shards.features)
+
+
+# ---- widths of sparse rows
+
+
+def sparse_rows(rows, width=None, static=False, order=None):
+    """Returns a sparse tensor of rows, lists of columns that have entries."""
+    indices = [[row, column] for row, columns in enumerate(rows) for column in columns]
+    indices = np.array(indices, np.int64).reshape(-1, 2)[order or slice(None)]
+    width = indices[:, 1].max(initial=-1) + 1 if width is None else width
+    shape = np.array([len(rows), width], np.int64)
+    shape = tf.constant(shape) if static else tf.placeholder_with_default(shape, [2])
+    return tf.SparseTensor(indices, tf.ones([len(indices)]), shape)
+
+
+LENGTHS = [range(1), range(3), [], range(5), range(2), []]
+
+
+@pytest.mark.parametrize(
+    ("rows", "kwargs", "num_towers", "want"),
+    [
+        (LENGTHS, {}, 2, [3, 5]),
+        (LENGTHS, {}, 3, [3, 5, 2]),
+        (LENGTHS, {}, 8, [1, 3, 0, 5, 2, 0, 0, 0]),
+        (LENGTHS, {"order": [10, 0, 3, 2, 1, 6, 5, 4, 7, 8, 9]}, 2, [3, 5]),
+        (LENGTHS, {"static": True}, 2, [5, 5]),  # The model may count on it.
+        (LENGTHS, {"width": 6}, 2, [6, 6]),  # Of a fixed width.
+        ([[0], [1], [0], [2]], {}, 2, [3, 3]),  # A gap: columns mean something.
+        ([[], [], [], []], {}, 2, [0, 0]),
+        ([[], [], [], []], {"width": 3}, 2, [3, 3]),
+        ([[], [], [0, 1]], {}, 2, [0, 2]),
+        ([], {}, 2, [0, 0]),
+        ([], {"width": 3}, 2, [3, 3]),
+    ],
+)
+def test_rows_of_varying_length_are_as_wide_as_the_longest_of_the_shard(
+    rows, kwargs, num_towers, want
+):
+    whole = sparse_rows(rows, **kwargs)
+    _, (features, _) = split(whole, num_towers)
+    assert [part.dense_shape[1] for part in features] == want
+    dense_whole = run(tf.sparse.to_dense(tf.sparse.reorder(whole)))
+    start = 0
+    for part, count, width in zip(features, sizes(len(rows), num_towers), want):
+        first = start if count else max(len(rows) - 1, 0)
+        got = np.zeros(part.dense_shape)
+        got[tuple(part.indices.T)] = part.values
+        np.testing.assert_array_equal(got, dense_whole[first : first + max(count, 1), :width])
+        start += count
+
+
+def test_widths_are_what_parse_example_gives_for_the_rows_of_a_shard():
+    def parse(some):
+        feature = {"x": tf.train.Feature(int64_list=tf.train.Int64List(value=some))}
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+    records = [parse(some) for some in ([4], [1, 2, 3], [], [7, 8], [], [])]
+    spec = {"x": tf.io.VarLenFeature(tf.int64)}
+    shards, _ = split(tf.io.parse_example(records, spec), 3)
+    want = [tf.io.parse_example(records[i : i + 2], spec) for i in (0, 2, 4)]
+    for got, expected in zip(run(shards.features), run(want)):
+        for part, other in zip(got["x"], expected["x"]):
+            np.testing.assert_array_equal(part, other)
+
+
+def test_sparse_tensors_of_other_ranks_keep_their_shape():
+    shape = tf.placeholder_with_default(np.array([2, 3, 4], np.int64), [3])
+    cube = tf.SparseTensor([[0, 0, 0], [1, 0, 1]], [1.0, 2.0], shape)
+    unknown = tf.placeholder_with_default(np.array([2, 3], np.int64), [None])
+    unranked = tf.SparseTensor([[0, 0], [1, 1]], [1.0, 2.0], unknown)
+    _, (features, _) = split({"cube": cube, "unranked": unranked}, 2)
+    for part in features:
+        assert part["cube"].dense_shape.tolist() == [1, 3, 4]
+        assert part["unranked"].dense_shape.tolist() == [1, 3]
+
+
+# ---- what goes to every tower whole
+
+
+def test_whole_features_go_to_every_tower_as_they_are():
+    table, array, numbers = tf.ones([4, 3]), np.arange(4), [1.0, 2.0, 3.0]
+    features = {
+        "x": dense(4, True)[0],
+        "table": table,
+        "tables": [tf.ones([4])],
+        "extra": {"a": array, "b": [table, {"c": numbers}]},
+        "extras": tf.ones([4]),  # Its name only begins like one that is whole.
+        "point": Point(table, tf.ones([4])),
+    }
+    labels = {"y": tf.ones([4]), "table": sparse(5, True)[0]}
+    names = iter(["table", "extra", "features/point/x", "labels/table"])
+    shards = sharding.shard(features, labels, 2, True, whole_features=names)
+    assert shards.rows == [2, 2]
+    for part, label in zip(shards.features, shards.labels):
+        assert part["table"] is table is part["point"].x
+        assert part["extra"]["a"] is array
+        assert part["extra"]["b"][0] is table and part["extra"]["b"][1]["c"] == numbers
+        assert label["table"] is labels["table"]
+        for cut in (part["x"], part["tables"][0], part["extras"], part["point"].y, label["y"]):
+            assert cut.shape.as_list()[0] == 2
+
+
+def test_names_of_whole_labels_may_match_nothing_without_labels():
+    shards = sharding.shard(tf.ones([2]), None, 2, False, whole_features=["labels/table"])
+    assert shards.labels == [None, None]
+
+
+NO_ENTRY = "Each name in `whole_features` must be that of an entry of the batch…{} is none of {}…"
+
+
+@pytest.mark.parametrize("name", ["tab", "table/0", "labels/table", "y", "labels", "x/0", ""])
+def test_a_name_of_no_entry_is_refused(name):
+    features = {"table": tf.ones([4]), "x": [1, 2, 3, 4]}
+    given = name if name.startswith("labels/") else f"features/{name}"
+    there = "features/table, features/x, labels/y"
+    phrases = NO_ENTRY.format(repr(given), there) + "Name one of these"
+    with pytest.raises(ValueError, match=matching(phrases)):
+        sharding.shard(features, {"y": tf.ones([4])}, 2, True, whole_features=[name])
+
+
+NAMES = "`whole_features` must be a list of names of features…is {}…Pass names like ['class_weigh"
+
+
+@pytest.mark.parametrize("names", ["table", b"table", None, 3, ["table", 3], [b"table"]], ids=str)
+def test_names_are_a_list(names):
+    given = repr(tuple(names) if isinstance(names, (list, bytes)) else names)
+    with pytest.raises(TypeError, match=matching(NAMES.format(given))):
+        replicate.replicate_model_fn(lambda features: None, whole_features=names)
+    with pytest.raises(TypeError, match=matching(NAMES.format(given))):
+        sharding.shard(tf.ones([2]), None, 2, True, whole_features=names)
+
+
+ON_TPUS = "TPU cores take a shard of each tensor in the batch…('features/table',)…through `params`."
+
+
+def test_tpu_cores_take_no_whole_features(monkeypatch):
+    monkeypatch.setattr("replicate.devices.check_exist", lambda *args, **kwargs: None)
+    with pytest.raises(ValueError, match=matching(ON_TPUS)):
+        replicate.replicate_model_fn(
+            lambda features: None, devices=["/tpu:0", "/tpu:1"], whole_features=["table"]
+        )

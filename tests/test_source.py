@@ -23,24 +23,83 @@ FOUNDATIONS = {
     "replicate.cluster": set(),
     "replicate.devices": {"replicate.cluster"},
     "replicate.version": set(),
-    "replicate.sharding": {"replicate.compat.graph"},
-    "replicate.variables": {"replicate.compat.graph", "replicate.replicas"},
-    "replicate.replicas": {"replicate.compat.graph", "replicate.gradients", "replicate.updates"},
+    "replicate.batch_entries": set(),
+    "replicate.splitting": set(),
+    "replicate.sharding": {
+        "replicate.batch_entries",
+        "replicate.compat.graph",
+        "replicate.splitting",
+    },
+    "replicate.variables": {"replicate.compat.graph"},
+    "replicate.replicas": {
+        "replicate.compat.graph",
+        "replicate.compat.repetition",
+        "replicate.functions",
+        "replicate.gradients",
+        "replicate.state",
+        "replicate.updates",
+    },
     "replicate.updates": {"replicate.sharding"},
     "replicate.gather": set(),
     "replicate.packing": set(),
     "replicate.nccl": set(),
     "replicate.wires": {"replicate.gather", "replicate.nccl"},
-    "replicate.lockstep": {"replicate.compat.graph"},
     "replicate.engine": set(),
-    "replicate.rendezvous": {
+    "replicate.rendezvous": {"replicate.functions"},
+    "replicate.state": set(),
+    "replicate.rows": {"replicate.compat.graph", "replicate.state"},
+    "replicate.copies": {
+        "replicate.compat.copying",
+        "replicate.compat.graph",
+        "replicate.functions",
+        "replicate.rows",
+        "replicate.state",
+    },
+    "replicate.extents": {
+        "replicate.row_shapes",
+        "replicate.gradients",
+        "replicate.static_values",
+        "replicate.compat.copying",
+        "replicate.compat.graph",
+    },
+    "replicate.loss_terms": {"replicate.state"},
+    "replicate.own_state": {
+        "replicate.compat.graph",
+        "replicate.functions",
+        "replicate.state",
+        "replicate.updates",
+    },
+    "replicate.merged_updates": {
+        "replicate.declared_merges",
+        "replicate.compat.copying",
+        "replicate.compat.graph",
+        "replicate.extents",
+        "replicate.functions",
+        "replicate.own_state",
+        "replicate.state",
+    },
+    "replicate.tower_index": set(),
+    "replicate.whole_gradients": {
+        "replicate.tower_gathering",
+        "replicate.compat.graph",
+        "replicate.compat.interception",
+        "replicate.functions",
+        "replicate.gradients",
+        "replicate.loss_terms",
+        "replicate.towers",
+        "replicate.weights",
+    },
+    "replicate.tower_engine": {
+        "replicate.tower_gathering",
         "replicate.compat.graph",
         "replicate.engine",
         "replicate.functions",
-        "replicate.gradients",
-        "replicate.lockstep",
+        "replicate.rendezvous",
         "replicate.tower_accumulation",
+        "replicate.tower_index",
+        "replicate.whole_gradients",
     },
+    "replicate.metrics": {"replicate.towers"},
     "replicate.functions": set(),
     "replicate.conditional": {"replicate.compat.graph"},
     "replicate.accumulation": {"replicate.conditional", "replicate.gradients"},
@@ -48,7 +107,6 @@ FOUNDATIONS = {
         "replicate.accumulation",
         "replicate.compat.saving",
         "replicate.conditional",
-        "replicate.gradients",
         "replicate.weights",
     },
     "replicate.replica_gradients": {
@@ -82,7 +140,26 @@ FOUNDATIONS = {
     "replicate.tower_params": {"replicate.functions"},
     "replicate.compat.tpu": set(),
     "replicate.compat.distribute": set(),
-    "replicate.towers": {"replicate.compat.graph", "replicate.engine", "replicate.lockstep"},
+    "replicate.compat.copying": {"replicate.compat.graph"},
+    "replicate.compat.repetition": set(),
+    "replicate.compat.interception": set(),
+    "replicate.towers": {
+        "replicate.tower_index",
+        "replicate.gathered",
+        "replicate.boundary",
+        "replicate.compat.copying",
+        "replicate.compat.graph",
+        "replicate.copies",
+        "replicate.engine",
+        "replicate.extents",
+        "replicate.functions",
+        "replicate.gather",
+        "replicate.own_state",
+        "replicate.rows",
+        "replicate.state",
+        "replicate.updates",
+        "replicate.weights",
+    },
     "replicate.gradients": {
         "replicate.gather",
         "replicate.nccl",
@@ -150,6 +227,32 @@ def private_uses(tree):
             root, _, rest = text.partition(".")
             if root in aliases and re.search(r"(^|\.)(python|__internal__|_[a-z]\w*)(\.|$)", rest):
                 yield f"line {node.lineno}: {text}"
+
+
+def private_attributes(tree):
+    """Yields where `tree` takes a private attribute that it does not define, such as `op._id`."""
+    defined = {"_replace", "_fields", "_asdict", "_getframe", "_exit"}  # These are public.
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "cls"):
+            defined.add(node.attr)
+        elif isinstance(node, ast.Assign):
+            defined.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    for node in ast.walk(tree):
+        is_private = isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr)
+        if is_private and node.attr not in defined:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_private_attributes_of_others_are_touched_in_compat_alone(module):
+    assert list(private_attributes(MODULES[module])) == [], "move this to replicate/compat"
+
+
+def test_the_search_for_private_attributes_finds_them_alone():
+    text = "def f(op):\n  return op._id, spec._replace(a=1), self._own, other._own, op.name"
+    assert list(private_attributes(ast.parse(text))) == ["line 2: op._id"]
 
 
 @pytest.mark.parametrize("module", PUBLIC)

@@ -116,65 +116,13 @@ class UnknownOutput(export.ExportOutput):
         raise NotImplementedError
 
 
-def by_tower(*values):
-    return values[replicate.tower_index()]
-
-
-@pytest.mark.parametrize(
-    "make_fields, error, message",
-    [
-        (
-            lambda x: {"predictions": {by_tower("a", "b"): x}},
-            ValueError,
-            r"same structure in `predictions`.*tower 0 returned .*'a'.* and tower 1 .*'b'",
-        ),
-        (
-            lambda x: {"predictions": by_tower(x, {"x": x})},
-            ValueError,
-            r"`predictions`.*tower 0 returned a value and tower 1 .*'x'",
-        ),
-        (
-            lambda x: {
-                "predictions": x,
-                "export_outputs": {by_tower("a", "b"): export.PredictOutput(x)},
-            },
-            ValueError,
-            "same structure in `export_outputs`.*tower_index",
-        ),
-        (
-            lambda x: {"predictions": x, "export_outputs": {"odd": UnknownOutput()}},
-            TypeError,
-            "`ClassificationOutput`, `RegressionOutput` or `PredictOutput`, but 'odd' is",
-        ),
-    ],
-    ids=["keys", "dict_or_not", "export_outputs", "kind_of_output"],
-)
-def test_specs_that_cannot_be_merged(make_fields, error, message):
-    with pytest.raises(error, match=message):
-        of_spec(make_fields, 4, 2)
-
-
-@pytest.mark.parametrize(
-    "field, make",
-    [
-        ("loss", lambda x: {"loss": by_tower(tf.reduce_mean(x), None)}),
-        (
-            "eval_metric_ops",
-            lambda x: {"eval_metric_ops": {by_tower("a", "b"): tf.metrics.mean(x)}},
-        ),
-    ],
-)
-def test_losses_and_metrics_that_differ(field, make):
-    def model_fn(features, labels, mode):
-        fields = {"loss": tf.reduce_mean(features), **make(features)}
-        mode = ModeKeys.EVAL if fields["loss"] is not None else ModeKeys.PREDICT
-        return tf.estimator.EstimatorSpec(mode, predictions=features, **fields)
-
-    with pytest.raises(ValueError, match=f"same structure in `{field}`.*tower 0.*tower 1"):
-        contract.replicated(model_fn, 2)(tf.constant([1.0, 2.0]), None, ModeKeys.EVAL)
+def test_export_outputs_of_another_kind_cannot_be_merged():
+    message = "`ClassificationOutput`, `RegressionOutput` or `PredictOutput`, but 'odd' is"
+    with pytest.raises(TypeError, match=message):
+        of_spec(lambda x: {"predictions": x, "export_outputs": {"odd": UnknownOutput()}}, 4, 2)
 
 
 @pytest.mark.parametrize("returned", [None, "a spec", {"loss": 1.0}])
 def test_something_else_than_a_spec(returned):
-    with pytest.raises(TypeError, match=r"must return a `tf.estimator.EstimatorSpec`.*in tower 0"):
+    with pytest.raises(TypeError, match=r"must return a `tf.estimator.EstimatorSpec`, but"):
         contract.replicated(lambda features: returned, 2)(tf.constant([1.0, 2.0]))

@@ -147,18 +147,6 @@ def test_clipping_takes_sparse_and_dense_gradients():
     np.testing.assert_allclose(values["table"][:, 0], [-9 / 5 / norm, -1 / 5 / norm, -2 / norm])
 
 
-def test_a_gradient_of_one_tower_alone():
-    def body(x):
-        loss = _loss(x)
-        pairs = [(tf.gradients(loss, v)[0], v) for v in tf.trainable_variables()]
-        if replicate.tower_index() == 0:
-            pairs = [(None, v) for _, v in pairs]
-        return replicate.TowerOptimizer(SGD(1.0)).apply_gradients(pairs)
-
-    # Tower 1 has the rows 6 and 8, of mean 7, and the weight 2 / 5.
-    np.testing.assert_allclose(towers(body)[1]["w"], -7 * 2 / 5)
-
-
 def test_slots_and_variables_answer_in_every_tower():
     def body(x):
         optimizer = replicate.TowerOptimizer(lambda: tf.train.AdamOptimizer(name="mine"))

@@ -101,7 +101,7 @@ def test_without_tpus_the_same_code_trains_as_towers(tmp_path):
         seen.append((replicate.num_towers(), params["batch_size"]))
         return tpu_models.make_model_fn()(features, labels, mode, params)
 
-    fn = contract.replicated(model_fn, 2)
+    fn = contract.replicated(model_fn, 2, per_tower_batch_size=False)
     estimator = tpu_models.make_estimator("TPUEstimator", fn, tmp_path, 2)
     estimator.train(tpu_models.input_fn, steps=1)
-    assert seen == [(2, 4), (2, 3)]
+    assert seen == [(2, 7)]  # Called once; shards of 4 and 3 rows have no one size.

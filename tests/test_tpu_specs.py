@@ -31,7 +31,7 @@ def one_device(tmp_path_factory):
     "num_towers", [selection.cell(towers, is_quick=towers == 3) for towers in (1, 2, 3)]
 )
 def test_towers_give_what_one_device_does(kind, num_towers, one_device, tmp_path):
-    replicated = contract.replicated(make_model_fn(), num_towers)
+    replicated = contract.replicated(make_model_fn(), num_towers, per_tower_batch_size=False)
     got = tpu_models.run(kind, replicated, tmp_path, num_towers)
     tpu_models.assert_same_run(got, one_device)
 
@@ -42,7 +42,7 @@ def test_the_host_call_gets_the_rows_of_all_towers_once_per_step(num_towers, tmp
     for found, count in ((seen, num_towers), (wanted, 1)):
         model_fn = make_model_fn(seen=found)
         if found is seen:
-            model_fn = contract.replicated(model_fn, count)
+            model_fn = contract.replicated(model_fn, count, per_tower_batch_size=False)
         directory = tmp_path / str(found is seen)
         make_estimator("TPUEstimator", model_fn, directory, count).train(input_fn)
     assert len(seen) == len(wanted) == tpu_models.TOTAL // TRAIN_BATCH
@@ -64,20 +64,19 @@ def test_a_tower_without_rows_adds_nothing_to_the_host_call():
         np.testing.assert_array_equal(session.run(hook.before_run(None).fetches), [5.0, 7.0])
 
 
-def test_scaffold_and_hooks_are_those_of_tower_0(tmp_path):
-    made = []
+def test_scaffold_and_hooks_are_made_once():
+    made, made_hooks = [], []
 
     def model_fn(features, labels, mode, params):
-        index = replicate.tower_index()
         total = tf.Variable(0, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="total")
         saver = tf.train.Saver([tf.get_variable("w", [])], max_to_keep=3)
 
         def scaffold_fn():
-            made.append(index)
+            made.append(saver)
             return tf.train.Scaffold(saver=saver, local_init_op=tf.variables_initializer([total]))
 
         hook = tf.train.SessionRunHook()
-        hook.index = index
+        made_hooks.append(hook)
         hooks = {f"{name}_hooks": [hook] for name in ("training", "evaluation", "prediction")}
         update = total.assign_add(1)
         seen_totals.append(total)
@@ -89,19 +88,19 @@ def test_scaffold_and_hooks_are_those_of_tower_0(tmp_path):
     seen_totals = []
     features = {"x": tf.ones([4])}
     spec = contract.replicated(model_fn, 3)(features, None, EVAL, {})
-    assert made == [0]
+    assert len(made) == len(made_hooks) == 1
     assert type(spec) is tf.estimator.EstimatorSpec
     assert spec.scaffold.saver._max_to_keep == 3
     for hooks in (spec.training_hooks, spec.evaluation_hooks, spec.prediction_hooks):
-        assert [hook.index for hook in hooks] == [0]
+        assert list(hooks) == made_hooks
     with tf.Session(config=replicate.session_config(DEVICES)) as session:
         session.run(spec.scaffold.local_init_op)
-        assert session.run(seen_totals) == [0, 0, 0]
+        assert session.run(seen_totals) == [0]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_saved_model_has_neither_towers_nor_devices(kind, tmp_path):
-    replicated = contract.replicated(make_model_fn(), 2)
+    replicated = contract.replicated(make_model_fn(), 2, per_tower_batch_size=False)
     estimator = make_estimator(kind, replicated, tmp_path / "model", 2)
     estimator.train(input_fn, steps=1)
     placeholders = {"x": tf.placeholder(tf.float64, [None, 3])}
@@ -114,30 +113,20 @@ def test_the_saved_model_has_neither_towers_nor_devices(kind, tmp_path):
 
 
 def merged(make_spec, num_towers=2, **kwargs):
-    """Merges the specs that `make_spec(features, index)` makes of 4 rows."""
+    """Merges the spec that `make_spec(features)` makes of 4 rows."""
 
     def model_fn(features, labels, mode):
-        return make_spec(features, replicate.tower_index())
+        return make_spec(features)
 
     return contract.replicated(model_fn, num_towers, **kwargs)(tf.ones([4, 1]), None, EVAL)
 
 
 SCALARS = "are concatenated by rows, so they must have an axis 0, but…{}…Sum{}…`tf.reshape(tensor, "
-MIXED = "All towers must return the same kind of spec…tower 0 returned {}…tower 1 {}…tower_index()"
-STRUCTURE = "All towers must return the same structure in `{}`, but…tower 1"
 
 
 def call(field, value):
-    def make_spec(features, index):
+    def make_spec(features):
         return TPUEstimatorSpec(EVAL, loss=tf.reduce_sum(features), **{field: value(features)})
-
-    return make_spec
-
-
-def plain_in(*indices):
-    def make_spec(features, index):
-        kind = tf.estimator.EstimatorSpec if index in indices else TPUEstimatorSpec
-        return kind(EVAL, loss=tf.reduce_sum(features))
 
     return make_spec
 
@@ -155,20 +144,8 @@ def plain_in(*indices):
             ValueError,
             "`host_call` " + SCALARS.format("1", ""),
         ),
-        (plain_in(0), TypeError, MIXED.format("EstimatorSpec", "TPUEstimatorSpec")),
-        (plain_in(1), TypeError, MIXED.format("TPUEstimatorSpec", "EstimatorSpec")),
-        (
-            lambda x, i: call("host_call", lambda x: (lambda **k: [], {"ab"[i]: x}))(x, i),
-            ValueError,
-            STRUCTURE.format("host_call"),
-        ),
-        (
-            lambda x, i: call("eval_metrics", lambda x: [None, (lambda a: {}, [x])][i])(x, i),
-            ValueError,
-            STRUCTURE.format("eval_metrics"),
-        ),
     ],
-    ids=["metric", "host call", "plain first", "plain later", "keys", "missing"],
+    ids=["metric", "host call"],
 )
 def test_specs_for_tpus_that_cannot_be_merged(make_spec, error, phrases):
     with pytest.raises(error, match=matching(phrases)):
@@ -178,15 +155,20 @@ def test_specs_for_tpus_that_cannot_be_merged(make_spec, error, phrases):
 # ---- params["batch_size"]
 
 
-def sizes_of(
-    num_towers=3, rows=TRAIN_BATCH, config=None, mode=EVAL, params=None, static=True, **kwargs
-):
-    """Returns what each tower found in `params["batch_size"]`."""
-    found = {}
+ROWS = 6  # Three shards of 2.
+UNEVEN_SHARDS = (
+    "is the size of a tower's shard…built once for all of them, but the shards have {} rows…"
+    "a multiple of 3 rows, or pass `per_tower_batch_size=False`"
+)
+
+
+def size_of(num_towers=3, rows=ROWS, config=None, mode=EVAL, params=None, static=True, **kwargs):
+    """Returns what `model_fn`, which is called once, finds in `params["batch_size"]`."""
+    found = []
 
     def model_fn(features, labels, mode, params, config):
         size = params["batch_size"] if isinstance(params, dict) else params.batch_size
-        found[replicate.tower_index()] = size
+        found.append(size)
         if static:
             assert features.shape[0] == size or size == params.get("whole")
         return tf.estimator.EstimatorSpec(mode, predictions=features, loss=tf.reduce_sum(features))
@@ -195,7 +177,8 @@ def sizes_of(
     features = tf.ones([rows]) if static else tf.placeholder(tf.float32, [None])
     fn = contract.replicated(model_fn, num_towers, **kwargs)
     fn(features, None, mode, params, config)
-    return [found[index] for index in range(num_towers)]
+    (size,) = found
+    return size
 
 
 def tpu_run_config(num_towers=3):
@@ -209,11 +192,20 @@ def plain_run_config(num_towers=3):
 
 
 def test_the_batch_size_of_tpu_style_code_is_that_of_the_shard():
-    assert sizes_of(config=tpu_run_config()) == [3, 2, 2]
-    assert sizes_of(config=tpu_run_config(), static=False) == [3, 2, 2]
-    assert sizes_of(2, 1, tpu_run_config()) == [1, 1]  # The second computes on a copy.
-    assert sizes_of(1, config=tpu_run_config()) == [TRAIN_BATCH]
-    assert sizes_of(config=tpu_run_config(), per_tower_batch_size=False) == [TRAIN_BATCH] * 3
+    assert size_of(config=tpu_run_config()) == 2
+    assert size_of(config=tpu_run_config(), static=False) == 2
+    assert size_of(2, 1, tpu_run_config()) == 1  # The second computes on a copy.
+    assert size_of(1, config=tpu_run_config()) == ROWS
+    assert size_of(config=tpu_run_config(), per_tower_batch_size=False) == ROWS
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize(("rows", "shards"), [(7, "[3, 2, 2]"), (8, "[3, 3, 2]")])
+def test_shards_of_tpu_style_code_are_equal(rows, shards, static):
+    """The model is built once, with one size for all towers."""
+    with pytest.raises(ValueError, match=matching(UNEVEN_SHARDS.format(shards))):
+        size_of(rows=rows, config=tpu_run_config(), static=static)
+    assert size_of(rows=rows, config=plain_run_config(), static=static) == rows
 
 
 def test_the_batch_size_of_what_names_the_spec_of_tpus_is_that_of_the_shard():
@@ -229,17 +221,16 @@ def test_the_batch_size_of_what_names_the_spec_of_tpus_is_that_of_the_shard():
         return model_fn(*args, **kwargs)
 
     for wrapped in (model_fn, functools.partial(model_fn), decorated):
-        params = {"batch_size": TRAIN_BATCH}
-        contract.replicated(wrapped, 3)(tf.ones([TRAIN_BATCH]), None, EVAL, params)
-        assert found == [3, 2, 2]
+        contract.replicated(wrapped, 3)(tf.ones([ROWS]), None, EVAL, {"batch_size": ROWS})
+        assert found == [2]
         del found[:]
 
 
 def test_the_batch_size_of_a_plain_estimator_is_the_users():
-    assert sizes_of() == [TRAIN_BATCH] * 3
-    assert sizes_of(config=plain_run_config()) == [TRAIN_BATCH] * 3
-    assert sizes_of(config=plain_run_config(), per_tower_batch_size=True) == [3, 2, 2]
-    assert sizes_of(params={"batch_size": np.int64(7)}, per_tower_batch_size=True) == [3, 2, 2]
+    assert size_of() == ROWS
+    assert size_of(config=plain_run_config()) == ROWS
+    assert size_of(config=plain_run_config(), per_tower_batch_size=True) == 2
+    assert size_of(params={"batch_size": np.int64(ROWS)}, per_tower_batch_size=True) == 2
 
 
 class HParams(types.SimpleNamespace):
@@ -256,19 +247,18 @@ class HParams(types.SimpleNamespace):
 
 
 def test_the_batch_size_in_hparams():
-    params = HParams(batch_size=TRAIN_BATCH)
-    assert sizes_of(config=tpu_run_config(), params=params) == [3, 2, 2]
-    assert params.batch_size == TRAIN_BATCH  # The caller's own stay as they are.
+    params = HParams(batch_size=ROWS)
+    assert size_of(config=tpu_run_config(), params=params) == 2
+    assert params.batch_size == ROWS  # The caller's own stay as they are.
 
 
 @pytest.mark.parametrize("size", ["all", 7.0, True])
 def test_a_batch_size_that_is_no_integer(size):
-    assert (
-        sizes_of(config=tpu_run_config(), params={"batch_size": size, "whole": size}) == [size] * 3
-    )
+    params = {"batch_size": size, "whole": size}
+    assert size_of(config=tpu_run_config(), params=params) is size
     phrases = "splits `params['batch_size']`, which must be an integer, but is…Make it one"
     with pytest.raises(TypeError, match=matching(phrases)):
-        sizes_of(params={"batch_size": size}, per_tower_batch_size=True)
+        size_of(params={"batch_size": size}, per_tower_batch_size=True)
 
 
 KEYWORD = "`per_tower_batch_size` must be True, False or None, but is…`params['batch_size']`"
@@ -284,10 +274,10 @@ def test_the_keyword_takes_no_size(value):
 @pytest.mark.parametrize(
     ("kwargs", "params", "config", "warns"),
     [
-        ({}, {"batch_size": 7}, plain_run_config, True),
-        ({"per_tower_batch_size": False}, {"batch_size": 7}, plain_run_config, False),
-        ({"per_tower_batch_size": True}, {"batch_size": 7}, plain_run_config, False),
-        ({}, {"batch_size": 7}, tpu_run_config, False),
+        ({}, {"batch_size": ROWS}, plain_run_config, True),
+        ({"per_tower_batch_size": False}, {"batch_size": ROWS}, plain_run_config, False),
+        ({"per_tower_batch_size": True}, {"batch_size": ROWS}, plain_run_config, False),
+        ({}, {"batch_size": ROWS}, tpu_run_config, False),
         ({}, {}, plain_run_config, False),
     ],
 )
@@ -296,7 +286,7 @@ def test_a_warning_if_a_model_for_tpus_gets_the_whole_size(
 ):
     said = []
     monkeypatch.setattr(tf.logging, "warning", lambda text, *args: said.append(text % args))
-    features, labels = tf.data.make_one_shot_iterator(input_fn({})).get_next()
+    features, labels = tf.data.make_one_shot_iterator(input_fn({}, ROWS)).get_next()
     tf.train.create_global_step()
     model_fn = make_model_fn()
 
@@ -306,7 +296,7 @@ def test_a_warning_if_a_model_for_tpus_gets_the_whole_size(
     contract.replicated(with_config, 2, **kwargs)(features, labels, TRAIN, params, config(2))
     said = [text for text in said if "per_tower_batch_size" in text]
     assert len(said) == warns
-    assert all("is 7 in every tower" in text for text in said)
+    assert all(f"is {ROWS} in every tower" in text for text in said)
 
 
 # ---- in a TPU computation
@@ -339,7 +329,7 @@ def test_predict_and_export_of_one_device_are_plain_specs():
 def test_a_spec_that_was_replaced_keeps_its_own_host_calls():
     def model_fn(features, mode):
         spec = call("eval_metrics", lambda x: (lambda a: {"a": tf.metrics.mean(a)}, [x]))
-        return spec(features, 0)._replace(
+        return spec(features)._replace(
             eval_metrics=(lambda a: {"b": tf.metrics.mean(a)}, [features])
         )
 

@@ -5,24 +5,26 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from bodies import EVAL, TRAIN, build, session, spec
+from bodies import TRAIN, build, control_flow, matching, session, spec
 
 ROWS = np.arange(5, dtype=np.float32)[:, None]  # Over three towers: 2, 2 and 1 rows.
 ON_READ = tf.VariableSynchronization.ON_READ
 MEAN = tf.VariableAggregation.MEAN
 ONES = tf.ones_initializer()
+CHOSEN_BY_ROWS = "An update that rows choose must be in a `tf.cond` of the second kind…'v:0'"
 CPU = [f"/device:CPU:{index}" for index in range(3)]
 
 
 def towers(make, num_towers=3, mode=TRAIN, **kwargs):
-    """Builds towers of `make(index, features)`; returns what each of its calls returned."""
+    """Builds towers of `make(index, features)`; returns what it returned."""
     returned = []
 
     def body(index, features):
         returned.append(make(index, features))
 
     build(body, tf.constant(ROWS), mode, num_towers, **kwargs)
-    return returned
+    (made,) = returned
+    return made
 
 
 def initialised():
@@ -139,16 +141,30 @@ WAYS = {
 }
 
 
+MAKES_STATE = ("VarHandleOp", "VariableV2", "Variable")
+
+
 @pytest.mark.parametrize("make", list(WAYS.values()), ids=list(WAYS))
-def test_every_tower_gets_the_variables_of_tower_0(make):
-    names = one_device_names(make)
-    with tf.Graph().as_default():
-        made = towers(make)
-        assert made[0]
-        for later in made[1:]:
-            assert list(map(id, later)) == list(map(id, made[0]))
+def test_towers_have_the_variables_of_one_device(make):
+    def body(index, x):
+        made = make(index, x)
+        assert made
+        with tf.device(None):
+            read = [tf.identity(v) for v in made if v.dtype.base_dtype != tf.string]
+        sums = [tf.reduce_sum(tf.cast(value, tf.float32)) for value in read]
+        replicate.merge_call(totals.extend, tf.add_n([tf.reduce_sum(x), *sums]))
+        return made
+
+    totals, names = [], one_device_names(make)
+    with tf.Graph().as_default() as graph:
+        towers(body)
         assert [v.name for v in tf.global_variables()] == names
-        initialised().close()
+        states = [op for op in graph.get_operations() if op.type in MAKES_STATE]
+        assert len(states) == len(names)
+        with initialised() as running:  # Each tower reads the same ones, beside its rows.
+            of_rows = [0 + 1, 2 + 3, 4]
+            read = np.array(running.run(totals)) - of_rows
+        np.testing.assert_allclose(read, read[0], rtol=1e-4, atol=1e-5)
 
 
 def test_collections_of_a_shared_variable_are_those_of_one_device():
@@ -158,8 +174,8 @@ def test_collections_of_a_shared_variable_are_those_of_one_device():
         v = tf.get_variable("v", [], collections=["variables", "model_variables", "mine"])
         return [tf.get_collection(key) for key in keys], v
 
-    for collections, v in towers(make):
-        assert collections == [[v], [v], [v], [v], []]
+    collections, v = towers(make)
+    assert collections == [[v], [v], [v], [v], []]
     assert [len(tf.get_collection(key)) for key in keys] == [1, 1, 1, 1, 0]
 
 
@@ -173,21 +189,19 @@ def test_variables_from_before_are_found():
         with tf.variable_scope("before", reuse=tf.AUTO_REUSE):
             return found, tf.get_variable("v", []), tf.get_variable("new", [])
 
-    made = towers(make)
-    assert {id(v) for found in made for v in found[:2]} == {id(old)}
-    assert len({id(found[2]) for found in made}) == 1
+    found, again, new = towers(make)
+    assert found is again is old
     with tf.variable_scope("before", reuse=True):  # As after an un-replicated model.
-        assert tf.get_variable("new", []) is made[0][2]
+        assert tf.get_variable("new", []) is new
 
 
 def test_default_names_go_on_where_the_caller_stopped():
     with tf.variable_scope(None, "block"):
         tf.get_variable("v", [])
     tf.keras.layers.Dense(1)
-    made = towers(lambda i, x: (_default_scopes(i, x), tf.keras.layers.Dense(1).name))
-    for variables, layer in made:
-        assert [v.op.name for v in variables] == ["block_1/v", "block_2/v"]
-        assert layer == "dense_1"
+    variables, layer = towers(lambda i, x: (_default_scopes(i, x), tf.keras.layers.Dense(1).name))
+    assert [v.op.name for v in variables] == ["block_1/v", "block_2/v"]
+    assert layer == "dense_1"
     assert tf.keras.layers.Dense(1).name == "dense_2"
 
 
@@ -195,8 +209,7 @@ def test_a_global_step_made_in_the_model():
     def make(index, x):
         return tf.train.get_or_create_global_step()
 
-    assert len(set(map(id, towers(make)))) == 1
-    assert tf.train.get_global_step() is not None
+    assert towers(make) is tf.train.get_global_step() is not None
 
 
 # Placement.
@@ -216,8 +229,7 @@ def _four(index, x):
     ],
 )
 def test_placement(kwargs, want):
-    for made in towers(_four, **kwargs):
-        assert [v.device for v in made] == [CPU[index] for index in want]
+    assert [v.device for v in towers(_four, **kwargs)] == [CPU[index] for index in want]
 
 
 @pytest.mark.parametrize("placement", ["consolidation", "round_robin"])
@@ -231,7 +243,7 @@ def test_a_device_that_the_model_chooses_is_respected(placement):
             beside = tf.get_variable("c", [], use_resource=False)
         return chosen, by_function, beside, tf.get_variable("d", [])
 
-    (a, b, c, d), *_ = towers(make, variable_placement=placement)
+    a, b, c, d = towers(make, variable_placement=placement)
     assert [a.device, b.device, d.device] == [CPU[2], CPU[1], CPU[0]]
     assert c.op.colocation_groups() == [f"loc:@{b.op.name}".encode()]
 
@@ -258,50 +270,127 @@ def test_slots_are_where_their_variables_are(placement, resource):
         assert {n.device[-6:] for n in [*states, update]} == {f":CPU:{index}"}
 
 
-# Variables that stay per tower.
+# Variables that the model updates from its rows.
 
 
-def test_local_variables_are_per_tower():
+def test_local_variables_are_those_of_one_device():
     def make(index, x):
-        count = tf.get_variable("count", [], collections=["local_variables"], trainable=False)
-        return count, count.assign_add(index + 1.0, read_value=True), tf.local_variables()
+        with tf.variable_scope("metrics"):
+            tf.metrics.mean(x, name="mean")
+        return tf.get_variable("count", [], collections=["local_variables"], trainable=False)
 
-    made = towers(make, mode=EVAL)
-    assert [v.name for v, *_ in made] == ["count:0", "tower_1/count:0", "tower_2/count:0"]
-    for count, _, listed in made:
-        assert listed == [count]
-    assert [v.device for v, *_ in made] == CPU
-    assert tf.local_variables() == [v for v, *_ in made]
+    count = towers(make)
+    names = ["metrics/mean/total", "metrics/mean/count", "count"]
+    assert [v.op.name for v in tf.local_variables()] == names
+    assert tf.local_variables()[-1] is count
     assert tf.global_variables() == []
-    with initialised() as running:
-        running.run([v.assign(0) for v, *_ in made])
-        assert running.run([update for _, update, _ in made]) == [1, 2, 3]
 
 
-def _statistic(index, x):
-    v = tf.get_variable(
-        "v", [], initializer=ONES, synchronization=ON_READ, aggregation=MEAN, trainable=False
-    )
-    return v, tf.global_variables()
+def _statistic(aggregation=MEAN, **kwargs):
+    kwargs = {"synchronization": ON_READ, "aggregation": aggregation, **kwargs}
+    return tf.get_variable("v", [], initializer=ONES, trainable=False, **kwargs)
 
 
-def test_on_read_copies_are_no_part_of_the_model():
-    made = towers(_statistic)
-    first = made[0][0]
-    assert len({id(v) for v, _ in made}) == 3
-    for own, listed in made:
-        assert listed == [own]  # Each tower finds its own where one device finds it.
-    assert tf.global_variables() == [first]
+def test_a_variable_that_is_kept_per_tower_elsewhere_is_one_here():
+    made = towers(lambda index, x: (_statistic(), tf.global_variables()))
+    assert made[1] == [made[0]] == tf.global_variables()
     assert [v.name for v in tf.train.Saver()._var_list] == ["v:0"]
-    # The session initialises them, as it does local variables.
-    assert set(map(id, tf.local_variables())) == {id(v) for v, _ in made[1:]}
+    assert tf.local_variables() == []
 
 
-def test_on_read_copies_merge_once_per_step(tmp_path):
+ONLY_FIRST = tf.VariableAggregation.ONLY_FIRST_REPLICA
+SUM = tf.VariableAggregation.SUM
+NONE = tf.VariableAggregation.NONE
+# Rows 0 to 4 have the mean 2, of which towers have 0.5, 2.5 and 4; the variable starts at 1.
+UPDATES = {
+    "mean, assigned": (MEAN, lambda v, x: v.assign(tf.reduce_mean(x)), 2),
+    "mean, added": (MEAN, lambda v, x: v.assign_add(tf.reduce_mean(x)), 3),
+    "mean, subtracted": (MEAN, lambda v, x: v.assign_sub(tf.reduce_mean(x)), -1),
+    "sum, assigned": (SUM, lambda v, x: v.assign(v + tf.reduce_sum(x)), 11),
+    "sum, added": (SUM, lambda v, x: v.assign_add(tf.reduce_sum(x)), 11),
+    "sum, subtracted": (SUM, lambda v, x: v.assign_sub(tf.reduce_sum(x)), -9),
+    "sum, of no row": (SUM, lambda v, x: v.assign_add(2.0), 7),
+    "first, assigned": (ONLY_FIRST, lambda v, x: v.assign(tf.reduce_mean(x)), 0.5),
+    "first, added": (ONLY_FIRST, lambda v, x: v.assign_add(tf.reduce_mean(x)), 1.5),
+    "none, a mean": (NONE, lambda v, x: v.assign(0.5 * v + 0.5 * tf.reduce_mean(x)), 1.5),
+    "none, a sum": (NONE, lambda v, x: v.assign_add(tf.reduce_sum(x)), 11),
+    "none, of no row": (NONE, lambda v, x: v.assign_add(1.0), 2),
+    "none, a cross-tower mean": (
+        NONE,
+        lambda v, x: v.assign(replicate.cross_tower_mean(tf.reduce_max(x)) - 1),
+        2 / 5 * 1 + 2 / 5 * 3 + 1 / 5 * 4 - 1,
+    ),
+    "none, merged": (
+        NONE,
+        lambda v, x: replicate.merge_call(lambda m: v.assign(tf.add_n(list(m))), tf.reduce_max(x)),
+        8,
+    ),
+}
+
+
+@pytest.mark.parametrize("resource", [True, False], ids=["resource", "ref"])
+@pytest.mark.parametrize(
+    ("aggregation", "update", "want"), list(UPDATES.values()), ids=list(UPDATES)
+)
+def test_updates_take_the_rows_of_all_towers(aggregation, update, want, resource, warnings):
     def body(index, x):
-        v, _ = _statistic(index, x)
-        seen = v.assign(0.5 * v + 0.5 * tf.reduce_mean(x))
-        return spec(TRAIN, train_op=tf.group(seen))
+        made = update(_statistic(aggregation, use_resource=resource), x)
+        return spec(TRAIN, train_op=tf.group(made))
+
+    train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
+    (v,) = tf.global_variables()
+    with initialised() as running:
+        running.run(train_op)
+        assert running.run(v) == pytest.approx(want)
+    assert warnings() == []
+
+
+def test_an_update_that_nothing_is_known_of_is_tower_0s_with_a_warning(warnings):
+    def body(index, x):
+        v = _statistic(NONE)
+        return spec(TRAIN, train_op=tf.group(v.assign(tf.maximum(v, tf.reduce_max(x)) * 2)))
+
+    train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
+    (text,) = warnings()
+    assert "nothing says how the towers' updates of v:0 (" in text
+    assert "test_variables.py" in text
+    (v,) = tf.global_variables()
+    with initialised() as running:
+        running.run(train_op)
+        assert running.run(v) == 2  # Tower 0 has the rows 0 and 1.
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("aggregation", "want"), [(MEAN, 2 / 5 * 1 + 3 / 5 * 9), (SUM, 1 + 16)])
+def test_updates_in_a_condition_on_rows(aggregation, want, version):
+    """The condition holds in towers 1 and 2, not in tower 0; the first kind is refused."""
+
+    def body(index, x):
+        v = _statistic(aggregation, use_resource=True)
+
+        def update():
+            with tf.control_dependencies([v.assign_add(8.0, read_value=False)]):
+                return tf.constant(0.0)
+
+        made = tf.cond(tf.reduce_sum(x) > 2, update, lambda: tf.constant(1.0))
+        return spec(TRAIN, train_op=made.op)
+
+    with control_flow(version):
+        if version == 1:
+            with pytest.raises(ValueError, match=matching(CHOSEN_BY_ROWS)):
+                build(body, tf.constant(ROWS), num_towers=3)
+            return
+        train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
+    (v,) = tf.global_variables()
+    with initialised() as running:
+        running.run(train_op)
+        assert running.run(v) == pytest.approx(want)
+
+
+def test_statistics_move_once_per_step(tmp_path):
+    def body(index, x):
+        v = _statistic()
+        return spec(TRAIN, train_op=tf.group(v.assign(0.5 * v + 0.5 * tf.reduce_mean(x))))
 
     train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
     (v,) = tf.global_variables()
@@ -309,7 +398,6 @@ def test_on_read_copies_merge_once_per_step(tmp_path):
         for _ in range(3):
             before = running.run(v)
             running.run(train_op)
-            # Rows 0 to 4 have the mean 2; tower means 0.5, 2.5 and 4, weighted 2 : 2 : 1, too.
             np.testing.assert_allclose(running.run(v), 0.5 * before + 0.5 * 2, rtol=1e-6)
         path = tf.train.Saver().save(running, str(tmp_path / "model"))
     assert [name for name, _ in tf.train.list_variables(path)] == ["v"]
@@ -321,7 +409,6 @@ def test_batch_norm_keeps_one_set_of_statistics():
         return [v.name for v in tf.global_variables()], len(tf.get_collection("update_ops"))
 
     names = one_device_names(make)
-    made = towers(make)
+    assert towers(make) == (names, 2)
     assert [v.name for v in tf.global_variables()] == names
-    assert made[0] == (names, 2)
-    assert all(updates == 2 and len(own) == len(names) for own, updates in made)
+    assert tf.local_variables() == []

@@ -187,15 +187,18 @@ def train_on_towers(space, draws, images):
     """One step of two towers, each with a network of its own; weights before and after by name."""
 
     def model_fn(features, labels, mode):
-        masks = nas_supernets.placeholders(space)
-        feed.update(nas_supernets.one_hot(masks, draws[replicate.tower_index()]))
+        each = [nas_supernets.placeholders(space) for _ in draws]
+        for masks, draw in zip(each, draws):
+            feed.update(nas_supernets.one_hot(masks, draw))
+        index = replicate.tower_index()
+        masks = [tf.gather(tf.stack(choices), index) for choices in zip(*each)]
         model = nas_supernets.supernet(space, masks, features.shape)
         loss = loss_of(model.apply(features, training=True)) + model.regularization_loss()
         optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.01))
         train_op = optimizer.minimize(loss, var_list=model.trainable_variables())
         with tf.control_dependencies([train_op]):
             after, _ = model.apply(features, training=False)
-        seen.append(after)
+        replicate.merge_call(seen.extend, after)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     seen, feed, devices = [], {}, ["/cpu:0", "/cpu:1"]

@@ -18,14 +18,20 @@ from random_examples import holds, session
 from replicate import sharding
 
 CONFORMS = pytest.mark.conformance
+SPARSE = ("sparse", "varying")
 DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool", "complex64"]
 Pair = collections.namedtuple("Pair", ["first", "second"])
+
+
+def longest_of(rows):
+    """Returns one more than the last column with an entry."""
+    return int(np.max(np.nonzero(rows)[1], initial=-1)) + 1
 
 
 class Leaf(NamedTuple):
     """A tensor of a batch: what it is, and what is in a row."""
 
-    kind: str  # 'dense', 'sparse', 'ragged' or 'text'
+    kind: str  # 'dense', 'sparse', 'varying' (sparse without gaps), 'ragged' or 'text'
     dtype: str
     row: tuple  # shape of a row of a dense one
     is_static: bool  # whether the graph knows the number of rows
@@ -40,7 +46,21 @@ class Leaf(NamedTuple):
             return list(random.randint(-50, 50, size=(rows, *self.row)).astype(self.dtype))
         if self.kind == "sparse":
             return list(random.randint(1, 9, (rows, 3)) * random.randint(0, 2, (rows, 3)))
+        if self.kind == "varying":
+            lengths = random.randint(0, 4, (rows, 1))
+            return list(random.randint(1, 9, (rows, 3)) * (np.arange(3) < lengths))
         return [random.randint(9, size=random.randint(4)).tolist() for _ in range(rows)]
+
+    def width(self, rows, part=None):
+        """Returns the width of a sparse tensor, or that of the slice `part`."""
+        value = np.array(self.value(rows)).reshape(rows, 3)
+        longest = longest_of(value)
+        if self.kind == "sparse":
+            has_no_gaps = np.array_equal(value > 0, np.arange(3) < np.sum(value > 0, 1)[:, None])
+            width, varies = 3, has_no_gaps and longest == 3
+        else:
+            width, varies = longest, True
+        return longest_of(value[part]) if part and varies and not self.is_static else width
 
     def tensor(self, rows):
         value = self.value(rows)
@@ -50,9 +70,9 @@ class Leaf(NamedTuple):
         if self.kind == "dense":
             whole = np.array(value, self.dtype).reshape(rows, *self.row)
             return tf.placeholder_with_default(whole, [known, *self.row])
-        if self.kind == "sparse":
+        if self.kind in SPARSE:
             whole = np.array(value, np.int64).reshape(rows, 3)
-            shape = tf.constant([rows, 3], tf.int64)
+            shape = tf.constant([rows, self.width(rows)], tf.int64)
             shape = shape if self.is_static else tf.placeholder_with_default(shape, [2])
             return tf.SparseTensor(np.argwhere(whole).reshape(-1, 2), whole[whole != 0], shape)
         lengths = tf.placeholder_with_default(np.array([*map(len, value)], np.int64), [known])
@@ -63,7 +83,7 @@ class Leaf(NamedTuple):
 def leaves():
     return st.builds(
         Leaf,
-        st.sampled_from(["dense", "dense", "sparse", "ragged", "text"]),
+        st.sampled_from(["dense", "dense", "sparse", "varying", "ragged", "text"]),
         st.sampled_from(DTYPES),
         st.lists(st.integers(0, 3), max_size=2).map(tuple),
         st.booleans(),
@@ -77,13 +97,20 @@ def structures(leaf):
     return st.recursive(
         leaf | whole,
         lambda inner: (
-            st.lists(inner, max_size=3)
+            st.lists(inner.filter(lambda each: not is_data(each)), max_size=3)
             | st.lists(inner, max_size=3).map(tuple)
             | st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), inner, max_size=3)
             | st.builds(Pair, inner, inner)
         ),
         max_leaves=4,
     )
+
+
+def is_data(value):
+    """Whether a Python list of `value` were data: numbers and strings, or tuples of these."""
+    if isinstance(value, (str, int, float)):
+        return True
+    return type(value) is tuple and bool(value) and all(map(is_data, value))
 
 
 def tensors_of(structure, rows):
@@ -112,7 +139,8 @@ def leaves_of(structure):
 def as_rows(value):
     """Returns the value of a tensor of any kind as a list of rows."""
     if isinstance(value, tf.SparseTensorValue):
-        whole = np.zeros(value.dense_shape, np.int64)
+        # As wide as the batch, which a shard need not be.
+        whole = np.zeros([value.dense_shape[0], 3], np.int64)
         whole[tuple(value.indices.T)] = value.values
         return list(whole)
     return value.to_list() if isinstance(value, tf.ragged.RaggedTensorValue) else list(value)
@@ -128,6 +156,8 @@ def check_part(structure, got, rows, part):
         if structure.kind == "dense":
             assert got.dtype == structure.dtype
             assert got.shape[1:] == structure.row
+        if structure.kind in SPARSE:
+            assert got.dense_shape[1] == structure.width(rows, part)
         return
     assert type(got) is type(structure)
     if isinstance(structure, dict):
@@ -273,3 +303,59 @@ def test_batches_with_the_same_keys_are_split_in_proportion(features, labels, ti
             part = slice((end - count) * repeat, end * repeat)
             check_part(features[key], got_features[tower][key], rows * repeat, part)
             check_part(labels[key], got_labels[tower][key], rows * repeat, part)
+
+
+def nested(array):
+    """Draws an array as Python lists of numbers, or of tuples or NumPy's numbers."""
+    if array.ndim == 1:
+        return st.sampled_from([array.tolist(), list(array)])
+    return st.sampled_from([array.tolist(), [tuple(row) for row in array]])
+
+
+@holds(
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.sampled_from([(), (1,), (3,)]),
+    st.sampled_from(["int32", "float32", "bool", "str"]),
+    st.data(),
+    share=0.25,
+)
+def test_python_lists_are_split_like_arrays(rows, towers, row, dtype, data):
+    assume(rows >= towers)
+    array = np.arange(rows * int(np.prod(row))).reshape(rows, *row).astype(dtype)
+    value = data.draw(nested(array))
+    is_label = data.draw(st.booleans())
+    batch = [{"x": value, "scalars": (1, 2.5)}, None]
+    batch = [{"scalars": (1, 2.5)}, value] if is_label else batch
+    with tf.Graph().as_default():
+        shards = sharding.shard(*batch, towers, need_row_each=True)
+        features, labels = run((shards.features, shards.labels))
+    for part, label, want in zip(features, labels, np.array_split(array, towers)):
+        assert part["scalars"] == (1, 2.5)
+        got = label if is_label else part["x"]
+        want = want.astype("S").astype(object) if dtype == "str" else want
+        np.testing.assert_array_equal(got, want)
+
+
+@holds(st.integers(1, 5), st.integers(1, 9), st.booleans(), st.data(), share=0.25)
+def test_names_keep_entries_whole(towers, rows, is_static, data):
+    assume(rows >= towers)
+    leaf = Leaf("dense", "float32", (), is_static, 0)
+    names = ["a", "b/c", "b/d", "labels/e"]
+    whole = data.draw(st.sets(st.sampled_from([*names, "b"])))
+    with tf.Graph().as_default():
+        made = {name: leaf.tensor(rows) for name in names}
+        features = {
+            "a": made["a"],
+            "b": {"c": made["b/c"], "d": [made["b/d"]]},
+            "x": tf.ones([rows]),
+        }
+        shards = sharding.shard(
+            features, {"e": made["labels/e"]}, towers, need_row_each=True, whole_features=whole
+        )
+    for part, label in zip(shards.features, shards.labels):
+        found = {"a": part["a"], "b/c": part["b"]["c"], "b/d": part["b"]["d"][0]}
+        found["labels/e"] = label["e"]
+        for name, got in found.items():
+            is_whole = name in whole or (name.startswith("b/") and "b" in whole)
+            assert (got is made[name]) == is_whole
