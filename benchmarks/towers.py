@@ -16,9 +16,10 @@ from replicate.bench.harness import names_of, positive
 
 ENGINES = ("single", "mirrored", "central", "replicate")
 STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
-FIGURES = (*STEP, "cores_used", "build_s", "ops_at_begin", "ops_in_session", "peak_rss_mb")
-COMPARED = ("step_ms_p50", "build_s", "ops_in_session", "peak_rss_mb")
-SPREAD = ("step_ms_p50", "build_s", "peak_rss_mb")  # graphs do not differ between rounds
+TIMES = ("build_s", "first_step_s")
+FIGURES = (*STEP, "cores_used", *TIMES, "ops_at_begin", "ops_in_session", "peak_rss_mb")
+COMPARED = ("step_ms_p50", *TIMES, "ops_in_session", "peak_rss_mb")
+SPREAD = ("step_ms_p50", *TIMES, "peak_rss_mb")  # graphs do not differ between rounds
 LAST_RTOL = 0.1  # of the mean over the last pass; rounding in 61 layers has grown to 2e-2
 
 CASES = {
@@ -26,7 +27,12 @@ CASES = {
     "wide2": models.CASES["wide"]._replace(towers=2),
     "cnn2": models.CASES["cnn"]._replace(towers=2),
     "mlp2": models.CASES["mlp"]._replace(towers=2, intra_op_threads=1),
+    "resnet50x4": models.CASES["resnet50"]._replace(towers=4),
+    "resnet50x8": models.CASES["resnet50"]._replace(towers=8),
 }
+# So few rows are in a tower's batch norm that one device has other losses from the first step on;
+# and the losses of the last pass are near zero, of which rounding is a large part.
+_FEW_ROWS = ("resnet50",)
 
 
 def run_engine(case, engine, warmup, steps):
@@ -64,17 +70,25 @@ def run_engine(case, engine, warmup, steps):
     return {**result, "loss_first_pass": first, "loss_last_pass": last}
 
 
-def check_losses(name, results):
+def check_losses(name, case, results):
     """Checks that all engines trained the same model on the same rows.
 
     Args:
         name: The case's name, for messages.
+        case: The `Case`.
         results: Engine -> its dict from `run_engine`.
 
     Raises:
-        RuntimeError: If the first losses, or the last ones, differ between engines.
+        RuntimeError: If the first losses, or the last ones, differ between engines. Where towers
+            have few rows for batch norm, only the first ones are compared, and one device left out.
     """
+    if case.model in _FEW_ROWS:
+        results = {engine: result for engine, result in results.items() if engine != "single"}
+        if not results:
+            return
     losses.check(name, {engine: result["losses"] for engine, result in results.items()})
+    if case.model in _FEW_ROWS:
+        return
     last = {engine: [result["loss_last_pass"]] for engine, result in results.items()}
     losses.check_near(name, "the last pass", last, LAST_RTOL)
 
@@ -92,17 +106,13 @@ def records(name, case, rounds):
         runs = [results[engine] for results in rounds]
         record = {"case": name, "engine": engine, **case._asdict()}
         record["towers"] = 1 if engine == "single" else case.towers
-        record.update(optimizer="Adam", dtype="float32", device="logical CPU")
+        record["device"] = "logical CPU"
         for figure in FIGURES:
             over_rounds = harness.spread([run[figure] for run in runs])
             record[figure] = over_rounds["median"]
             if figure in SPREAD:
                 record[figure + "_round_min"] = over_rounds["min"]
                 record[figure + "_round_max"] = over_rounds["max"]
-        towers = [(run["tower_s_first"], run["tower_s_later"]) for run in runs]
-        if None not in towers[0]:
-            record["tower_s_first"], record["tower_s_later"] = map(statistics.median, zip(*towers))
-            record["tower_later_to_first"] = harness.spread([b / a for a, b in towers])
         record["ratio_to"] = {peer: {} for peer in rounds[0] if peer != engine}
         for peer, ratios in record["ratio_to"].items():
             for figure in COMPARED:
@@ -121,17 +131,16 @@ def table(made):
     base = made[0]["engine"]
     lines = [
         f"| case | engine | step ms p50 (p10, p90) | step / {base} (round min, max) "
-        "| graph build s | graph ops | peak RSS MB |",
-        "|" + " --- |" * 7,
+        "| graph build s | first step s | graph ops | peak RSS MB |",
+        "|" + " --- |" * 8,
     ]
     for record in made:
         ratio = record["ratio_to"].get(base, {}).get("step_ms_p50")
         ratio = "{median:.2f} ({min:.2f}, {max:.2f})".format(**ratio) if ratio else "1"
         lines.append(
             "| {case} | {engine} | {step_ms_p50:.1f} ({step_ms_p10:.1f}, {step_ms_p90:.1f}) | "
-            "{ratio} | {build_s:.1f} | {ops_in_session:,.0f} | {peak_rss_mb:,.0f} |".format(
-                ratio=ratio, **record
-            )
+            "{ratio} | {build_s:.1f} | {first_step_s:.1f} | {ops_in_session:,.0f} | "
+            "{peak_rss_mb:,.0f} |".format(ratio=ratio, **record)
         )
     return "\n".join(lines)
 
@@ -164,7 +173,7 @@ def main(argv=None):
             for engine in args.engines:
                 print(f"{name}: round {number + 1} of {rounds}, {engine}", file=sys.stderr)
                 results[-1][engine] = run_engine(case, engine, warmup, steps)
-            check_losses(name, results[-1])
+            check_losses(name, case, results[-1])
         version = next(iter(results[0].values()))["replicate"]
         for record in records(name, case, results):
             record.update(context, replicate=version)
