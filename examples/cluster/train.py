@@ -74,20 +74,20 @@ class PrintHook(tf.train.SessionRunHook):
 
     def begin(self):
         """Finds what to print."""
-        self._fetches = [tf.train.get_global_step(), tf.losses.get_losses()[-1]]
+        self._step, self._loss = tf.train.get_global_step(), tf.losses.get_losses()[-1]
 
     def after_create_session(self, session, coord):
         """Says from which step training goes on."""
-        print(f"ready at step {session.run(self._fetches[0])}", flush=True)
+        print(f"ready at step {session.run(self._step)}", flush=True)
 
     def before_run(self, run_context):
-        """Asks for the step and its loss."""
-        return tf.train.SessionRunArgs(self._fetches)
+        """Reads the step, which the step itself counts at any time, and asks for the loss."""
+        self._before = run_context.session.run(self._step)
+        return tf.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
         """Prints them."""
-        step, loss = run_values.results
-        print(f"step {step} loss {float(loss)!r}", flush=True)
+        print(f"step {self._before} loss {float(run_values.results)!r}", flush=True)
 
 
 def _rows(dtype):
