@@ -140,27 +140,26 @@ class Copies:
         self._last = self._last or last_id(self._graph)  # What is newer is a copy.
         if not ops:
             return
+        own = {id_of(op) for op in ops}
+
+        def is_copied(item):
+            if isinstance(item, tf.Tensor):
+                return id_of(item.op) in own and not self.is_boundary(item)
+            return id_of(item) in own
+
+        instead = {op.name: self._instead[id_of(op)] for op in ops if id_of(op) in self._instead}
+        template = self._copier.template(ops, is_copied, instead)
         for index in range(1, self._size):
-            own = {id_of(op) for op in ops}
-
-            def counterpart(tensor, own=own, index=index):
-                key = id_of(tensor.op), tensor.value_index
-                if id_of(tensor.op) in own and key not in self._counterparts:
-                    return None
-                return self._counterpart(tensor, index)
-
-            def control(op, own=own, index=index):
-                if id_of(op) in own:
-                    return None
-                prefix = self._copied.get((index, id_of(op)))
-                return op if prefix is None else self._copy_of(prefix, op)
-
-            instead = {
-                op.name: {i: tensors[index] for i, tensors in self._instead[id_of(op)].items()}
-                for op in ops
-                if id_of(op) in self._instead
-            }
-            prefix = self._copier.copy(ops, index, counterpart, control, instead)
+            prefix = self._copier.copy(
+                template,
+                index,
+                lambda tensor, index=index: self._counterpart(tensor, index),
+                lambda op, index=index: self.of_ops([op], index)[0],
+                {
+                    name: {position: tensors[index] for position, tensors in given.items()}
+                    for name, given in instead.items()
+                },
+            )
             for op in ops:
                 self._copied[index, id_of(op)] = prefix
 

@@ -229,23 +229,31 @@ class Towers:
             wanted.setdefault(copies, []).extend(tensors)
         for copies, tensors in wanted.items():
             copies.make(tensors)
-        for copies, index, tensors, others in stand_ins:
-            made = copies.of(tensors, index)
-            for position, (other, copied) in enumerate(zip(others, made)):
-                copying.replace(other, copied)
-                # For whoever waits for the stand-in, or fetches it.
-                copying.redirect(other.op, position, copied)
+        pairs = [
+            pair
+            for copies, index, tensors, others in stand_ins
+            for pair in zip(others, copies.of(tensors, index))
+        ]
+        copying.replace(pairs)
+        for other, copied in pairs:  # For whoever waits for the stand-in, or fetches it.
+            copying.redirect(other.op, other.value_index, copied)
         merges = own_state.merge(self, self.changed_inside)
         self._wait()
         return merges
 
     def _wait(self):
         """Lets what waits for an operation on tower 0's rows wait for its copies, too."""
-        waits = []
+        waits, known = [], {}
+
+        def is_of_rows(op):  # Asked often of the same: batch norm's updates, say, by all that wait.
+            if op not in known:
+                known[op] = self._is_of_rows(op)
+            return known[op]
+
         for op in ancestors(self._fetches):
             if self.copies.is_copied(op):
                 continue
-            found = [c for c in op.control_inputs if self._is_of_rows(c)]
+            found = [before for before in op.control_inputs if is_of_rows(before)]
             waits += [(op, found)] if found else []
         self.copies.make([c for _, found in waits for c in found])
         for op, found in waits:

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 
 _LOC = b"loc:@"
-# Of a frame's name, and of the seeds of random operations. Far apart, so that copies whose seeds
+# Of seeds of random operations. Far apart, so that copies whose seeds
 # differ do not meet the seeds that TensorFlow gives out one by one.
 _SEED_STRIDE = 1000003
 
@@ -15,12 +15,20 @@ def redirect(op, index, tensor):
     op._update_input(index, tensor)
 
 
-def replace(tensor, other):
-    """Lets whatever takes `tensor` take `other` instead."""
-    for op in tensor.consumers():
-        for index, given in enumerate(op.inputs):
-            if given is tensor:
-                op._update_input(index, other)
+def replace(pairs):
+    """Lets whatever takes the first tensor of a pair take the second one instead.
+
+    Args:
+        pairs: List of pairs.
+    """
+    takers, others = {}, {}
+    for tensor, other in pairs:
+        others[id(tensor)] = other
+        takers.update((op.name, op) for op in tensor.consumers())
+    for op in takers.values():  # Whose inputs are listed anew after each change.
+        for index, given in enumerate(list(op.inputs)):
+            if id(given) in others:
+                op._update_input(index, others[id(given)])
 
 
 def colocated_with(op):
@@ -48,61 +56,49 @@ class Copier:
         self.places = {devices[0]: devices}
         """Devices of all towers, by tower 0's, as operations have them."""
 
-    def copy(self, ops, index, counterpart, control, instead):
-        """Copies operations for tower `index`.
+    def template(self, ops, is_copied, instead):
+        """Returns the `Template` of copies of operations.
 
         Args:
             ops: List of operations, in the order in which they were made.
+            is_copied: Function of a tensor or an operation that leads to them, whether each tower
+                has a copy of it from among `ops`.
+            instead: By name of an operation, positions of inputs that copies have others for.
+        """
+        return Template(self._graph, ops, is_copied, instead)
+
+    def copy(self, template, index, counterpart, control, instead):
+        """Makes the operations of a `Template` for tower `index`.
+
+        Args:
+            template: The template.
             index: The tower.
-            counterpart: Function of an input that returns the tensor that a copy takes instead, or
-                None if that is the copy of the operation that made it.
+            counterpart: Function of an input from elsewhere that returns the tensor to take.
             control: Likewise, of a control input.
             instead: By name of an operation, and position of its input: another tensor to take.
 
         Returns:
             The prefix of the copies' names.
         """
-        names = {op.name for op in ops}
-        inputs, colocations, waits, places = {}, {}, {}, {}
-        definition = tf.GraphDef()
-        definition.versions.CopyFrom(self._graph.graph_def_versions)
-        bodies = _Bodies(self._graph, index)
-        for op in ops:
-            node = definition.node.add()
-            node.CopyFrom(op.node_def)
-            if node.device:
-                places[node.name] = node.device
-                node.device = ""  # Which an import would open a scope for.
-            self._change_attributes(node, op, index, names, colocations)
-            bodies.change(node)
-            own = instead.get(op.name, {})
-            for position, tensor in own.items():
-                node.input[position] = f"instead/{node.name}/{position}"
-                inputs[f"instead/{node.name}/{position}:0"] = tensor
-            for position, tensor in enumerate(op.inputs):
-                other = None if position in own else counterpart(tensor)
-                if other is not None:
-                    inputs[tensor.name] = other
-            for before in op.control_inputs:
-                other = control(before)
-                if other is not None and other.outputs:
-                    inputs["^" + before.name] = other.outputs[0]
-                elif other is not None:  # Which an import cannot name.
-                    node.input.remove("^" + before.name)
-                    waits.setdefault(op.name, []).append(other)
-        definition.library.function.extend(bodies.added)
+        inputs = {name: counterpart(tensor) for name, tensor in template.inputs.items()}
+        for name, before in template.controls.items():
+            inputs["^" + name] = control(before).outputs[0]
+        for name, tensors in instead.items():
+            for position, tensor in tensors.items():
+                inputs[f"{_instead(name, position)}:0"] = tensor
+        definition = template.of_tower(index)
         with graph_lib.outside_of_scopes(self._graph):
             with tf.name_scope(f"tower_{index}") as scope:
                 pass
             tf.import_graph_def(definition, inputs, name=scope)
         prefix = scope.rstrip("/")
-        for name, device in places.items():
+        for name, device in template.places.items():
             own = self.places.get(device, [device] * len(self._devices))[index]
             self._graph.get_operation_by_name(f"{prefix}/{name}")._set_device(own)
-        for name, ops_before in waits.items():
+        for name, ops_before in template.waits.items():
             copied = self._graph.get_operation_by_name(f"{prefix}/{name}")
-            graph_lib.add_control_inputs(copied, ops_before)
-        for name, groups in colocations.items():
+            graph_lib.add_control_inputs(copied, [control(before) for before in ops_before])
+        for name, groups in template.colocations.items():
             copied = self._graph.get_operation_by_name(f"{prefix}/{name}")
             _set_colocation(copied, [_LOC + group.encode() for group in groups])
             target = self._graph.get_operation_by_name(groups[0])
@@ -110,20 +106,70 @@ class Copier:
                 copied._set_device(target.device)
         return prefix
 
-    def _change_attributes(self, node, op, index, names, colocations):
-        if "_class" in node.attr:
-            groups = colocated_with(op)
-            own = [group for group in groups if group in names]
-            if groups and not own:
-                colocations[node.name] = [g for g in groups if self._is_there(g)]
-                if not colocations[node.name]:
-                    del colocations[node.name]
-            del node.attr["_class"]
-            if own:  # The prefix is added when the definition is imported.
-                node.attr["_class"].list.s.extend(_LOC + group.encode() for group in own)
-        if "frame_name" in node.attr:  # Two loops of one name in one frame are one loop.
-            node.attr["frame_name"].s += b"_tower_%d" % index
-        change_seed(node, index)
+
+class Template:
+    """What copies of some operations have in common.
+
+    Args:
+        graph: The graph.
+        ops: See `Copier.template`.
+        is_copied: Likewise.
+        instead: Likewise.
+
+    Attributes:
+        inputs: Tensors that copies take from elsewhere, by name.
+        controls: Operations with outputs that copies wait for, by name.
+        waits: By name of an operation: those without outputs, which an import cannot name.
+        places: Device of an operation, by its name.
+        colocations: By name of an operation: those elsewhere that it is to be with.
+    """
+
+    def __init__(self, graph, ops, is_copied, instead):
+        self._graph = graph
+        self.inputs, self.controls, self.waits = {}, {}, {}
+        self.places, self.colocations = {}, {}
+        self._changing = []  # Positions of the nodes that are others in each tower.
+        self._bodies = None
+        self._definition = tf.GraphDef()
+        self._definition.versions.CopyFrom(graph.graph_def_versions)
+        names = {op.name for op in ops}
+        for position, op in enumerate(ops):
+            node = self._definition.node.add()
+            node.CopyFrom(op.node_def)
+            if node.device:
+                self.places[node.name] = node.device
+                node.device = ""  # Which an import would open a scope for.
+            self._change_colocation(node, op, names)
+            if "frame_name" in node.attr or "seed2" in node.attr or functions_of(node):
+                self._changing.append(position)
+            self._find_inputs(node, op, is_copied, instead.get(op.name, ()))
+
+    def _find_inputs(self, node, op, is_copied, instead):
+        for position, tensor in enumerate(op.inputs):
+            if position in instead:
+                node.input[position] = _instead(node.name, position)
+            elif not is_copied(tensor):
+                self.inputs[tensor.name] = tensor
+        for before in op.control_inputs:
+            if is_copied(before):
+                continue
+            if before.outputs:
+                self.controls[before.name] = before
+            else:
+                node.input.remove("^" + before.name)
+                self.waits.setdefault(op.name, []).append(before)
+
+    def _change_colocation(self, node, op, names):
+        if "_class" not in node.attr:
+            return
+        groups = colocated_with(op)
+        own = [group for group in groups if group in names]
+        there = [group for group in groups if self._is_there(group)]
+        if there and not own:
+            self.colocations[node.name] = there
+        del node.attr["_class"]
+        if own:  # The prefix is added when the definition is imported.
+            node.attr["_class"].list.s.extend(_LOC + group.encode() for group in own)
 
     def _is_there(self, name):
         try:
@@ -131,6 +177,29 @@ class Copier:
         except KeyError:
             return False
         return True
+
+    def of_tower(self, index):
+        """Returns the definition of a tower's copies, whose inputs are names."""
+        definition = tf.GraphDef()
+        definition.CopyFrom(self._definition)
+        bodies = _Bodies(self._functions, index)
+        for position in self._changing:
+            node = definition.node[position]
+            if "frame_name" in node.attr:  # Two loops of one name in one frame are one loop.
+                node.attr["frame_name"].s += b"_tower_%d" % index
+            change_seed(node, index)
+            bodies.change(node)
+        definition.library.function.extend(bodies.added)
+        return definition
+
+    def _functions(self):
+        if self._bodies is None:
+            self._bodies = function_bodies(self._graph)
+        return self._bodies
+
+
+def _instead(name, position):
+    return f"instead/{name}/{position}"
 
 
 def change_seed(node, index):
@@ -143,12 +212,16 @@ def change_seed(node, index):
 
 
 class _Bodies:
-    """The functions of a graph, and those of one tower, whose random operations have own seeds."""
+    """The functions of a graph, and those of one tower, whose random operations have own seeds.
 
-    def __init__(self, graph, index):
-        self._graph = graph
+    Args:
+        functions: Function that returns those of the graph, by name.
+        index: The tower.
+    """
+
+    def __init__(self, functions, index):
+        self._functions = functions
         self._index = index
-        self._known = None
         self._names = {}  # Of the tower's functions, by those that they are made of.
         self.added = []
 
@@ -161,11 +234,9 @@ class _Bodies:
 
     def _own(self, name):
         if name not in self._names:
-            if self._known is None:
-                self._known = function_bodies(self._graph)
             self._names[name] = name
-            body = self._known.get(name)
-            if body is not None and has_seeds(body, self._known):
+            body = self._functions().get(name)
+            if body is not None and has_seeds(body, self._functions()):
                 self._names[name] = f"{name}_tower_{self._index}"
                 own = type(body)()
                 own.CopyFrom(body)
