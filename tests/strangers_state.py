@@ -54,9 +54,9 @@ def epsilon_decay(features, labels, mode, params):
     epsilon = untrained("epsilon", [], 1.0)
     decayed = tf.maximum(epsilon * 0.5, 0.2)
     predictions = linear(features) * (1.0 - epsilon) + epsilon * 0.3
-    return trained(
-        mean_square(predictions, labels, params), params, mode, [epsilon.assign(decayed)]
-    )
+    with tf.control_dependencies([predictions]):  # Which may read it later otherwise.
+        decay = epsilon.assign(decayed)
+    return trained(mean_square(predictions, labels, params), params, mode, [decay])
 
 
 def spectral_norm(under_dependencies):
