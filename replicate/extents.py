@@ -17,6 +17,7 @@ from replicate.static_values import static_value
 _SCOPE = "replicate/updates/"
 
 WHOLE, ROWS, MEAN, SUM = "whole", "rows", "mean", "sum"
+_OPEN = object()  # In place of what is not found yet.
 
 
 class Extents:
@@ -24,21 +25,44 @@ class Extents:
 
     Args:
         group: The `Towers`.
+        loosely: Whether what is computed place by place of rows and of something else, of which
+            nothing is known, has a value for each row.
     """
 
-    def __init__(self, group):
+    def __init__(self, group, loosely=False):
         self._group = group
+        self._loosely = loosely
         self._known = {}
         self._merged = {}
         self._means = set()  # ids of operations that divide by a number of rows, a constant
 
     def of(self, tensor):
         """Returns how a tensor adds up over towers, None if that is not known."""
-        key = id_of(tensor.op), tensor.value_index
-        if key not in self._known:
-            self._known[key] = None  # What leads back to itself is in a loop.
-            self._known[key] = self._find(tensor)
+        # Not by recursion, which deep models would exceed.
+        pending = [tensor]
+        while pending:
+            tensor = pending[-1]
+            key = id_of(tensor.op), tensor.value_index
+            if key in self._known:
+                if self._known[key] is _OPEN:
+                    self._known[key] = self._find(tensor)
+                pending.pop()
+                continue
+            self._known[key] = _OPEN
+            if self._group.copies.rows.reach(tensor) and not self._group.copies.is_boundary(tensor):
+                pending += [given for given in tensor.op.inputs if self._is_new(given)]
         return self._known[key]
+
+    def _is_new(self, tensor):
+        return (id_of(tensor.op), tensor.value_index) not in self._known
+
+    def _found(self, tensor):
+        kind = self._known.get((id_of(tensor.op), tensor.value_index))
+        return None if kind is _OPEN else kind  # What leads back to itself is in a loop.
+
+    def is_mean(self, op):
+        """Whether an operation makes a mean of a sum, by a number of rows that is a constant."""
+        return self.of(op.outputs[0]) == MEAN and id_of(op) in self._means
 
     def _find(self, tensor):
         rows = self._group.copies.rows
@@ -47,7 +71,7 @@ class Extents:
         op = tensor.op
         if self._group.copies.is_boundary(tensor):
             return ROWS if tensor.shape.rank != 0 else None
-        kinds = [self.of(given) for given in op.inputs]
+        kinds = [self._found(given) for given in op.inputs]
         if op.type in ("Mean", "Sum", "Prod", "Max", "Min", "All", "Any"):
             return self._reduced(op, kinds[0])
         if op.type in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
@@ -58,18 +82,28 @@ class Extents:
             return SUM if op.type == "Size" and kinds[0] == ROWS else None
         if op.type == "StridedSlice" and op.inputs[0].op.type == "Shape":
             return self._count(op)
-        if op.type == "StridedSlice" and kinds[0] == ROWS:
-            return ROWS if row_shapes.slices_other_axes(op) else None
-        if op.type in ("Fill", "BroadcastTo"):
-            dims = op.inputs[0 if op.type == "Fill" else 1].op
-            is_row = dims.type == "Shape" and self.of(dims.inputs[0]) == ROWS
+        if op.type in ("Fill", "BroadcastTo", *row_shapes.DRAWS):
+            dims = op.inputs[1 if op.type == "BroadcastTo" else 0].op
+            is_row = dims.type == "Shape" and self._found(dims.inputs[0]) == ROWS
+            if op.type in row_shapes.DRAWS:
+                return ROWS if is_row else None
             return ROWS if is_row and kinds[op.type == "Fill"] == WHOLE else None
+        if op.type == "L2Loss":
+            return SUM if kinds[0] == ROWS else None
+        if self._loosely and ROWS in kinds and self._is_of_rows(op, kinds):
+            return ROWS
+        if op.type in row_shapes.MOVES and kinds[1 if op.type == "Split" else 0] == ROWS:
+            return ROWS if row_shapes.leaves_rows(op) else None
+        if op.type == "Reshape" and kinds[0] == ROWS and self._begins_with_rows(op.inputs[1].op):
+            return ROWS
         if None in kinds:
             return None
         if op.type in row_shapes.ELEMENTWISE:
             return self._elementwise(op, kinds)
-        if op.type in ("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"):
+        if op.type in row_shapes.CROSS_ENTROPIES:
             return ROWS if ROWS in kinds and tensor.value_index == 0 else None
+        if op.type in ("ConcatV2", "Pack") and set(kinds) <= {ROWS, WHOLE} and ROWS in kinds:
+            return ROWS if row_shapes.joins_other_axes(op) else None
         if op.type in row_shapes.BY_ROWS and kinds[0] == ROWS and set(kinds[1:]) <= {WHOLE}:
             if op.type == "MatMul" and op.get_attr("transpose_a"):
                 return None
@@ -77,6 +111,8 @@ class Extents:
         if op.type == "MatMul" and kinds == [ROWS, ROWS]:
             by_rows = op.get_attr("transpose_a") and not op.get_attr("transpose_b")
             return SUM if by_rows else None
+        if op.type in row_shapes.MATRICES and kinds == [ROWS, ROWS]:
+            return ROWS if (op.inputs[0].shape.rank or 0) > 2 else None
         if op.type in ("GatherV2", "ResourceGather", "Gather") and kinds[1] == ROWS:
             return ROWS if kinds[0] == WHOLE else None
         if op.type in row_shapes.SHAPES and kinds[0] in (MEAN, SUM) and set(kinds[1:]) <= {WHOLE}:
@@ -84,6 +120,23 @@ class Extents:
         if op.type in ("ExpandDims", "Squeeze", "Reshape") and kinds[0] == ROWS:
             return ROWS if row_shapes.keeps_rows(op) else None
         return None
+
+    @staticmethod
+    def _is_of_rows(op, kinds):
+        """Whether an operation gives a value for each row, whatever it takes besides rows."""
+        if op.type in row_shapes.CROSS_ENTROPIES:
+            return True
+        rank = op.outputs[0].shape.rank
+        if op.type not in row_shapes.ELEMENTWISE or not rank:
+            return False
+        ranks = [given.shape.rank for given, kind in zip(op.inputs, kinds) if kind != WHOLE]
+        return all(one in (0, rank) for one in ranks)
+
+    def _begins_with_rows(self, dims):
+        """Whether a shape is that of rows first, and then of numbers."""
+        if dims.type != "Pack" or self._found(dims.inputs[0]) != SUM:
+            return False
+        return all(tf.get_static_value(size) is not None for size in dims.inputs[1:])
 
     def _reduced(self, op, kind):
         if kind in (MEAN, SUM) and op.type in ("Mean", "Sum"):
@@ -109,7 +162,7 @@ class Extents:
         is_first = begin is not None and end is not None and begin.tolist() == [0]
         if not is_first or end.tolist() != [1] or not op.get_attr("shrink_axis_mask"):
             return None
-        return SUM if self.of(op.inputs[0].op.inputs[0]) == ROWS else None
+        return SUM if self._found(op.inputs[0].op.inputs[0]) == ROWS else None
 
     def _elementwise(self, op, kinds):
         found = set(kinds)

@@ -77,6 +77,7 @@ class Towers:
         self.changed_inside = []
         self._once_depth = 0
         self.extents = Extents(self)
+        self.loss_extents = Extents(self, loosely=True)
         self.gathered = Gathered(self.graph, self.copies.rows)
 
     @contextlib.contextmanager

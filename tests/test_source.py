@@ -62,7 +62,14 @@ FOUNDATIONS = {
         "replicate.compat.copying",
         "replicate.compat.graph",
     },
-    "replicate.loss_terms": {"replicate.state"},
+    "replicate.whole_loss": {
+        "replicate.compat.copying",
+        "replicate.compat.graph",
+        "replicate.extents",
+        "replicate.functions",
+        "replicate.row_shapes",
+        "replicate.state",
+    },
     "replicate.own_state": {
         "replicate.compat.graph",
         "replicate.functions",
@@ -85,9 +92,10 @@ FOUNDATIONS = {
         "replicate.compat.interception",
         "replicate.functions",
         "replicate.gradients",
-        "replicate.loss_terms",
+        "replicate.extents",
         "replicate.towers",
         "replicate.weights",
+        "replicate.whole_loss",
     },
     "replicate.tower_engine": {
         "replicate.tower_gathering",
