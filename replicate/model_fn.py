@@ -6,6 +6,7 @@ import inspect
 import tensorflow.compat.v1 as tf
 
 from replicate import (
+    any_optimizer,
     batch_entries,
     boundary,
     recovery,
@@ -186,7 +187,7 @@ def replicate_model_fn(
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
         group = Towers(tower_devices, consolidation, variables, shards, summed, training)
-        with group.building(), whole_gradients.intercepted():
+        with group.building(), whole_gradients.intercepted(), any_optimizer.intercepted():
             spec = on_rows(group.features, group.labels)
             boundary.warn_of_padding(group.features, group.labels)
             if estimator.is_tpu_estimator_spec(spec):
