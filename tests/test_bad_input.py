@@ -18,6 +18,7 @@ WITH_CASES = (
     "test_accumulation",
     "test_bad_input",
     "test_bad_models",
+    "test_batch_axis",
     "test_bench",
     "test_distribute",
     "test_estimator_revival",

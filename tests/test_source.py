@@ -24,6 +24,10 @@ FOUNDATIONS = {
     "replicate.devices": {"replicate.cluster"},
     "replicate.version": set(),
     "replicate.batch_entries": set(),
+    "replicate.arguments": {"replicate.batch_entries", "replicate.devices"},
+    "replicate.boundary": {"replicate.compat.graph"},
+    "replicate.row_shapes": set(),
+    "replicate.row_axes": {"replicate.row_shapes"},
     "replicate.splitting": set(),
     "replicate.sharding": {
         "replicate.batch_entries",
@@ -56,6 +60,7 @@ FOUNDATIONS = {
         "replicate.state",
     },
     "replicate.extents": {
+        "replicate.row_axes",
         "replicate.row_shapes",
         "replicate.gradients",
         "replicate.static_values",
@@ -83,6 +88,7 @@ FOUNDATIONS = {
         "replicate.tower_gathering",
         "replicate.compat.graph",
         "replicate.compat.interception",
+        "replicate.extents",
         "replicate.functions",
         "replicate.gradients",
         "replicate.loss_terms",
