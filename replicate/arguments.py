@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import batch_entries
 from replicate import devices as devices_lib
+from replicate import summaries as summaries_lib
 
 _PLACEMENTS = ("consolidation", "round_robin", "replicated")
 
@@ -19,6 +20,7 @@ class Arguments(NamedTuple):
         on_tpus: Whether the devices are the cores of a TPU.
         whole_features: Paths, as `batch_entries.whole_paths` gives them.
         batch_axis: Axes by path, as `batch_entries.axes_by_path` gives them.
+        summaries: One of `summaries.HOW`.
     """
 
     devices: Optional[Sequence[str]]
@@ -26,6 +28,7 @@ class Arguments(NamedTuple):
     on_tpus: bool
     whole_features: Sequence[str]
     batch_axis: Dict[str, Any]
+    summaries: str
 
 
 def check(
@@ -37,6 +40,7 @@ def check(
     per_tower_batch_size,
     whole_features,
     batch_axis,
+    summaries,
 ):
     """Returns the `Arguments`; takes those of `replicate_model_fn`, and raises what it does."""
     if not callable(model_fn):
@@ -54,6 +58,11 @@ def check(
         )
     whole_features = batch_entries.whole_paths(whole_features)
     batch_axis = batch_entries.axes_by_path(batch_axis)
+    if summaries not in summaries_lib.HOW:
+        raise ValueError(
+            f"`summaries` must be one of {', '.join(map(repr, summaries_lib.HOW))}, but is "
+            f"{summaries!r}: tower 0's, scalars averaged over towers, or those of every tower."
+        )
     on_tpus = False
     if devices is not None:
         devices = devices_lib.canonical_list(devices)
@@ -61,10 +70,15 @@ def check(
         devices_lib.check_exist(devices, cpus_known=False)
     if on_tpus:
         _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis)
+        if summaries != summaries_lib.HOW[0]:
+            raise ValueError(
+                "On TPU cores, summaries are made by `host_call`, of the rows of all cores, but "
+                f"`summaries` is {summaries!r}. Leave it out."
+            )
     if consolidation_device is not None:
         consolidation_device = devices_lib.canonical(consolidation_device)
         devices_lib.check_exist([consolidation_device], cpus_known=False)
-    return Arguments(devices, consolidation_device, on_tpus, whole_features, batch_axis)
+    return Arguments(devices, consolidation_device, on_tpus, whole_features, batch_axis, summaries)
 
 
 def _check_reduction(reduction):

@@ -19,6 +19,7 @@ from replicate import (
     whole_gradients,
 )
 from replicate import devices as devices_lib
+from replicate import summaries as summaries_lib
 from replicate.cluster import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
@@ -38,6 +39,7 @@ def replicate_model_fn(
     per_tower_batch_size=None,
     whole_features=(),
     batch_axis=0,
+    summaries="first",
 ):
     """Returns a `model_fn` that runs `model_fn` as towers, one per device.
 
@@ -91,6 +93,11 @@ def replicate_model_fn(
             an entry of `features` of shape [time, n, ...], and `{"features": 1}` for all of them,
             or for the one tensor that they are. Of predictions, and of what goes to `eval_metrics`
             and `host_call`, rows are on axis 0 all the same: transpose them. Not for TPUs.
+        summaries: Of which towers the summaries of `tf.summary` are that rows enter: `'first'`,
+            tower 0's, under the tags that they have. With `'mean'`, scalars are the mean over
+            towers, weighted by rows, integers rounded; all else is tower 0's. With `'all'`, those
+            of tower i are under `tower_i/`. A tower without rows has none. What no row enters
+            is made once, under its tag. Not for TPUs.
 
     Returns:
         A `model_fn`.
@@ -98,8 +105,9 @@ def replicate_model_fn(
     Raises:
         TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features` or
             `batch_axis` is something else.
-        ValueError: If `loss_reduction` is `NONE`, `variable_placement` unknown, or `devices` is
-            empty or names a device twice, one that does not exist, or TPU cores among others.
+        ValueError: If `loss_reduction` is `NONE`, `variable_placement` or `summaries` unknown, or
+            `devices` is empty or names a device twice, one that does not exist, or TPU cores among
+            others or with what is not for TPUs.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
@@ -113,6 +121,7 @@ def replicate_model_fn(
         per_tower_batch_size,
         whole_features,
         batch_axis,
+        summaries,
     )
     devices, consolidation_device = checked.devices, checked.consolidation_device
     on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
@@ -174,6 +183,8 @@ def replicate_model_fn(
             if estimator.is_tpu_estimator_spec(spec):
                 tower_params.warn_of_whole_size(params, for_tpus, per_tower_batch_size)
             spec = tpu_specs.merge(spec, group, mode)
+            if mode != estimator.ModeKeys.PREDICT:
+                spec = summaries_lib.merge(spec, group, summaries)
         spec = specs.with_merges(spec, group.finish(), training)
         if training:
             report.publish(group, shards, loss_reduction, spec)

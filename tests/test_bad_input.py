@@ -30,6 +30,7 @@ WITH_CASES = (
     "test_report",
     "test_scaled_training",
     "test_sharding",
+    "test_summaries",
     "test_tower_optimizer",
     "test_tpu",
     "test_tpu_specs",

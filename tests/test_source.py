@@ -24,7 +24,17 @@ FOUNDATIONS = {
     "replicate.devices": {"replicate.cluster"},
     "replicate.version": set(),
     "replicate.batch_entries": set(),
-    "replicate.arguments": {"replicate.batch_entries", "replicate.devices"},
+    "replicate.arguments": {
+        "replicate.batch_entries",
+        "replicate.devices",
+        "replicate.summaries",
+    },
+    "replicate.summaries": {
+        "replicate.compat.copying",
+        "replicate.compat.graph",
+        "replicate.compat.summaries",
+        "replicate.state",
+    },
     "replicate.boundary": {"replicate.compat.graph"},
     "replicate.row_shapes": set(),
     "replicate.row_axes": {"replicate.row_shapes"},
