@@ -49,6 +49,8 @@ WITH_CASES = (
 RULES_OF_HOOKS = {
     "but not both; got total_steps=": r"not both; got total_steps=5 and steps=3",
     "`every_secs` must be at least 0": r"`every_secs` must be .*but is {value}",
+    "`log_secs` must be at least 0": r"`log_secs` must be .*or None, but is {value}",
+    "Summaries go into the directory": r"Summaries go into .*`config` must be a `RunConfig`",
     "but the graph has no global step": r"no global step\. Call `tf",
     "`tqdm`, which does not import here": r"`tqdm`, which does not import",
     "` must be an integer greater than 0, but is": r"`{name}` must be an integer {message}",
