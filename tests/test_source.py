@@ -23,6 +23,7 @@ FOUNDATIONS = {
     "replicate.cluster": set(),
     "replicate.devices": {"replicate.cluster"},
     "replicate.version": set(),
+    "replicate.ancestor": {"replicate.by_graph"},
     "replicate.batch_entries": set(),
     "replicate.arguments": {
         "replicate.batch_entries",
