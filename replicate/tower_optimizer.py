@@ -277,7 +277,7 @@ class TowerOptimizer(ancestor.Ancestor, saving.Wrapper):
         # What TensorFlow keeps of objects in checkpoints, `_self_…`, is each object's own.
         if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
-        return getattr(self.optimizer, name)
+        return self._wrapped.attribute(name)
 
     def answer_as(self, first):
         """Makes this tower's optimizer answer with that of another; engines call it.

@@ -189,10 +189,14 @@ FOUNDATIONS = {
     "replicate.finite_check": {"replicate.conditional"},
     "replicate.finite": {"replicate.context"},
     "replicate.loss_scale": {
+        "replicate.by_graph",
+        "replicate.compat.saving",
         "replicate.context",
         "replicate.finite",
         "replicate.loss_scale_hook",
+        "replicate.scaling",
     },
+    "replicate.scaling": {"replicate.context", "replicate.finite"},
     "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
 }
 # What the examples have in common, and what of the examples it may import.
