@@ -107,7 +107,7 @@ DRAWS = frozenset(["RandomUniform", "RandomStandardNormal", "TruncatedNormal"])
 MATRICES = frozenset(["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"])
 # They take what is in a row from other places of it.
 MOVES = frozenset(
-    ["Tile", "Transpose", "StridedSlice", "Slice", "Pad", "PadV2", "MirrorPad", "Cumsum"]
+    ["Tile", "StridedSlice", "Slice", "Pad", "PadV2", "MirrorPad", "Cumsum"]
     + ["ReverseV2", "Split", "SplitV", "Unpack"]
 )
 SHAPES = frozenset(["Reshape", "ExpandDims", "Squeeze", "Tile", "BroadcastTo", "Transpose"])
@@ -139,6 +139,23 @@ def keeps_rows(op):
     )
 
 
+def is_place_by_place(op, kinds, whole):
+    """Whether an operation that takes rows gives a value for each, whatever it takes besides.
+
+    Args:
+        op: The operation.
+        kinds: Those of its inputs.
+        whole: The kind of what no row enters.
+    """
+    if op.type in CROSS_ENTROPIES:
+        return True
+    rank = op.outputs[0].shape.rank
+    if op.type not in ELEMENTWISE or not rank:
+        return False
+    ranks = [given.shape.rank for given, kind in zip(op.inputs, kinds) if kind != whole]
+    return all(one in (0, rank) for one in ranks)
+
+
 def leaves_rows(op):
     """Whether an operation that moves what is in rows, one of `MOVES`, leaves these in order."""
     if op.type == "StridedSlice":
@@ -158,8 +175,6 @@ def leaves_rows(op):
         return size is not None and given[0] == 0 and size[0] == -1
     if op.type == "Tile":
         return given[0] == 1
-    if op.type == "Transpose":
-        return given[0] == 0
     return not given[0].any()  # The paddings of axis 0.
 
 
@@ -187,3 +202,11 @@ def slices_other_axes(op):
     if (masks["shrink_axis"] | masks["new_axis"]) & 1:
         return False
     return bool(masks["begin"] & masks["end"] & 1) and strides[0] == 1
+
+
+def number_summed(tensor):
+    """Returns how many numbers a sum adds up, None if that is not known."""
+    op = tensor.op
+    while op.type in LINEAR:
+        op = op.inputs[0].op
+    return op.inputs[0].shape.num_elements() if op.type == "Sum" else None

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, merged_updates, nccl
+from replicate import extents, gradients, merged_updates, nccl
 from replicate.compat import estimator
 from replicate.whole_loss import WholeLoss
 
@@ -104,22 +104,17 @@ def concat(value, group):
 
 
 def concat_all(value, group):
-    """Returns the values of all towers, concatenated along axis 0."""
+    """Returns the values of all towers, concatenated by rows: along axis 0, unless it is known."""
+    axis = extents.axis_of(group.extents.of(value)) or 0
     with group.once(), tf.name_scope("replicate/predictions/"):
-        kept = [
-            own
-            if group.row_weights.is_positive(index)
-            else own[: group.row_weights.mask(index, tf.shape(own)[0], 0)]
-            for index, (own,) in enumerate(group.each([value]))
-        ]
-        return tf.concat(kept, axis=0)
+        return group.row_weights.concatenated([own for (own,) in group.each([value])], axis)
 
 
 def _has_rows(value, group):
     """Whether a tensor is part of the batch: rows enter it, or it has as many entries."""
     if group.copies.rows.reach(value):
         return True
-    return value.shape.rank and value.shape.as_list()[0] == group.rows_of_each
+    return value.shape.rank and value.shape.as_list()[0] == group.boundary.rows
 
 
 def _concat_export(output, name, group):

@@ -11,10 +11,10 @@ import threading
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, tower_gathering, towers
+from replicate import extents, gradients, tower_gathering, towers
 from replicate.compat import graph as graph_lib
 from replicate.compat.interception import gradients_made_by
-from replicate.extents import MEAN, SUM
+from replicate.extent_kinds import MEAN, SUM
 from replicate.weights import losses_are_added_up
 from replicate.whole_loss import Start, WholeLoss
 
@@ -236,16 +236,21 @@ def _seeds(starts):
 
 
 def _has_rows(group, y):
-    """Whether axis 0 of `y` is that of rows, as far as its shape tells."""
-    if y.shape.rank is None:
-        return True
+    """Whether an axis of `y` is that of rows, as far as is known, or its shape tells."""
     if y.shape.rank == 0:
         return False
-    size = y.shape.as_list()[0]
-    if size is None:
+    axes = {0, *group.boundary.axes.values()}
+    if len(axes) > 1:
+        # Of time-major tensors, an axis 0 of unknown size need not be that of rows.
+        kind = group.extents.of(y)
+        if kind is not None:
+            return extents.axis_of(kind) is not None
+    if y.shape.rank is None:
         return True
-    known = group.rows_of_each
-    return known is not None and known > 0 and size % known == 0
+    known = group.boundary.rows
+    sizes = y.shape.as_list()
+    sizes = [sizes[axis] for axis in axes if -len(sizes) <= axis < len(sizes)]
+    return any(size is None or bool(known and size % known == 0) for size in sizes)
 
 
 def _unweighted(group, gradient):

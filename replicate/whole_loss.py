@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from replicate import row_shapes, state
 from replicate.compat import copying
 from replicate.compat.graph import id_of
-from replicate.extents import MEAN, ROWS, SUM, WHOLE
+from replicate.extent_kinds import MEAN, SUM, WHOLE, axis_of
 from replicate.functions import line_of
 
 _SCOPE = "replicate/loss/"
@@ -64,6 +64,7 @@ class WholeLoss:
         self._again = {}  # ids of the operations that compute the loss of parts.
         self._is_linear = True
         self._divisions = []
+        self._unknown = SUM if group.summed else MEAN  # What is not known is taken for this.
         self._unknowable = set()
         self._look(loss, True)
         kinds = {part.kind for part in self._parts.values()}
@@ -72,17 +73,15 @@ class WholeLoss:
             self._take_whole()
             kinds = {self._unknown}
         for op in self._divisions:
-            _warn_of_division(op)
+            if op not in group.warned_of:  # When the gradient was made.
+                group.warned_of.add(op)
+                _warn_of_division(op)
         self.kind = None
         """`MEAN` or `SUM` if the whole loss is the towers' mean or sum, None if it is neither."""
         if self._is_linear and kinds <= {WHOLE, MEAN}:
             self.kind = MEAN
         elif self._is_linear and kinds <= {SUM}:
             self.kind = SUM
-
-    @property
-    def _unknown(self):
-        return SUM if self._group.summed else MEAN
 
     def check_reduction(self, summed):
         """Checks that losses of which gradients are kept apart become one as these do.
@@ -177,12 +176,14 @@ class WholeLoss:
                 self._again[id_of(op)] = op
                 return True
             self._parts, self._again, self._is_linear = before
-        if kind == SUM or (kind == MEAN and tensor.dtype.is_floating):
+        unclear = id_of(op) in group.loss_extents.unclear
+        if not unclear and (kind == SUM or (kind == MEAN and tensor.dtype.is_floating)):
             self._parts[_key(tensor)] = Part(tensor, kind)
             return True
         if is_linear and tensor.dtype.is_floating and tensor.shape.rank == 0:
-            if op.type in _DIVISIONS and group.reach(op.inputs[1]) and not self._is_count(op):
-                self._divisions.append(op)
+            if op.type in _DIVISIONS and not self._is_count(op):
+                is_said = group.summed if unclear else not group.reach(op.inputs[1])
+                self._divisions += [] if is_said else [op]
             self._parts[_key(tensor)] = Part(tensor, self._unknown, is_known=False)
             return True
         self._unknowable.add((_key(tensor), is_linear))
@@ -201,7 +202,8 @@ class WholeLoss:
         extents = self._group.loss_extents
         if extents.is_mean(op) or self._is_count(op):
             return False
-        return all(extents.of(given) != ROWS for given in op.inputs) and op.type != "IdentityN"
+        reduced = all(axis_of(extents.of(given)) is None for given in op.inputs)
+        return reduced and op.type != "IdentityN"
 
     def _is_count(self, op):
         """Whether an operation divides a sum by a number of rows, which is a mean."""
@@ -214,8 +216,11 @@ class WholeLoss:
                 return False
             divisor = of_rows[0].op
         if divisor.type == "Size":
-            rest = divisor.inputs[0].shape[1:]
-            return rest.rank is not None and rest.is_fully_defined()
+            counted = divisor.inputs[0]
+            sizes, axis = counted.shape, axis_of(self._group.loss_extents.of(counted))
+            if axis is None or sizes.rank is None:
+                return False
+            return None not in sizes[:axis].as_list() + sizes[axis + 1 :].as_list()
         return divisor.type == "StridedSlice" and divisor.inputs[0].op.type == "Shape"
 
     def _is_linear_op(self, op):
@@ -283,10 +288,11 @@ def _is_constant(op):
 
 def _warn_of_division(op):
     tf.logging.warning(
-        "replicate: a loss is divided by what rows enter (%s, %s), of which nothing tells what it "
-        "is for the rows of all towers. Each tower divides by its own, and counts by its rows. "
-        "If the divisor is a count, divide a sum by `replicate.cross_tower_sum` of it, with "
-        "`loss_reduction=tf.losses.Reduction.SUM`.",
+        "replicate: a loss is divided (%s, %s) by what nothing tells of how it adds up over "
+        "towers. It is taken for what `loss_reduction` says: by default, for a mean over the "
+        "tower's own rows. If it is a sum divided by a number for the whole batch, pass "
+        "`loss_reduction=tf.losses.Reduction.SUM`; if the divisor is a count of the tower's, "
+        "divide by `replicate.cross_tower_sum` of it besides.",
         op.name,
         line_of(op),
     )

@@ -248,7 +248,7 @@ def test_specs_that_cannot_be_merged(mode, body, phrases):
 
 KEPT_APART = (
     "Gradients that are kept apart, of batches or of towers, are added up later if `loss_reduction`"
-    " is `SUM`, else averaged, but Sum…test_bad_models.py…is a sum over rows. Pass "
+    " is `SUM`, else averaged, but …Sum (…test_bad_models.py…is a sum over rows. Pass "
     "`replicate_model_fn(model_fn, loss_reduction=tf.losses.Reduction.SUM)`."
 )
 

@@ -157,6 +157,37 @@ def test_equal_shards(name):
     contract.assert_same_run(got, want, _tolerance(name))
 
 
+# In equal shards of 8 rows, what counts rows is a number, and so is the size of the batch, 24.
+BY_NUMBERS = {
+    "rows": lambda errors, batch: tf.reduce_sum(errors) / errors.shape.as_list()[0],
+    "numbers": lambda e, batch: tf.reduce_sum(tf.tile(e, [1, 3])) / (3 * e.shape.as_list()[0]),
+    "batch": lambda errors, batch: tf.reduce_sum(errors) / batch,
+    "numbers of the batch": lambda e, batch: tf.reduce_sum(tf.tile(e, [1, 2])) / (2 * batch),
+    "weighted": lambda errors, batch: 0.125 * tf.reduce_sum(errors),
+    "size": lambda errors, batch: tf.reduce_sum(errors) / tf.cast(tf.size(errors), F64),
+}
+
+
+@pytest.mark.parametrize("name", list(BY_NUMBERS))
+def test_divided_by_a_number(name, warnings):
+    model_fn = model_fn_of(lambda errors, features: BY_NUMBERS[name](errors, 24), _minimize)
+    want = record(model_fn, 1, contract.plain, contract.EVEN)
+    contract.assert_same_run(record(model_fn, 3, contract.plain, contract.EVEN), want)
+    assert warnings() == []
+
+
+def test_divided_by_a_number_that_may_count_rows(warnings):
+    """48 may be 6 times the rows of a shard, or anything else; `loss_reduction` says it."""
+    model_fn = model_fn_of(lambda errors, features: tf.reduce_sum(errors) / 48.0, _minimize)
+    want = record(model_fn, 1, contract.plain, contract.EVEN)
+    got = record(model_fn, 3, contract.plain, contract.EVEN, reduction=contract.SUM)
+    contract.assert_same_run(got, want)
+    assert warnings() == []
+    record(model_fn, 3, contract.plain, contract.EVEN)
+    (said,) = warnings()
+    assert "a loss is divided (truediv" in said
+
+
 @pytest.mark.parametrize("reduction", [contract.MEAN, contract.SUM])
 @pytest.mark.parametrize("name", ["sum", "quotient", "root", "mean and sum"])
 def test_what_the_graph_tells_comes_before_loss_reduction(name, reduction):
@@ -209,7 +240,7 @@ def test_a_divisor_of_which_nothing_is_known_is_said(warnings):
 
     record(model_fn, 2, contract.plain, contract.UNEVEN)
     said = "\n".join(warnings())
-    assert "a loss is divided by what rows enter (truediv" in said
+    assert "a loss is divided (truediv" in said
     assert "test_whole_loss.py" in said
 
 
