@@ -1,4 +1,4 @@
-"""What the entries of a batch are: whole features, and Python lists that are data."""
+"""What the entries of a batch are: whole features, axes of rows, and Python lists that are data."""
 
 import collections.abc
 import copy
@@ -7,6 +7,8 @@ import reprlib
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+_BOTH = ("features", "labels")
 
 
 def whole_paths(names):
@@ -28,8 +30,48 @@ def whole_paths(names):
             f"{given if is_iterable else names!r}. Pass names like ['class_weights'], a list also "
             "if there is only one."
         )
-    prefixes = ("features/", "labels/")
-    return tuple(name if name.startswith(prefixes) else f"features/{name}" for name in given)
+    return tuple(map(_path_of, given))
+
+
+def _path_of(name):
+    return name if name.startswith(("features/", "labels/")) else f"features/{name}"
+
+
+def axes_by_path(batch_axis):
+    """Returns a dictionary of axes of rows by path; what is named nowhere in it has axis 0.
+
+    Args:
+        batch_axis: An integer, the axis of all there is in the batch, or a dictionary of integers
+            by names as `whole_paths` takes them. Besides, "features" and "labels" are all there is
+            in these. Of several names that an entry is in, the longest counts.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if _is_integer(batch_axis):
+        return dict.fromkeys(_BOTH, int(batch_axis))
+    is_mapping = isinstance(batch_axis, collections.abc.Mapping)
+    if not is_mapping or not all(
+        isinstance(name, str) and _is_integer(axis) for name, axis in batch_axis.items()
+    ):
+        raise TypeError(
+            "`batch_axis` must be an integer, the axis of rows of all tensors of a batch, or a "
+            f"dictionary of integers by names of its entries, but is {batch_axis!r}. Pass e.g. "
+            "{'frames': 1}, and leave out what has its rows on axis 0."
+        )
+    return {
+        name if name in _BOTH else _path_of(name): int(axis) for name, axis in batch_axis.items()
+    }
+
+
+def axis_at(path, axes):
+    """Returns the axis of rows of an entry, of what `axes_by_path` returned."""
+    names = [name for name in axes if is_at_or_below(path, name)]
+    return axes[max(names, key=len)] if names else 0
+
+
+def _is_integer(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_at_or_below(path, name):
@@ -37,14 +79,21 @@ def is_at_or_below(path, name):
     return path == name or path.startswith(name + "/")
 
 
-def check_whole(whole, paths, labels):
-    """Raises if a path in `whole` is none of the batch; without labels, none of them is."""
-    for name in whole:
-        if labels is None and name.startswith("labels/"):
+def check_names(argument, names, paths, labels):
+    """Raises if a path is none of the batch; without labels, none of theirs is, and may be.
+
+    Args:
+        argument: The name of the argument that the paths are of.
+        names: The paths.
+        paths: Those of the batch.
+        labels: The batch's labels.
+    """
+    for name in names:
+        if name in _BOTH or (labels is None and name.startswith("labels/")):
             continue
         if not any(is_at_or_below(path, name) for path in paths):
             raise ValueError(
-                "Each name in `whole_features` must be that of an entry of the batch, but "
+                f"Each name in `{argument}` must be that of an entry of the batch, but "
                 f"{name!r} is none of {', '.join(paths)}. Name one of these, without 'features/' "
                 "if you like, or a dict that holds some."
             )

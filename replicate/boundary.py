@@ -1,14 +1,39 @@
 """The rows at which copies of the model begin: each tower's shard in the place of tower 0's."""
 
+from typing import Any, Dict, NamedTuple
+
 import tensorflow.compat.v1 as tf
+
+from replicate.compat.graph import id_of
 
 _SCOPE = "replicate/towers/"
 
 
+class Boundary(NamedTuple):
+    """What copies of the model have others of.
+
+    Attributes:
+        features: Tower 0's.
+        labels: Likewise.
+        rows: How many rows each tower has; None if they have not equally many, or it is not known.
+        axes: Axes of rows that are not 0, by ids of the operations that give the tensors.
+    """
+
+    features: Any
+    labels: Any
+    rows: Any
+    axes: Dict[int, int]
+
+
 def put_rows(shards, devices, copies):
-    """Returns tower 0's features and labels, of which copies have theirs, and its rows.
+    """Returns the `Boundary` of shards.
 
     The rows are only known, and part of static shapes, if all towers have as many.
+
+    Args:
+        shards: The `Shards`.
+        devices: Device strings of the towers.
+        copies: The `Copies`, which are told.
     """
     counts = shards.rows
     known = all(isinstance(count, int) for count in counts)
@@ -17,8 +42,8 @@ def put_rows(shards, devices, copies):
         tf.nest.flatten(pair, expand_composites=True)
         for pair in zip(shards.features, shards.labels)
     ]
-    own = []
-    for leaves in zip(*batches):
+    own, axes = [], {}
+    for axis, *leaves in zip(_axes(shards), *batches):
         if all(leaf is leaves[0] for leaf in leaves):
             own.append(leaves[0])
             continue
@@ -27,16 +52,32 @@ def put_rows(shards, devices, copies):
         for leaf, device in zip(leaves, devices):
             with tf.device(device), tf.name_scope(_SCOPE):
                 if rows is None and leaf.shape.rank and not each:
-                    shape = [None, *leaf.shape.as_list()[1:]]
+                    shape = leaf.shape.as_list()
+                    shape[axis] = None
                     each.append(tf.placeholder_with_default(leaf, shape))
                 else:
                     each.append(tf.identity(leaf))
         copies.put(each, on_their_towers=True)
         own.append(each[0])
+        if axis:
+            axes[id_of(each[0].op)] = axis
     whole = tf.nest.pack_sequence_as(
         (shards.features[0], shards.labels[0]), own, expand_composites=True
     )
-    return (*whole, rows)
+    return Boundary(*whole, rows, axes)
+
+
+def _axes(shards):
+    """Returns the axis of rows of each tensor in a shard, those that others are made of included.
+
+    A sparse tensor is made of tensors with a row for each of its entries.
+    """
+    leaves = tf.nest.flatten((shards.features[0], shards.labels[0]))
+    found = []
+    for leaf, axis in zip(leaves, shards.axes or [0] * len(leaves)):
+        parts = tf.nest.flatten(leaf, expand_composites=True)
+        found += [axis if part is leaf else 0 for part in parts]
+    return found
 
 
 def warn_of_padding(features, labels):

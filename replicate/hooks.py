@@ -8,18 +8,16 @@ import threading
 import time
 from typing import NamedTuple, Optional, TextIO, Union
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
-from replicate.preemption import PreemptionHook
+from replicate import progress_values
+from replicate.cluster import is_chief
+from replicate.preemption import PreemptionHook, config_of
 from replicate.progress_bar import ProgressBar, import_tqdm
-from replicate.sharding import SHARD_SCOPE
+from replicate.progress_log import ProgressLog, RateSummary
 from replicate.stall import StallError, StallHook
 
 __all__ = ("PreemptionHook", "ProgressHook", "StallError", "StallHook")
-
-# Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
-_BATCH_SIZE_TENSOR = SHARD_SCOPE + "batch_size:0"
 
 
 class _Mark(NamedTuple):
@@ -27,11 +25,11 @@ class _Mark(NamedTuple):
 
     time: float  # seconds of a clock that only differences mean something of
     step: int  # global step
-    examples: int  # rows since the bar was opened
+    examples: int  # rows since the session began
 
 
 class ProgressHook(tf.train.SessionRunHook):
-    """Shows a progress bar while an Estimator trains.
+    """Shows a progress bar while an Estimator trains, or logs lines where there is no terminal.
 
     ```python
     progress = replicate.hooks.ProgressHook(total_steps=1000, batch_size=256)
@@ -47,8 +45,17 @@ class ProgressHook(tf.train.SessionRunHook):
     the whole run, its first step excepted because it includes one-time set-up. Log lines written
     meanwhile appear above the bar.
 
-    Where the output is not a terminal the hook writes nothing and costs nothing. On a terminal it
-    fetches the loss and the global step when the bar is redrawn, not at every step. The bar is
+    Where the output is not a terminal, as on Slurm, on Kubernetes or in a file, `tf.logging.info`
+    gets a line instead, at the first step, every `log_secs` and at the last:
+
+    ```
+    training: step 420/1000, 26,880 examples/s, loss 0.1234, 0:00:05 left
+    ```
+
+    The chief also writes the rate for TensorBoard, as `global_examples/sec`, into the Estimator's
+    directory, if the rows are known; the Estimator itself writes steps per second.
+
+    Loss and global step are fetched when there is something to show, not at every step. The bar is
     closed when the session is, also when an exception ends training, so that a traceback starts
     on a line of its own. One hook may serve several calls of `train`, one after the other.
 
@@ -70,10 +77,16 @@ class ProgressHook(tf.train.SessionRunHook):
         description: What stands before the bar.
         every_secs: Seconds from one redraw to the next, >= 0. 0 redraws at every step.
         stream: The text stream to draw on. None is `sys.stderr` at the time training starts.
+        log_secs: Seconds from one line of the log, and from one summary, to the next, >= 0; on a
+            terminal, summaries wait for a redraw. None: neither lines nor summaries.
+        config: The Estimator's `RunConfig`, i.e. `estimator.config`: it says where summaries go,
+            and whether this is the chief. None: that of `replicate_model_fn`; without that, there
+            are no summaries.
 
     Raises:
         ImportError: If `tqdm` is not installed.
-        ValueError: If both `total_steps` and `steps` are given, or a number is out of range.
+        ValueError: If both `total_steps` and `steps` are given, a number is out of range, or
+            `config` has no `model_dir`.
         TypeError: If a number is not one.
     """
 
@@ -87,6 +100,8 @@ class ProgressHook(tf.train.SessionRunHook):
         description: str = "training",
         every_secs: float = 0.1,
         stream: Optional[TextIO] = None,
+        log_secs: Optional[float] = 30.0,
+        config=None,
     ):
         if total_steps is not None and steps is not None:
             raise ValueError(
@@ -94,14 +109,24 @@ class ProgressHook(tf.train.SessionRunHook):
                 f"number of steps of this run, but not both; got total_steps={total_steps!r} and "
                 f"steps={steps!r}. Drop the one that `Estimator.train` is not given."
             )
-        _check_count("total_steps", total_steps)
-        _check_count("steps", steps)
+        progress_values.check_count("total_steps", total_steps)
+        progress_values.check_count("steps", steps)
         if not isinstance(batch_size, (str, tf.Tensor)):
-            _check_count("batch_size", batch_size)
+            progress_values.check_count("batch_size", batch_size)
         if not every_secs >= 0:
             raise ValueError(
                 f"`every_secs` must be at least 0 seconds, but is {every_secs!r}. Pass 0 to redraw "
                 "at every step."
+            )
+        if not (log_secs is None or log_secs >= 0):
+            raise ValueError(
+                f"`log_secs` must be at least 0 seconds, or None, but is {log_secs!r}. Pass 0 for "
+                "a line at every step, or None for none."
+            )
+        if not (config is None or getattr(config, "model_dir", None)):
+            raise ValueError(
+                "Summaries go into the directory of the model, but `config` must be a `RunConfig` "
+                f"with a `model_dir`, and is {config!r}. Pass `estimator.config`, or leave it out."
             )
         import_tqdm()  # so that a missing one is known before training starts
         self._total_steps = total_steps
@@ -111,12 +136,15 @@ class ProgressHook(tf.train.SessionRunHook):
         self._description = description
         self._every_secs = every_secs
         self._stream_arg = stream
+        self._log_secs = log_secs
+        self._config_arg = config
         self._bar = None
 
     def begin(self):
         """Finds the tensors to watch. Called by the session, before the graph is finalised."""
         self._stream = sys.stderr if self._stream_arg is None else self._stream_arg
-        self._active = bool(getattr(self._stream, "isatty", lambda: False)())
+        self._on_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
+        self._active = self._on_terminal or self._log_secs is not None
         if not self._active:
             return
         self._global_step = tf.train.get_global_step()
@@ -127,8 +155,17 @@ class ProgressHook(tf.train.SessionRunHook):
                 "the optimizer."
             )
         self._total = self._total_steps
-        self._loss = _loss_tensor(self._loss_arg)
-        self._batch_size = _batch_size(self._batch_size_arg)
+        self._loss = progress_values.loss_tensor(self._loss_arg)
+        self._batch_size = progress_values.batch_size(self._batch_size_arg)
+        self._summary = self._find_summary()
+
+    def _find_summary(self):
+        """Returns the `RateSummary` of the chief, None where no rate is to be written."""
+        config = self._config_arg or config_of(tf.get_default_graph())
+        has_rate = self._log_secs is not None and self._batch_size is not None
+        if not has_rate or config is None or not is_chief(config):
+            return None
+        return RateSummary(config.model_dir)
 
     def after_create_session(self, session, coord):
         """Draws the bar at the global step from which training starts or resumes."""
@@ -143,8 +180,13 @@ class ProgressHook(tf.train.SessionRunHook):
         self._examples = 0
         self._first = None  # the mark of the first step; what it took includes one-time set-up
         self._drawn = None  # the mark of the last redraw
+        self._written = None  # the mark of the last summary
         self._rate = None
+        self._secs_per_step = None
         self._last_loss = None
+        if not self._on_terminal:
+            self._bar = ProgressLog(self._description, self._total)
+            return
         self._bar = ProgressBar(self._description, self._stream, start, self._total)
         # A session tells its hooks that it ended well (`end`), but not that it failed. Its
         # coordinator knows both, and waits for this thread before it lets the exception through.
@@ -163,7 +205,7 @@ class ProgressHook(tf.train.SessionRunHook):
             return None
         self._redraw = (
             self._drawn is None
-            or time.perf_counter() - self._drawn.time >= self._every_secs
+            or time.perf_counter() - self._drawn.time >= self._period()
             or (self._total is not None and self._step + self._runs + 1 >= self._total)
         )
         fetches = {}
@@ -192,8 +234,19 @@ class ProgressHook(tf.train.SessionRunHook):
         if self._bar is None:
             return
         self._read_step(session)
-        self._draw(is_last=True)
+        if self._on_terminal:
+            self._draw(is_last=True)
+        elif self._drawn is not None and self._drawn.step != self._step:
+            self._last_loss = None  # Of an earlier step.
+            self._draw()
+        if self._summary is not None and self._drawn is not None:
+            self._summarise(self._drawn, is_last=True)
+            self._summary.flush()
         self._close()
+
+    def _period(self):
+        """Returns the seconds from one redraw to the next, or from one line."""
+        return self._every_secs if self._on_terminal else self._log_secs
 
     def _read_step(self, session):
         """Brings the counts up to date; one run may have made several steps, or none."""
@@ -204,19 +257,31 @@ class ProgressHook(tf.train.SessionRunHook):
         self._runs = 0
 
     def _draw(self, is_last=False):
-        """Redraws the bar with the counts of `_read_step`."""
+        """Redraws the bar, or logs a line, with the counts of `_read_step`."""
         now = _Mark(time.perf_counter(), self._step, self._examples)
         since = self._first if is_last else self._drawn
         if since is not None and now.time > since.time and now.step > since.step:
             seconds = now.time - since.time
+            self._secs_per_step = seconds / (now.step - since.step)
             if self._batch_size is None:
                 self._rate = f"{(now.step - since.step) / seconds:,.1f} steps/s"
             else:
                 self._rate = f"{(now.examples - since.examples) / seconds:,.0f} examples/s"
         self._first = self._first or now
         self._drawn = now
+        if self._summary is not None:
+            self._summarise(now)
         loss = None if self._last_loss is None else f"loss {self._last_loss:.4g}"
-        self._bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))))
+        self._bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))), self._secs_per_step)
+
+    def _summarise(self, now, is_last=False):
+        """Writes the rate since the last summary if that is due."""
+        since = self._written = self._written or now
+        seconds = now.time - since.time
+        is_due = is_last or seconds >= self._log_secs
+        if is_due and seconds > 0 and now.step > since.step:
+            self._summary.write((now.examples - since.examples) / seconds, now.step)
+            self._written = now
 
     def _close(self):
         if self._bar is not None:
@@ -228,69 +293,3 @@ def _close_with_session(coord, bar):
     """Thread: closes `bar` when the session of `coord` stops, for whatever reason."""
     coord.wait_for_stop()
     bar.close()
-
-
-def _check_count(name, value):
-    """Raises unless `value` is None or an integer > 0."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(
-            f"`{name}` must be an integer greater than 0, but is {value!r} "
-            f"({type(value).__name__}). Convert it with int()."
-        )
-    if value <= 0:
-        raise ValueError(
-            f"`{name}` must be an integer greater than 0, but is {value}. Leave it out if it is "
-            "not known."
-        )
-
-
-def _tensor_of_graph(argument, value):
-    """Returns the scalar tensor that `value`, a tensor or its name, stands for."""
-    tensor = value
-    if isinstance(value, str):
-        try:
-            tensor = tf.get_default_graph().get_tensor_by_name(
-                value if ":" in value else f"{value}:0"
-            )
-        except KeyError:
-            raise ValueError(
-                f"`{argument}` must name a tensor of the training graph, but there is none called "
-                f"{value!r}. Give the tensor a name with `tf.identity(tensor, name={value!r})` in "
-                "`model_fn`, or pass the tensor itself."
-            ) from None
-    if not isinstance(tensor, tf.Tensor):
-        raise TypeError(
-            f"`{argument}` must be a tensor or the name of one, but is {value!r} "
-            f"({type(value).__name__})."
-        )
-    if tensor.shape.rank not in (0, None):
-        raise ValueError(
-            f"`{argument}` must be a tensor of shape [], but {tensor.name!r} has shape "
-            f"{tensor.shape}. Reduce it, e.g. with `tf.reduce_mean`."
-        )
-    return tensor
-
-
-def _loss_tensor(value):
-    """Returns the loss to show: a float tensor of shape [], or None."""
-    if value is not None:
-        return _tensor_of_graph("loss", value)
-    losses = tf.losses.get_losses()
-    return losses[-1] if losses and losses[-1].shape.rank == 0 else None
-
-
-def _batch_size(value):
-    """Returns the rows per step: an int where fixed, else a tensor of shape []; or None."""
-    if value is None:
-        try:
-            tensor = tf.get_default_graph().get_tensor_by_name(_BATCH_SIZE_TENSOR)
-        except KeyError:
-            return None
-    elif isinstance(value, (str, tf.Tensor)):
-        tensor = _tensor_of_graph("batch_size", value)
-    else:
-        return int(value)
-    static = tf.get_static_value(tensor)
-    return tensor if static is None else int(static)

@@ -13,13 +13,30 @@ import numbers
 import tensorflow.compat.v1 as tf
 
 from replicate import context, finite, loss_scale_hook
+from replicate.by_graph import ByGraph
+from replicate.compat import saving
+from replicate.scaling import scaled, unscaled, update_gathered  # noqa: F401 - used as of here.
+
+
+class _Eager:
+    """In place of a graph, in eager mode."""
+
+
+_EAGER = _Eager()
 
 
 class LossScale(tf.Module, abc.ABC):
-    """What a loss is multiplied by; a subclass says how gradients change it."""
+    """What a loss is multiplied by; a subclass says how gradients change it.
+
+    Subclasses of `tf.compat.v1.mixed_precision.LossScale` can be based on this instead.
+
+    Raises:
+        RuntimeError: If a subclass adds two variables of one name.
+    """
 
     def __init__(self):
         super().__init__()
+        self._names = ByGraph()  # Of the variables that `_add_weight` made.
 
     @abc.abstractmethod
     def __call__(self):
@@ -40,6 +57,30 @@ class LossScale(tf.Module, abc.ABC):
             The operation that changes the scale, None in eager mode; and whether the gradients are
             to be applied, a boolean scalar tensor or a bool.
         """
+
+    def _add_weight(self, name, initial_value, dtype=None):
+        """Returns a new variable, for subclasses, as TensorFlow's base class makes it.
+
+        It is not trained, the same in every replica, and has its name in object-based checkpoints.
+
+        Args:
+            name: Its name.
+            initial_value: Its initial value.
+            dtype: Its type; None: that of the initial value.
+
+        Raises:
+            RuntimeError: If there is one of that name in the current graph.
+        """
+        names = self._names.setdefault(_graph_of_variables() or _EAGER, set())
+        if name in names:
+            raise RuntimeError(
+                f"A loss scale has one variable of a name in each graph, but '{name}' was added to "
+                f"{type(self).__name__} before. Choose another name, or keep the first."
+            )
+        names.add(name)
+        variable = _variable(initial_value, name, dtype)
+        saving.track(self, variable, name)
+        return variable
 
     @abc.abstractmethod
     def get_config(self):
@@ -95,7 +136,7 @@ class DynamicLossScale(LossScale):
 
     Args:
         initial_loss_scale: The first scale, a finite number of at least 1.
-        increment_period: Number of steps, an integer of at least 1.
+        increment_period: Number of steps, an integer of at least 1, also as a float: 2000.0.
         multiplier: Finite number greater than 1.
 
     Attributes:
@@ -112,21 +153,16 @@ class DynamicLossScale(LossScale):
         self._initial_loss_scale = number
         # The least above 1 that float32 has.
         self._multiplier = _number("multiplier", multiplier, 1 + 2.0**-23, "greater than 1", 2.0)
-        if not _is_between(increment_period, 1, tf.int64.max, numbers.Integral):
+        is_number = _is_between(increment_period, 1, tf.int64.max, numbers.Real)
+        if not (is_number and float(increment_period).is_integer()):
             raise ValueError(
                 "`increment_period` must be an integer of at least 1 that int64 holds, but is "
                 f"{increment_period!r}. Pass a number of steps, e.g. 2000."
             )
         self._increment_period = int(increment_period)
         self._graph = _graph_of_variables()
-        variable = functools.partial(
-            tf.Variable,
-            trainable=False,
-            use_resource=True,
-            aggregation=tf.VariableAggregation.NONE,  # Every replica has the value of all.
-        )
-        self.current_loss_scale = variable(number, name="current_loss_scale", dtype=tf.float32)
-        self.good_steps = variable(0, name="good_steps", dtype=tf.int64)
+        self.current_loss_scale = _variable(number, "current_loss_scale", tf.float32)
+        self.good_steps = _variable(0, "good_steps", tf.int64)
         loss_scale_hook.watch([self.current_loss_scale, self.good_steps])
 
     @property
@@ -225,61 +261,6 @@ def get(identifier):
     )
 
 
-def update_gathered(scale, grads):
-    """Updates any loss scale by gradients of the whole batch, which are the same in all towers.
-
-    Args:
-        scale: A loss scale of this module or of `tf.compat.v1.mixed_precision`.
-        grads: Nested structure of unscaled gradients, as `LossScale.update` takes them.
-
-    Returns:
-        What `update` of the loss scale does.
-    """
-
-    def update():
-        with finite.same_in_all_towers():
-            return scale.update(grads)
-
-    return context.once(update, "update of a loss scale by gathered gradients")
-
-
-def scaled(loss, scale):
-    """Multiplies a loss by a scale.
-
-    Args:
-        loss: Floating tensor, or a function without arguments that returns one.
-        scale: Float32 scalar tensor.
-
-    Returns:
-        A tensor of the loss's dtype and shape, or a function that returns it.
-    """
-    if callable(loss):
-        return lambda: scaled(loss(), scale)
-    loss = tf.convert_to_tensor(loss)
-    return loss * tf.cast(scale, loss.dtype)
-
-
-def unscaled(gradient, scale):
-    """Divides a gradient by a scale.
-
-    Args:
-        gradient: Floating tensor, `tf.IndexedSlices` or None.
-        scale: Float32 scalar tensor.
-
-    Returns:
-        A gradient of the same kind and dtype; None for None.
-    """
-    if gradient is None:
-        return None
-    if isinstance(gradient, tf.IndexedSlices):
-        values = unscaled(gradient.values, scale)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    gradient = tf.convert_to_tensor(gradient)
-    if gradient.dtype in (tf.float16, tf.bfloat16):  # A scale above 65504 is infinite in float16.
-        return tf.cast(tf.cast(gradient, tf.float32) / scale, gradient.dtype)
-    return gradient / tf.cast(scale, gradient.dtype)
-
-
 def _number(name, value, minimum, rule, example):
     """Returns an argument as a float, or raises."""
     if not _is_between(value, minimum, float(tf.float32.max), numbers.Real):
@@ -292,6 +273,17 @@ def _number(name, value, minimum, rule, example):
 
 def _is_between(value, low, high, kind):
     return isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high
+
+
+def _variable(initial_value, name, dtype):
+    return tf.Variable(
+        initial_value,
+        trainable=False,
+        use_resource=True,
+        name=name,
+        dtype=dtype,
+        aggregation=tf.VariableAggregation.NONE,  # Every replica has the value of all.
+    )
 
 
 def _graph_of_variables():

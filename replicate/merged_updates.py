@@ -190,29 +190,28 @@ def _merge_slices(group, op):
 def _is_of_rows(group, tensor):
     kind = group.extents.of(tensor)
     if kind is not None or not tensor.shape.rank:
-        return kind == extents.ROWS
+        return extents.axis_of(kind) is not None
     size = tensor.shape.as_list()[0]
-    return size is None or size == group.rows_of_each
+    return size is None or size == group.boundary.rows
 
 
 def _concatenate(group, op):
     """Lets an operation take the indices, keys and slices of all towers."""
     given = list(op.inputs[1:])
+    # Of indices and what is for them, rows are on the same axis.
+    axes = {extents.axis_of(group.extents.of(tensor)) for tensor in given} - {None}
+    axis = axes.pop() if len(axes) == 1 else 0
     with group.once(), tf.control_dependencies(None), tf.name_scope(_SCOPE):
         whole = []
         for position, tensors in enumerate(zip(*group.each(given))):
             if given[position].shape.rank == 0:
                 whole.append(given[position])
                 continue
-            kept = [
-                tensor
-                if group.row_weights.is_positive(index)
-                else tensor[: group.row_weights.mask(index, tf.shape(tensor)[0], 0)]
-                for index, tensor in enumerate(tensors)
-            ]
             # An operation keeps its static shapes, which a longer input must not contradict.
-            shape = [None, *given[position].shape.as_list()[1:]]
-            whole.append(tf.placeholder_with_default(tf.concat(kept, axis=0), shape))
+            shape = given[position].shape.as_list()
+            shape[axis] = None
+            joined = group.row_weights.concatenated(tensors, axis)
+            whole.append(tf.placeholder_with_default(joined, shape))
     for position, tensor in enumerate(whole, 1):
         copying.redirect(op, position, tensor)
 

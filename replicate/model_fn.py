@@ -6,7 +6,7 @@ import inspect
 import tensorflow.compat.v1 as tf
 
 from replicate import (
-    batch_entries,
+    any_optimizer,
     boundary,
     recovery,
     report,
@@ -18,7 +18,9 @@ from replicate import (
     weights,
     whole_gradients,
 )
+from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
+from replicate import summaries as summaries_lib
 from replicate.cluster import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
@@ -26,8 +28,6 @@ from replicate.compat import tpu as tpu_lib
 from replicate.replicas import Replicas
 from replicate.towers import Towers, current
 from replicate.variables import SharedVariables
-
-_PLACEMENTS = ("consolidation", "round_robin", "replicated")
 
 
 def replicate_model_fn(
@@ -39,6 +39,8 @@ def replicate_model_fn(
     variable_placement="consolidation",
     per_tower_batch_size=None,
     whole_features=(),
+    batch_axis=0,
+    summaries="first",
 ):
     """Returns a `model_fn` that runs `model_fn` as towers, one per device.
 
@@ -62,9 +64,9 @@ def replicate_model_fn(
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
             `tf.estimator.Estimator` takes it. It is called once, with the rows of the first tower
             and a copy of `params`, and its graph is copied for the other towers. Tensors in
-            `features` and `labels` have the shape [n, ...], the same n in all of a batch; where
-            both are dicts with the same keys, each key may hold a batch of its own; see
-            `replicate.sharding`.
+            `features` and `labels` have the shape [n, ...], or what `batch_axis` says, the same n
+            in all of a batch; where both are dicts with the same keys, each key may hold a batch of
+            its own; see `replicate.sharding`.
         loss_reduction: How `model_fn` makes its loss from the losses of rows: a
             `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for terms that no
             row enters, which count once; with all others they are taken for means over the tower's
@@ -87,54 +89,43 @@ def replicate_model_fn(
             an axis 0, and go to every tower as they are: `["class_weights"]` for an entry of
             `features`, `["extra/table"]` for one in a dict of it, `["labels/table"]` for one of
             `labels`. The name of a dict is that of all in it. Not for TPUs.
+        batch_axis: The axis of rows of the tensors in the batch, an integer, or a dictionary of
+            axes by names like those in `whole_features`, where it is not 0: `{"frames": 1}` for
+            an entry of `features` of shape [time, n, ...], and `{"features": 1}` for all of them,
+            or for the one tensor that they are. Of predictions, and of what goes to `eval_metrics`
+            and `host_call`, rows are on axis 0 all the same: transpose them. Not for TPUs.
+        summaries: Of which towers the summaries of `tf.summary` are that rows enter: `'first'`,
+            tower 0's, under the tags that they have. With `'mean'`, scalars are the mean over
+            towers, weighted by rows, integers rounded; all else is tower 0's. With `'all'`, those
+            of tower i are under `tower_i/`. A tower without rows has none. What no row enters
+            is made once, under its tag. Not for TPUs.
 
     Returns:
         A `model_fn`.
 
     Raises:
-        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size` or `whole_features` is
-            something else.
-        ValueError: If `loss_reduction` is `NONE`, `variable_placement` unknown, or `devices` is
-            empty or names a device twice, one that does not exist, or TPU cores among others.
+        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features` or
+            `batch_axis` is something else.
+        ValueError: If `loss_reduction` is `NONE`, `variable_placement` or `summaries` unknown, or
+            `devices` is empty or names a device twice, one that does not exist, or TPU cores among
+            others or with what is not for TPUs.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
     servers.install()
-    if not callable(model_fn):
-        raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
-    loss_reduction = _check_reduction(loss_reduction)
-    summed = loss_reduction == tf.losses.Reduction.SUM
-    if variable_placement not in _PLACEMENTS:
-        raise ValueError(
-            f"`variable_placement` must be one of {', '.join(map(repr, _PLACEMENTS))}, but is "
-            f"{variable_placement!r}."
-        )
-    if not (per_tower_batch_size is None or isinstance(per_tower_batch_size, bool)):
-        raise TypeError(
-            f"`per_tower_batch_size` must be True, False or None, but is {per_tower_batch_size!r}. "
-            "The size itself belongs into `params['batch_size']`."
-        )
-    whole_features = batch_entries.whole_paths(whole_features)
-    on_tpus = False
-    if devices is not None:
-        devices = devices_lib.canonical_list(devices)
-        on_tpus = devices_lib.are_tpus(devices)
-        devices_lib.check_exist(devices, cpus_known=False)
-    if on_tpus and (consolidation_device is not None or variable_placement != _PLACEMENTS[0]):
-        raise ValueError(
-            "TPU cores gather gradients themselves, and keep variables on their host, but got "
-            f"`consolidation_device` {consolidation_device!r} and `variable_placement` "
-            f"{variable_placement!r}. Leave them out."
-        )
-    if on_tpus and whole_features:
-        raise ValueError(
-            "TPU cores take a shard of each tensor in the batch, but `whole_features` is "
-            f"{whole_features}. Leave it out, and pass what is no part of the batch through "
-            "`params`."
-        )
-    if consolidation_device is not None:
-        consolidation_device = devices_lib.canonical(consolidation_device)
-        devices_lib.check_exist([consolidation_device], cpus_known=False)
+    checked = arguments_lib.check(
+        model_fn,
+        loss_reduction,
+        devices,
+        consolidation_device,
+        variable_placement,
+        per_tower_batch_size,
+        whole_features,
+        batch_axis,
+        summaries,
+    )
+    devices, consolidation_device = checked.devices, checked.consolidation_device
+    on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
 
     accepted = inspect.signature(model_fn)
 
@@ -166,7 +157,8 @@ def replicate_model_fn(
                 *batch,
                 len(tower_devices),
                 need_row_each=training,
-                whole_features=whole_features,
+                whole_features=checked.whole_features,
+                batch_axis=checked.batch_axis,
             )
         for_tpus = tower_params.is_for_tpus(model_fn, config)
         params = tower_params.of_tower(
@@ -186,12 +178,14 @@ def replicate_model_fn(
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
         group = Towers(tower_devices, consolidation, variables, shards, summed, training)
-        with group.building(), whole_gradients.intercepted():
-            spec = on_rows(group.features, group.labels)
-            boundary.warn_of_padding(group.features, group.labels)
+        with group.building(), whole_gradients.intercepted(), any_optimizer.intercepted():
+            spec = on_rows(group.boundary.features, group.boundary.labels)
+            boundary.warn_of_padding(group.boundary.features, group.boundary.labels)
             if estimator.is_tpu_estimator_spec(spec):
                 tower_params.warn_of_whole_size(params, for_tpus, per_tower_batch_size)
             spec = tpu_specs.merge(spec, group, mode)
+            if mode != estimator.ModeKeys.PREDICT:
+                spec = summaries_lib.merge(spec, group, summaries)
         spec = specs.with_merges(spec, group.finish(), training)
         if training:
             report.publish(group, shards, loss_reduction, spec)
@@ -201,25 +195,6 @@ def replicate_model_fn(
     functools.update_wrapper(replicated_model_fn, model_fn, updated=())
     replicated_model_fn.__signature__ = signature  # The Estimator passes what it finds here.
     return replicated_model_fn
-
-
-def _check_reduction(reduction):
-    if callable(reduction):
-        raise TypeError(
-            f"`loss_reduction` must be a `tf.losses.Reduction`, but is {reduction!r}. Optimizers "
-            "are wrapped inside `model_fn`: `optimizer = replicate.TowerOptimizer(optimizer)`."
-        )
-    if reduction not in tf.losses.Reduction.all():
-        raise ValueError(
-            f"`loss_reduction` must be one of {', '.join(tf.losses.Reduction.all())}, but is "
-            f"{reduction!r}."
-        )
-    if reduction == tf.losses.Reduction.NONE:
-        raise ValueError(
-            "`loss_reduction` must say how `model_fn` reduces its loss to a scalar, but is "
-            "`Reduction.NONE`. Pass `SUM` if it adds up the losses of rows, or one of the means."
-        )
-    return reduction
 
 
 def _with_mode_and_config(signature):

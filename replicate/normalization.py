@@ -16,10 +16,6 @@ from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 # Arguments of `tf.layers.BatchNormalization` that contradict moments over all towers: why, and what
 # to do instead.
 _REFUSED = {
-    "fused": (
-        "the fused kernel takes the moments of one tower's rows",
-        "Leave it out, or pass False",
-    ),
     "renorm": (
         "it corrects for moments of few rows by their moving averages, which these do not need",
         "Leave it out, or call `tf.layers.batch_normalization`, which goes by each tower's rows",
@@ -42,11 +38,12 @@ class BatchNormalization(keras.BatchNormalization):
     same names: a checkpoint moves both ways between them. See `batch_normalization`.
 
     Args:
-        *args: Those of `tf.layers.BatchNormalization`, in its order.
+        *args: Those of `tf.layers.BatchNormalization`, in its order. `fused` is accepted and makes
+            no difference, since the fused kernel takes the moments of one tower's rows.
         **kwargs: Likewise.
 
     Raises:
-        ValueError: If `fused` or `renorm` is true, or `virtual_batch_size` or `adjustment` given;
+        ValueError: If `renorm` is true, or `virtual_batch_size` or `adjustment` given;
             when built, if `axis` is or holds that of the rows, 0.
         ImportError: If there is no Keras 2 in this process. The message says what to run.
     """
@@ -174,7 +171,8 @@ def batch_normalization(
         renorm: False.
         renorm_clipping: Has no effect without `renorm`.
         renorm_momentum: Likewise.
-        fused: None or False.
+        fused: Makes no difference, in towers and outside; it is accepted because much code passes
+            it. The fused kernel, which takes the moments of one tower's rows, is never used.
         virtual_batch_size: None.
         adjustment: None.
 
@@ -184,7 +182,7 @@ def batch_normalization(
     Raises:
         RuntimeError: If the towers' calls differ, or are in the body of a `tf.cond` or
             `tf.while_loop`.
-        ValueError: If `fused` or `renorm` is true, `virtual_batch_size` or `adjustment` given, or
+        ValueError: If `renorm` is true, `virtual_batch_size` or `adjustment` given, or
             `axis` is or holds that of the rows, 0.
         ImportError: If there is no Keras 2 in this process. The message says what to run.
     """

@@ -25,6 +25,11 @@ def remember(scaffold, config):
     _training[tf.get_default_graph()] = weakref.ref(scaffold), config
 
 
+def config_of(graph):
+    """Returns the `RunConfig` with which `replicate_model_fn` made a graph, None if it did not."""
+    return _training.get(graph, (None, None))[1]
+
+
 class PreemptionHook(tf.train.SessionRunHook):
     """Saves and leaves when the process is told to, as clusters do before they take a machine away.
 

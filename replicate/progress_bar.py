@@ -67,8 +67,9 @@ class ProgressBar:
             tqdm.contrib.logging.logging_redirect_tqdm(loggers, tqdm_class=Bar)
         )
 
-    def draw(self, step, note):
-        """Redraws the bar at `step`, with the text `note` behind it."""
+    def draw(self, step, note, secs_per_step=None):
+        """Redraws the bar at `step`, with the text `note` behind it; it tells time by itself."""
+        del secs_per_step
         with self._lock:
             if self._bar is None:
                 return

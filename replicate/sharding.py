@@ -1,7 +1,8 @@
 """Splits a batch into shards, one per tower.
 
 The first `n mod N` of N shards of a batch of n rows get one row more than the others, as
-`tf.sparse.split` has it, so that dense, sparse and ragged leaves stay aligned.
+`tf.sparse.split` has it, so that dense, sparse and ragged leaves stay aligned. Rows are on axis 0,
+or where `batch_axis` says, as in time-major tensors of shape [time, n, ...].
 
 A step may take several batches, such as one for training and one for validation: where features
 and labels are dicts with the same keys, each key holds a batch of its own. Its rows are a multiple
@@ -13,7 +14,7 @@ list of tensors is a structure. In tuples and dicts, numbers and strings are no 
 
 import collections.abc
 import itertools
-from typing import Any, List, NamedTuple
+from typing import Any, List, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -29,7 +30,7 @@ _MULTIPLES = (
 )
 _NOT_IN_BATCH = (
     "Pass what is no part of the batch as a scalar or through `params`, or name it in "
-    "`whole_features`."
+    "`whole_features`. Name what has its rows on another axis in `batch_axis`."
 )
 _A_LIST = " (a Python list)"  # After the path of what was one, in messages.
 
@@ -43,12 +44,14 @@ class Shards(NamedTuple):
         rows: Rows of the batch in each shard, which may be 0: N integers, or N int32 scalar tensors
             if only known at run time.
         total: Rows of the batch, an integer or an int32 scalar tensor.
+        axes: The axis of rows of each leaf of features and labels; () if it is 0 in all of them.
     """
 
     features: List[Any]
     labels: List[Any]
     rows: List[Any]
     total: Any
+    axes: Sequence[int] = ()
 
 
 class _Spans(NamedTuple):
@@ -68,8 +71,8 @@ class _Spans(NamedTuple):
         )
 
 
-def shard(features, labels, num_towers, need_row_each, *, whole_features=()):
-    """Splits features and labels by rows, that is, along axis 0.
+def shard(features, labels, num_towers, need_row_each, *, whole_features=(), batch_axis=0):
+    """Splits features and labels by rows, that is, along axis 0 or what `batch_axis` says.
 
     Args:
         features: Nested structure (dict, list, tuple, namedtuple) of tensors, `tf.SparseTensor`s
@@ -84,35 +87,44 @@ def shard(features, labels, num_towers, need_row_each, *, whole_features=()):
         whole_features: Iterable of names of what goes to every tower as it is, whatever its shape;
             see `batch_entries.whole_paths`. Those of labels match nothing, and may, where `labels`
             is None.
+        batch_axis: The axis of rows, or a dictionary of axes by names; see
+            `batch_entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
+            tensors have their rows on axis 0 alone.
 
     Returns:
         A `Shards`.
 
     Raises:
-        TypeError: As `batch_entries.whole_paths` does.
+        TypeError: As `batch_entries.whole_paths` and `axes_by_path` do.
         ValueError: If no leaf has rows, if the leaves differ in rows, or if a row is missing. What
             is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
             that breaks the rule, before the towers compute. If a Python list with numbers or
-            strings is no tensor's value, or if a name in `whole_features` matches nothing.
+            strings is no tensor's value, if a name in `whole_features` or `batch_axis` matches
+            nothing, or if a tensor cannot have its rows on the axis that is named for it.
     """
     whole = batch_entries.whole_paths(whole_features)
+    axis_by_path = batch_entries.axes_by_path(batch_axis)
     with tf.device("/device:CPU:0"), tf.name_scope(SHARD_SCOPE):
         batch, lists = {}, set()
         for key, structure in (("features", features), ("labels", labels)):
             batch[key] = batch_entries.lists_as_tensors(structure, key, whole, lists)
         paths = [path for path, _ in graph_lib.flatten_with_paths(batch)]
-        batch_entries.check_whole(whole, paths, labels)
-        leaves, splitters = [], []
+        batch_entries.check_names("whole_features", whole, paths, labels)
+        batch_entries.check_names("batch_axis", axis_by_path, paths, labels)
+        leaves, splitters, axes = [], [], []
         for path, leaf in zip(paths, tf.nest.flatten(batch)):
             is_whole = any(batch_entries.is_at_or_below(path, name) for name in whole)
             leaves.append(leaf if is_whole else _as_leaf(leaf))
             splitters.append(None if is_whole else splitting.splitter(leaves[-1]))
+            axis = batch_entries.axis_at(path, axis_by_path) if splitters[-1] else 0
+            axes.append(axis and splitting.checked_axis(path, leaves[-1], axis))
         keys = _batch_keys(batch["features"], batch["labels"])
         batches = {}
-        for key, path, leaf, split in zip(keys, paths, leaves, splitters):
+        for key, path, leaf, axis, split in zip(keys, paths, leaves, axes, splitters):
             if split:
                 path += _A_LIST if path in lists else ""
-                batches.setdefault(key, []).append((path, leaf))
+                path += f" (axis {axis})" if axis else ""
+                batches.setdefault(key, []).append((path, leaf, axis))
         totals, checks = _count_rows(batches)
         total, repeats = _smallest(totals, checks)
         rows = _shard_rows(total, num_towers, need_row_each, checks)
@@ -122,13 +134,12 @@ def shard(features, labels, num_towers, need_row_each, *, whole_features=()):
             spans = _spans(rows, total, need_row_each)
             spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
             parts = [
-                split(leaf, spans[key]) if split else [leaf] * num_towers
-                for key, leaf, split in zip(keys, leaves, splitters)
+                split(leaf, spans[key], axis) if split else [leaf] * num_towers
+                for key, leaf, axis, split in zip(keys, leaves, axes, splitters)
             ]
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
-    return Shards(
-        [part["features"] for part in shards], [part["labels"] for part in shards], rows, total
-    )
+        of_features, of_labels = ([part[key] for part in shards] for key in batch)
+    return Shards(of_features, of_labels, rows, total, axes if any(axes) else ())
 
 
 def _as_leaf(leaf):
@@ -168,7 +179,7 @@ def _count_rows(batches):
     The rows are an integer if the shape of some leaf tells them, else an int32 scalar tensor.
 
     Args:
-        batches: Dict of lists of `(path, leaf)` pairs, the leaves of each batch that have rows.
+        batches: Dict of lists of `(path, leaf, axis)`, the leaves of each batch that have rows.
     """
     if not batches:
         raise ValueError(
@@ -178,16 +189,18 @@ def _count_rows(batches):
         )
     totals, checks = {}, []
     for key, leaves in batches.items():
-        sizes = {
-            path: leaf.shape[:1].as_list()[0] if leaf.shape.rank else None for path, leaf in leaves
-        }
+        sizes = {path: splitting.known_rows(leaf, axis) for path, leaf, axis in leaves}
         known = {path: rows for path, rows in sizes.items() if rows is not None}
         if len(set(known.values())) > 1:
             raise ValueError(
                 f"{_SAME_ROWS} but {', '.join(f'{path} has {n}' for path, n in known.items())}. "
                 f"{_NOT_IN_BATCH}"
             )
-        unknown = [(path, _row_count(leaf)) for path, leaf in leaves if path not in known]
+        unknown = [
+            (path, splitting.count_rows(leaf, axis))
+            for path, leaf, axis in leaves
+            if path not in known
+        ]
         totals[key] = next(iter(known.values())) if known else unknown[0][1]
         if len(leaves) > 1 and unknown:
             paths, counts = zip(*unknown)
@@ -251,15 +264,6 @@ def _too_few_rows(num_towers):
         f"A training batch must have at least one row for each of {num_towers} towers. Enlarge "
         "the batch, batch with `drop_remainder=True`, or pass fewer `devices`."
     )
-
-
-def _row_count(leaf):
-    """Returns the rows of `leaf`, an int32 scalar tensor."""
-    if isinstance(leaf, tf.SparseTensor):
-        return tf.cast(leaf.dense_shape[0], tf.int32)
-    if isinstance(leaf, tf.RaggedTensor):
-        return leaf.nrows(tf.int32)
-    return tf.shape(leaf)[0]
 
 
 def _spans(rows, total, need_row_each):

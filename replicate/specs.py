@@ -2,9 +2,9 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, merged_updates, nccl
+from replicate import extents, gradients, merged_updates, nccl
 from replicate.compat import estimator
-from replicate.loss_terms import terms
+from replicate.whole_loss import WholeLoss
 
 
 def merge(spec, group, mode):
@@ -72,26 +72,18 @@ def with_merges(spec, merges, training):
 def _loss(loss, group):
     """Returns the loss of the whole batch; terms that no row enters count once."""
     loss = tf.convert_to_tensor(loss)
-    reach = group.copies.rows.reach
-    if not group.differ(loss) and not group.summed:
+    if not group.differ(loss):
         return loss
+    if loss.shape.rank == 0 and loss.dtype.is_floating:
+        return WholeLoss(group, loss).value()
     with group.once(), tf.name_scope("replicate/loss/"):
-        once = []
-        if group.summed:
-            found = terms(loss, reach, of_gradients=False)
-            once = [term for term in found if not reach(term.tensor)]
-        by_tower = [own for (own,) in group.each([loss])]
-        total = gradients.weighted_sum(
+        return gradients.weighted_sum(
             [
                 group.row_weights.mask(index, own, tf.zeros_like(own))
-                for index, own in enumerate(by_tower)
+                for index, (own,) in enumerate(group.each([loss]))
             ],
             group,
         )
-        for term in once:
-            value = term.tensor if term.factor is None else term.tensor * term.factor
-            total -= tf.cast(group.row_weights.count_positive() - 1, value.dtype) * value
-        return total
 
 
 def concat(value, group):
@@ -112,22 +104,17 @@ def concat(value, group):
 
 
 def concat_all(value, group):
-    """Returns the values of all towers, concatenated along axis 0."""
+    """Returns the values of all towers, concatenated by rows: along axis 0, unless it is known."""
+    axis = extents.axis_of(group.extents.of(value)) or 0
     with group.once(), tf.name_scope("replicate/predictions/"):
-        kept = [
-            own
-            if group.row_weights.is_positive(index)
-            else own[: group.row_weights.mask(index, tf.shape(own)[0], 0)]
-            for index, (own,) in enumerate(group.each([value]))
-        ]
-        return tf.concat(kept, axis=0)
+        return group.row_weights.concatenated([own for (own,) in group.each([value])], axis)
 
 
 def _has_rows(value, group):
     """Whether a tensor is part of the batch: rows enter it, or it has as many entries."""
     if group.copies.rows.reach(value):
         return True
-    return value.shape.rank and value.shape.as_list()[0] == group.rows_of_each
+    return value.shape.rank and value.shape.as_list()[0] == group.boundary.rows
 
 
 def _concat_export(output, name, group):

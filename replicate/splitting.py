@@ -1,10 +1,10 @@
-"""How a tensor is split by rows, be it dense, sparse or ragged."""
+"""How a tensor is split by rows, be it dense, sparse or ragged, and how many it has."""
 
 import tensorflow.compat.v1 as tf
 
 
 def splitter(leaf):
-    """Returns the function that splits `leaf` by rows, None if it has none."""
+    """Returns the function of `leaf`, spans and an axis that splits it; None if it has no rows."""
     if isinstance(leaf, tf.SparseTensor):
         return _split_sparse
     if isinstance(leaf, tf.RaggedTensor):
@@ -14,23 +14,73 @@ def splitter(leaf):
     return None
 
 
-def _split_dense(leaf, spans):
+def checked_axis(path, leaf, axis):
+    """Returns the axis of rows of a tensor of the batch, counted from 0 if its rank is known.
+
+    Args:
+        path: Its path, for messages.
+        leaf: The tensor, of rank 1 or more.
+        axis: The axis as `batch_axis` has it.
+
+    Raises:
+        ValueError: If the tensor has no such axis, or is ragged and the axis is not 0.
+    """
+    rank = leaf.shape.rank
+    if rank is not None and not -rank <= axis < rank:
+        raise ValueError(
+            f"`batch_axis` must name an axis of the tensor that it is for, but is {axis} for "
+            f"{path}, which has the shape {leaf.shape}. Pass a dictionary by names, such as "
+            "{'frames': 1}, that leaves out what has its rows on axis 0."
+        )
+    axis = axis if rank is None else axis % rank
+    if isinstance(leaf, tf.RaggedTensor) and axis != 0:
+        raise ValueError(
+            "The rows of a ragged tensor are on axis 0, of which each has a length of its own, but "
+            f"`batch_axis` is {axis} for {path}. Leave it out there, or pass a sparse or a padded "
+            "tensor."
+        )
+    return axis
+
+
+def known_rows(leaf, axis):
+    """Returns the rows of `leaf` that its static shape tells, None if it tells none."""
+    return leaf.shape.as_list()[axis] if leaf.shape.rank else None
+
+
+def count_rows(leaf, axis):
+    """Returns the rows of `leaf`, an int32 scalar tensor."""
+    if isinstance(leaf, tf.SparseTensor):
+        return tf.cast(leaf.dense_shape[axis], tf.int32)
+    if isinstance(leaf, tf.RaggedTensor):
+        return leaf.nrows(tf.int32)
+    return tf.shape(leaf)[axis]
+
+
+def _split_dense(leaf, spans, axis):
     if spans.overlap:
-        return _split_ragged(leaf, spans)
-    if all(isinstance(count, int) for count in spans.counts):
-        return tf.split(leaf, len(spans.counts) if len(set(spans.counts)) == 1 else spans.counts)
-    return tf.split(leaf, tf.stack(spans.counts), num=len(spans.counts))
+        before = [slice(None)] * axis if axis >= 0 else [Ellipsis]
+        after = [slice(None)] * (-axis - 1)  # Of an axis counted from the last.
+        return [
+            leaf[(*before, slice(start, start + count), *after)]
+            for start, count in zip(spans.starts, spans.counts)
+        ]
+    counts = spans.counts
+    if all(isinstance(count, int) for count in counts):
+        return tf.split(leaf, len(counts) if len(set(counts)) == 1 else counts, axis)
+    return tf.split(leaf, tf.stack(counts), axis, num=len(counts))
 
 
-def _split_sparse(leaf, spans):
+def _split_sparse(leaf, spans, axis):
     # Not `tf.sparse.split`, whose shards cannot overlap.
-    shards, rest = [], leaf.dense_shape[1:]
-    width_of = _own_widths(leaf)
+    shape = leaf.dense_shape
+    before, after = shape[:axis], shape[axis + 1 :] if axis != -1 else shape[:0]
+    width_of = _own_widths(leaf) if axis == 0 else None
+    shards = []
     for start, count in zip(spans.starts, spans.counts):
-        first = tf.concat([[tf.cast(start, tf.int64)], tf.zeros_like(rest)], axis=0)
-        width = [width_of(start, count)] if width_of else rest
-        size = tf.concat([[tf.cast(count, tf.int64)], width], axis=0)
-        shards.append(tf.sparse.slice(leaf, first, size))
+        width = [width_of(start, count)] if width_of else after
+        first = [tf.zeros_like(before), [tf.cast(start, tf.int64)], tf.zeros_like(after)]
+        size = [before, [tf.cast(count, tf.int64)], width]
+        shards.append(tf.sparse.slice(leaf, tf.concat(first, axis=0), tf.concat(size, axis=0)))
     return shards
 
 
@@ -61,5 +111,6 @@ def _longest(lengths):
     return tf.maximum(tf.reduce_max(lengths), 0)  # Of no rows, too.
 
 
-def _split_ragged(leaf, spans):
+def _split_ragged(leaf, spans, axis):
+    del axis  # 0
     return [leaf[start : start + count] for start, count in zip(spans.starts, spans.counts)]

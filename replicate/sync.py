@@ -126,3 +126,21 @@ def _apply_gradients(session, coord, update):
         # finds the error.
         coord.request_stop((type(error), error, error.__traceback__))
         session.close()
+
+
+def check_not_synchronised(grads_and_vars):
+    """Raises if gradients come from a `SyncReplicasOptimizer` that wraps a `TowerOptimizer`.
+
+    Args:
+        grads_and_vars: List of `(gradient, variable)` pairs.
+    """
+    for gradient, _ in grads_and_vars:
+        values = getattr(gradient, "values", gradient)
+        is_in_graph = tf.is_tensor(values) and hasattr(values, "graph")
+        if is_in_graph and values.op.type.endswith("AccumulatorTakeGradient"):
+            raise ValueError(
+                "Gradients are gathered from towers before they are from workers, since each "
+                "worker hands on one for all its towers, but a `SyncReplicasOptimizer` wraps a "
+                "`TowerOptimizer`. Write "
+                "`replicate.TowerOptimizer(tf.train.SyncReplicasOptimizer(optimizer, …))`."
+            )

@@ -4,15 +4,15 @@ import inspect
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context
+from replicate import ancestor, context
 from replicate import loss_scale as loss_scales
 from replicate.compat import saving
-from replicate.sync import SyncHook
+from replicate.sync import SyncHook, check_not_synchronised
 from replicate.training_step import TrainingStep
 from replicate.wrapped_optimizer import WrappedOptimizer
 
 
-class TowerOptimizer(saving.Wrapper):
+class TowerOptimizer(ancestor.Ancestor, saving.Wrapper):
     """Wraps an optimizer so that all towers train one set of variables.
 
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
@@ -121,6 +121,7 @@ class TowerOptimizer(saving.Wrapper):
                 f"{[variable.name for _, variable in grads_and_vars]} has one for loss {loss}. "
                 "Check that the loss depends on them through differentiable operations."
             )
+        ancestor.remember_use()
         return engine.apply_minimized(self, grads_and_vars, applied)
 
     def compute_gradients(self, loss, *args, **kwargs):
@@ -205,7 +206,7 @@ class TowerOptimizer(saving.Wrapper):
                 checked in replicas of a TPU or of tf.distribute.
         """
         grads_and_vars = list(grads_and_vars)
-        _check_not_synchronised(grads_and_vars)
+        check_not_synchronised(grads_and_vars)
         engine = context.engine()
         if self.step.checks and not engine.checks_gradients:
             raise ValueError(
@@ -213,6 +214,7 @@ class TowerOptimizer(saving.Wrapper):
                 "runs in replicas of a TPU or of tf.distribute. Leave it out, or skip such steps "
                 "with `loss_scale='dynamic'`."
             )
+        ancestor.remember_use()
         return engine.apply_gradients(self, grads_and_vars, args, kwargs)
 
     def make_session_run_hook(self, is_chief, num_tokens=0):
@@ -275,7 +277,7 @@ class TowerOptimizer(saving.Wrapper):
         # What TensorFlow keeps of objects in checkpoints, `_self_…`, is each object's own.
         if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
-        return getattr(self.optimizer, name)
+        return self._wrapped.attribute(name)
 
     def answer_as(self, first):
         """Makes this tower's optimizer answer with that of another; engines call it.
@@ -284,16 +286,3 @@ class TowerOptimizer(saving.Wrapper):
             first: The `TowerOptimizer` of the tower that applied the gradients.
         """
         self._wrapped.answer_as(first._wrapped)
-
-
-def _check_not_synchronised(grads_and_vars):
-    for gradient, _ in grads_and_vars:
-        values = getattr(gradient, "values", gradient)
-        is_in_graph = tf.is_tensor(values) and hasattr(values, "graph")
-        if is_in_graph and values.op.type.endswith("AccumulatorTakeGradient"):
-            raise ValueError(
-                "Gradients are gathered from towers before they are from workers, since each "
-                "worker hands on one for all its towers, but a `SyncReplicasOptimizer` wraps a "
-                "`TowerOptimizer`. Write "
-                "`replicate.TowerOptimizer(tf.train.SyncReplicasOptimizer(optimizer, …))`."
-            )

@@ -45,6 +45,7 @@ class Towers:
         row_weights: The `Weights` of the towers' means, which add up to 1.
         graph: The graph under construction.
         copies: The `Copies`.
+        boundary: The `Boundary`: the rows that tower 0 has, and the copies their own of.
         merging: Whether a merge function runs.
         summed: Whether the towers' losses are added up, instead of averaged.
         summed_on: Device strings of where gradients are summed.
@@ -62,7 +63,7 @@ class Towers:
         self.loss_weights = Weights([1.0] * self.size) if summed else self.row_weights
         self.graph = tf.get_default_graph()
         self.copies = Copies(self.graph, devices)
-        self.features, self.labels, self.rows_of_each = put_rows(shards, devices, self.copies)
+        self.boundary = put_rows(shards, devices, self.copies)
         self.merging = False
         self.summed_on = set()
         self.uses_nccl = False
@@ -77,6 +78,8 @@ class Towers:
         self.changed_inside = []
         self._once_depth = 0
         self.extents = Extents(self)
+        self.warned_of = set()  # Operations.
+        self.loss_extents = Extents(self, loosely=True)
         self.gathered = Gathered(self.graph, self.copies.rows)
 
     @contextlib.contextmanager

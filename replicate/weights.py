@@ -69,6 +69,16 @@ class Weights:
             return value
         return tf.where_v2(self.of(index, tf.float32) > 0, value, otherwise)
 
+    def concatenated(self, values, axis=0):
+        """Returns one tensor of each tower, concatenated; without those whose weight is zero."""
+        kept = []
+        for index, value in enumerate(values):
+            if not self.is_positive(index):
+                size = self.mask(index, tf.shape(value)[axis], 0)
+                value = value[(*[slice(None)] * axis, slice(size))]
+            kept.append(value)
+        return tf.concat(kept, axis)
+
 
 def row_weights(shards, positive=False):
     """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch.

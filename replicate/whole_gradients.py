@@ -11,10 +11,12 @@ import threading
 
 import tensorflow.compat.v1 as tf
 
-from replicate import gradients, tower_gathering, towers
+from replicate import extents, gradients, tower_gathering, towers
 from replicate.compat import graph as graph_lib
 from replicate.compat.interception import gradients_made_by
-from replicate.loss_terms import Term, terms
+from replicate.extent_kinds import MEAN, SUM
+from replicate.weights import losses_are_added_up
+from replicate.whole_loss import Start, WholeLoss
 
 _local = threading.local()
 # Of TensorFlow's function, after the first three.
@@ -146,22 +148,26 @@ def _make(group, make, ys, xs, grad_ys, by_tape=False):
         with _running(False):
             return make(ys, xs, grad_ys)
     step, apart, own = getattr(_local, "way", None) or (None, False, False)
-    if own and not group.summed:
-        with _running(False):
-            return make(ys, xs, grad_ys)
     are_own = [group.differ(_value(x)) for x in xs]
     if all(are_own):
         with _running(False):
             return make(ys, xs, grad_ys)
-    targets, seeds = _weighted_start(group, ys, grad_ys, by_tape)
+    starts, kind = _starts(group, ys, grad_ys, apart)
+    if own and not group.summed:
+        with _running(False):
+            return make(ys, xs, grad_ys)
     with _running(True):
-        made = list(make(targets, xs, seeds))
+        made = list(make([start.tensor for start in starts], xs, _seeds(starts)))
+    if any(are_own) and kind is None:
+        with _running(False):
+            alone = iter(make(ys, [x for x, is_own in zip(xs, are_own) if is_own], grad_ys))
+        made = [next(alone) if is_own else g for g, is_own in zip(made, are_own)]
     wanted = []
     for position, (gradient, x, is_own) in enumerate(zip(made, xs, are_own)):
         if gradient is None:
             continue
         if is_own:
-            made[position] = _unweighted(group, gradient)
+            made[position] = _unweighted(group, gradient) if kind == MEAN else gradient
         else:
             wanted.append((position, gradient, x))
     if apart or not wanted:
@@ -188,74 +194,69 @@ def _value(x):
     return getattr(x, "handle", None) if hasattr(x, "handle") else x
 
 
-def _weighted_start(group, ys, grad_ys, by_tape):
-    """Returns what the backward pass starts at, and the gradients that it starts with."""
-    if group.loss_weights.equal == 1 and not group.summed:
-        return ys, grad_ys
-    targets, seeds = [], []
+def _starts(group, ys, grad_ys, apart):
+    """Returns the `Start`s of the tower's backward pass, and of what kind its own gradients are.
+
+    They are `MEAN`, of which each tower has its share, `SUM`, or None if neither.
+    """
+    starts, kinds = [], set()
     for position, y in enumerate(ys):
-        given = None if grad_ys is None else grad_ys[position]
-        for term in _terms(group, y, given):
-            if by_tape and term.is_new:
-                raise ValueError(
-                    "With `Reduction.SUM`, terms of a loss that no row enters count once, but a "
-                    f"tape's loss, {y.op.name}, multiplies such a term by what has a gradient "
-                    "itself. Add the term outside of the product, or use `tf.gradients`."
-                )
-            targets.append(term.tensor)
-            seeds.append(term.factor)
-    if all(seed is None for seed in seeds):
-        return targets, None
+        found, kind = _starts_of(group, y, None if grad_ys is None else grad_ys[position], apart)
+        starts += found
+        kinds.add(kind)
+    return starts, kinds.pop() if len(kinds) == 1 else None
+
+
+def _starts_of(group, y, given, apart):
+    if isinstance(y, tf.IndexedSlices) or not y.dtype.is_floating:
+        return [Start(y, given)], SUM
+    if y.shape.rank == 0 and (given is None or not group.differ(given)):
+        loss = WholeLoss(group, y)
+        if apart:
+            loss.check_reduction(losses_are_added_up())
+        return loss.starts(given), loss.kind
+    if group.summed or (given is None and _has_rows(group, y)):
+        return [Start(y, given)], SUM  # Their sum is that of all rows already.
+    if group.row_weights.equal == 1:
+        return [Start(y, given)], MEAN
+    weight = group.row_weight(y.dtype)
+    if given is not None:
+        return [Start(y, gradients.scale(given, weight))], MEAN
+    return [Start(y, weight if y.shape.rank == 0 else weight * tf.ones_like(y))], MEAN
+
+
+def _seeds(starts):
+    """Returns the gradients that a backward pass starts with, None if all are 1."""
+    if all(start.gradient is None for start in starts):
+        return None
     # Tapes take either no gradients to begin with, or one for each.
-    return targets, [
-        tf.ones_like(target) if seed is None else seed for target, seed in zip(targets, seeds)
+    return [
+        tf.ones_like(start.tensor) if start.gradient is None else start.gradient for start in starts
     ]
 
 
-def _terms(group, y, given):
-    """Returns the `Term`s of `y`, with what the backward pass starts from in each as the factor."""
-    if isinstance(y, tf.IndexedSlices) or not y.dtype.is_floating:
-        return [Term(y, given)]
-    if group.summed:
-        if y.shape.rank != 0:
-            return [Term(y, given)]
-        found = []
-        for term in terms(y, group.copies.rows.reach):
-            factor = term.factor
-            if given is not None:
-                factor = given if factor is None else factor * given
-            if not group.copies.rows.reach(term.tensor):
-                # Counted once: each tower takes its share.
-                share = group.row_weight(y.dtype)
-                factor = share if factor is None else factor * share
-            found.append(Term(term.tensor, factor, term.is_new))
-        return found
-    if given is None and _has_rows(group, y):
-        return [Term(y, None)]  # Their sum is that of all rows already.
-    weight = group.loss_weight(y.dtype)
-    if given is not None:
-        return [Term(y, gradients.scale(given, weight))]
-    return [Term(y, weight if y.shape.rank == 0 else weight * tf.ones_like(y))]
-
-
 def _has_rows(group, y):
-    """Whether axis 0 of `y` is that of rows, as far as its shape tells."""
-    if y.shape.rank is None:
-        return True
+    """Whether an axis of `y` is that of rows, as far as is known, or its shape tells."""
     if y.shape.rank == 0:
         return False
-    size = y.shape.as_list()[0]
-    if size is None:
+    axes = {0, *group.boundary.axes.values()}
+    if len(axes) > 1:
+        # Of time-major tensors, an axis 0 of unknown size need not be that of rows.
+        kind = group.extents.of(y)
+        if kind is not None:
+            return extents.axis_of(kind) is not None
+    if y.shape.rank is None:
         return True
-    known = group.rows_of_each
-    return known is not None and known > 0 and size % known == 0
+    known = group.boundary.rows
+    sizes = y.shape.as_list()
+    sizes = [sizes[axis] for axis in axes if -len(sizes) <= axis < len(sizes)]
+    return any(size is None or bool(known and size % known == 0) for size in sizes)
 
 
 def _unweighted(group, gradient):
-    dtype = gradient.dtype.base_dtype
-    if group.loss_weights.equal == 1:
+    if group.row_weights.equal == 1:
         return gradient
-    weight = group.loss_weight(dtype)
+    weight = group.row_weight(gradient.dtype.base_dtype)
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(gradient.values / weight, gradient.indices, gradient.dense_shape)
     return gradient / weight

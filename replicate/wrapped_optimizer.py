@@ -19,6 +19,7 @@ _EAGER = _Eager()
 class _Wrapped(NamedTuple):
     optimizer: Any
     loss_scale: Any  # Its `LossScale`, None if there is none, 'dynamic' if still to be made.
+    scaling: Any  # The optimizer around it that scales losses, None if none was given.
 
 
 class WrappedOptimizer:
@@ -72,6 +73,16 @@ class WrappedOptimizer:
         """Whether the loss scale skips steps whose gradients are not finite."""
         return _skips(self._wrapped().loss_scale)
 
+    def attribute(self, name):
+        """Returns an attribute of the optimizer; else of the one that scales losses around it."""
+        wrapped = self._wrapped()
+        try:
+            return getattr(wrapped.optimizer, name)
+        except AttributeError:
+            if name.startswith("_") or not hasattr(wrapped.scaling, name):
+                raise
+        return getattr(wrapped.scaling, name)
+
     def answer_as(self, first):
         """Makes this graph's optimizer that of another `WrappedOptimizer`."""
         self._by_graph[_graph()] = first._wrapped()
@@ -96,6 +107,7 @@ class WrappedOptimizer:
 
     def _unwrap(self, value):
         optimizer, scale = mixed_precision.without_loss_scale(value)
+        scaling = None if scale is None else value
         optimizer = keras.as_optimizer(tpu.without_cross_shard(optimizer))
         if isinstance(getattr(optimizer, "_wrapped", None), WrappedOptimizer):
             raise TypeError(
@@ -126,7 +138,7 @@ class WrappedOptimizer:
                 + ("`accumulate_steps`" if self._accumulates else f"`loss_scale` {scale!r}")
                 + " leaves steps out. Use `accumulate_steps=1` and a loss scale that is a number."
             )
-        return _Wrapped(optimizer, scale)
+        return _Wrapped(optimizer, scale, scaling)
 
 
 def _graph():

@@ -18,6 +18,7 @@ WITH_CASES = (
     "test_accumulation",
     "test_bad_input",
     "test_bad_models",
+    "test_batch_axis",
     "test_bench",
     "test_distribute",
     "test_estimator_revival",
@@ -29,6 +30,7 @@ WITH_CASES = (
     "test_report",
     "test_scaled_training",
     "test_sharding",
+    "test_summaries",
     "test_tower_optimizer",
     "test_tpu",
     "test_tpu_specs",
@@ -47,6 +49,8 @@ WITH_CASES = (
 RULES_OF_HOOKS = {
     "but not both; got total_steps=": r"not both; got total_steps=5 and steps=3",
     "`every_secs` must be at least 0": r"`every_secs` must be .*but is {value}",
+    "`log_secs` must be at least 0": r"`log_secs` must be .*or None, but is {value}",
+    "Summaries go into the directory": r"Summaries go into .*`config` must be a `RunConfig`",
     "but the graph has no global step": r"no global step\. Call `tf",
     "`tqdm`, which does not import here": r"`tqdm`, which does not import",
     "` must be an integer greater than 0, but is": r"`{name}` must be an integer {message}",
@@ -119,7 +123,7 @@ def test_clip_norm(norm):
         (
             lambda: replicate.TowerOptimizer(tf2.keras.optimizers.Adam()),
             TypeError,
-            "`TowerOptimizer` cannot wrap …count steps but update no variable. Pass one of `tf.tr",
+            "Towers cannot train with …count steps but update no variable. Take one of `tf.train`",
         ),
         (
             lambda: replicate.TowerOptimizer(lambda: "adam").get_name(),

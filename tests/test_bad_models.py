@@ -246,20 +246,24 @@ def test_specs_that_cannot_be_merged(mode, body, phrases):
         build(body, mode=mode)
 
 
-TERMS = (
-    "With `Reduction.SUM`, terms of a loss that no row enters count once, but a tape's loss…mul"
-    "…Add the term outside of the product"
+KEPT_APART = (
+    "Gradients that are kept apart, of batches or of towers, are added up later if `loss_reduction`"
+    " is `SUM`, else averaged, but …Sum (…test_bad_models.py…is a sum over rows. Pass "
+    "`replicate_model_fn(model_fn, loss_reduction=tf.losses.Reduction.SUM)`."
 )
 
 
-def test_a_term_of_a_sum_that_a_tape_cannot_count_once():
+@pytest.mark.parametrize("own", [False, True], ids=["accumulate_steps", "own_gradients"])
+def test_gradients_of_a_sum_that_are_averaged_later(own):
     def body(index, features):
-        with tf.GradientTape() as tape:
-            w = _weight()
-            loss = tf.square(w) * (tf.reduce_sum(w * features) + tf.square(w))
-        tape.gradient(loss, w)
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        loss = tf.reduce_sum(_weight() * features)
+        if not own:
+            return replicate.TowerOptimizer(optimizer, accumulate_steps=2).minimize(loss)
+        with replicate.own_gradients():
+            return optimizer.compute_gradients(loss)
 
-    check_failure(body, ValueError, TERMS, loss_reduction=tf.losses.Reduction.SUM)
+    check_failure(body, ValueError, KEPT_APART)
 
 
 LATE = "The gradient of a cross-tower sum needs the losses of all towers…inside `model_fn`…AddN"

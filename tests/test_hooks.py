@@ -1,5 +1,6 @@
 """`ProgressHook` in real sessions on the CPU, drawing on a terminal made of a string."""
 
+import glob
 import io
 import itertools
 import logging
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import replicate
 from replicate import estimator, hooks
 from replicate.hooks import ProgressHook
 
@@ -168,12 +170,164 @@ def test_the_last_step_is_redrawn_however_soon_it_comes(terminal):
     assert "loss 20]" in terminal.lines[-1]
 
 
-def test_no_terminal_means_no_output_and_no_fetches(graph):
+# ---- without a terminal
+
+
+@pytest.fixture
+def lines(caplog):
+    """Function that returns the hook's lines in the log until now."""
+    verbosity = tf.logging.get_verbosity()
+    tf.logging.set_verbosity(tf.logging.INFO)
+    yield lambda: [
+        record.getMessage()
+        for record in caplog.records
+        if re.match("training: |two towers: ", record.getMessage())
+    ]
+    tf.logging.set_verbosity(verbosity)
+
+
+def no_terminal(*args, **kwargs):
+    return ProgressHook(*args, stream=io.StringIO(), **kwargs)
+
+
+def test_no_terminal_means_lines_in_the_log(lines, clock):
+    hook = no_terminal(10, 32, loss="loss", log_secs=6)
+    train(hook, steps=10)
+    # The clock is read before each step but the first, and at each line: the first step ends at
+    # 0 s, and 6 s are up before the 7th, whose line is at 7 s. Its 6 steps took 7 s, so that 3 more
+    # will take 3.5; a half is rounded to an even number. The last 3 steps take 4 s.
+    assert lines() == [
+        "training: step 1/10, loss 0",
+        "training: step 7/10, 27 examples/s, loss 60, 0:00:04 left",
+        "training: step 10/10, 24 examples/s, loss 90",
+    ]
+
+
+def test_a_line_at_every_step_and_long_times(lines, monkeypatch):
+    minutes = itertools.count(step=1800.0)
+    monkeypatch.setattr(hooks.time, "perf_counter", lambda: next(minutes))
+    train(no_terminal(steps=26, log_secs=0, description="two towers"), steps=2)
+    assert lines() == [
+        "two towers: step 1/26",
+        "two towers: step 2/26, 0.0 steps/s, 1 day, 0:00:00 left",
+    ]
+
+
+def test_the_last_step_has_a_line_though_it_is_not_known_to_be_the_last(lines, clock):
+    train(no_terminal(batch_size=8, loss="loss", log_secs=1000), steps=4)
+    # 3 steps after the first: 3 readings of the clock before them, and one for the line.
+    assert lines() == ["training: step 1, loss 0", "training: step 4, 6 examples/s"]
+    train(no_terminal(log_secs=1000), steps=0)
+    assert len(lines()) == 2
+
+
+def test_a_resumed_run_logs_on(lines, tmp_path):
+    train(no_terminal(5), steps=2, directory=str(tmp_path))
+    train(no_terminal(5), steps=3, directory=str(tmp_path))
+    steps = [re.search(r"step (\d)/5", line).group(1) for line in lines()]
+    assert steps == ["1", "2", "3", "5"]
+
+
+def test_the_loss_is_fetched_only_for_lines(clock, graph):
+    seen = []
+    step = graph.get_tensor_by_name("loss:0")
+    watched = tf.py_func(lambda x: seen.append(float(x)) or x, [step], tf.float32)
+    watched.set_shape([])
+    train(no_terminal(loss=watched, log_secs=4), steps=10)
+    assert seen == [0.0, 40.0, 80.0]
+
+
+def test_no_lines_means_no_output_and_no_fetches(lines, tmp_path):
     stream = io.StringIO()
-    hook = ProgressHook(2, loss="no such tensor", every_secs=0, stream=stream)
+    hook = ProgressHook(2, loss="no such tensor", stream=stream, log_secs=None, config=Config())
     train(hook, steps=2)
     assert stream.getvalue() == ""
     assert hook.before_run(None) is None
+    assert lines() == []
+
+
+class Config:
+    """What the hook asks of a `RunConfig`."""
+
+    def __init__(self, model_dir="unused", is_chief=True):
+        self.model_dir = str(model_dir)
+        self.is_chief = is_chief
+
+
+def rates_of(directory):
+    """Returns the pairs of step and rate in the event files of a directory."""
+    found = []
+    for path in sorted(glob.glob(f"{directory}/events*")):
+        for event in tf.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == "global_examples/sec":
+                    found.append((event.step, value.simple_value))
+    return found
+
+
+def test_the_rate_is_summarised_without_a_terminal(clock, tmp_path):
+    train(no_terminal(10, 32, log_secs=6, config=Config(tmp_path)), steps=10)
+    # As the lines have it: 6 * 32 rows in 7 s, then 3 * 32 in 4 s.
+    assert rates_of(tmp_path) == [(7, pytest.approx(192 / 7)), (10, 24.0)]
+
+
+def test_the_rate_is_summarised_on_a_terminal_less_often_than_shown(terminal, clock, tmp_path):
+    hook = ProgressHook(10, 32, every_secs=0, log_secs=5, config=Config(tmp_path), stream=terminal)
+    train(hook, steps=10)
+    # Every step reads the clock twice: 5 s are up after 3 steps, at 6 s. The last redraw, one
+    # reading later, is of no step; the 9th step was the 3rd after the 7th.
+    assert rates_of(tmp_path) == [(4, 16.0), (7, 16.0), (10, 16.0)]
+    assert "| 10/10 [" in terminal.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("is_chief", "batch_size", "log_secs"), [(False, 8, 0), (True, None, 0), (True, 8, None)]
+)
+def test_no_rate_is_no_summary(lines, tmp_path, is_chief, batch_size, log_secs):
+    config = Config(tmp_path, is_chief)
+    train(no_terminal(3, batch_size, log_secs=log_secs, config=config), steps=3)
+    assert rates_of(tmp_path) == []
+    assert len(lines()) == (0 if log_secs is None else 3)  # Others than the chief log, too.
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_rate_is_in_the_directory_of_the_estimator(tmp_path, given, lines):
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features) * tf.get_variable("w", [], initializer=tf.ones_initializer)
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    devices = ["/cpu:0", "/cpu:1"]
+    config = estimator.RunConfig(
+        str(tmp_path), session_config=replicate.session_config(devices), save_summary_steps=2
+    )
+    model_fn = replicate.replicate_model_fn(model_fn, devices=devices)
+    trained = estimator.Estimator(model_fn, config=config)
+    hook = no_terminal(3, log_secs=0, config=trained.config if given else None)
+    trained.train(
+        lambda: tf.data.Dataset.from_tensors(np.ones(5, "f")).repeat(), max_steps=3, hooks=[hook]
+    )
+    assert [step for step, _ in rates_of(tmp_path)] == [2, 3]
+    assert all(rate > 0 for _, rate in rates_of(tmp_path))
+    assert len(glob.glob(f"{tmp_path}/events*")) == 1  # The Estimator's own.
+    assert re.match(r"training: step 3/3, [\d,]+ examples/s, loss [\d.]+$", lines()[-1])
+
+
+@pytest.mark.parametrize("value", [-1, float("nan")])
+def test_a_negative_period_of_lines_is_an_error(value):
+    with pytest.raises(ValueError, match=rf"`log_secs` must be .*or None, but is {value}\. Pass 0"):
+        ProgressHook(log_secs=value)
+
+
+@pytest.mark.parametrize("value", ["logs", Config("")])
+def test_a_config_without_a_directory_is_an_error(value):
+    message = r"Summaries go into .*`config` must be a `RunConfig`.*Pass `estimator\.config`"
+    with pytest.raises(ValueError, match=message):
+        ProgressHook(config=value)
+
+
+# ---- on a terminal, again
 
 
 def test_the_stream_is_stderr_at_the_time_of_training(terminal, monkeypatch, capsys):

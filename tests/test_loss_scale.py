@@ -409,6 +409,84 @@ def test_a_checkpoint_of_objects_in_a_graph(tmp_path):
         assert session.run([dynamic(), dynamic.good_steps]) == [np.float32(2.0**100), 5]
 
 
+# Subclasses that were made for TensorFlow's base class.
+
+
+def halving(base):
+    """Returns a subclass of `base` that halves its scale in every step, and counts these."""
+
+    class Halving(base):
+        def __init__(self, start=1024.0):
+            super().__init__()
+            self._start = start
+            self._scale = self._add_weight(name="scale", initial_value=start, dtype=tf.float32)
+            self._steps = self._add_weight("steps", 0)
+
+        def __call__(self):
+            return tf.convert_to_tensor(self._scale)
+
+        def update(self, grads):
+            del grads
+            updates = [self._scale.assign(self._scale / 2), self._steps.assign_add(1)]
+            return tf.group(updates), True
+
+        def get_config(self):
+            return {"start": self._start}
+
+    return Halving
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_a_subclass_made_for_tensorflow_trains(num_towers):
+    seen = []
+
+    def body(index, x):
+        scale = halving(loss_scale.LossScale)()
+        weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        optimizer = tf.train.GradientDescentOptimizer(0.5)
+        optimizer = replicate.TowerOptimizer(optimizer, loss_scale=scale)
+        train_op = optimizer.minimize(tf.reduce_mean(x) * weight)
+        seen.append((scale, weight, scale._scale))
+        return bodies.spec("train", train_op=train_op)
+
+    train_op = build(body, tf.constant([[1.0], [2.0], [6.0]]), num_towers=num_towers).train_op
+    (_, weight, scale), *_ = seen
+    assert not scale.trainable and scale.aggregation == tf.VariableAggregation.NONE
+    assert scale.op.name.split("/")[-1] == "scale"
+    with tf.Session(config=replicate.session_config(bodies.DEVICES[:num_towers])) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train_op)
+        session.run(train_op)
+        # The mean is 3, and the gradient is that, whatever the scale.
+        assert session.run([weight, scale]) == [-3.0, 256.0]
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["theirs", "ours"])
+def test_checkpoints_of_such_a_subclass_are_read_by_either(order, tmp_path, eager):
+    writer, reader = [loss_scale.LossScale, tf.mixed_precision.LossScale][::order]
+    first, second = halving(writer)(8.0), halving(reader)(2.0)
+    first.update([])
+    path = tf2.train.Checkpoint(scale=first).save(str(tmp_path / "objects"))
+    status = tf2.train.Checkpoint(scale=second).restore(path)
+    status.assert_existing_objects_matched()
+    assert (second().numpy(), second._steps.numpy()) == (4.0, 1)
+
+
+TWICE = "A loss scale has one variable of a name in each graph, but '…scale' was added to Halving"
+
+
+def test_a_name_is_of_one_variable_in_each_graph():
+    made = halving(loss_scale.LossScale)()
+    with tf.Graph().as_default() as graph:
+        assert made._add_weight("scale", 1.0).graph is graph
+    with context.eager_mode():
+        made._add_weight("scale", 1.0)
+        with pytest.raises(RuntimeError, match=matching(TWICE)):
+            made._add_weight("scale", 1.0)
+    with pytest.raises(RuntimeError, match=matching(TWICE)):
+        made._add_weight("scale", 1.0)
+
+
 # Arguments, configuration and texts.
 
 
@@ -438,7 +516,8 @@ def test_fixed_scales_do_not_meet(fresh_graph):
 
 
 def test_defaults_and_properties_are_those_of_tensorflow(eager):
-    for kwargs in ({}, {"increment_period": np.int64(3), "multiplier": 3}):
+    periods = [{"increment_period": period} for period in (2.0, np.float32(3))]
+    for kwargs in ({}, {"increment_period": np.int64(3), "multiplier": 3}, *periods):
         ours, their = OURS(**kwargs), THEIRS(**kwargs)
         for name in ("initial_loss_scale", "increment_period", "multiplier"):
             assert getattr(ours, name) == getattr(their, name)
@@ -493,7 +572,9 @@ def test_multipliers_must_be_numbers(value):
         DynamicLossScale(multiplier=value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.0, True, "2", None, 2**63], ids=str)
+@pytest.mark.parametrize(
+    "value", [0, -1, 2.5, 0.0, np.nan, np.inf, True, "2", None, 2**63], ids=str
+)
 def test_periods_must_be_integers(value):
     with pytest.raises(ValueError, match=matching(PERIOD.format(repr(value)))):
         DynamicLossScale(increment_period=value)

@@ -552,6 +552,45 @@ def _keras_momentum():
     return keras.SGD(0.125, 0.875)
 
 
+@pytest.mark.parametrize("makes", [False, True], ids=["optimizer", "function"])
+def test_what_scales_losses_answers_as_it_was_given(makes):
+    kind = tf2.keras.mixed_precision.LossScaleOptimizer
+    given = {"initial_scale": 512, "dynamic_growth_steps": 7}
+    for kwargs in (given, {"dynamic": False, "initial_scale": 3}, {}):
+        theirs = kind(_keras_momentum(), **kwargs)
+        optimizer = replicate.TowerOptimizer((lambda theirs=theirs: theirs) if makes else theirs)
+        for name in ("dynamic", "initial_scale", "dynamic_growth_steps"):
+            assert (
+                getattr(optimizer, name)
+                == getattr(theirs, name)
+                == kwargs.get(name, getattr(kind(_keras_momentum(), **kwargs), name))
+            )
+        assert optimizer.dynamic_counter is theirs.dynamic_counter
+        assert optimizer.inner_optimizer is theirs.inner_optimizer
+        assert optimizer.momentum is theirs.inner_optimizer.momentum
+        with pytest.raises(AttributeError, match="no_such_name"):
+            optimizer.no_such_name  # noqa: B018
+    for others in (keras.SGD(0.1), _momentum()):
+        with pytest.raises(AttributeError, match="dynamic"):
+            replicate.TowerOptimizer(others).dynamic  # noqa: B018
+
+
+def test_the_counter_is_that_of_the_steps():
+    def body(index, x):
+        kind = tf2.keras.mixed_precision.LossScaleOptimizer
+        optimizer = replicate.TowerOptimizer(kind(keras.SGD(0.1), dynamic_growth_steps=9))
+        counters.append(optimizer.dynamic_counter)
+        return spec(TRAIN, None, optimizer.minimize(half_square(x)))
+
+    counters = []
+    train_op = build(body, tf.ones([5, 1], F64), num_towers=2).train_op
+    with session() as running:
+        running.run(tf.global_variables_initializer())
+        for step in range(3):
+            assert running.run(counters[0]) == step
+            running.run(train_op)
+
+
 THEIRS = [
     (_rewritten, _momentum),
     (_rewritten, _keras_momentum),

@@ -447,7 +447,7 @@ def test_names_of_whole_labels_may_match_nothing_without_labels():
     assert shards.labels == [None, None]
 
 
-NO_ENTRY = "Each name in `whole_features` must be that of an entry of the batch…{} is none of {}…"
+NO_ENTRY = "Each name in `…whole_features` must be that of an entry of the batch…{} is none of {}…"
 
 
 @pytest.mark.parametrize("name", ["tab", "table/0", "labels/table", "y", "labels", "x/0", ""])

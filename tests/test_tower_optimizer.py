@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from bodies import TRAIN, build, session, spec
+from bodies import TRAIN, build, matching, session, spec
 
 ROWS = np.array([[1.0], [2.0], [3.0], [6.0], [8.0]])  # Of mean 4, over two towers: 3 and 2 rows.
 SGD = tf.train.GradientDescentOptimizer
@@ -257,6 +257,57 @@ def test_what_it_lacks_it_asks_the_wrapped_optimizer_for():
     assert not hasattr(optimizer, "no_such_attribute")
     assert copy.copy(optimizer).optimizer is wrapped
     assert isinstance(optimizer, tf.train.Optimizer)
+
+
+def test_whether_one_has_been_used_is_asked_of_each_graph():
+    """As of `tf.contrib.estimator.TowerOptimizer`, of the class as of any of its optimizers."""
+    cls, other = replicate.TowerOptimizer, replicate.TowerOptimizer(SGD(0.1))
+    assert cls.has_been_used() is other.has_been_used() is False
+    seen = []
+
+    def body(x):
+        optimizer = replicate.TowerOptimizer(SGD(0.1))
+        seen.append(cls.has_been_used())
+        pairs = optimizer.compute_gradients(_loss(x))
+        seen.append(optimizer.has_been_used())
+        train_op = optimizer.apply_gradients(pairs)
+        seen.append(optimizer.has_been_used())
+        return train_op
+
+    with tf.Graph().as_default():
+        towers(body)
+        assert cls.has_been_used() is other.has_been_used() is True
+    assert seen == [False, False, True]
+    assert not cls.has_been_used()
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+@pytest.mark.parametrize("accumulate_steps", [1, 2])
+def test_minimize_uses_it(num_towers, accumulate_steps):
+    def body(x):
+        optimizer = replicate.TowerOptimizer(SGD(0.1), accumulate_steps=accumulate_steps)
+        return spec(TRAIN, train_op=optimizer.minimize(_loss(x)))
+
+    build(lambda _, features: body(features), tf.constant(ROWS), num_towers=num_towers)
+    assert replicate.TowerOptimizer.has_been_used()
+
+
+def test_a_step_in_a_condition_counts_for_the_graph_around_it():
+    optimizer = replicate.TowerOptimizer(SGD(0.1))
+    pairs = optimizer.compute_gradients(_loss(tf.constant(ROWS)))
+    tf.cond(tf.constant(True), lambda: optimizer.apply_gradients(pairs), tf.no_op)
+    assert replicate.TowerOptimizer.has_been_used()
+
+
+ANCESTOR = (
+    "`model_fn` is called once for all towers…`TowerOptimizer._graph_state()`…`replicate.tower"
+)
+
+
+@pytest.mark.parametrize("of", [lambda cls: cls, lambda cls: cls(SGD(0.1))], ids=["class", "own"])
+def test_the_state_of_a_graph_that_the_ancestor_had(of):
+    with pytest.raises(RuntimeError, match=matching(ANCESTOR)):
+        of(replicate.TowerOptimizer)._graph_state().is_the_last_tower  # noqa: B018
 
 
 WRAPPED = "gathers the gradients of all towers once, but got an optimizer that it wraps already"

@@ -179,7 +179,6 @@ def _in_a_function(index, features):
 
 
 BY_ROWS = {
-    "gradients by hand": _optimize_by_hand(lambda optimizer: optimizer),
     "assignment": _assign,
     "slices": _scatter,
     "in a function": _in_a_function,
@@ -192,8 +191,9 @@ def test_a_weight_that_rows_of_one_tower_update(body):
         build(body)
 
 
-def test_gradients_by_hand_of_a_wrapped_optimizer_are_gathered():
-    check_like_one_device(_optimize_by_hand(replicate.TowerOptimizer))
+@pytest.mark.parametrize("wrap", [replicate.TowerOptimizer, lambda optimizer: optimizer])
+def test_gradients_by_hand_are_gathered(wrap):
+    check_like_one_device(_optimize_by_hand(wrap))
 
 
 @pytest.mark.parametrize("merge", [replicate.cross_tower_mean, replicate.cross_tower_sum])

@@ -90,6 +90,11 @@ def in_while_loop(op):
     return flow is not None and flow.GetWhileContext() is not None
 
 
+def is_in_control_flow(op):
+    """Whether an operation belongs to a `cond` or `while_loop` body of TensorFlow 1."""
+    return op._get_control_flow_context() is not None
+
+
 def in_control_flow(graph):
     """Whether ops made now belong to a `cond` or `while_loop` body, or to a function."""
     return tf.get_default_graph() is not graph or graph._get_control_flow_context() is not None

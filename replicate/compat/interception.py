@@ -1,4 +1,4 @@
-"""Lets somebody else make gradients, while a model is built."""
+"""Lets somebody else make gradients, and apply them, while a model is built."""
 
 import contextlib
 import functools
@@ -9,6 +9,8 @@ from tensorflow.python.ops import gradients_util
 
 _lock = threading.RLock()
 _installed = []
+_appliers = []
+_replaced = []  # Classes, names of their methods and these as they were.
 
 
 @contextlib.contextmanager
@@ -48,3 +50,70 @@ def _method(original, function):
         return function(original, self, *args, **kwargs)
 
     return gradient
+
+
+@contextlib.contextmanager
+def gradients_applied_by(function):
+    """A scope in which a function gets what optimizers are given to apply.
+
+    It gets that of every optimizer of `tf.train` and of Keras, and of all that derive from these,
+    whether they call their base or not; also of classes that are made in the scope.
+
+    Args:
+        function: Function that takes the optimizer's own method, then the optimizer and what that
+            method takes.
+    """
+    with _lock:
+        _appliers.append(function)
+        if len(_appliers) == 1:
+            for base in _optimizer_bases():
+                _replaced.append((base, "__init__", base.__init__))
+                base.__init__ = _initializer(base.__init__)
+                for cls in [base, *_subclasses(base)]:
+                    _replace_in(cls)
+    try:
+        yield
+    finally:
+        with _lock:
+            _appliers.pop()
+            while _replaced and not _appliers:
+                cls, name, original = _replaced.pop()
+                setattr(cls, name, original)
+
+
+def _optimizer_bases():
+    """The classes that optimizers of this TensorFlow derive from."""
+    found = [tf.train.Optimizer]
+    with contextlib.suppress(AttributeError, ImportError):
+        found += [tf.keras.optimizers.Optimizer, tf.keras.optimizers.legacy.Optimizer]
+    return [base for base in dict.fromkeys(found) if hasattr(base, "apply_gradients")]
+
+
+def _subclasses(cls):
+    for derived in type.__subclasses__(cls):
+        yield derived
+        yield from _subclasses(derived)
+
+
+def _replace_in(cls):
+    original = vars(cls).get("apply_gradients")
+    if original is not None and not hasattr(original, "is_of_towers"):
+        _replaced.append((cls, "apply_gradients", original))
+
+        @functools.wraps(original)
+        def apply_gradients(self, *args, **kwargs):
+            return _appliers[-1](original, self, *args, **kwargs)
+
+        apply_gradients.is_of_towers = True
+        cls.apply_gradients = apply_gradients
+
+
+def _initializer(original):
+    @functools.wraps(original)
+    def initialize(self, *args, **kwargs):
+        with _lock:
+            for cls in type(self).__mro__ if _appliers else ():
+                _replace_in(cls)
+        return original(self, *args, **kwargs)
+
+    return initialize

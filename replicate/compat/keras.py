@@ -74,6 +74,20 @@ class _LegacyOptimizer:
         setattr(self._optimizer, name, value)
 
 
+def check_updates(optimizer):
+    """Checks that an optimizer updates variables in a graph.
+
+    Raises:
+        TypeError: If it is one of those that came with TensorFlow 2.11, `update_step` and all.
+    """
+    if hasattr(optimizer, "update_step"):
+        raise TypeError(
+            f"Towers cannot train with {optimizer!r}: in a graph, as Estimators build them, Keras' "
+            "optimizers since TensorFlow 2.11 count steps but update no variable. Take one of "
+            "`tf.train`, or of `tf.keras.optimizers.legacy`."
+        )
+
+
 def as_optimizer(value):
     """Returns an optimizer of Keras 2 with the methods of `tf.train.Optimizer`; others as they are.
 
@@ -82,12 +96,7 @@ def as_optimizer(value):
     """
     if isinstance(value, type) or not hasattr(value, "apply_gradients"):
         return value
-    if hasattr(value, "update_step"):
-        raise TypeError(
-            f"`TowerOptimizer` cannot wrap {value!r}: in a graph, as Estimators build them, Keras' "
-            "optimizers since TensorFlow 2.11 count steps but update no variable. Pass one of "
-            "`tf.train`, or of `tf.keras.optimizers.legacy`."
-        )
+    check_updates(value)
     is_legacy = hasattr(value, "get_updates") and not hasattr(value, "compute_gradients")
     return _LegacyOptimizer(value) if is_legacy else value
 

@@ -40,6 +40,17 @@ def save_as_one(variables, initial, merge):
     tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, _Whole(variables, initial, merge))
 
 
+def track(holder, value, name):
+    """Lets object-based checkpoints of an object hold `value`, under a name of its own.
+
+    Args:
+        holder: A `tf.Module`, which by itself holds its attributes under their names.
+        value: A variable.
+        name: The name. What had it before gives way, such as a variable of another graph.
+    """
+    holder._track_trackable(value, name, overwrite=True)
+
+
 def set_initializer(variable, initializer):
     """Makes `initializer` the operation that initialises `variable`."""
     variable._initializer_op = initializer
