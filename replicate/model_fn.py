@@ -47,8 +47,9 @@ def replicate_model_fn(
     Each tower takes a shard of the batch. What the Estimator gets is what one device would give it
     for the whole batch: loss, gradients, variables under the same names, metrics and predictions.
 
-        model_fn = replicate.replicate_model_fn(model_fn)             # where the Estimator is made
-        optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer())  # inside model_fn
+        model_fn = replicate.replicate_model_fn(model_fn)
+
+    Optimizers need no change. `replicate.TowerOptimizer` around them has options.
 
     With one device, and in graphs that are built for a SavedModel, `model_fn` is called as it is;
     inside a TPU computation, such as that of `TPUEstimator(use_tpu=True)`, too.
@@ -67,10 +68,10 @@ def replicate_model_fn(
             `features` and `labels` have the shape [n, ...], or what `batch_axis` says, the same n
             in all of a batch; where both are dicts with the same keys, each key may hold a batch of
             its own; see `replicate.sharding`.
-        loss_reduction: How `model_fn` makes its loss from the losses of rows: a
-            `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for terms that no
-            row enters, which count once; with all others they are taken for means over the tower's
-            rows, and averaged, weighted by rows.
+        loss_reduction: How `model_fn` makes its loss from the losses of rows, where its graph does
+            not tell: a `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for
+            terms that no row enters, which count once; with all others they are taken for means
+            over the tower's rows, and averaged, weighted by rows. See `replicate.whole_loss`.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.
@@ -80,7 +81,7 @@ def replicate_model_fn(
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
             replica, on its own device, of each variable that is trained and of its optimizer's
             slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            It takes a `TowerOptimizer`. Not for TPUs.
+            Not for TPUs.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
             tower, as TPUEstimator has it, instead of the whole batch's; all shards must be of that
             size then. None: if it is an integer, and `model_fn` has TPUEstimator's `RunConfig` or
