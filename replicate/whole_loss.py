@@ -161,13 +161,14 @@ class WholeLoss:
         group, op = self._group, tensor.op
         kind = group.loss_extents.of(tensor)
         if kind == WHOLE:
-            # Random numbers are each tower's own.
-            kind = MEAN if group.differ(tensor) else WHOLE
-            self._parts[_key(tensor)] = Part(tensor, kind)
+            if op.type != "Const":
+                # Random numbers are each tower's own.
+                kind = MEAN if group.differ(tensor) else WHOLE
+                self._parts[_key(tensor)] = Part(tensor, kind)
             return True
         if (_key(tensor), is_linear) in self._unknowable or depth > _DEEPEST:
             return False
-        if self._goes_on(op):
+        if not group.copies.is_boundary(tensor) and self._goes_on(op):
             before = dict(self._parts), dict(self._again), self._is_linear
             linear = self._is_linear_op(op)
             inner = is_linear and linear
@@ -272,7 +273,7 @@ class WholeLoss:
         """Returns the loss, computed of its parts."""
         known = dict(wholes)
         for op in sorted(self._again.values(), key=id_of):
-            inputs = [known[_key(given)] for given in op.inputs]
+            inputs = [known.get(_key(given), given) for given in op.inputs]
             for output, made in zip(op.outputs, copying.again(op, inputs)):
                 known[_key(output)] = made
         return known[_key(self._loss)]

@@ -258,3 +258,25 @@ def test_a_loss_that_is_known_adds_nothing_to_the_graph():
     assert operations(lambda e, features: tf.reduce_sum(e) / tf.cast(tf.size(e), F64)).count(
         "AddN"
     ) == means.count("AddN")
+
+
+def test_a_penalty_of_what_each_tower_draws():
+    """It differs among towers, though no row enters; means of the towers' count, as of rows."""
+
+    def model_fn(features, labels, mode, params):
+        index = tf.cast(tf.convert_to_tensor(replicate.tower_index()), F64)
+        mask = tf.cast(tf.sequence_mask(tf.cast(index, tf.int32) + 1, 4), F64)[:, None]
+        errors = (linear(features) - labels) ** 2
+        (weights,) = tf.trainable_variables()
+        loss = tf.reduce_mean(errors) + 0.1 * tf.nn.l2_loss(weights * tf.stop_gradient(mask))
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    def by_hand(features, labels, mode, params):
+        errors = (linear(features) - labels) ** 2
+        (weights,) = tf.trainable_variables()
+        mask = tf.constant([[11.0], [5.0], [0.0], [0.0]], F64) / 11.0  # The first tower has 6 rows.
+        loss = tf.reduce_mean(errors) + 0.05 * tf.reduce_sum(mask * weights**2)
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    want = record(by_hand, 1, contract.plain, contract.UNEVEN)
+    contract.assert_same_run(record(model_fn, 2, contract.plain, contract.UNEVEN), want)
