@@ -19,6 +19,7 @@ WITH_CASES = (
     "test_bad_input",
     "test_bad_models",
     "test_bench",
+    "test_compare",
     "test_distribute",
     "test_estimator_revival",
     "test_gather",

@@ -89,12 +89,10 @@ def _named(flag, name):
     """Returns what `module:name` names; `name` may have dots."""
     module, _, attributes = name.partition(":")
     try:
-        if not module or not attributes:
-            raise ImportError("it has no colon between two names")
         found = importlib.import_module(module)
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"`{flag}` must name something as `module:name`, importable from here, but {name!r} "
             f"is not: {error}. Run it where your modules are, or set PYTHONPATH."

@@ -35,7 +35,7 @@ class Comparison(NamedTuple):
     """How towers and one device trained the same model on the same batches; as a string, a report.
 
     A deviation is the largest difference of two entries of an array, relative to the largest entry
-    on one device. `.equal` says whether all are within their tolerances.
+    that it has on one device in any step. `.equal` says whether all are within their tolerances.
     """
 
     devices: Tuple[str, ...]
@@ -61,7 +61,8 @@ class Comparison(NamedTuple):
     not_compared: Tuple[str, ...]
     """What was left out, and why."""
     tolerance: float
-    """The largest tolerance of an array: what was given, or what goes by the types."""
+    """That of the loss: what was given, or what goes by the types that rows are computed in. Arrays
+    of a coarser type, such as metrics, have that of theirs."""
 
     @property
     def all(self):

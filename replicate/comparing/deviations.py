@@ -1,7 +1,8 @@
 """How far towers are from one device in an array, and how far rounding alone may take them.
 
-A *deviation* is the largest difference of two entries of an array, relative to the largest entry on
-one device. What is no floating-point number must be equal: its deviation is 0 or infinite.
+A *deviation* is the largest difference of two entries of an array, relative to the largest entry
+that the array has on one device in any step: one that starts at 0 is next to nothing at first. What
+is no floating-point number must be equal: its deviation is 0 or infinite.
 """
 
 from typing import NamedTuple, Optional
@@ -51,7 +52,7 @@ class Deviation(NamedTuple):
         return self.value <= self.tolerance
 
 
-def deviation(what, got, want, tolerance=None, coarsest=0.0):
+def deviation(what, got, want, tolerance=None, coarsest=0.0, largest=0.0):
     """Returns the `Deviation` of an array.
 
     Args:
@@ -60,6 +61,7 @@ def deviation(what, got, want, tolerance=None, coarsest=0.0):
         want: What one device has, likewise.
         tolerance: The tolerance. None: that of the array's type, at least `coarsest`.
         coarsest: The tolerance of the coarsest type that the array is computed with.
+        largest: The size of the largest entry in other steps.
 
     Returns:
         A `Deviation` without a step.
@@ -86,9 +88,18 @@ def deviation(what, got, want, tolerance=None, coarsest=0.0):
         return Deviation(what, float("inf"), tolerance, note=_not_finite(got, want))
     wide = np.complex128 if want.dtype.kind == "c" else np.float64
     difference = np.max(np.abs(got.astype(wide) - want.astype(wide)))
-    largest = np.max(np.abs(want.astype(wide)))
+    largest = max(largest, largest_of(want))
     value = float(difference / largest) if largest > 0 else float("inf")
     return Deviation(what, value, tolerance, note="" if largest > 0 else "0 on one device")
+
+
+def largest_of(array):
+    """Returns the size of the largest finite entry of an array, 0.0 if it has none."""
+    array = comparable(array)
+    if array.dtype.kind not in "fc":
+        return 0.0
+    sizes = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+    return float(np.max(sizes, where=np.isfinite(sizes), initial=0.0))
 
 
 def comparable(value):
@@ -122,10 +133,12 @@ class Tally:
     Args:
         tolerance: As in `deviation`.
         coarsest: Likewise.
+        largest: The size of the largest entry of each array on one device, by name, in any step.
     """
 
-    def __init__(self, tolerance=None, coarsest=0.0):
+    def __init__(self, tolerance=None, coarsest=0.0, largest=None):
         self._limits = tolerance, coarsest
+        self._largest = largest or {}
         self._worst = {}
         self.parted = None
         """The `Deviation`, at the first step at which an array was beyond its tolerance, of that
@@ -141,7 +154,8 @@ class Tally:
         """
         beyond = []
         for name in [*want, *(name for name in got if name not in want)]:
-            found = deviation(name, got.get(name), want.get(name), *self._limits)
+            largest = self._largest.get(name, 0.0)
+            found = deviation(name, got.get(name), want.get(name), *self._limits, largest)
             if not found.passes:
                 found = found._replace(step=step)
                 beyond.append(found)

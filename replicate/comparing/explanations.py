@@ -33,7 +33,7 @@ class Explanation(NamedTuple):
     operation: str
     """The name of the operation."""
     line: str
-    """`file:line` of the user's code that made it."""
+    """`file:line` of the user's code that made it, `'unknown line'` if only TensorFlow's did."""
     text: str
     """A phrase that says what it does in towers."""
 
@@ -81,7 +81,9 @@ class Watched:
         ]
         made = {}
         for kind, op, text in found:
-            made.setdefault((kind, line_of(op)), Explanation(kind, op.name, line_of(op), text))
+            # In functions that come with TensorFlow, there is no line of the user's code.
+            line = line_of(op, within=Watched.look.__code__.co_filename)
+            made.setdefault((kind, line), Explanation(kind, op.name, line, text))
         for kind, line in list(made):
             # What goes back into rows takes many a function of a reduction on its way.
             if kind == "reduction" and ("batch statistics", line) in made:

@@ -156,8 +156,10 @@ def _over_towers(asked, batches, measured, directory, alone):
     towers = runs.Run(model, asked, directory / "towers", alone.run.start)
     tallies, explanations, coarsest = {}, (), 0.0
 
+    largest = {"variables": alone.values.largest, "predictions": alone.predictions.largest}
+
     def tally(name):
-        return tallies.setdefault(name, Tally(asked.tolerance, coarsest))
+        return tallies.setdefault(name, Tally(asked.tolerance, coarsest, largest.get(name)))
 
     def on_values(step, values):
         nonlocal explanations, coarsest
@@ -185,7 +187,6 @@ def _over_towers(asked, batches, measured, directory, alone):
         name: tallies[name].deviations() if name in tallies else ()
         for name in ("variables", "checkpoint", "metrics", "predictions")
     }
-    compared = [one for part in results.values() for one in part]
     return Comparison(
         devices=asked.devices,
         rows=batches.rows,
@@ -194,7 +195,7 @@ def _over_towers(asked, batches, measured, directory, alone):
         explanations=explanations,
         warnings=tuple(warnings),
         not_compared=tuple(not_compared),
-        tolerance=max(one.tolerance for one in [*compared, *(each.deviation for each in losses)]),
+        tolerance=losses[0].deviation.tolerance,
         **results,
     )
 

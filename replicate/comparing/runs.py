@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
 from replicate import tpu_specs, weights
-from replicate.comparing.deviations import comparable
+from replicate.comparing.deviations import comparable, largest_of
 from replicate.compat import estimator
 
 
@@ -115,7 +115,12 @@ class Run:
     def predict(self, batches):
         """Yields a dict of arrays for each batch."""
         for found in self._estimator.predict(batches.input_fn(), yield_single_examples=False):
-            yield found if isinstance(found, dict) else {"predictions": found}
+            found = found if isinstance(found, dict) else {"predictions": found}
+            # Several heads have pairs for keys.
+            yield {
+                "/".join(map(str, key)) if isinstance(key, tuple) else str(key): value
+                for key, value in found.items()
+            }
 
     def checkpoint(self):
         """Returns what the last checkpoint holds, by name."""
@@ -183,9 +188,13 @@ class Store:
     def __init__(self, directory):
         self._directory = directory
         directory.mkdir()
+        self.largest = {}
+        """The size of the largest entry under each name, whatever the number."""
 
     def write(self, number, arrays):
         """Keeps a dict of arrays under a number."""
+        for name, array in arrays.items():
+            self.largest[name] = max(largest_of(array), self.largest.get(name, 0.0))
         names = [*arrays]
         values = {f"array{index}": arrays[name] for index, name in enumerate(names)}
         # As texts are objects of Python, they are pickled; nobody else writes here.

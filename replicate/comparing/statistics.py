@@ -13,6 +13,7 @@ from replicate.compat.graph import id_of
 
 _REDUCTIONS = frozenset(["Mean", "Sum", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"])
 _ADD_UP = frozenset(["Mean", "Sum"])
+_OF_NUMBERS = frozenset(["Prod", "Max", "Min"])  # Of integers, they make shapes.
 _DIVISIONS = frozenset(["RealDiv", "Div", "DivNoNan", "Xdivy"])
 _CURVED = frozenset(
     ["Abs", "Elu", "Exp", "Expm1", "L2Loss", "Log", "Log1p", "Maximum", "Minimum", "Pow", "Relu"]
@@ -54,6 +55,7 @@ class Statistics:
         self._is_boundary = group.copies.is_boundary
         self._behind = {}  # By id of an operation: the reductions that it is computed from.
         self._by_value = {}  # By id of an operation: whether the values of rows enter it.
+        self._unsure = set()  # Names of reductions over an axis that may be another than rows.
         # Others are the same in all towers.
         self._ops = leading_to(losses, self._rows.reach_op)
 
@@ -69,6 +71,8 @@ class Statistics:
             behind = frozenset().union(*found)
             if self._is_reduction(op, kinds):
                 behind = frozenset([op.name]) if self._by_value[id_of(op)] else frozenset()
+            elif extents.ROWS in kinds:
+                behind = frozenset()  # It is in rows again.
             self._behind[id_of(op)] = behind
 
     def _is_of_values(self, tensor):
@@ -91,6 +95,10 @@ class Statistics:
         given, axes = op.inputs[0], tf.get_static_value(op.inputs[1])
         if given.shape.rank == 0 or given.op.type in ("Pack", "ConcatV2"):
             return False  # Of several values, which were reduced before.
+        if op.type in _OF_NUMBERS and not given.dtype.is_floating:
+            return False
+        if kinds[0] is None:
+            self._unsure.add(op.name)
         if axes is None or given.shape.rank is None:
             return op.outputs[0].shape.rank == 0
         return 0 in [int(axis) % given.shape.rank for axis in axes.ravel()]
@@ -112,16 +120,13 @@ class Statistics:
         if not names:
             return
         what = f"'{names[0]}'" + (" and others" if len(names) > 1 else "")
+        rows = "what may be the tower's rows" if names[0] in self._unsure else "the tower's rows"
         if extents.ROWS in kinds:
-            yield "batch statistics", op, f"takes {what}, reduced over the tower's rows, into rows"
+            yield "batch statistics", op, f"takes {what}, reduced over {rows}, into rows"
         elif op.type in _DIVISIONS and found[-1]:
-            yield (
-                "count",
-                op,
-                f"divides by {what}, a sum over the tower's rows, not by their number",
-            )
+            yield "count", op, f"divides by {what}, reduced over {rows}, not by their number"
         elif op.type in _CURVED or (op.type == "Mul" and all(found)):
-            yield "reduction", op, f"{op.type} of {what}, which is reduced over the tower's rows"
+            yield "reduction", op, f"{op.type} of {what}, which is reduced over {rows}"
 
 
 def _transposes_rows(op):

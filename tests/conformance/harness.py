@@ -247,9 +247,8 @@ def report(name, num_towers, placement="consolidation", file=None):
 def _by_library(name, num_towers, placement):
     """Returns the `Deviation`s of a plain row, and for how many steps it trains."""
     made = report(name, num_towers, placement)
-    found = made.losses[0].deviation.tolerance
-    if found != load(name).tolerance:
-        raise ValueError(f"row {name} is taken for one of tolerance {found}")
+    if made.tolerance != load(name).tolerance:
+        raise ValueError(f"row {name} is taken for one of tolerance {made.tolerance}")
     if made.not_compared:
         raise ValueError(f"row {name} is not compared in all: {made.not_compared}")
     return list(made.all), len(made.losses)
