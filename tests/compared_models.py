@@ -5,6 +5,7 @@ A line that ends with `# by <name>` is what the model of that name differs by.
 
 import itertools
 import pathlib
+import random
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -28,8 +29,7 @@ def line(name):
 
 def data():
     """Returns rows of float64 of which the last of each batch is the largest, and labels."""
-    random = np.random.RandomState(3)
-    x = random.normal(size=(TOTAL, 4)) + np.arange(TOTAL)[:, None] % SIZE
+    x = np.random.RandomState(3).normal(size=(TOTAL, 4)) + np.arange(TOTAL)[:, None] % SIZE
     weight = np.arange(TOTAL) % SIZE + 1.0
     return {"x": x, "weight": weight}, np.sin(x.sum(axis=1, keepdims=True))
 
@@ -180,6 +180,50 @@ def _of_means(features, errors):
 means = model_of(loss=_of_means)
 
 
+def accumulates(features, labels, mode):
+    """Adds up the gradients of two batches, and is trained by sums over rows."""
+    output = tf.layers.dense(features["x"], 1, name="output")
+    if mode == "infer":
+        return estimator.EstimatorSpec(mode, {"y": output})
+    loss = tf.reduce_sum(tf.math.squared_difference(output, labels))
+    optimizer = tf.train.MomentumOptimizer(1e-4, 0.9)
+    optimizer = replicate.TowerOptimizer(optimizer, accumulate_steps=2)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return estimator.EstimatorSpec(mode, {"y": output}, loss, train_op)
+
+
+def gradient_noise(features, labels, mode):
+    """Draws once for all towers."""
+
+    def noisy(grads_and_vars):
+        return [
+            (grad + 0.1 * tf.random.normal(grad.shape, seed=3, dtype=grad.dtype), variable)
+            for grad, variable in grads_and_vars
+        ]
+
+    output = tf.layers.dense(features["x"], 1, name="output")
+    if mode == "infer":
+        return estimator.EstimatorSpec(mode, {"y": output})
+    loss = tf.reduce_mean(tf.math.squared_difference(output, labels))
+    optimizer = tf.train.GradientDescentOptimizer(0.01)
+    optimizer = replicate.TowerOptimizer(optimizer, transform_gradients=noisy)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return estimator.EstimatorSpec(mode, {"y": output}, loss, train_op)
+
+
+def drawn(features, labels, mode):
+    """Draws by Python and NumPy when it is built."""
+    factor = random.random() + np.random.uniform()
+    return model_of(loss=lambda _, errors: factor * tf.reduce_mean(errors))(features, labels, mode)
+
+
+def for_tpus(features, labels, mode, params):
+    spec = equal(features, labels, mode)
+    if mode != "train":
+        return spec
+    return estimator.tpu.TPUEstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op)
+
+
 def _largest_value(features):
     largest = tf.get_variable("largest", [], tf.float64, trainable=False)
     return largest.assign(tf.reduce_max(features["x"]))  # by update
@@ -202,6 +246,23 @@ def _python(net, training):
 
 
 python = model_of(_python)
+
+
+def renamed(features, labels, mode):
+    """Has a variable under another name in towers."""
+    name = "here" if replicate.num_towers() > 1 else "there"
+    tf.get_variable(
+        name, [], initializer=tf.zeros_initializer(), trainable=False, collections=[name]
+    )
+    spec = equal(features, labels, mode)
+    (made,) = tf.get_collection(name)
+    saver = tf.train.Saver()
+    tf.add_to_collection(tf.GraphKeys.GLOBAL_VARIABLES, made)
+    ready = tf.report_uninitialized_variables([])
+    starts = tf.group(tf.tables_initializer(), tf.local_variables_initializer(), made.initializer)
+    scaffold = tf.train.Scaffold(saver=saver, local_init_op=starts, ready_for_local_init_op=ready)
+    return spec._replace(scaffold=scaffold)
+
 
 _starts = itertools.count()
 

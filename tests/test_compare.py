@@ -17,7 +17,7 @@ from bodies import matching
 from compared_models import input_fn, line
 from conformance.harness import LossRecorder
 from replicate.comparing import batches as batches_lib
-from replicate.comparing import command
+from replicate.comparing import command, task
 from replicate.comparing.deviations import Tally, deviation, tolerance_of
 
 THREE = ["/cpu:0", "/cpu:1", "/cpu:2"]
@@ -102,6 +102,7 @@ def test_a_model_that_saves_elsewhere_is_refused(tmp_path):
         ("whole_batch_norm", {}),
         ("means", {}),
         ("summed", {"loss_reduction": Reduction.SUM}),
+        ("drawn", {}),
     ],
 )
 def test_models_that_are_equal(name, options):
@@ -119,6 +120,22 @@ def test_models_that_are_equal(name, options):
     assert [one.what for one in made.predictions] == ["y"]
     assert all(one.value < 1e-9 for one in made.variables) or name == "means"
     assert "\nEQUAL within" in str(made)
+
+
+def test_batches_that_are_accumulated():
+    """A step is a batch, whether the global step counts it or not."""
+    made = compare(models.accumulates, loss_reduction=Reduction.SUM)
+    assert made.equal and len(made.losses) == 5
+
+
+def test_random_numbers_that_are_drawn_once():
+    made = compare(models.gradient_noise)
+    assert made.equal and not made.explanations
+
+
+def test_a_spec_for_tpus():
+    made = compare(models.for_tpus, params={}, steps=2)
+    assert made.equal and made.metrics and made.predictions
 
 
 # Each with the kind and line of what parts it from one device, and the step of its loss.
@@ -172,6 +189,7 @@ def test_the_first_step_and_variable_at_which_they_part():
     assert found == pytest.approx(apart)
     assert "DIFFERENT: after step 3, 'late' by " in str(made)
     assert len(made.warnings) == 1 and "late:0" in made.warnings[0]
+    assert not tf.get_logger().filters
 
 
 def test_a_start_that_is_not_the_checkpoint():
@@ -179,6 +197,14 @@ def test_a_start_that_is_not_the_checkpoint():
     assert not made.equal
     assert (made.parted.what, made.parted.step) == ("apart", 0)
     assert "DIFFERENT: before the first step, 'apart' by" in str(made)
+
+
+def test_a_variable_that_only_one_of_them_has():
+    made = compare(models.renamed, steps=2)
+    found = {one.what: (one.note, one.step) for one in made.variables if not one.passes}
+    assert found == {"here": ("only on towers", 0), "there": ("only on one device", 0)}
+    assert made.parted.step == 0 and not made.equal
+    assert all(loss.deviation.passes for loss in made.losses)
 
 
 def test_losses_that_are_no_numbers():
@@ -208,6 +234,33 @@ def test_the_original_runs_on_one_device():
         losses.append(made.losses[0])
         assert made.equal == (model_fn is models.equal)
     assert losses[0].one_device == losses[1].one_device
+
+
+def test_evaluation_has_an_input_of_its_own():
+    seen = []
+
+    def eval_input_fn(mode, params, config):
+        seen.append((mode, params, config.tf_random_seed))
+        return input_fn().take(1)
+
+    made = compare(models.late, eval_input_fn=eval_input_fn, steps=2)
+    assert made.equal and seen == [("eval", None, 1)]
+    (of_one,) = (one for one in made.predictions if one.what == "y")
+    assert of_one.passes
+    whole = compare(models.root, steps=2)
+    assert [one.step for one in whole.predictions] == [1]
+
+
+def test_the_options_of_sessions_are_the_users():
+    sessions = tf.ConfigProto(device_count={"CPU": 3}, log_device_placement=True)
+    config = RUN_CONFIG(session_config=sessions, model_dir="not/to/be/written")
+    asked = task.of(models.equal, input_fn, config=config)
+    assert asked.devices == ("/device:CPU:0", "/device:CPU:1", "/device:CPU:2")
+    assert asked.config.session_config.log_device_placement
+    assert asked.config.session_config.allow_soft_placement
+    asked = task.of(models.equal, input_fn, config=config, devices=["/cpu:0", "/cpu:4"])
+    assert asked.config.session_config.device_count["CPU"] == 5
+    assert len(task.of(models.equal, input_fn).devices) == 2
 
 
 def test_a_tolerance_of_ones_own():
@@ -378,6 +431,15 @@ def test_the_terminal_says_that_models_differ():
     assert result.returncode == 1, result.stdout + result.stderr
     assert "DIFFERENT: the loss of step 1" in result.stdout
     assert "over 3 towers" in result.stdout and line("dropout") in result.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--options", '{"variable_placement": "replicated"}']])
+def test_the_terminal_takes_options(options, capsys):
+    arguments = ["compared_models:summed", "compared_models:input_fn", "--steps", "1", *options]
+    assert command.main([*arguments, "--loss_reduction", "SUM"]) == 0
+    assert "EQUAL within" in capsys.readouterr().out
+    assert command.main([*arguments, "--original", "compared_models:equal"]) == 1
+    assert "pass `loss_reduction=SUM`" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ class Tally:
             first = found.step if before.step is None else before.step
             worse = max(before, found, key=lambda one: one.value)
             self._worst[name] = worse._replace(step=first)
-        if beyond and self.parted is None:
+        if beyond and (self.parted is None or (step or 0) < (self.parted.step or 0)):
             self.parted = max(beyond, key=lambda one: one.excess)
 
     def deviations(self):

@@ -54,7 +54,7 @@ def compare(
         input_fn: As `tf.estimator.Estimator.train` takes it, of the global batch. At most `steps`
             batches are read.
         params: The `params` of `model_fn` and `input_fn`.
-        config: The `RunConfig`. None: a default one.
+        config: The `RunConfig`. None: a default one. If its `tf_random_seed` is None, it is 1.
         devices: Device names, one per tower. None: every local GPU, or every logical CPU device of
             the `config`; two logical CPU devices if that is one alone.
         steps: How many steps to train, each one run of the session. Fewer if the input ends.
@@ -113,7 +113,10 @@ def run(asked):
         directory = pathlib.Path(name)
         alone = _OneDevice(asked, batches, measured, directory)
         random_state.restore()
-        return _over_towers(asked, batches, measured, directory, alone)
+        towers = _OverTowers(asked, alone, directory)
+        towers.train(batches)
+        towers.measure(measured)
+        return towers.comparison(batches.rows)
 
 
 class _OneDevice:
@@ -149,55 +152,95 @@ class _OneDevice:
             self.not_compared.append(f"predictions: one device raises {_said(error)}")
 
 
-def _over_towers(asked, batches, measured, directory, alone):
-    """Runs the model over towers, and returns the `Comparison` with what one device has left."""
-    watched = Watched(asked.model_fn)
-    model = runs.Model(asked.replicated(watched.model_fn))
-    towers = runs.Run(model, asked, directory / "towers", alone.run.start)
-    tallies, explanations, coarsest = {}, (), 0.0
+class _OverTowers:
+    """The run over towers, compared with one device as it goes."""
 
-    largest = {"variables": alone.values.largest, "predictions": alone.predictions.largest}
+    def __init__(self, asked, alone, directory):
+        self._asked = asked
+        self._alone = alone
+        self._watched = Watched(asked.model_fn)
+        self._model = runs.Model(asked.replicated(self._watched.model_fn))
+        self._run = runs.Run(self._model, asked, directory / "towers", alone.run.start)
+        self._tallies = {}
+        self._lacking = {}  # By name: what variables only one of the two has, as pairs of dicts.
+        self._coarsest = 0.0
+        self._explanations = self._warnings = ()
+        self._not_compared = list(alone.not_compared)
 
-    def tally(name):
-        return tallies.setdefault(name, Tally(asked.tolerance, coarsest, largest.get(name)))
+    def train(self, batches):
+        """Trains, and compares after each step."""
+        with _library_warnings() as warnings:
+            self._run.train(batches, self._on_values)
+        self._warnings = tuple(warnings)
 
-    def on_values(step, values):
-        nonlocal explanations, coarsest
+    def _on_values(self, step, got):
         if not step:
-            explanations, types = watched.look(model.spec, asked.summed)
-            coarsest = tolerance_of(types)
-        want = alone.values.read(step)
-        if want is not None:
-            tally("variables").add(step, values, want)
+            self._explanations, types = self._watched.look(self._model.spec, self._asked.summed)
+            self._coarsest = tolerance_of(types)
+        want = self._alone.values.read(step) or {}
+        both = [name for name in want if name in got]
+        if not step:
+            for name in {*got, *want}.difference(both):
+                self._lacking[name] = _only(name, got), _only(name, want)
+        self._tally("variables").add(step, *({n: each[n] for n in both} for each in (got, want)))
 
-    with _library_warnings() as warnings:
-        towers.train(batches, on_values)
-    not_compared = list(alone.not_compared)
-    if towers.is_finite and alone.run.is_finite:
-        tally("checkpoint").add(None, towers.checkpoint(), alone.run.checkpoint())
-        if alone.metrics is not None:
-            tally("metrics").add(None, towers.evaluate(measured), alone.metrics)
-        if alone.predicts:
-            for number, found in enumerate(towers.predict(measured), 1):
-                tally("predictions").add(number, found, alone.predictions.read(number) or {})
-    elif alone.run.is_finite:
-        not_compared.append("metrics and predictions: the loss of towers is no number")
-    losses = _losses(towers.losses, alone.run.losses, asked.tolerance, coarsest)
-    results = {
-        name: tallies[name].deviations() if name in tallies else ()
-        for name in ("variables", "checkpoint", "metrics", "predictions")
-    }
-    return Comparison(
-        devices=asked.devices,
-        rows=batches.rows,
-        losses=losses,
-        parted=tally("variables").parted,
-        explanations=explanations,
-        warnings=tuple(warnings),
-        not_compared=tuple(not_compared),
-        tolerance=losses[0].deviation.tolerance,
-        **results,
-    )
+    def _tally(self, part):
+        if part not in self._tallies:
+            stores = {"variables": self._alone.values, "predictions": self._alone.predictions}
+            largest = stores[part].largest if part in stores else None
+            self._tallies[part] = Tally(self._asked.tolerance, self._coarsest, largest)
+        return self._tallies[part]
+
+    def measure(self, batches):
+        """Compares what the last checkpoints hold, and what the trained models make of batches."""
+        alone, saved = self._alone, set()
+        if alone.run.is_finite and self._run.is_finite:
+            got, want = self._run.checkpoint(), alone.run.checkpoint()
+            self._tally("checkpoint").add(None, got, want)
+            saved = {*got} & {*want}
+            if alone.metrics is not None:
+                self._tally("metrics").add(None, self._run.evaluate(batches), alone.metrics)
+            if alone.predicts:
+                self._predict(batches)
+        elif alone.run.is_finite:
+            self._not_compared.append("metrics and predictions: the loss of towers is no number")
+        for name, pair in self._lacking.items():
+            # Towers have variables of their own for what is one in the checkpoint.
+            if name not in saved:
+                self._tally("variables").add(0, *pair)
+
+    def _predict(self, batches):
+        number = 0
+        for number, found in enumerate(self._run.predict(batches), 1):
+            want = self._alone.predictions.read(number) or {}
+            self._tally("predictions").add(number, found, want)
+        more = self._alone.predictions.read(number + 1)
+        if more is not None:
+            self._tally("predictions").add(number + 1, {}, more)
+
+    def comparison(self, rows):
+        """Returns the `Comparison`, of batches of so many rows."""
+        got, want = self._run.losses, self._alone.run.losses
+        losses = _losses(got, want, self._asked.tolerance, self._coarsest)
+        results = {
+            part: self._tallies[part].deviations() if part in self._tallies else ()
+            for part in ("variables", "checkpoint", "metrics", "predictions")
+        }
+        return Comparison(
+            devices=self._asked.devices,
+            rows=rows,
+            losses=losses,
+            parted=self._tally("variables").parted,
+            explanations=self._explanations,
+            warnings=self._warnings,
+            not_compared=tuple(self._not_compared),
+            tolerance=losses[0].deviation.tolerance,
+            **results,
+        )
+
+
+def _only(name, values):
+    return {name: values[name]} if name in values else {}
 
 
 def _losses(got, want, tolerance, coarsest):

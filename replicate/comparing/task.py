@@ -96,6 +96,8 @@ def of(
     # The start and the end; nothing in between is asked for.
     config = config.replace(
         session_config=_session_config(devices, config.session_config),
+        # Without one, no run would draw the same numbers as another.
+        tf_random_seed=1 if config.tf_random_seed is None else config.tf_random_seed,
         save_checkpoints_steps=10**9,
         keep_checkpoint_max=5,
     )
