@@ -14,6 +14,7 @@ import replicate
 from replicate import estimator
 
 TOTAL, SIZE = 33, 7  # Batches of 7, 7, 7, 7 and 5 rows.
+_starts = itertools.count()
 
 
 def line(name):
@@ -248,6 +249,18 @@ def _python(net, training):
 python = model_of(_python)
 
 
+def starts_anywhere(features, labels, mode):
+    """Has a variable that begins with another value in each graph, unless a checkpoint has it."""
+    tf.get_variable("anywhere", initializer=float(next(_starts)), trainable=False)
+    return equal(features, labels, mode)
+
+
+def measured_elsewhere(features, labels, mode):
+    """Takes an entry of features that only evaluation and predictions have."""
+    assert ("extra" in features) == (mode != "train")
+    return equal(features, labels, mode)
+
+
 def renamed(features, labels, mode):
     """Has a variable under another name in towers."""
     name = "here" if replicate.num_towers() > 1 else "there"
@@ -262,9 +275,6 @@ def renamed(features, labels, mode):
     starts = tf.group(tf.tables_initializer(), tf.local_variables_initializer(), made.initializer)
     scaffold = tf.train.Scaffold(saver=saver, local_init_op=starts, ready_for_local_init_op=ready)
     return spec._replace(scaffold=scaffold)
-
-
-_starts = itertools.count()
 
 
 def starts_apart(features, labels, mode):

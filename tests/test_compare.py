@@ -67,6 +67,10 @@ def compare(model_fn, input_fn=input_fn, **kwargs):
     return replicate.compare(model_fn, input_fn, file=io.StringIO(), **kwargs)
 
 
+def never(features, labels, mode):
+    pytest.fail("too late")
+
+
 def explained(made):
     return {(one.kind, one.line) for one in made.explanations}
 
@@ -74,7 +78,7 @@ def explained(made):
 @pytest.mark.parametrize(("given", "phrases"), ERRORS, ids=[text[:50] for _, text in ERRORS])
 def test_what_it_refuses(given, phrases):
     with pytest.raises((TypeError, ValueError), match=matching(phrases)):
-        compare(**{"model_fn": models.equal, **given})
+        compare(**{"model_fn": never, **given})
 
 
 def test_a_cluster_is_refused(monkeypatch):
@@ -103,6 +107,7 @@ def test_a_model_that_saves_elsewhere_is_refused(tmp_path):
         ("means", {}),
         ("summed", {"loss_reduction": Reduction.SUM}),
         ("drawn", {}),
+        ("starts_anywhere", {}),
     ],
 )
 def test_models_that_are_equal(name, options):
@@ -241,10 +246,10 @@ def test_evaluation_has_an_input_of_its_own():
 
     def eval_input_fn(mode, params, config):
         seen.append((mode, params, config.tf_random_seed))
-        return input_fn().take(1)
+        return input_fn().take(1).map(lambda x, y: ({**x, "extra": y}, y))
 
-    made = compare(models.late, eval_input_fn=eval_input_fn, steps=2)
-    assert made.equal and seen == [("eval", None, 1)]
+    made = compare(models.measured_elsewhere, eval_input_fn=eval_input_fn, steps=2)
+    assert made.equal and seen == [("eval", None, 1)] and not made.not_compared
     (of_one,) = (one for one in made.predictions if one.what == "y")
     assert of_one.passes
     whole = compare(models.root, steps=2)
@@ -313,7 +318,8 @@ def test_batches_are_read_once_and_given_as_they_are():
             return {**rows, "sparse": sparse, "ragged": ragged}, (tf.constant(7), rows["i"] > 0)
 
         features, labels = tf.data.make_one_shot_iterator(dataset.map(more)).get_next()
-        return {**features, "none": None, "number": 3}, labels
+        word = tf.constant(b"z\0")
+        return {**features, "none": None, "number": 3, "word": word}, labels
 
     read = batches_lib.read(of_all_kinds, "train", None, RUN_CONFIG(), 5)
     assert len(read) == 2 and read.rows == (2, 1)
@@ -334,6 +340,7 @@ def test_batches_are_read_once_and_given_as_they_are():
     assert first["s"].tolist() == [b"a", b"bc\0"] and second["s"].tolist() == [b""]
     assert first["i"].tolist() == [0, 1] and second["i"].tolist() == [2]
     assert first["ragged"].to_list() == [[b"p", b"q"], [b"r"]]
+    assert first["word"] == b"z\0"
     assert second["sparse"].dense_shape.tolist() == [1, 2]
 
 
@@ -357,6 +364,7 @@ def test_the_report_is_printed_and_fits(capsys):
     for phrase in ("what this cannot tell", "the log warned", "of variables and slots"):
         assert phrase in str(made)
     assert re.search(r"\n +3 +\S+ +\S+ +\S+\n", str(made))
+    assert re.search(r"\n +\S+ +3  late\n", str(made))
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,15 @@ class Statistics:
         if op.type in _PRODUCTS and kinds == [extents.ROWS] * 2:
             yield "batch statistics", op, "each row meets the other rows of its tower"
             return
-        names = sorted(frozenset().union(*found))
+        divides = op.type in _DIVISIONS and found[-1] and extents.ROWS not in kinds
+        names = sorted(found[-1] if divides else frozenset().union(*found))
         if not names:
             return
         what = f"'{names[0]}'" + (" and others" if len(names) > 1 else "")
         rows = "what may be the tower's rows" if names[0] in self._unsure else "the tower's rows"
         if extents.ROWS in kinds:
             yield "batch statistics", op, f"takes {what}, reduced over {rows}, into rows"
-        elif op.type in _DIVISIONS and found[-1]:
+        elif divides:
             yield "count", op, f"divides by {what}, reduced over {rows}, not by their number"
         elif op.type in _CURVED or (op.type == "Mul" and all(found)):
             yield "reduction", op, f"{op.type} of {what}, which is reduced over {rows}"
