@@ -5,6 +5,8 @@ from replicate.compat import environment
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
 
 from replicate import checkpoints, compat, hooks, loss_scale, metrics
+from replicate.comparing.comparison import Comparison
+from replicate.comparing.flow import compare
 from replicate.compat import estimator
 from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
@@ -20,12 +22,14 @@ from replicate.whole_gradients import own_gradients
 
 __all__ = (
     "BatchNormalization",
+    "Comparison",
     "Gather",
     "PerTower",
     "TowerOptimizer",
     "__version__",
     "batch_normalization",
     "checkpoints",
+    "compare",
     "compat",
     "cross_tower_mean",
     "cross_tower_sum",

@@ -2,7 +2,7 @@
 
 Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
 TensorFlow can be imported, importing `replicate` has said so before. `python -m replicate bench` is
-`replicate.bench.command`.
+`replicate.bench.command`, and `python -m replicate compare` is `replicate.comparing.command`.
 """
 
 import argparse
@@ -55,6 +55,10 @@ def main(argv=None):
         from replicate.bench import command
 
         return command.main(argv[1:])
+    if argv[:1] == ["compare"]:
+        from replicate.comparing import command
+
+        return command.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m replicate",
         description="Without a command: prints versions, devices, and what replicate_model_fn "
@@ -62,6 +66,7 @@ def main(argv=None):
     )
     commands = parser.add_subparsers(title="commands")
     commands.add_parser("bench", help="times one device against several, engines side by side")
+    commands.add_parser("compare", help="trains your model_fn on both, and says whether they agree")
     parser.parse_args(argv)
     print("\n".join(report()))
     problem = environment.estimator_problem()

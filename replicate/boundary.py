@@ -87,18 +87,29 @@ def warn_of_padding(features, labels):
         features: Tower 0's, the model built of them.
         labels: Likewise.
     """
-    padded = [
-        leaf
-        for leaf in tf.nest.flatten((features, labels))
-        if isinstance(leaf, tf.SparseTensor) and _has_own_width(leaf) and _made_dense_by(leaf)
-    ]
+    padded = padding(features, labels)
     if padded:
         tf.logging.warning(
             "replicate: a sparse entry of the batch is made dense (%s), where each tower pads it "
             "to the longest of its own rows, and one device to the longest of all. Where padding "
             "counts, as in a mean over it, pad to a fixed width.",
-            ", ".join(_made_dense_by(leaf)[0].name for leaf in padded),
+            ", ".join(op.name for op in padded),
         )
+
+
+def padding(features, labels):
+    """Returns the operations that make sparse entries of a batch dense, for each entry the first.
+
+    Args:
+        features: Tower 0's.
+        labels: Likewise.
+    """
+    sparse = [
+        leaf
+        for leaf in tf.nest.flatten((features, labels))
+        if isinstance(leaf, tf.SparseTensor) and _has_own_width(leaf)
+    ]
+    return [ops[0] for ops in map(_made_dense_by, sparse) if ops]
 
 
 def _has_own_width(leaf):

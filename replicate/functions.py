@@ -43,9 +43,16 @@ def call_site():
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def line_of(op):
-    """Returns `file:line` of what made an operation, outside this package and TensorFlow."""
+def line_of(op, within=None):
+    """Returns `file:line` of what made an operation, outside this package and TensorFlow.
+
+    Args:
+        op: The operation.
+        within: A file; whoever called that has not made it. None: whoever called.
+    """
     for filename, line, *_ in reversed(list(op.traceback or ())):
+        if filename == within:
+            break
         if not _LIBRARY_FILES.search(filename):
             return f"{filename}:{line}"
     return "unknown line"

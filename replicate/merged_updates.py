@@ -80,6 +80,7 @@ def merge(group, evaluating):
             if update.variable is not None and _is_local(update.variable):
                 raise _unknown_metric(update)
     names = [update for update in unmerged.values() if not state.writes_summaries(update.op)]
+    group.unmerged = [(update.name, update.op) for update in names]
     if names:
         _warn(names)
 

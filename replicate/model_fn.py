@@ -195,6 +195,7 @@ def replicate_model_fn(
     signature = _with_mode_and_config(accepted)
     functools.update_wrapper(replicated_model_fn, model_fn, updated=())
     replicated_model_fn.__signature__ = signature  # The Estimator passes what it finds here.
+    replicated_model_fn.is_replicated = True
     return replicated_model_fn
 
 

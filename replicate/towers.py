@@ -51,6 +51,8 @@ class Towers:
         summed_on: Device strings of where gradients are summed.
         uses_nccl: Whether NCCL sums them.
         declarations: What `replicate.metrics.declare_merge` was told.
+        unmerged: Pairs of a name and the operation that updates what has it, from the rows of tower
+            0 alone.
     """
 
     def __init__(self, devices, consolidation_device, variables, shards, summed, training):
@@ -68,6 +70,7 @@ class Towers:
         self.summed_on = set()
         self.uses_nccl = False
         self.declarations = []
+        self.unmerged = []
         self.how = Gather()
         self.device_depth = None  # Device scopes open where the model starts.
         self._scopes = graph_lib.Scopes(self.graph)

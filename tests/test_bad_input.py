@@ -20,6 +20,7 @@ WITH_CASES = (
     "test_bad_models",
     "test_batch_axis",
     "test_bench",
+    "test_compare",
     "test_distribute",
     "test_estimator_revival",
     "test_gather",

@@ -32,6 +32,11 @@ SIGNATURES = {
         "virtual_batch_size=None, adjustment=None)"
     ),
     "merge_call": "(fn, *args)",
+    "compare": (
+        "(model_fn, input_fn, params=None, config=None, devices=None, steps=5, *, "
+        "eval_input_fn=None, original=None, checkpoint_path=None, warm_start_from=None, "
+        "tolerance=None, file=None, **options)"
+    ),
     "cross_tower_sum": "(x)",
     "cross_tower_mean": "(x)",
     "num_towers": "()",
@@ -41,6 +46,7 @@ SIGNATURES = {
     "session_config": "(devices=None, **kwargs)",
 }
 OTHERS = {
+    "Comparison",
     "Gather",
     "PerTower",
     "__version__",

@@ -208,6 +208,17 @@ FOUNDATIONS = {
     },
     "replicate.scaling": {"replicate.context", "replicate.finite"},
     "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
+    "replicate.comparing.deviations": set(),
+    "replicate.comparing.batches": set(),
+    "replicate.comparing.statistics": {
+        "replicate.compat.graph",
+        "replicate.extents",
+        "replicate.state",
+    },
+    "replicate.comparing.comparison": {
+        "replicate.comparing.deviations",
+        "replicate.comparing.explanations",
+    },
 }
 # What the examples have in common, and what of the examples it may import.
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
@@ -332,7 +343,9 @@ def test_foundations_do_not_know_their_callers(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_imports_the_flow_but_what_starts_it(module):
-    importers = {"replicate.__init__"} | ({"replicate.__main__"} & {module})
+    # What compares towers with one device runs both.
+    importers = {"replicate.__init__", "replicate.comparing.task"}
+    importers |= {"replicate.__main__"} & {module}
     if "replicate.model_fn" in own(MODULES[module]):
         assert module in importers
     if module.startswith("replicate.compat"):

@@ -54,12 +54,16 @@ def _run(harness, name, towers, args):
             raise
         what = f"{type(error).__name__}: {error}".splitlines()[0]
         return {**result, "status": "fail", "deviation": None, "what": what}
-    for deviation in found[: args.show]:
-        print(f"    {deviation.value:.1e} of {deviation.tolerance:.0e}  {deviation.what}")
-    what, value, tolerance = found[0]
-    status = "pass" if value <= tolerance else "fail"
-    value = value if math.isfinite(value) else None
-    return {**result, "status": status, "deviation": value, "tolerance": tolerance, "what": what}
+    for one in found[: args.show]:
+        print(f"    {one.value:.1e} of {one.tolerance:.0e}  {one.what} {one.note}")
+    worst = found[0]
+    return {
+        **result,
+        "status": "pass" if worst.passes else "fail",
+        "deviation": worst.value if math.isfinite(worst.value) else None,
+        "tolerance": worst.tolerance,
+        "what": f"{worst.what} {worst.note}".strip(),
+    }
 
 
 def _line(result, seconds):

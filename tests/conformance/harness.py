@@ -5,12 +5,17 @@ A row is a complete `model_fn` in the style of the code it stands for. On one de
 start from the same checkpoint, since most default initialisers ignore the graph's seed, and see the
 same batches, of which the last is smaller. Compared are the loss of every step, the names and
 values of all that the last checkpoint holds, the metrics, and the predictions in order.
+
+Most rows are compared by `replicate.compare`, as users compare theirs, which looks at all variables
+after each step as well. Those that train in a way of their own, or do not start from a checkpoint,
+are run here; how far arrays are apart is measured by the library in either case.
 """
 
 import contextlib
 import functools
 import importlib
 import inspect
+import io
 import pathlib
 import random
 import shutil
@@ -23,12 +28,12 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from replicate import estimator
+from replicate.comparing.deviations import TOLERANCES, deviation
 
 SEED = 7
 MEAN = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
 SUM = tf.losses.Reduction.SUM
-# Sums in another order, in each type.
-FLOAT16, FLOAT32, FLOAT64 = 1e-3, 1e-5, 1e-9
+FLOAT16, FLOAT32, FLOAT64 = (TOLERANCES[name] for name in ("float16", "float32", "float64"))
 
 # Every row of the table: a file each.
 ROWS = [
@@ -187,58 +192,105 @@ def compare(name, num_towers, placement="consolidation"):
     Returns:
         List of `Deviation`s, one for each thing compared; that which is worst first.
     """
-    want = _run(name, 1)
-    got = _run(name, num_towers, placement)
-    if len(want.losses) < 3:
-        raise ValueError(f"row {name} trains for {len(want.losses)} steps, which shows little")
-    tolerance = load(name).tolerance
-    found = [_deviation("losses", got.losses, want.losses, tolerance)]
-    for field in ("variables", "metrics", "predictions", "extra"):
-        ours, theirs = getattr(got, field), getattr(want, field)
-        for key in sorted({*ours, *theirs}, key=str):
-            pair = ours.get(key), theirs.get(key)
-            found.append(_deviation(f"{field}: {key}", *pair, tolerance))
-    return sorted(found, key=lambda deviation: -deviation.excess)
+    row = load(name)
+    if is_plain(row):
+        found, steps = _by_library(name, num_towers, placement)
+    else:
+        want, got = _run(name, 1), _run(name, num_towers, placement)
+        steps = len(want.losses)
+        found = [deviation("losses", got.losses, want.losses, coarsest=row.tolerance)]
+        for field in ("variables", "metrics", "predictions", "extra"):
+            ours, theirs = getattr(got, field), getattr(want, field)
+            for key in sorted({*ours, *theirs}, key=str):
+                pair = ours.get(key), theirs.get(key)
+                found.append(deviation(f"{field}: {key}", *pair, coarsest=row.tolerance))
+    if steps < 3:
+        raise ValueError(f"row {name} trains for {steps} steps, which shows little")
+    return sorted(found, key=lambda one: -one.excess)
 
 
-class Deviation(NamedTuple):
-    """How far towers are from one device in something.
+def is_plain(row):
+    """Whether `replicate.compare` does all that a row asks for."""
+    return row.drive is _train and row.same_start and row.warm_start is None
 
-    Attributes:
-        what: What was compared.
-        value: Largest difference of two entries, relative to the largest entry on one device;
-            infinite if there is no telling.
-        tolerance: Largest value that passes.
+
+def report(name, num_towers, placement="consolidation", file=None):
+    """Returns what `replicate.compare` makes of a row, a `Comparison`.
+
+    Args:
+        name: Name of the row, which must be a plain one.
+        num_towers: N.
+        placement: `variable_placement` of `replicate_model_fn`.
+        file: Where the report is printed. None: nowhere.
     """
+    row, directory = load(name), _directory(name)
+    devices = [f"/cpu:{index}" for index in range(num_towers)]
+    random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
+    with tf.Graph().as_default():  # As code of TensorFlow 1 is, never eager.
+        model_fn = row.make_model_fn()
+        return replicate.compare(
+            model_fn,
+            _input_fn(row),
+            params=_params(row, model_fn, directory),
+            config=_config(row),
+            devices=devices,
+            steps=-(-row.batches.total // row.batches.size),
+            original=_original(row),
+            # The library finds the tolerance of a type by itself.
+            tolerance=None if row.tolerance in TOLERANCES.values() else row.tolerance,
+            file=file or io.StringIO(),
+            loss_reduction=row.reduction,
+            variable_placement=placement,
+        )
 
-    what: str
-    value: float
-    tolerance: float
 
-    @property
-    def excess(self):
-        """The value in units of the tolerance."""
-        return self.value / self.tolerance
+def _by_library(name, num_towers, placement):
+    """Returns the `Deviation`s of a plain row, and for how many steps it trains."""
+    made = report(name, num_towers, placement)
+    if made.tolerance != load(name).tolerance:
+        raise ValueError(f"row {name} is taken for one of tolerance {made.tolerance}")
+    if made.not_compared:
+        raise ValueError(f"row {name} is not compared in all: {made.not_compared}")
+    return list(made.all), len(made.losses)
 
 
-def _deviation(what, got, want, tolerance):
-    if got is None or want is None:
-        where = "one device" if got is None else "towers"
-        return Deviation(f"{what} is only on {where}", float("inf"), tolerance)
-    got, want = np.asarray(got), np.asarray(want)
-    if want.dtype == np.float32:  # As metrics are in float64 models, too.
-        tolerance = max(tolerance, FLOAT32)
-    if got.shape != want.shape or got.dtype != want.dtype:
-        what = f"{what} is {got.dtype} {got.shape} instead of {want.dtype} {want.shape}"
-        return Deviation(what, float("inf"), tolerance)
-    if np.array_equal(got, want):
-        return Deviation(what, 0.0, tolerance)
-    if not np.issubdtype(want.dtype, np.inexact):
-        return Deviation(what, float("inf"), tolerance)
-    difference = np.max(np.abs(got.astype(np.float64) - want.astype(np.float64)))
-    largest = np.max(np.abs(want))
-    ratio = float(difference / largest) if largest > 0 else float("inf")
-    return Deviation(what, ratio if np.isfinite(ratio) else float("inf"), tolerance)
+def _original(row):
+    """Returns what a row runs on one device, without `replicate`."""
+    with _without_replicate():
+        model_fn = (row.make_original or row.make_model_fn)()
+
+    @functools.wraps(model_fn)
+    def original_model_fn(*args, **kwargs):
+        with _without_replicate():
+            return model_fn(*args, **kwargs)
+
+    return original_model_fn
+
+
+def _input_fn(row):
+    features, labels = row.rows(row.batches.total)
+
+    def input_fn():
+        dataset = row.batches.dataset((features, labels))
+        return dataset.map(row.parse) if row.parse is not None else dataset
+
+    return input_fn
+
+
+def _params(row, model_fn, directory):
+    if "params" not in inspect.signature(model_fn).parameters:
+        return None
+    return {**dict(row.params), "directory": str(directory)}
+
+
+def _config(row, **kwargs):
+    return estimator.RunConfig(
+        tf_random_seed=SEED,
+        save_summary_steps=2,
+        log_step_count_steps=None,
+        **kwargs,
+        **dict(row.config),
+    )
 
 
 @functools.lru_cache(maxsize=None)
@@ -264,13 +316,8 @@ def _run(name, num_towers, placement="consolidation"):
     if num_towers > 1 and row.same_start:
         _run(name, 1)
         _copy_start(one, model_dir)
-    features, labels = row.rows(row.batches.total)
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
-
-    def input_fn():
-        dataset = row.batches.dataset((features, labels))
-        return dataset.map(row.parse) if row.parse is not None else dataset
-
+    input_fn = _input_fn(row)
     alone = _without_replicate() if num_towers == 1 else contextlib.nullcontext()
     with tf.Graph().as_default(), alone:  # As code of TensorFlow 1 is, never eager.
         if num_towers == 1:
@@ -282,17 +329,10 @@ def _run(name, num_towers, placement="consolidation"):
                 devices=devices,
                 variable_placement=placement,
             )
-        config = estimator.RunConfig(
-            model_dir=str(model_dir),
-            tf_random_seed=SEED,
-            session_config=replicate.session_config(devices),
-            save_summary_steps=2,
-            log_step_count_steps=None,
-            **dict(row.config),
+        config = _config(
+            row, model_dir=str(model_dir), session_config=replicate.session_config(devices)
         )
-        params = {**dict(row.params), "directory": str(directory)}
-        if "params" not in inspect.signature(model_fn).parameters:
-            params = None
+        params = _params(row, model_fn, directory)
         warm_start = row.warm_start(directory) if row.warm_start is not None else None
         model = estimator.Estimator(
             model_fn, config=config, params=params, warm_start_from=warm_start

@@ -1,0 +1,120 @@
+"""`python -m replicate compare`: whether a model trains over towers as on one device, for a CI."""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+
+import tensorflow.compat.v1 as tf
+
+from replicate.comparing import flow, task
+
+_REDUCTIONS = ("SUM", "MEAN", "SUM_BY_NONZERO_WEIGHTS", "SUM_OVER_BATCH_SIZE")
+
+
+def parser():
+    """Returns the parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m replicate compare",
+        description="Trains a model_fn on one device and over towers, from one start on the same "
+        "batches, compares the two, and says what in the graph can explain a difference. Exits "
+        "with 0 if they are equal, 1 if not or if a run fails, 2 if an argument is wrong.",
+    )
+    made.add_argument("model_fn", help="module:name of the model_fn, not replicated")
+    made.add_argument("input_fn", help="module:name of the input_fn of the global batch")
+    made.add_argument("--params", help="JSON, or module:name of them or of a function for them")
+    made.add_argument("--config", help="module:name of a RunConfig, or of a function for one")
+    made.add_argument(
+        "--devices", nargs="+", help="default: every GPU, or /cpu:0 /cpu:1 if there are not two"
+    )
+    made.add_argument("--steps", type=int, default=5, help="to train (default 5)")
+    made.add_argument("--eval_input_fn", help="module:name (default: the batches of input_fn)")
+    made.add_argument("--original", help="module:name of what one device runs instead")
+    made.add_argument("--checkpoint_path", help="to start from, a checkpoint or a directory")
+    made.add_argument("--tolerance", type=float, help="default: by the types of the model")
+    made.add_argument(
+        "--loss_reduction", choices=_REDUCTIONS, help="as replicate_model_fn takes it"
+    )
+    made.add_argument("--options", help="JSON of more arguments of replicate_model_fn")
+    made.add_argument("--json", action="store_true", help="print one line of JSON, no report")
+    return made
+
+
+def main(argv):
+    """Makes the comparison that the command line `argv` describes; returns the exit status."""
+    of_flags = parser()
+    args = of_flags.parse_args(argv)
+    try:
+        asked = _task(args)
+    except (TypeError, ValueError) as error:
+        of_flags.error(str(error))
+    made = flow.run(asked)
+    print(json.dumps(made.as_dict()) if args.json else made, flush=True)
+    return 0 if made.equal else 1
+
+
+def _task(args):
+    """Returns the `Task` that the arguments describe.
+
+    Raises:
+        TypeError: As `replicate.compare` does.
+        ValueError: Likewise, or if a name or JSON cannot be read.
+    """
+    sys.path.insert(0, os.getcwd())
+    options = _json("--options", args.options) if args.options else {}
+    if args.loss_reduction:
+        options["loss_reduction"] = getattr(tf.losses.Reduction, args.loss_reduction)
+    params = None
+    if args.params:
+        is_json = args.params.lstrip().startswith("{")
+        params = _json("--params", args.params) if is_json else _made("--params", args.params)
+    return task.of(
+        _named("model_fn", args.model_fn),
+        _named("input_fn", args.input_fn),
+        params,
+        _made("--config", args.config) if args.config else None,
+        args.devices,
+        args.steps,
+        _named("--eval_input_fn", args.eval_input_fn) if args.eval_input_fn else None,
+        _named("--original", args.original) if args.original else None,
+        args.checkpoint_path,
+        None,
+        args.tolerance,
+        options,
+    )
+
+
+def _named(flag, name):
+    """Returns what `module:name` names; `name` may have dots."""
+    module, _, attributes = name.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for attribute in attributes.split("."):
+            found = getattr(found, attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"`{flag}` must name something as `module:name`, importable from here, but {name!r} "
+            f"is not: {error}. Run it where your modules are, or set PYTHONPATH."
+        ) from None
+    return found
+
+
+def _made(flag, name):
+    """Returns what `module:name` names, or what it returns if it is a function."""
+    found = _named(flag, name)
+    # Parameters may be objects that can be called.
+    return found() if hasattr(found, "__code__") else found
+
+
+def _json(flag, text):
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        found = error
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"`{flag}` must be a JSON object, but {text!r} is {found!r}. Quote it for the shell: "
+            "'{\"name\": 1}'"
+        )
+    return found

@@ -1,0 +1,171 @@
+"""How far towers are from one device in an array, and how far rounding alone may take them.
+
+A *deviation* is the largest difference of two entries of an array, relative to the largest entry
+that the array has on one device in any step: one that starts at 0 is next to nothing at first. What
+is no floating-point number must be equal: its deviation is 0 or infinite.
+"""
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+# Sums in another order, in each type.
+TOLERANCES = {
+    "float64": 1e-9,
+    "complex128": 1e-9,
+    "float32": 1e-5,
+    "complex64": 1e-5,
+    "float16": 1e-3,
+    "bfloat16": 1e-2,
+}
+
+
+def tolerance_of(dtypes):
+    """Returns the tolerance of the coarsest of several types, given by name."""
+    found = [TOLERANCES[name] for name in dtypes if name in TOLERANCES]
+    return max(found, default=TOLERANCES["float64"])
+
+
+class Deviation(NamedTuple):
+    """How far towers are from one device in something."""
+
+    what: str
+    """The name of a variable, slot, metric or prediction, or what else was compared."""
+    value: float
+    """The largest deviation in any step; infinite if there is no telling."""
+    tolerance: float
+    """The largest value that passes."""
+    step: Optional[int] = None
+    """The first step after which the value was above the tolerance, None if it never was; 0 is the
+    start. Of predictions, the first batch, from 1 on."""
+    note: str = ""
+    """Why there is no telling, "" otherwise."""
+
+    @property
+    def excess(self):
+        """The value in units of the tolerance."""
+        return self.value / self.tolerance
+
+    @property
+    def passes(self):
+        """Whether the value is within the tolerance."""
+        return self.value <= self.tolerance
+
+
+def deviation(what, got, want, tolerance=None, coarsest=0.0, largest=0.0):
+    """Returns the `Deviation` of an array.
+
+    Args:
+        what: What it is, for people.
+        got: What towers have, an array or what can be one; None if they have no such thing.
+        want: What one device has, likewise.
+        tolerance: The tolerance. None: that of the array's type, at least `coarsest`.
+        coarsest: The tolerance of the coarsest type that the array is computed with.
+        largest: The size of the largest entry in other steps.
+
+    Returns:
+        A `Deviation` without a step.
+    """
+    want_array = None if want is None else comparable(want)
+    if tolerance is None:
+        dtypes = [] if want is None else [want_array.dtype.name]
+        tolerance = max(tolerance_of(dtypes), coarsest)
+    if got is None or want is None:
+        where = "one device" if got is None else "towers"
+        return Deviation(what, float("inf"), tolerance, note=f"only on {where}")
+    got, want = comparable(got), want_array
+    if got.shape != want.shape or _kind(got) != _kind(want):
+        note = f"{_described(got)} instead of {_described(want)}"
+        return Deviation(what, float("inf"), tolerance, note=note)
+    if np.array_equal(got, want):
+        return Deviation(what, 0.0, tolerance)
+    if want.dtype.kind not in "fc":
+        different = np.sum(np.asarray(got != want))
+        return Deviation(
+            what, float("inf"), tolerance, note=f"{different} of {want.size} entries differ"
+        )
+    if not np.all(np.isfinite(want)) or not np.all(np.isfinite(got)):
+        return Deviation(what, float("inf"), tolerance, note=_not_finite(got, want))
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    difference = np.max(np.abs(got.astype(wide) - want.astype(wide)))
+    largest = max(largest, largest_of(want))
+    value = float(difference / largest) if largest > 0 else float("inf")
+    return Deviation(what, value, tolerance, note="" if largest > 0 else "0 on one device")
+
+
+def largest_of(array):
+    """Returns the size of the largest finite entry of an array, 0.0 if it has none."""
+    array = comparable(array)
+    if array.dtype.kind not in "fc":
+        return 0.0
+    sizes = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+    return float(np.max(sizes, where=np.isfinite(sizes), initial=0.0))
+
+
+def comparable(value):
+    """Returns a value as an array of a type that NumPy itself has; bfloat16 becomes float32."""
+    array = np.asarray(value)
+    # Types that others add to NumPy are of kind V, as are records, which no tensor is.
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def _kind(array):
+    # Strings of fixed lengths are as long as the longest at hand.
+    return "text" if array.dtype.kind in "OSU" else array.dtype
+
+
+def _described(array):
+    return f"{array.dtype} {array.shape}"
+
+
+def _not_finite(got, want):
+    where = [
+        name
+        for name, array in (("one device", want), ("towers", got))
+        if not np.all(np.isfinite(array))
+    ]
+    return f"not finite on {' and '.join(where)}"
+
+
+class Tally:
+    """The largest deviation of each of several arrays, over steps.
+
+    Args:
+        tolerance: As in `deviation`.
+        coarsest: Likewise.
+        largest: The size of the largest entry of each array on one device, by name, in any step.
+    """
+
+    def __init__(self, tolerance=None, coarsest=0.0, largest=None):
+        self._limits = tolerance, coarsest
+        self._largest = largest or {}
+        self._worst = {}
+        self.parted = None
+        """The `Deviation`, at the first step at which an array was beyond its tolerance, of that
+        which was farthest beyond it; None if none was."""
+
+    def add(self, step, got, want):
+        """Compares the arrays of a step.
+
+        Args:
+            step: Its number.
+            got: Dict of what towers have, by name.
+            want: Likewise, of what one device has.
+        """
+        beyond = []
+        for name in [*want, *(name for name in got if name not in want)]:
+            largest = self._largest.get(name, 0.0)
+            found = deviation(name, got.get(name), want.get(name), *self._limits, largest)
+            if not found.passes:
+                found = found._replace(step=step)
+                beyond.append(found)
+            before = self._worst.get(name, found)
+            first = found.step if before.step is None else before.step
+            worse = max(before, found, key=lambda one: one.value)
+            self._worst[name] = worse._replace(step=first)
+        if beyond and (self.parted is None or (step or 0) < (self.parted.step or 0)):
+            self.parted = max(beyond, key=lambda one: one.excess)
+
+    def deviations(self):
+        """Returns a `Deviation` of each array, in the order in which they came."""
+        return tuple(self._worst.values())

@@ -1,0 +1,177 @@
+"""What is to be compared: the arguments of `replicate.compare`, checked and completed."""
+
+import numbers
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate import devices as devices_lib
+from replicate.compat import environment, estimator
+from replicate.model_fn import replicate_model_fn
+
+_TWO_CPUS = ("/cpu:0", "/cpu:1")
+
+
+class Task(NamedTuple):
+    """A comparison to make."""
+
+    model_fn: Callable
+    """What towers run, not yet replicated."""
+    original: Callable
+    """What one device runs."""
+    input_fn: Callable
+    eval_input_fn: Optional[Callable]
+    """None: what was trained on."""
+    params: Any
+    config: Any
+    """The `RunConfig` of both runs, but for its `model_dir`."""
+    devices: Tuple[str, ...]
+    """Canonical names, one for each tower."""
+    steps: int
+    checkpoint_path: Optional[str]
+    """The checkpoint from which both start, None for initial values."""
+    warm_start_from: Any
+    tolerance: Optional[float]
+    options: Dict[str, Any]
+    """Further arguments of `replicate_model_fn`."""
+
+    @property
+    def summed(self):
+        """Whether the losses of rows are added up."""
+        return self.options.get("loss_reduction") == tf.losses.Reduction.SUM
+
+    def replicated(self, model_fn):
+        """Returns a function as towers."""
+        return replicate_model_fn(model_fn, devices=list(self.devices), **self.options)
+
+
+def of(
+    model_fn,
+    input_fn,
+    params=None,
+    config=None,
+    devices=None,
+    steps=5,
+    eval_input_fn=None,
+    original=None,
+    checkpoint_path=None,
+    warm_start_from=None,
+    tolerance=None,
+    options=None,
+):
+    """Returns the `Task` that the arguments of `replicate.compare` describe.
+
+    Raises:
+        TypeError: If a function is none, `steps` or `tolerance` no number, or `config` no
+            `RunConfig`, or `replicate_model_fn` raises it because of the options.
+        ValueError: Likewise, or if `model_fn` is replicated already, `config` is for a cluster or a
+            strategy, there are not several devices, or no checkpoint where `checkpoint_path` says.
+        ImportError: If the Estimator cannot work in this process. The message says what to run.
+    """
+    environment.check_estimator()
+    original = model_fn if original is None else original
+    functions = {"model_fn": model_fn, "original": original, "input_fn": input_fn}
+    if eval_input_fn is not None:
+        functions["eval_input_fn"] = eval_input_fn
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"`{name}` to compare with must be a function, but is {function!r}.")
+        if getattr(function, "is_replicated", False):
+            raise ValueError(
+                f"`{name}` must be the function of one device, but is what `replicate_model_fn` "
+                "returned. Pass the function that was replicated; it may use `TowerOptimizer`."
+            )
+    if not isinstance(steps, numbers.Integral) or isinstance(steps, bool) or steps < 1:
+        raise TypeError(
+            f"`steps` to compare must be a whole number >= 1, but is {steps!r}. Pass e.g. 5."
+        )
+    if tolerance is not None and not (isinstance(tolerance, numbers.Real) and tolerance > 0):
+        raise TypeError(
+            f"`tolerance` must be a number greater than 0, but is {tolerance!r}. Leave it out for "
+            "one that goes by the types that the model computes in."
+        )
+    config = estimator.RunConfig() if config is None else config
+    _check_config(config)
+    devices = _devices(devices, config)
+    # The start and the end; nothing in between is asked for.
+    config = config.replace(
+        session_config=_session_config(devices, config.session_config),
+        # Without one, no run would draw the same numbers as another.
+        tf_random_seed=1 if config.tf_random_seed is None else config.tf_random_seed,
+        save_checkpoints_steps=10**9,
+        keep_checkpoint_max=5,
+    )
+    asked = Task(
+        model_fn,
+        original,
+        input_fn,
+        eval_input_fn,
+        params,
+        config,
+        devices,
+        int(steps),
+        _checkpoint(checkpoint_path),
+        warm_start_from,
+        tolerance,
+        dict(options or {}),
+    )
+    asked.replicated(model_fn)  # It checks its arguments, before anything is trained.
+    return asked
+
+
+def _check_config(config):
+    if not isinstance(config, estimator.RunConfig):
+        raise TypeError(
+            f"`config` must be a `RunConfig`, but is {config!r}. Pass `replicate.estimator."
+            "RunConfig(...)`, or leave it out."
+        )
+    if config.num_worker_replicas > 1 or config.num_ps_replicas > 0:
+        raise ValueError(
+            "Towers are compared with one device in one process, but TF_CONFIG describes a cluster "
+            f"of {config.num_worker_replicas} workers and {config.num_ps_replicas} parameter "
+            "servers. Unset TF_CONFIG."
+        )
+    for name in ("train_distribute", "eval_distribute"):
+        if getattr(config, name, None) is not None:
+            raise ValueError(
+                f"One device trains without a strategy, but the `RunConfig` has `{name}` "
+                f"{type(getattr(config, name)).__name__}. Leave it out."
+            )
+
+
+def _devices(devices, config):
+    if devices is None:
+        devices = devices_lib.default(devices_lib.local(config.session_config))
+        devices = devices if len(devices) > 1 else _TWO_CPUS
+    names = devices_lib.canonical_list(devices)
+    if len(names) < 2 or devices_lib.are_tpus(names):
+        raise ValueError(
+            "`devices` to compare with one device must be several GPUs or CPUs, but are "
+            f"{', '.join(names)}. Pass e.g. ['/cpu:0', '/cpu:1']."
+        )
+    return tuple(names)
+
+
+def _session_config(devices, given):
+    """Returns the options of sessions that have the devices, and all else as the user gave it."""
+    options = devices_lib.session_config(devices)
+    if given is not None:
+        cpus = options.device_count["CPU"]
+        options.MergeFrom(given)
+        options.device_count["CPU"] = max(cpus, options.device_count["CPU"])
+    devices_lib.check_exist(devices, options)
+    return options
+
+
+def _checkpoint(path):
+    if path is None:
+        return None
+    path = str(path)
+    # As for warm starts, a directory stands for the last checkpoint in it.
+    found = tf.train.latest_checkpoint(path) if tf.gfile.IsDirectory(path) else path
+    if found is None or not tf.gfile.Exists(f"{found}.index"):
+        raise ValueError(
+            "`checkpoint_path` must name a checkpoint, or a directory that has one, but there is "
+            f"none at {path!r}. Leave it out to start from initial values."
+        )
+    return found
