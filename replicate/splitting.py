@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+_OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
+
 
 def splitter(leaf):
     """Returns the function of `leaf`, spans and an axis that splits it; None if it has no rows."""
@@ -56,7 +58,18 @@ def count_rows(leaf, axis):
     return tf.shape(leaf)[axis]
 
 
+def _in_own_memory(leaf):
+    """Returns a tensor that operations may overwrite, as they do with what nobody else takes.
+
+    What `py_func` returns, and generators of datasets, is the memory of a NumPy array. TensorFlow
+    knows that of the tensor, but not of slices of it, which a split makes without copying.
+    """
+    can_copy = leaf.dtype.is_floating or leaf.dtype.is_integer or leaf.dtype in _OTHER_NUMBERS
+    return tf.raw_ops.DeepCopy(x=leaf) if can_copy and not leaf.dtype.is_quantized else leaf
+
+
 def _split_dense(leaf, spans, axis):
+    leaf = _in_own_memory(leaf)
     if spans.overlap:
         before = [slice(None)] * axis if axis >= 0 else [Ellipsis]
         after = [slice(None)] * (-axis - 1)  # Of an axis counted from the last.
@@ -113,4 +126,5 @@ def _longest(lengths):
 
 def _split_ragged(leaf, spans, axis):
     del axis  # 0
+    leaf = leaf.with_flat_values(_in_own_memory(leaf.flat_values))
     return [leaf[start : start + count] for start, count in zip(spans.starts, spans.counts)]

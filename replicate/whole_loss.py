@@ -13,19 +13,14 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import row_shapes, state
+from replicate import loss_operations, state
 from replicate.compat import copying
 from replicate.compat.graph import id_of
-from replicate.extent_kinds import MEAN, SUM, WHOLE, axis_of
+from replicate.extent_kinds import MEAN, SUM, WHOLE
 from replicate.functions import line_of
 
 _SCOPE = "replicate/loss/"
 _DEEPEST = 100  # Operations between a loss and its parts.
-_DIVISIONS = ("RealDiv", "DivNoNan", "Div")
-_FLOWS = ("Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit")
-# Linear in all that they take, which is reduced over rows.
-_LINEAR = row_shapes.LINEAR | row_shapes.SHAPES
-_LINEAR |= {"Add", "AddV2", "AddN", "AccumulateNV2", "Sub", "Sum", "Mean", "Pack", "Snapshot"}
 
 
 class Part(NamedTuple):
@@ -83,6 +78,15 @@ class WholeLoss:
         elif self._is_linear and kinds <= {SUM}:
             self.kind = SUM
 
+    @property
+    def unknown(self):
+        """The operations that give what the graph tells nothing of."""
+        return [part.tensor.op for part in self._parts.values() if not part.is_known]
+
+    def computes(self, op):
+        """Whether an operation is done again, of what its inputs are for all rows."""
+        return id_of(op) in self._again
+
     def check_reduction(self, summed):
         """Checks that losses of which gradients are kept apart become one as these do.
 
@@ -93,7 +97,7 @@ class WholeLoss:
         Raises:
             ValueError: If not.
         """
-        if any(not part.is_known for part in self._parts.values()):
+        if self.unknown:
             return
         if self.kind == (MEAN if summed else SUM):
             raise ValueError(
@@ -168,9 +172,9 @@ class WholeLoss:
             return True
         if (_key(tensor), is_linear) in self._unknowable or depth > _DEEPEST:
             return False
-        if not group.copies.is_boundary(tensor) and self._goes_on(op):
+        if not group.copies.is_boundary(tensor) and loss_operations.goes_on(op, group.loss_extents):
             before = dict(self._parts), dict(self._again), self._is_linear
-            linear = self._is_linear_op(op)
+            linear = loss_operations.is_linear(op, group.loss_extents)
             inner = is_linear and linear
             if all(self._look(given, inner, depth + 1) for given in op.inputs):
                 self._is_linear = self._is_linear and linear
@@ -182,7 +186,8 @@ class WholeLoss:
             self._parts[_key(tensor)] = Part(tensor, kind)
             return True
         if is_linear and tensor.dtype.is_floating and tensor.shape.rank == 0:
-            if op.type in _DIVISIONS and not self._is_count(op):
+            divides = op.type in loss_operations.DIVISIONS
+            if divides and not loss_operations.is_count(op, group.loss_extents):
                 is_said = group.summed if unclear else not group.reach(op.inputs[1])
                 self._divisions += [] if is_said else [op]
             self._parts[_key(tensor)] = Part(tensor, self._unknown, is_known=False)
@@ -193,44 +198,6 @@ class WholeLoss:
     def _take_whole(self):
         self._parts = {_key(self._loss): Part(self._loss, self._unknown, is_known=False)}
         self._again = {}
-
-    def _goes_on(self, op):
-        """Whether an operation can be done again, of what its inputs are for all rows."""
-        kind = state.kind(op)
-        pure = not kind.is_stateful or op.type == "CheckNumerics"
-        if not op.inputs or not pure or kind.calls_functions or op.type in _FLOWS:
-            return False
-        extents = self._group.loss_extents
-        if extents.is_mean(op) or self._is_count(op):
-            return False
-        reduced = all(axis_of(extents.of(given)) is None for given in op.inputs)
-        return reduced and op.type != "IdentityN"
-
-    def _is_count(self, op):
-        """Whether an operation divides a sum by a number of rows, which is a mean."""
-        if op.type not in _DIVISIONS or self._group.loss_extents.of(op.outputs[0]) != MEAN:
-            return False
-        divisor = op.inputs[1].op
-        while divisor.type in ("Cast", "Identity", "Mul", "Reshape", "StopGradient", "Squeeze"):
-            of_rows = [t for t in divisor.inputs if self._group.loss_extents.of(t) == SUM]
-            if len(of_rows) != 1:
-                return False
-            divisor = of_rows[0].op
-        if divisor.type == "Size":
-            counted = divisor.inputs[0]
-            sizes, axis = counted.shape, axis_of(self._group.loss_extents.of(counted))
-            if axis is None or sizes.rank is None:
-                return False
-            return None not in sizes[:axis].as_list() + sizes[axis + 1 :].as_list()
-        return divisor.type == "StridedSlice" and divisor.inputs[0].op.type == "Shape"
-
-    def _is_linear_op(self, op):
-        if op.type in _LINEAR:
-            return True
-        of = self._group.loss_extents.of
-        if op.type == "Mul":
-            return any(of(given) == WHOLE for given in op.inputs)
-        return op.type in _DIVISIONS and of(op.inputs[1]) == WHOLE
 
     def _is_reduced_by_hand(self):
         """Whether what is computed of all towers' values enters the loss."""

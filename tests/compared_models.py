@@ -142,14 +142,34 @@ whole_batch_norm = model_of(_whole_batch_norm)
 
 
 def _weighted(features, errors):
-    return tf.losses.compute_weighted_loss(errors, features["weight"] - 1.0)  # by count
+    return tf.losses.compute_weighted_loss(errors, features["weight"] - 1.0)
 
 
-count = model_of(loss=_weighted)
+weighted = model_of(loss=_weighted)
+
+
+def _row_by_row(values):
+    """Values for rows, as the graph does not tell."""
+    return tf.map_fn(lambda value: value * 1.0, values)
+
+
+def _by_unknown(features, errors):
+    weights = _row_by_row(features["weight"] - 1.0)
+    return tf.reduce_sum(errors * weights) / (1.0 + tf.reduce_sum(weights))  # by count
+
+
+count = model_of(loss=_by_unknown)
+
+
+def _root_of_mean(features, errors):
+    return tf.sqrt(tf.reduce_mean(errors))
+
+
+root_of_mean = model_of(loss=_root_of_mean)
 
 
 def _root(features, errors):
-    return tf.sqrt(tf.reduce_mean(errors))  # by root
+    return tf.sqrt(tf.reduce_mean(_row_by_row(errors)))  # by root
 
 
 root = model_of(loss=_root)
@@ -163,7 +183,7 @@ pairs = model_of(loss=_pairs)
 
 
 def _sum(features, errors):
-    return tf.reduce_sum(errors)  # by summed
+    return tf.reduce_sum(_row_by_row(errors))  # by summed
 
 
 summed = model_of(loss=_sum)

@@ -481,3 +481,38 @@ def test_tpu_cores_take_no_whole_features(monkeypatch):
         replicate.replicate_model_fn(
             lambda features: None, devices=["/tpu:0", "/tpu:1"], whole_features=["table"]
         )
+
+
+def _aligned(array):
+    """Returns a copy where TensorFlow takes NumPy's memory for its own: at a multiple of 64."""
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    aligned = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    aligned[:] = array
+    return aligned
+
+
+@pytest.mark.parametrize("is_ragged", [False, True], ids=["dense", "ragged"])
+def test_arrays_of_a_generator_are_not_overwritten(is_ragged):
+    """Operations may write into what they take, and slices do not tell whose memory they are."""
+    given = _aligned(np.arange(64, dtype=np.float32))
+
+    def rows():
+        for _ in range(3):
+            yield given
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        data = tf.data.Dataset.from_generator(rows, tf.float32, [64])
+        batch = tf.data.make_one_shot_iterator(data).get_next()
+        if is_ragged:
+            batch = tf.RaggedTensor.from_uniform_row_length(batch, 2)
+        else:
+            batch = tf.reshape(batch, [4, 16])  # Of rows that end where others may begin.
+        shards = sharding.shard(batch, None, 2, need_row_each=True)
+        values = [shard.flat_values if is_ragged else shard for shard in shards.features]
+        overwritten = [tf.negative(values[0])]
+        with tf.control_dependencies(overwritten):  # The last one to take it may write into it.
+            overwritten.append(tf.negative(values[1]))
+        for _ in range(3):
+            assert np.concatenate(session.run(overwritten)).sum() == -64 * 63 / 2
+    assert (given == np.arange(64)).all()

@@ -85,6 +85,11 @@ FOUNDATIONS = {
         "replicate.compat.graph",
         "replicate.extent_kinds",
         "replicate.functions",
+        "replicate.loss_operations",
+        "replicate.state",
+    },
+    "replicate.loss_operations": {
+        "replicate.extent_kinds",
         "replicate.row_shapes",
         "replicate.state",
     },

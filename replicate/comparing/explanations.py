@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import boundary, extents, state, towers, updates
+from replicate import boundary, state, towers, updates
 from replicate.comparing import deviations
 from replicate.comparing.statistics import Inside, Statistics, leading_to
 from replicate.compat.graph import id_of
 from replicate.copies import last_id
 from replicate.functions import line_of
+from replicate.whole_loss import WholeLoss
 
 _STATELESS = re.compile("Stateless(Random|Truncated|Multinomial|Parameterized|Sample|Shuffle)")
 _GENERATORS = re.compile("Stateful(Uniform|StandardNormal|Truncated|Random)|RngReadAndSkip")
@@ -72,10 +73,11 @@ class Watched:
         ops = [op for op in ops if not group.copies.is_once(op)]
         listed = [loss for loss in tf.losses.get_losses() if loss.graph is own.graph]
         losses = [own, *(loss for loss in listed if id_of(loss.op) <= self._last)]
+        whole = WholeLoss(group, own)
         found = [
             *_random(group, ops, losses),
-            *Statistics(group, losses).find(),
-            *_reduction(group, own, summed),
+            *self._statistics(losses, whole),
+            *_reduction(whole, summed),
             *_updates(group),
             *_padding(group),
         ]
@@ -86,19 +88,25 @@ class Watched:
             made.setdefault((kind, line), Explanation(kind, op.name, line, text))
         for kind, line in list(made):
             # What goes back into rows takes many a function of a reduction on its way.
-            if kind == "reduction" and ("batch statistics", line) in made:
+            if kind == "reduction" and {("batch statistics", line), ("count", line)} & set(made):
                 del made[kind, line]
         return tuple(made.values()), _types(group, ops, [spec.train_op, own])
 
+    def _statistics(self, losses, whole):
+        for kind, op, text in Statistics(self._group, losses).find():
+            # What the whole loss computes of all rows is no difference.
+            if kind not in ("count", "reduction") or not whole.computes(op):
+                yield kind, op, text
 
-def _reduction(group, loss, summed):
-    kind = group.extents.of(loss)
-    if kind == extents.SUM and not summed:
-        text = "the loss adds up over rows, but is taken for a mean: pass `loss_reduction=SUM`"
-        yield "reduction", loss.op, text
-    if kind == extents.MEAN and summed:
-        text = "the loss is a mean over rows, but is taken for a sum: leave `loss_reduction` out"
-        yield "reduction", loss.op, text
+
+def _reduction(loss, summed):
+    taken = (
+        "a sum over rows; if it is a mean, leave `loss_reduction` out"
+        if summed
+        else "a mean over rows; if it adds up, pass `loss_reduction=SUM`"
+    )
+    for op in loss.unknown:
+        yield "reduction", op, f"nothing in the graph tells what it is: it is taken for {taken}"
 
 
 def _random(group, ops, losses):
@@ -130,7 +138,7 @@ def _updates(group):
 
 
 def _padding(group):
-    for op in boundary.padding(group.features, group.labels):
+    for op in boundary.padding(group.boundary.features, group.boundary.labels):
         yield "padding", op, "pads a sparse entry to the longest of the tower's own rows"
 
 
