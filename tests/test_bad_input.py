@@ -20,6 +20,7 @@ WITH_CASES = (
     "test_bad_models",
     "test_batch_axis",
     "test_bench",
+    "test_call_arguments",
     "test_distribute",
     "test_estimator_revival",
     "test_gather",
@@ -172,7 +173,7 @@ def test_cpus_that_the_sessions_of_a_run_config_lack():
     )
     phrases = EXIST.format("/device:CPU:1") + "…`session_config=replicate.session_config(devices)`"
     with pytest.raises(ValueError, match=matching(phrases)):
-        replicated(tf.ones([4]), config=config)
+        replicated(tf.ones([4]), None, TRAIN, config=config)
 
 
 OWN_SIZE = (
@@ -187,7 +188,7 @@ def test_shards_of_other_sizes_than_a_model_for_tpus_has():
 
     replicated = replicate.replicate_model_fn(model_fn, devices=DEVICES, per_tower_batch_size=True)
     with pytest.raises(ValueError, match=matching(OWN_SIZE)):
-        replicated(tf.ones([5, 1]), mode=TRAIN, params={"batch_size": 5})
+        replicated(tf.ones([5, 1]), None, TRAIN, params={"batch_size": 5})
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # TensorFlow's own, about `tf.data` options.
