@@ -21,6 +21,7 @@ WITH_CASES = (
     "test_batch_axis",
     "test_bench",
     "test_call_arguments",
+    "test_keras_class",
     "test_distribute",
     "test_estimator_revival",
     "test_gather",
