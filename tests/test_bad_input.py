@@ -28,6 +28,7 @@ WITH_CASES = (
     "test_gradients",
     "test_loss_scale",
     "test_normalization",
+    "test_own_training",
     "test_replicas",
     "test_report",
     "test_scaled_training",

@@ -32,6 +32,22 @@ def test_replicas_train_as_one_device(name):
     assert worst.value <= worst.tolerance, worst.what
 
 
+# Its optimizer has an option.
+WITH_OPTIONS = ["bert_adamw"]
+QUICK = ["canned_wide_deep", "keras_optimizer", "wide_deep_sparse"]
+ONE_LINE = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough)
+    for name in harness.ROWS
+    if name not in WITH_OPTIONS
+]
+
+
+@pytest.mark.parametrize("name", ONE_LINE)
+def test_one_line_is_enough(name):
+    worst = harness.compare(name, 2, one_line=True)[0]
+    assert worst.value <= worst.tolerance, worst.what
+
+
 def test_the_readme_shows_every_row():
     text = (programs.ROOT / "README.md").read_text()
     assert [name for name in harness.ROWS if f"(`{name}`) | pass" not in text] == []

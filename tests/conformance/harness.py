@@ -61,6 +61,15 @@ ROWS = [
     "moving_average",
     "ema_restore",
     "unused_variables",
+    "canned_v2_wide_deep",
+    "canned_v2_sums",
+    "canned_v2_dnn",
+    "canned_v2_baseline",
+    "canned_v1_unwrapped",
+    "rnn_canned",
+    "head_optimizer",
+    "keras_estimator",
+    "keras_estimator_v1",
 ]
 
 
@@ -176,19 +185,21 @@ def as_model_fn(model_fn):
     return lambda: model_fn
 
 
-def compare(name, num_towers, placement="consolidation"):
+def compare(name, num_towers, placement="consolidation", one_line=False):
     """Runs a row on towers and compares it with one device.
 
     Args:
         name: Name of the row.
         num_towers: N.
         placement: `variable_placement` of `replicate_model_fn`.
+        one_line: Whether towers take nothing but `replicate_model_fn(model_fn)`: no optimizer is
+            wrapped, and nobody says how the loss is made.
 
     Returns:
         List of `Deviation`s, one for each thing compared; that which is worst first.
     """
     want = _run(name, 1)
-    got = _run(name, num_towers, placement)
+    got = _run(name, num_towers, placement, one_line)
     if len(want.losses) < 3:
         raise ValueError(f"row {name} trains for {len(want.losses)} steps, which shows little")
     tolerance = load(name).tolerance
@@ -254,7 +265,7 @@ def _directory(name):
 
 
 @functools.lru_cache(maxsize=None)
-def _run(name, num_towers, placement="consolidation"):
+def _run(name, num_towers, placement="consolidation", one_line=False):
     """Returns the `Run` of a row; 1 tower is one device, without `replicate`."""
     row, directory = load(name), _directory(name)
     model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
@@ -271,14 +282,15 @@ def _run(name, num_towers, placement="consolidation"):
         dataset = row.batches.dataset((features, labels))
         return dataset.map(row.parse) if row.parse is not None else dataset
 
-    alone = _without_replicate() if num_towers == 1 else contextlib.nullcontext()
-    with tf.Graph().as_default(), alone:  # As code of TensorFlow 1 is, never eager.
-        if num_towers == 1:
-            model_fn = (row.make_original or row.make_model_fn)()
-        else:
+    unwrapped = num_towers == 1 or one_line
+    wrapping = _without_replicate() if unwrapped else contextlib.nullcontext()
+    with tf.Graph().as_default(), wrapping:  # As code of TensorFlow 1 is, never eager.
+        model_fn = ((unwrapped and row.make_original) or row.make_model_fn)()
+        takes_params = "params" in inspect.signature(model_fn).parameters
+        if num_towers > 1:
             model_fn = replicate.replicate_model_fn(
-                row.make_model_fn(),
-                row.reduction,
+                model_fn,
+                MEAN if one_line else row.reduction,
                 devices=devices,
                 variable_placement=placement,
             )
@@ -290,9 +302,7 @@ def _run(name, num_towers, placement="consolidation"):
             log_step_count_steps=None,
             **dict(row.config),
         )
-        params = {**dict(row.params), "directory": str(directory)}
-        if "params" not in inspect.signature(model_fn).parameters:
-            params = None
+        params = {**dict(row.params), "directory": str(directory)} if takes_params else None
         warm_start = row.warm_start(directory) if row.warm_start is not None else None
         model = estimator.Estimator(
             model_fn, config=config, params=params, warm_start_from=warm_start
