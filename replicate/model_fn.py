@@ -80,7 +80,7 @@ def replicate_model_fn(
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
             replica, on its own device, of each variable that is trained and of its optimizer's
             slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            It takes a `TowerOptimizer`. Not for TPUs.
+            Optimizers need not be wrapped. Not for TPUs.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
             tower, as TPUEstimator has it, instead of the whole batch's; all shards must be of that
             size then. None: if it is an integer, and `model_fn` has TPUEstimator's `RunConfig` or

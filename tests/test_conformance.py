@@ -32,13 +32,10 @@ def test_replicas_train_as_one_device(name):
     assert worst.value <= worst.tolerance, worst.what
 
 
-# Its optimizer has an option.
-WITH_OPTIONS = ["bert_adamw"]
 QUICK = ["canned_wide_deep", "keras_optimizer", "wide_deep_sparse"]
 ONE_LINE = [
     name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough)
     for name in harness.ROWS
-    if name not in WITH_OPTIONS
 ]
 
 
