@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import declared_merges, extents, own_state, state
+from replicate import declared_merges, extents, own_state, own_training, state
 from replicate.compat import copying
 from replicate.compat import graph as graph_lib
 from replicate.compat.graph import id_of
@@ -50,9 +50,10 @@ def merge(group, evaluating):
         evaluating: Whether an update that cannot be merged is an error, as in metrics.
 
     Raises:
-        ValueError: If what is trained is updated from one tower's rows, or in evaluation a metric
-            whose merge is not known.
+        ValueError: If what is trained is updated from one tower's rows, by an algorithm without
+            gradients or otherwise, or in evaluation a metric whose merge is not known.
     """
+    own_training.check(group)
     variables, initializers = _variables(group)
     changes = own_state.find(group, variables)
     updates = list(_updates(group, variables, initializers))
@@ -224,6 +225,7 @@ def _check_not_trained(group, update):
     for tensor in update.op.inputs:
         if group.reach(tensor):
             group.gathered.check_not_mixed(tensor, variable)
+    own_training.check(group, is_trained=True)
     raise ValueError(
         "What is trained must be updated by the gradients of all towers, but "
         f"'{variable.name}' is updated by {update.op.type} {update.op.name} "

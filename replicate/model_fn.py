@@ -1,13 +1,13 @@
 """`replicate_model_fn`: one `model_fn`, run as towers."""
 
 import functools
-import inspect
 
 import tensorflow.compat.v1 as tf
 
 from replicate import (
     any_optimizer,
     boundary,
+    call_arguments,
     recovery,
     report,
     sharding,
@@ -81,7 +81,7 @@ def replicate_model_fn(
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
             replica, on its own device, of each variable that is trained and of its optimizer's
             slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            Not for TPUs.
+            Optimizers need not be wrapped. Not for TPUs.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
             tower, as TPUEstimator has it, instead of the whole batch's; all shards must be of that
             size then. None: if it is an integer, and `model_fn` has TPUEstimator's `RunConfig` or
@@ -102,14 +102,16 @@ def replicate_model_fn(
             is made once, under its tag. Not for TPUs.
 
     Returns:
-        A `model_fn`.
+        A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
+        of what `model_fn` takes besides, by keyword. Params that `model_fn` does not take are an
+        error, unless they are empty, as those of canned Estimators are.
 
     Raises:
         TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features` or
             `batch_axis` is something else.
-        ValueError: If `loss_reduction` is `NONE`, `variable_placement` or `summaries` unknown, or
-            `devices` is empty or names a device twice, one that does not exist, or TPU cores among
-            others or with what is not for TPUs.
+        ValueError: If `model_fn` takes no `features`, `loss_reduction` is `NONE`,
+            `variable_placement` or `summaries` unknown, or `devices` is empty or names a device
+            twice, one that does not exist, or TPU cores among others or with what is not for TPUs.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
@@ -128,11 +130,10 @@ def replicate_model_fn(
     devices, consolidation_device = checked.devices, checked.consolidation_device
     on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
 
-    accepted = inspect.signature(model_fn)
+    call = call_arguments.CallArguments(model_fn)
 
     def replicated_model_fn(*args, **kwargs):
-        given = signature.bind(*args, **kwargs).arguments
-        arguments = {name: given[name] for name in accepted.parameters if name in given}
+        given, arguments = call.of_call(args, kwargs)
         if tpu_lib.in_computation():
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
         with weights.losses_added_up(summed):
@@ -192,24 +193,10 @@ def replicate_model_fn(
             report.publish(group, shards, loss_reduction, spec)
         return spec
 
-    signature = _with_mode_and_config(accepted)
     functools.update_wrapper(replicated_model_fn, model_fn, updated=())
-    replicated_model_fn.__signature__ = signature  # The Estimator passes what it finds here.
+    replicated_model_fn.__signature__ = call.signature  # The Estimator passes what it finds here.
     replicated_model_fn.is_replicated = True
     return replicated_model_fn
-
-
-def _with_mode_and_config(signature):
-    """Returns `signature` with the arguments that towers need besides."""
-    parameters = list(signature.parameters.values())
-    keyword = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
-    parameters = [p for p in parameters if p not in keyword]
-    for name in ("mode", "config"):
-        if name not in signature.parameters:
-            parameters.append(
-                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-            )
-    return signature.replace(parameters=parameters + keyword)
 
 
 def _check_not_distributed():

@@ -207,6 +207,7 @@ def slices_other_axes(op):
 def number_summed(tensor):
     """Returns how many numbers a sum adds up, None if that is not known."""
     op = tensor.op
-    while op.type in LINEAR:
+    # Keras and heads add up a sum once more, which has no axes, before they divide it.
+    while op.type in LINEAR or (op.type == "Sum" and op.inputs[0].shape.rank == 0):
         op = op.inputs[0].op
     return op.inputs[0].shape.num_elements() if op.type == "Sum" else None

@@ -9,10 +9,10 @@ from replicate import loss_scale as loss_scales
 from replicate.compat import saving
 from replicate.sync import SyncHook, check_not_synchronised
 from replicate.training_step import TrainingStep
-from replicate.wrapped_optimizer import WrappedOptimizer
+from replicate.wrapped_optimizer import AnswersAsKeras, WrappedOptimizer
 
 
-class TowerOptimizer(ancestor.Ancestor, saving.Wrapper):
+class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
     """Wraps an optimizer so that all towers train one set of variables.
 
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
@@ -23,7 +23,7 @@ class TowerOptimizer(ancestor.Ancestor, saving.Wrapper):
     the tower's rows. What follows happens once, in this order: unscale, accumulate, check that all
     is finite, `transform_gradients`, clip to `clip_norm`, apply. With `accumulate_steps`,
     `minimize` unscales and accumulates in each tower, and gathers once per update. Without towers,
-    calls are forwarded.
+    calls are forwarded. Of an optimizer of Keras 2, `isinstance` knows it for one of its class.
 
     In replicas, gradients meet in `apply_gradients`, unscaled. After that, slots and variables
     answer in every replica. Those of a TPU apply the mean of their gradients, a cross-replica sum.

@@ -70,6 +70,12 @@ class TrainingStep:
         """What object-based checkpoints hold: the loss scale and what is accumulated."""
 
     @property
+    def has_options(self):
+        """Whether anything happens to gradients but that they are applied."""
+        given = self._clip_norm, self._transform_gradients, self._check_finite or None
+        return self.accumulates or any(option is not None for option in given)
+
+    @property
     def accumulates(self):
         """Whether gradients are added up over batches."""
         return self._accumulate_steps > 1

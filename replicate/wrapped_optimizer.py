@@ -69,6 +69,20 @@ class WrappedOptimizer:
         return self._dynamic_scale() if isinstance(scale, str) else scale
 
     @property
+    def keras_class(self):
+        """The class of the optimizer if it is one of Keras 2, which is not made to know; or None.
+
+        A function that makes optimizers is not called: that of a class is known.
+        """
+        made = self._by_graph.get(_graph(), self._given)
+        return keras.class_of(made.optimizer if isinstance(made, _Wrapped) else made)
+
+    @property
+    def scales(self):
+        """Whether losses are scaled."""
+        return self._wrapped().loss_scale is not None
+
+    @property
     def may_skip(self):
         """Whether the loss scale skips steps whose gradients are not finite."""
         return _skips(self._wrapped().loss_scale)
@@ -139,6 +153,41 @@ class WrappedOptimizer:
                 + " leaves steps out. Use `accumulate_steps=1` and a loss scale that is a number."
             )
         return _Wrapped(optimizer, scale, scaling)
+
+
+class AnswersAsKeras:
+    """Makes `isinstance` know an object for an optimizer of Keras 2 if its `_wrapped` wraps one.
+
+    Canned Estimators and heads of TensorFlow 2 ask for such. `type()` stays what it is.
+    """
+
+    @property
+    def __class__(self):
+        wrapped = self.__dict__.get("_wrapped")
+        return (None if wrapped is None else wrapped.keras_class) or type(self)
+
+    def get_config(self):
+        """Returns the wrapped optimizer's configuration, of which Keras makes another like it.
+
+        Raises:
+            ValueError: If there are options, which such a copy would not have.
+        """
+        config = self._wrapped.attribute("get_config")
+        if self.step.has_options or self._wrapped.scales:
+            raise ValueError(
+                "Keras copies an optimizer by `get_config`, to which options of `TowerOptimizer` "
+                f"are unknown, but it was called of one with options around {self.get_name()}. "
+                "Wrap one of `tf.train`, which Keras takes as it is, or leave the options out."
+            )
+        return config()
+
+    def __reduce_ex__(self, protocol):
+        # The default goes by `__class__`.
+        return _new, (type(self),), dict(self.__dict__)
+
+
+def _new(cls):
+    return cls.__new__(cls)
 
 
 def _graph():

@@ -21,12 +21,15 @@ WITH_CASES = (
     "test_batch_axis",
     "test_bench",
     "test_compare",
+    "test_call_arguments",
+    "test_keras_class",
     "test_distribute",
     "test_estimator_revival",
     "test_gather",
     "test_gradients",
     "test_loss_scale",
     "test_normalization",
+    "test_own_training",
     "test_replicas",
     "test_report",
     "test_scaled_training",
@@ -173,7 +176,7 @@ def test_cpus_that_the_sessions_of_a_run_config_lack():
     )
     phrases = EXIST.format("/device:CPU:1") + "…`session_config=replicate.session_config(devices)`"
     with pytest.raises(ValueError, match=matching(phrases)):
-        replicated(tf.ones([4]), config=config)
+        replicated(tf.ones([4]), None, TRAIN, config=config)
 
 
 OWN_SIZE = (
@@ -188,7 +191,7 @@ def test_shards_of_other_sizes_than_a_model_for_tpus_has():
 
     replicated = replicate.replicate_model_fn(model_fn, devices=DEVICES, per_tower_batch_size=True)
     with pytest.raises(ValueError, match=matching(OWN_SIZE)):
-        replicated(tf.ones([5, 1]), mode=TRAIN, params={"batch_size": 5})
+        replicated(tf.ones([5, 1]), None, TRAIN, params={"batch_size": 5})
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # TensorFlow's own, about `tf.data` options.

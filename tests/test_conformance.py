@@ -56,6 +56,19 @@ def test_a_wrong_reduction_would_be_seen(name, monkeypatch):
         assert "loss is a mean over rows" in str(harness.report(name, 2))
 
 
+QUICK = ["canned_wide_deep", "keras_optimizer", "wide_deep_sparse"]
+ONE_LINE = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough)
+    for name in harness.ROWS
+]
+
+
+@pytest.mark.parametrize("name", ONE_LINE)
+def test_one_line_is_enough(name):
+    worst = harness.compare(name, 2, one_line=True)[0]
+    assert worst.value <= worst.tolerance, worst.what
+
+
 def test_the_readme_shows_every_row():
     text = (programs.ROOT / "README.md").read_text()
     assert [name for name in harness.ROWS if f"(`{name}`) | pass" not in text] == []

@@ -99,7 +99,7 @@ def test_towers_run_on_every_gpu_by_default(monkeypatch):
         seen.append((tf.no_op().device, tf.get_variable("w", []).device))
         return tf.estimator.EstimatorSpec(mode, predictions=tf.exp(features))
 
-    replicate.replicate_model_fn(model_fn)(tf.ones([4]), tf.estimator.ModeKeys.PREDICT)
+    replicate.replicate_model_fn(model_fn)(tf.ones([4]), None, tf.estimator.ModeKeys.PREDICT)
     assert seen == [(GPU[0], GPU[0])]
     operations = tf.get_default_graph().get_operations()
     assert [op.device for op in operations if op.type == "Exp"] == [GPU[0], GPU[1]]
@@ -231,8 +231,8 @@ replicated = replicate.replicate_model_fn(
     devices=["/cpu:0", "/cpu:1"],
 )
 with tf.Graph().as_default():
-    replicated(tf.ones([2]), replicate.estimator.ModeKeys.PREDICT)
-    replicate.replicate_model_fn(replicated)(tf.ones([2]), replicate.estimator.ModeKeys.PREDICT)
+    replicated(tf.ones([2]), None, replicate.estimator.ModeKeys.PREDICT)
+    replicate.replicate_model_fn(replicated)(tf.ones([2]), None, "infer")
 """
 SPLIT = """
 (cpu,) = tf.config.list_physical_devices("CPU")

@@ -100,6 +100,7 @@ FOUNDATIONS = {
         "replicate.updates",
     },
     "replicate.merged_updates": {
+        "replicate.own_training",
         "replicate.declared_merges",
         "replicate.compat.copying",
         "replicate.compat.graph",

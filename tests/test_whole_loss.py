@@ -161,6 +161,10 @@ def test_equal_shards(name):
 BY_NUMBERS = {
     "rows": lambda errors, batch: tf.reduce_sum(errors) / errors.shape.as_list()[0],
     "numbers": lambda e, batch: tf.reduce_sum(tf.tile(e, [1, 3])) / (3 * e.shape.as_list()[0]),
+    # As Keras and heads have it; here there are as many numbers in a shard as rows in the batch.
+    "numbers, summed twice": lambda e, batch: (
+        tf.reduce_sum(tf.reduce_sum(tf.tile(e, [1, 3]))) / (3 * e.shape.as_list()[0])
+    ),
     "batch": lambda errors, batch: tf.reduce_sum(errors) / batch,
     "numbers of the batch": lambda e, batch: tf.reduce_sum(tf.tile(e, [1, 2])) / (2 * batch),
     "weighted": lambda errors, batch: 0.125 * tf.reduce_sum(errors),

@@ -68,10 +68,20 @@ class _LegacyOptimizer:
         return self._optimizer._name
 
     def __getattr__(self, name):
+        # How it is copied is its own affair; a copy that is being made has no optimizer yet.
+        if name.startswith("__") or "_optimizer" not in self.__dict__:
+            raise AttributeError(name)
         return getattr(self._optimizer, name)
 
     def __setattr__(self, name, value):
         setattr(self._optimizer, name, value)
+
+
+def class_of(optimizer):
+    """Returns the class of an optimizer of Keras 2, which may itself be given; of others, None."""
+    if isinstance(optimizer, type):
+        return optimizer if _is_legacy(optimizer) else None
+    return type(optimizer._optimizer) if isinstance(optimizer, _LegacyOptimizer) else None
 
 
 def check_updates(optimizer):
@@ -97,8 +107,11 @@ def as_optimizer(value):
     if isinstance(value, type) or not hasattr(value, "apply_gradients"):
         return value
     check_updates(value)
-    is_legacy = hasattr(value, "get_updates") and not hasattr(value, "compute_gradients")
-    return _LegacyOptimizer(value) if is_legacy else value
+    return _LegacyOptimizer(value) if _is_legacy(value) else value
+
+
+def _is_legacy(value):
+    return hasattr(value, "get_updates") and not hasattr(value, "compute_gradients")
 
 
 class _NoLayer:

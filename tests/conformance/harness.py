@@ -66,6 +66,15 @@ ROWS = [
     "moving_average",
     "ema_restore",
     "unused_variables",
+    "canned_v2_wide_deep",
+    "canned_v2_sums",
+    "canned_v2_dnn",
+    "canned_v2_baseline",
+    "canned_v1_unwrapped",
+    "rnn_canned",
+    "head_optimizer",
+    "keras_estimator",
+    "keras_estimator_v1",
 ]
 
 
@@ -181,22 +190,24 @@ def as_model_fn(model_fn):
     return lambda: model_fn
 
 
-def compare(name, num_towers, placement="consolidation"):
+def compare(name, num_towers, placement="consolidation", one_line=False):
     """Runs a row on towers and compares it with one device.
 
     Args:
         name: Name of the row.
         num_towers: N.
         placement: `variable_placement` of `replicate_model_fn`.
+        one_line: Whether towers take nothing but `replicate_model_fn(model_fn)`: no optimizer is
+            wrapped, and nobody says how the loss is made.
 
     Returns:
         List of `Deviation`s, one for each thing compared; that which is worst first.
     """
     row = load(name)
     if is_plain(row):
-        found, steps = _by_library(name, num_towers, placement)
+        found, steps = _by_library(name, num_towers, placement, one_line)
     else:
-        want, got = _run(name, 1), _run(name, num_towers, placement)
+        want, got = _run(name, 1), _run(name, num_towers, placement, one_line)
         steps = len(want.losses)
         found = [deviation("losses", got.losses, want.losses, coarsest=row.tolerance)]
         for field in ("variables", "metrics", "predictions", "extra"):
@@ -214,7 +225,7 @@ def is_plain(row):
     return row.drive is _train and row.same_start and row.warm_start is None
 
 
-def report(name, num_towers, placement="consolidation", file=None):
+def report(name, num_towers, placement="consolidation", file=None, one_line=False):
     """Returns what `replicate.compare` makes of a row, a `Comparison`.
 
     Args:
@@ -222,12 +233,13 @@ def report(name, num_towers, placement="consolidation", file=None):
         num_towers: N.
         placement: `variable_placement` of `replicate_model_fn`.
         file: Where the report is printed. None: nowhere.
+        one_line: As `compare` takes it.
     """
     row, directory = load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
     with tf.Graph().as_default():  # As code of TensorFlow 1 is, never eager.
-        model_fn = row.make_model_fn()
+        model_fn = _original(row) if one_line else row.make_model_fn()
         return replicate.compare(
             model_fn,
             _input_fn(row),
@@ -239,14 +251,14 @@ def report(name, num_towers, placement="consolidation", file=None):
             # The library finds the tolerance of a type by itself.
             tolerance=None if row.tolerance in TOLERANCES.values() else row.tolerance,
             file=file or io.StringIO(),
-            loss_reduction=row.reduction,
+            loss_reduction=MEAN if one_line else row.reduction,
             variable_placement=placement,
         )
 
 
-def _by_library(name, num_towers, placement):
+def _by_library(name, num_towers, placement, one_line):
     """Returns the `Deviation`s of a plain row, and for how many steps it trains."""
-    made = report(name, num_towers, placement)
+    made = report(name, num_towers, placement, one_line=one_line)
     if made.tolerance != load(name).tolerance:
         raise ValueError(f"row {name} is taken for one of tolerance {made.tolerance}")
     if made.not_compared:
@@ -306,7 +318,7 @@ def _directory(name):
 
 
 @functools.lru_cache(maxsize=None)
-def _run(name, num_towers, placement="consolidation"):
+def _run(name, num_towers, placement="consolidation", one_line=False):
     """Returns the `Run` of a row; 1 tower is one device, without `replicate`."""
     row, directory = load(name), _directory(name)
     model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
@@ -318,21 +330,21 @@ def _run(name, num_towers, placement="consolidation"):
         _copy_start(one, model_dir)
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
     input_fn = _input_fn(row)
-    alone = _without_replicate() if num_towers == 1 else contextlib.nullcontext()
-    with tf.Graph().as_default(), alone:  # As code of TensorFlow 1 is, never eager.
-        if num_towers == 1:
-            model_fn = (row.make_original or row.make_model_fn)()
-        else:
+    unwrapped = num_towers == 1 or one_line
+    wrapping = _without_replicate() if unwrapped else contextlib.nullcontext()
+    with tf.Graph().as_default(), wrapping:  # As code of TensorFlow 1 is, never eager.
+        model_fn = ((unwrapped and row.make_original) or row.make_model_fn)()
+        params = _params(row, model_fn, directory)
+        if num_towers > 1:
             model_fn = replicate.replicate_model_fn(
-                row.make_model_fn(),
-                row.reduction,
+                model_fn,
+                MEAN if one_line else row.reduction,
                 devices=devices,
                 variable_placement=placement,
             )
         config = _config(
             row, model_dir=str(model_dir), session_config=replicate.session_config(devices)
         )
-        params = _params(row, model_fn, directory)
         warm_start = row.warm_start(directory) if row.warm_start is not None else None
         model = estimator.Estimator(
             model_fn, config=config, params=params, warm_start_from=warm_start

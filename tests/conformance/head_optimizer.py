@@ -1,0 +1,31 @@
+"""`MultiHead` given an optimizer, one line changed: `create_estimator_spec(optimizer=...)`.
+
+Equal on even shards, for the reason that `head_api` has.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from conformance import harness, head_api
+from replicate import estimator
+
+
+def model_fn(features, labels, mode):
+    heads = [
+        estimator.MultiClassHead(n_classes=3, name="color"),
+        estimator.RegressionHead(label_dimension=2, name="size"),
+    ]
+    head = estimator.MultiHead(heads, head_weights=[1.0, 2.0])
+    hidden = tf.layers.dense(features["x"], 8, tf.nn.elu)
+    optimizer = tf.keras.optimizers.legacy.Adagrad(0.05)
+    optimizer.iterations = tf.train.get_or_create_global_step()
+    return head.create_estimator_spec(
+        features=features,
+        mode=mode,
+        labels=labels,
+        logits={one.name: tf.layers.dense(hidden, one.logits_dimension) for one in heads},
+        optimizer=optimizer,
+        trainable_variables=tf.trainable_variables(),
+    )
+
+
+ROW = harness.Row(harness.as_model_fn(model_fn), head_api.rows, batches=harness.EVEN)
