@@ -50,8 +50,9 @@ class RateSummary:
 
     def write(self, rate, step):
         """Writes a rate in examples per second at a global step."""
-        value = tf.Summary.Value(tag=TAG, simple_value=rate)
-        self._writer.add_summary(tf.Summary(value=[value]), step)
+        summary = tf.Summary()
+        summary.value.add(tag=TAG, simple_value=rate)
+        self._writer.add_summary(summary, step)
 
     def flush(self):
         """Sees to it that what was written is in the file."""

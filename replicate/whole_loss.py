@@ -65,8 +65,10 @@ class WholeLoss:
         kinds = {part.kind for part in self._parts.values()}
         if self._is_linear and SUM in kinds and self._is_reduced_by_hand():
             # The model knows of its towers, and divides by what it has of all of them.
-            self._take_whole()
-            kinds = {self._unknown}
+            for key, part in self._parts.items():
+                if part.kind == SUM:
+                    self._parts[key] = Part(part.tensor, self._unknown, is_known=False)
+            kinds = {part.kind for part in self._parts.values()}
         for op in self._divisions:
             if op not in group.warned_of:  # When the gradient was made.
                 group.warned_of.add(op)
@@ -194,10 +196,6 @@ class WholeLoss:
             return True
         self._unknowable.add((_key(tensor), is_linear))
         return False
-
-    def _take_whole(self):
-        self._parts = {_key(self._loss): Part(self._loss, self._unknown, is_known=False)}
-        self._again = {}
 
     def _is_reduced_by_hand(self):
         """Whether what is computed of all towers' values enters the loss."""

@@ -238,6 +238,8 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
     row, directory = load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
+    with tf.Graph().as_default():  # By which Keras counts the names of layers.
+        original = _original(row)
     with tf.Graph().as_default():  # As code of TensorFlow 1 is, never eager.
         model_fn = _original(row) if one_line else row.make_model_fn()
         return replicate.compare(
@@ -247,7 +249,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
             config=_config(row),
             devices=devices,
             steps=-(-row.batches.total // row.batches.size),
-            original=_original(row),
+            original=original,
             # The library finds the tolerance of a type by itself.
             tolerance=None if row.tolerance in TOLERANCES.values() else row.tolerance,
             file=file or io.StringIO(),
