@@ -148,9 +148,9 @@ class Replicas:
             for op in updates.changes(first) if first is not step else ():
                 if op in reached and op not in self._updates and not group.copies.is_once(op):
                     raise ValueError(
-                        "With `variable_placement='replicated'`, optimizers in `replicate."
-                        "TowerOptimizer` alone may change what is trained, which they do in every "
-                        f"tower, but '{first.name}' is changed by {op.name} ({line_of(op)}), too. "
+                        "With `variable_placement='replicated'`, optimizers alone may change what "
+                        "is trained, which they do in every tower, but "
+                        f"'{first.name}' is changed by {op.name} ({line_of(op)}), too. "
                         "Place variables by 'consolidation' or 'round_robin'."
                     )
 

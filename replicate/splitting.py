@@ -1,8 +1,18 @@
 """How a tensor is split by rows, be it dense, sparse or ragged, and how many it has."""
 
+import re
+
 import tensorflow.compat.v1 as tf
 
 _OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
+# Operations that give what was made elsewhere, and those that give it on.
+_FROM_OUTSIDE = re.compile(
+    "IteratorGetNext.*|OptionalGetValue|(Eager)?PyFunc(Stateless)?|Placeholder(V2)?|QueueDequeue.*"
+)
+_SAME_MEMORY = frozenset(
+    ["Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV"]
+    + ["Unpack", "Bitcast", "StopGradient", "EnsureShape", "PlaceholderWithDefault"]
+)
 
 
 def splitter(leaf):
@@ -64,8 +74,13 @@ def _in_own_memory(leaf):
     What `py_func` returns, and generators of datasets, is the memory of a NumPy array. TensorFlow
     knows that of the tensor, but not of slices of it, which a split makes without copying.
     """
+    made = leaf.op
+    while made.type in _SAME_MEMORY:
+        made = made.inputs[1 if made.type == "Split" else 0].op
     can_copy = leaf.dtype.is_floating or leaf.dtype.is_integer or leaf.dtype in _OTHER_NUMBERS
-    return tf.raw_ops.DeepCopy(x=leaf) if can_copy and not leaf.dtype.is_quantized else leaf
+    if not can_copy or leaf.dtype.is_quantized or not _FROM_OUTSIDE.fullmatch(made.type):
+        return leaf
+    return tf.raw_ops.DeepCopy(x=leaf)
 
 
 def _split_dense(leaf, spans, axis):
