@@ -87,7 +87,8 @@ def test_a_synchronous_job_goes_on_as_if_nothing_had_happened(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "lost", ["worker/0", pytest.param("chief/0", marks=pytest.mark.thorough), "ps/0"]
+    "lost",
+    ["worker/0", *[pytest.param(n, marks=pytest.mark.thorough) for n in ("chief/0", "ps/0")]],
 )
 def test_a_synchronous_job_that_loses_a_task_goes_on_as_if_nothing_had_happened(tmp_path, lost):
     """The others stay. They begin again with the task that is back, at the last checkpoint."""
