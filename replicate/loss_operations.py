@@ -1,9 +1,11 @@
 """What operations do to values that are reduced over rows, on their way into a loss."""
 
 from replicate import row_shapes, state
+from replicate.compat.graph import id_of
 from replicate.extent_kinds import MEAN, SUM, WHOLE, axis_of
 
 DIVISIONS = ("RealDiv", "DivNoNan", "Div")
+_NEAR = 100  # How many operations before a mean are looked at.
 _FLOWS = ("Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit")
 # Linear in all that they take.
 _LINEAR = row_shapes.LINEAR | row_shapes.SHAPES
@@ -53,3 +55,21 @@ def is_linear(op, extents):
     if op.type == "Mul":
         return any(extents.of(given) == WHOLE for given in op.inputs)
     return op.type in DIVISIONS and extents.of(op.inputs[1]) == WHOLE
+
+
+def chooses_rows(op):
+    """Whether an operation is a mean over rows that the model chooses, as by a boolean mask."""
+    pending, seen = [op] if op.type == "Mean" else [], set()
+    while pending and len(seen) < _NEAR:
+        op = pending.pop()
+        if id_of(op) in seen or not op.inputs:
+            continue
+        seen.add(id_of(op))
+        if op.type in ("GatherV2", "GatherNd", "Gather"):
+            indices = op.inputs[1].op
+            while indices.type in ("Squeeze", "StridedSlice", "Reshape", "Cast", "Identity"):
+                indices = indices.inputs[0].op
+            if indices.type == "Where":
+                return True
+        pending += [given.op for given in op.inputs]
+    return False

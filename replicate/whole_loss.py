@@ -72,7 +72,7 @@ class WholeLoss:
         for op in self._divisions:
             if op not in group.warned_of:  # When the gradient was made.
                 group.warned_of.add(op)
-                _warn_of_division(op)
+                _warn_of_choice(op) if op.type == "Mean" else _warn_of_division(op)
         self.kind = None
         """`MEAN` or `SUM` if the whole loss is the towers' mean or sum, None if it is neither."""
         if self._is_linear and kinds <= {WHOLE, MEAN}:
@@ -192,6 +192,8 @@ class WholeLoss:
             if divides and not loss_operations.is_count(op, group.loss_extents):
                 is_said = group.summed if unclear else not group.reach(op.inputs[1])
                 self._divisions += [] if is_said else [op]
+            if loss_operations.chooses_rows(op):
+                self._divisions.append(op)
             self._parts[_key(tensor)] = Part(tensor, self._unknown, is_known=False)
             return True
         self._unknowable.add((_key(tensor), is_linear))
@@ -259,6 +261,17 @@ def _warn_of_division(op):
         "tower's own rows. If it is a sum divided by a number for the whole batch, pass "
         "`loss_reduction=tf.losses.Reduction.SUM`; if the divisor is a count of the tower's, "
         "divide by `replicate.cross_tower_sum` of it besides.",
+        op.name,
+        line_of(op),
+    )
+
+
+def _warn_of_choice(op):
+    tf.logging.warning(
+        "replicate: a loss is a mean over rows that the model chooses (%s, %s). Each tower takes "
+        "that of its own, which is no number if it chooses none, and counts by all its rows. "
+        "Multiply by the mask and divide sums instead: `tf.reduce_sum(losses * mask) / "
+        "tf.reduce_sum(mask)` is that of one device.",
         op.name,
         line_of(op),
     )

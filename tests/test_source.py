@@ -89,6 +89,7 @@ FOUNDATIONS = {
         "replicate.state",
     },
     "replicate.loss_operations": {
+        "replicate.compat.graph",
         "replicate.extent_kinds",
         "replicate.row_shapes",
         "replicate.state",

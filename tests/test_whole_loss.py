@@ -290,3 +290,20 @@ def test_a_penalty_of_what_each_tower_draws():
 
     want = record(by_hand, 1, contract.plain, contract.UNEVEN)
     contract.assert_same_run(record(model_fn, 2, contract.plain, contract.UNEVEN), want)
+
+
+@pytest.mark.parametrize("by", ["boolean_mask", "where"])
+def test_a_mean_over_chosen_rows_is_said(by, warnings):
+    def model_fn(features, labels, mode, params):
+        errors, mask = (linear(features) - labels) ** 2, _mask(features)[:, 0] > 0
+        if by == "where":
+            chosen = tf.gather(errors, tf.where(mask)[:, 0])
+        else:
+            chosen = tf.boolean_mask(errors, mask)
+        loss = tf.reduce_mean(tf.sqrt(chosen))
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    record(model_fn, 2, contract.plain, contract.UNEVEN)
+    (said,) = warnings()
+    assert "a loss is a mean over rows that the model chooses (Mean" in said
+    assert "test_whole_loss.py" in said
