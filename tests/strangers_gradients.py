@@ -290,8 +290,9 @@ def bert(features, labels, mode, params):
     (grads, _) = tf.clip_by_global_norm(grads, clip_norm=1.0)
     grads = [tf.convert_to_tensor(grad) for grad in grads]
     train_op = opt.apply_gradients(zip(grads, tvars), global_step=global_step)
-    new_global_step = global_step + 1
-    return spec(mode, loss, tf.group(train_op, [global_step.assign(new_global_step)]))
+    with tf.control_dependencies([train_op]):  # Whose rate may read the step later otherwise.
+        new_global_step = global_step + 1
+        return spec(mode, loss, tf.group(train_op, [global_step.assign(new_global_step)]))
 
 
 def two_players(features, labels, mode, params):

@@ -58,7 +58,7 @@ def test_a_tower_without_rows_adds_nothing_to_the_host_call():
         return TPUEstimatorSpec(mode, **fields)
 
     rows = tf.placeholder_with_default(np.array([5.0, 7.0]), [None])
-    spec = contract.replicated(model_fn, 3)(rows, mode=EVAL)
+    spec = contract.replicated(model_fn, 3)(rows, None, mode=EVAL)
     (hook,) = spec.evaluation_hooks
     with tf.Session(config=replicate.session_config(DEVICES)) as session:
         np.testing.assert_array_equal(session.run(hook.before_run(None).fetches), [5.0, 7.0])
@@ -334,5 +334,5 @@ def test_a_spec_that_was_replaced_keeps_its_own_host_calls():
         )
 
     for num_towers in (1, 2):
-        spec = contract.replicated(model_fn, num_towers)(tf.ones([4, 1]), mode=EVAL)
+        spec = contract.replicated(model_fn, num_towers)(tf.ones([4, 1]), None, mode=EVAL)
         assert list(spec.eval_metric_ops) == ["b"]
