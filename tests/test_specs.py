@@ -125,4 +125,4 @@ def test_export_outputs_of_another_kind_cannot_be_merged():
 @pytest.mark.parametrize("returned", [None, "a spec", {"loss": 1.0}])
 def test_something_else_than_a_spec(returned):
     with pytest.raises(TypeError, match=r"must return a `tf.estimator.EstimatorSpec`, but"):
-        contract.replicated(lambda features: returned, 2)(tf.constant([1.0, 2.0]))
+        contract.replicated(lambda features: returned, 2)(tf.constant([1.0, 2.0]), None, "eval")

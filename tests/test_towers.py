@@ -705,7 +705,7 @@ def test_the_model_gets_params_as_they_were_given():
         return spec(mode)
 
     seen, params = [], {"once": 1, "list": ["given"]}
-    replicate.replicate_model_fn(model_fn, devices=DEVICES)(tf.ones([4]), TRAIN, params)
+    replicate.replicate_model_fn(model_fn, devices=DEVICES)(tf.ones([4]), None, TRAIN, params)
     assert seen == [(1, ["given", "changed"])]
     assert params == {"once": 1, "list": ["given"]}  # It changed its own.
 
