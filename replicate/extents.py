@@ -263,15 +263,8 @@ class Extents:
                     return copying.again(op, inputs)[tensor.value_index]
         if kind not in (MEAN, SUM) or (not tensor.dtype.is_floating and kind == MEAN):
             return None
-        weights = self._group.row_weights
         with tf.name_scope(_SCOPE):
-            values = []
-            for index, (own,) in enumerate(self._group.each([tensor])):
-                with tf.device(self._group.devices[index]):
-                    if kind == MEAN:
-                        own = own * weights.of(index, own.dtype)
-                    values.append(weights.mask(index, own, tf.zeros_like(own)))
-            return tf.add_n(values)
+            return self._group.total(tensor, averaged=kind == MEAN)
 
 
 class _Leaf:

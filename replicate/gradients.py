@@ -109,12 +109,6 @@ def broadcast(grads_and_vars, towers, how):
     return received
 
 
-def weighted_sum(values, towers):
-    """Returns Σ wᵢ·xᵢ of N tensors of one shape, one per tower, on the current device."""
-    here = Wires(towers.devices, "", _DEFAULT)
-    return _weighted_sum(list(enumerate(values)), None, towers.loss_weights, here)
-
-
 def _size_of_each(grads):
     """Returns the bytes of each of the towers' gradients if they can be packed, else None."""
     first = grads[0][1] if len(grads) > 1 else None

@@ -131,26 +131,23 @@ def _merge(group, update):
     _check_not_chosen_by_rows(group, update)
     value = op.inputs[1]
     if aggregation == "SUM":
-        merged = _sum(group, value)
         if op.type in _SET:
             merged = _sum_of_changes(group, value, variable)
+        else:
+            merged = _total(group, value, averaged=False)
     else:
         merged = extents.merged(group, value)
         if merged is None and aggregation == "MEAN":
-            merged = _mean(group, value)
+            merged = _total(group, value, averaged=True)
         if merged is None:
             return False
     copying.redirect(op, 1, merged)
     return True
 
 
-def _sum(group, value):
+def _total(group, value, averaged):
     with group.once(), tf.control_dependencies(None), tf.name_scope(_SCOPE):
-        values = [
-            group.row_weights.mask(index, own, tf.zeros_like(own))
-            for index, (own,) in enumerate(group.each([value]))
-        ]
-        return tf.add_n(values)
+        return group.total(value, averaged)
 
 
 def _sum_of_changes(group, value, variable):
@@ -161,18 +158,6 @@ def _sum_of_changes(group, value, variable):
             for index, (own,) in enumerate(group.each([value]))
         ]
         return before + tf.add_n(changes)
-
-
-def _mean(group, value):
-    with group.once(), tf.control_dependencies(None), tf.name_scope(_SCOPE):
-        return tf.add_n(
-            [
-                group.row_weights.mask(
-                    index, own * group.row_weights.of(index, own.dtype), tf.zeros_like(own)
-                )
-                for index, (own,) in enumerate(group.each([value]))
-            ]
-        )
 
 
 def _merge_slices(group, op):

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate import extents, gradients, merged_updates, nccl
+from replicate import extents, merged_updates, nccl
 from replicate.compat import estimator
 from replicate.whole_loss import WholeLoss
 
@@ -77,13 +77,7 @@ def _loss(loss, group):
     if loss.shape.rank == 0 and loss.dtype.is_floating:
         return WholeLoss(group, loss).value()
     with group.once(), tf.name_scope("replicate/loss/"):
-        return gradients.weighted_sum(
-            [
-                group.row_weights.mask(index, own, tf.zeros_like(own))
-                for index, (own,) in enumerate(group.each([loss]))
-            ],
-            group,
-        )
+        return group.total(loss, averaged=not group.summed)
 
 
 def concat(value, group):

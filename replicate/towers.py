@@ -153,6 +153,19 @@ class Towers:
             lists.append(list(others))
         return lists
 
+    def total(self, tensor, averaged=False):
+        """Returns the sum of a tensor over towers, or its mean, weighted by rows.
+
+        What a tower without rows computes does not count. To be called in `once`.
+        """
+        weights, values = self.row_weights, []
+        for index, (own,) in enumerate(self.each([tensor])):
+            with tf.device(self.devices[index]):
+                if averaged:
+                    own = own * weights.of(index, own.dtype)
+                values.append(weights.mask(index, own, tf.zeros_like(own)))
+        return tf.add_n(values)
+
     def each_structure(self, value):
         """Returns a `PerTower` of a nested structure; what is no tensor is the same in all."""
         leaves = tf.nest.flatten(value, expand_composites=True)

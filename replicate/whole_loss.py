@@ -58,7 +58,7 @@ class WholeLoss:
         self._parts = {}  # By the tensor.
         self._again = {}  # ids of the operations that compute the loss of parts.
         self._is_linear = True
-        self._divisions = []
+        self._doubts = []  # Operations of parts that may be something else, with what says so.
         self._unknown = SUM if group.summed else MEAN  # What is not known is taken for this.
         self._unknowable = set()
         self._look(loss, True)
@@ -69,10 +69,10 @@ class WholeLoss:
                 if part.kind == SUM:
                     self._parts[key] = Part(part.tensor, self._unknown, is_known=False)
             kinds = {part.kind for part in self._parts.values()}
-        for op in self._divisions:
+        for warn, op in self._doubts:
             if op not in group.warned_of:  # When the gradient was made.
                 group.warned_of.add(op)
-                _warn_of_choice(op) if op.type == "Mean" else _warn_of_division(op)
+                warn(op)
         self.kind = None
         """`MEAN` or `SUM` if the whole loss is the towers' mean or sum, None if it is neither."""
         if self._is_linear and kinds <= {WHOLE, MEAN}:
@@ -188,16 +188,22 @@ class WholeLoss:
             self._parts[_key(tensor)] = Part(tensor, kind)
             return True
         if is_linear and tensor.dtype.is_floating and tensor.shape.rank == 0:
-            divides = op.type in loss_operations.DIVISIONS
-            if divides and not loss_operations.is_count(op, group.loss_extents):
-                is_said = group.summed if unclear else not group.reach(op.inputs[1])
-                self._divisions += [] if is_said else [op]
-            if loss_operations.chooses_rows(op):
-                self._divisions.append(op)
+            self._doubt(op, unclear)
             self._parts[_key(tensor)] = Part(tensor, self._unknown, is_known=False)
             return True
         self._unknowable.add((_key(tensor), is_linear))
         return False
+
+    def _doubt(self, op, unclear):
+        """Has a part that is not known said, if it may be no mean of the tower's rows."""
+        group = self._group
+        if loss_operations.chooses_rows(op):
+            self._doubts.append((_warn_of_choice, op))
+        if op.type not in loss_operations.DIVISIONS:
+            return
+        is_doubtful = not group.summed if unclear else group.reach(op.inputs[1])
+        if is_doubtful and not loss_operations.is_count(op, group.loss_extents):
+            self._doubts.append((_warn_of_division, op))
 
     def _is_reduced_by_hand(self):
         """Whether what is computed of all towers' values enters the loss."""
@@ -223,18 +229,9 @@ class WholeLoss:
         group, tensor = self._group, part.tensor
         if part.kind == WHOLE:
             return tensor
-        merged = (
-            group.loss_extents.merged(tensor) if part.is_known and group.reach(tensor) else None
-        )
-        if merged is not None:
-            return merged
-        weights, values = group.row_weights, []
-        for index, (own,) in enumerate(group.each([tensor])):
-            with tf.device(group.devices[index]):
-                if part.kind == MEAN:
-                    own = own * weights.of(index, own.dtype)
-                values.append(weights.mask(index, own, tf.zeros_like(own)))
-        return tf.add_n(values)
+        if part.is_known and group.reach(tensor):
+            return group.loss_extents.merged(tensor)
+        return group.total(tensor, averaged=part.kind == MEAN)
 
     def _made(self, wholes):
         """Returns the loss, computed of its parts."""
