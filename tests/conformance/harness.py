@@ -181,8 +181,10 @@ class LossRecorder(tf.train.SessionRunHook):
 
 
 def load(name):
-    """Returns the `Row` in the file of this name."""
-    return importlib.import_module(f"conformance.{name}").ROW
+    """Returns the `Row` in the file of this name, or in a table there: `<file>:<row>`."""
+    file, _, entry = name.partition(":")
+    module = importlib.import_module(f"conformance.{file}")
+    return module.ROWS[entry] if entry else module.ROW
 
 
 def as_model_fn(model_fn):
