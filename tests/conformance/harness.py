@@ -75,6 +75,10 @@ ROWS = [
     "head_optimizer",
     "keras_estimator",
     "keras_estimator_v1",
+    "slim_train_op",
+    "distributions",
+    "modules",
+    "keras_averaging",
 ]
 
 
