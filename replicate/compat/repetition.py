@@ -1,5 +1,7 @@
 """Makes operations of a graph again, of other inputs."""
 
+from contextlib import nullcontext
+
 import tensorflow.compat.v1 as tf
 
 
@@ -58,8 +60,10 @@ class Repetition:
         for op in operations:
             if op.type in ("Switch", "RefSwitch"):
                 continue
+            if op.type == "VarHandleOp":
+                continue  # A variable that was made here; one that is only read is of all towers.
             if any(output.ref() in taken for output in op.outputs):
-                continue  # A variable that was made here.
+                continue
             if op.type in ("Merge", "RefMerge", "Enter", "RefEnter", "Exit", "NextIteration"):
                 raise ValueError(
                     "With `variable_placement='replicated'`, what an optimizer does is done again "
@@ -71,8 +75,9 @@ class Repetition:
             if op.type == "Placeholder":
                 continue
             waits = [made[c] for c in op.control_inputs if c in made]
-            with tf.control_dependencies(waits):
-                made[op] = self._make(op, [other(tensor) for tensor in op.inputs])
+            inputs = [other(tensor) for tensor in op.inputs]
+            with tf.control_dependencies(waits), _at_shared(op, inputs):
+                made[op] = self._make(op, inputs)
         return [
             made.get(fetch, fetch) if isinstance(fetch, tf.Operation) else other(fetch)
             for fetch in fetches
@@ -89,3 +94,13 @@ class Repetition:
             attrs=attrs,
             op_def=op.op_def,
         )
+
+
+def _at_shared(op, inputs):
+    """Returns the scope in which an operation is where the variable is that all towers share."""
+    shared = [
+        after
+        for before, after in zip(op.inputs, inputs)
+        if before is after and after.dtype == tf.resource
+    ]
+    return tf.colocate_with(shared[0].op, ignore_existing=True) if shared else nullcontext()
