@@ -9,8 +9,8 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context
 from replicate.compat import graph as graph_lib
+from replicate.engines import context
 
 _GRADIENT = "ReplicateCrossTower"
 

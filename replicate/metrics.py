@@ -1,7 +1,7 @@
 """How metrics that do not add up become those of all towers' rows.
 
 Metrics that keep sums, as all of `tf.metrics` and Keras do, need nothing from here: what they add
-is added up over towers (see `replicate.merged_updates`).
+is added up over towers (see `replicate.towers.merged_updates`).
 """
 
 from typing import Callable, List, NamedTuple

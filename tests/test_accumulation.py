@@ -20,7 +20,7 @@ import tpu_graphs
 import tpu_models
 from contract import MEAN, SUM
 from engines import harness
-from replicate import updates
+from replicate.graphs import updates
 
 K = 3
 UPDATES = 3

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import boundary, state, towers, updates
+from replicate import towers
 from replicate.comparing import deviations
 from replicate.comparing.statistics import Inside, Statistics, leading_to
 from replicate.compat.graph import id_of
-from replicate.copies import last_id
-from replicate.functions import line_of
-from replicate.whole_loss import WholeLoss
+from replicate.graphs import line_of, state, updates
+from replicate.reductions import WholeLoss
+from replicate.towers import boundary, last_id
 
 _STATELESS = re.compile("Stateless(Random|Truncated|Multinomial|Parameterized|Sample|Shuffle)")
 _GENERATORS = re.compile("Stateful(Uniform|StandardNormal|Truncated|Random)|RngReadAndSkip")
