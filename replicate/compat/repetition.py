@@ -2,6 +2,9 @@
 
 import tensorflow.compat.v1 as tf
 
+_HANDLES = ("VarHandleOp", "VariableV2", "Variable")
+_READS = ("ReadVariableOp",)
+
 
 class Repetition:
     """Operations that are made from now on, to be made again of other inputs.
@@ -68,7 +71,7 @@ class Repetition:
                 )
             if op.op_def.is_stateful and any(attr.name == "seed2" for attr in op.op_def.attr):
                 continue  # The same random numbers for all replicas.
-            if op.type == "Placeholder":
+            if op.type == "Placeholder" or _is_of_shared(op, made, taken):
                 continue
             waits = [made[c] for c in op.control_inputs if c in made]
             with tf.control_dependencies(waits):
@@ -89,3 +92,11 @@ class Repetition:
             attrs=attrs,
             op_def=op.op_def,
         )
+
+
+def _is_of_shared(op, made, taken):
+    """Whether an operation makes state that is shared, or reads it where it is."""
+    if op.type in _HANDLES:
+        return True
+    read = op.inputs[0] if op.type in _READS else None
+    return read is not None and read.op not in made and read.ref() not in taken

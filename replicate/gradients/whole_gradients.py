@@ -17,7 +17,7 @@ from replicate.compat import graph as graph_lib
 from replicate.compat.interception import gradients_made_by
 from replicate.gathering import collectives
 from replicate.gradients import tower_gathering
-from replicate.reductions import MEAN, SUM, Start, WholeLoss, extents
+from replicate.reductions import MEAN, SUM, Start, WholeLoss, axis_of
 
 _local = threading.local()
 # Of TensorFlow's function, after the first three.
@@ -245,7 +245,7 @@ def _has_rows(group, y):
         # Of time-major tensors, an axis 0 of unknown size need not be that of rows.
         kind = group.extents.of(y)
         if kind is not None:
-            return extents.axis_of(kind) is not None
+            return axis_of(kind) is not None
     if y.shape.rank is None:
         return True
     known = group.boundary.rows

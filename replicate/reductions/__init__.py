@@ -2,7 +2,19 @@
 
 from replicate.reductions import extents
 from replicate.reductions.extents import Extents
-from replicate.reductions.kinds import MEAN, SUM
+from replicate.reductions.kinds import MEAN, ROWS, SUM, WHOLE, axis_of
+from replicate.reductions.loss_operations import DIVISIONS
 from replicate.reductions.whole_loss import Start, WholeLoss
 
-__all__ = ["MEAN", "SUM", "Extents", "Start", "WholeLoss", "extents"]
+__all__ = [
+    "DIVISIONS",
+    "MEAN",
+    "ROWS",
+    "SUM",
+    "WHOLE",
+    "Extents",
+    "Start",
+    "WholeLoss",
+    "axis_of",
+    "extents",
+]

@@ -3,6 +3,10 @@
 from typing import NamedTuple
 
 WHOLE, ROWS, MEAN, SUM = "whole", "rows", "mean", "sum"
+LARGEST, SMALLEST = "largest", "smallest"
+REDUCED = "reduced"  # Computed of such values alone, and so again of those of all rows.
+
+OF_ALL_ROWS = (MEAN, SUM, LARGEST, SMALLEST, REDUCED)
 
 
 class RowsOn(NamedTuple):

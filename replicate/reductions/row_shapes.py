@@ -27,11 +27,29 @@ ELEMENTWISE = frozenset(
         "Softmax",
         "LogSoftmax",
         "Erf",
+        "Erfc",
+        "Expm1",
+        "Lgamma",
+        "Digamma",
+        "Sin",
+        "Cos",
+        "Tan",
+        "Asin",
+        "Acos",
+        "Atan",
+        "Atan2",
+        "Sinh",
+        "Cosh",
+        "Asinh",
+        "Acosh",
+        "Atanh",
+        "Softsign",
         "Reciprocal",
         "Inv",
         "Floor",
         "Round",
         "Ceil",
+        "Rint",
         "Add",
         "AddV2",
         "AddN",
@@ -41,6 +59,13 @@ ELEMENTWISE = frozenset(
         "DivNoNan",
         "Div",
         "FloorDiv",
+        "TruncateDiv",
+        "FloorMod",
+        "Mod",
+        "MulNoNan",
+        "Xdivy",
+        "Xlogy",
+        "Xlog1py",
         "Pow",
         "Maximum",
         "Minimum",
@@ -58,6 +83,7 @@ ELEMENTWISE = frozenset(
         "SelectV2",
         "ClipByValue",
         "IsFinite",
+        "IsInf",
         "IsNan",
         "CheckNumerics",
         "EnsureShape",
@@ -133,7 +159,7 @@ def keeps_rows(op):
         return None not in rest and before.as_list()[before.rank - len(rest) :] == rest
     if op.type == "ExpandDims":
         axis = tf.get_static_value(op.inputs[1])
-        return axis is not None and int(axis) % after.rank > 0
+        return axis is not None and axis.item() % after.rank > 0
     return 0 not in [axis % before.rank for axis in op.get_attr("squeeze_dims")] and bool(
         op.get_attr("squeeze_dims")
     )

@@ -53,6 +53,8 @@ class Towers:
         declarations: What `replicate.metrics.declare_merge` was told.
         unmerged: Pairs of a name and the operation that updates what has it, from the rows of tower
             0 alone.
+        averaged: Those that add one value a batch, of which nothing tells how it adds up.
+        of_statistics: Metrics, and where rows meet what a tower's rows have in common.
     """
 
     def __init__(self, devices, consolidation_device, variables, shards, summed, training):
@@ -71,6 +73,8 @@ class Towers:
         self.uses_nccl = False
         self.declarations = []
         self.unmerged = []
+        self.averaged = []
+        self.of_statistics = []
         self.how = Gather()
         self.device_depth = None  # Device scopes open where the model starts.
         self._scopes = graph_lib.Scopes(self.graph)

@@ -3,7 +3,8 @@
 An update that no row enters happens once, since the model is built once. One that rows enter takes
 the merged value of all towers, so that whoever waits for it or fetches it is left alone:
 
-    aggregation SUM         what is added is added up, as metrics need it
+    aggregation SUM         what is added is added up, as metrics of rows need it; of metrics of
+                            batches, it is that of the batch, see `batch_metrics`
     aggregation MEAN        the mean of the towers' values, weighted by rows: moving statistics
     ONLY_FIRST_REPLICA      tower 0's
     `declare_merge`         what was declared
@@ -21,8 +22,8 @@ from replicate.compat import copying
 from replicate.compat import graph as graph_lib
 from replicate.compat.graph import id_of
 from replicate.graphs import line_of, state
-from replicate.reductions import extents
-from replicate.towers import declared_merges, own_state, own_training
+from replicate.reductions import axis_of, extents
+from replicate.towers import batch_metrics, declared_merges, own_state, own_training
 
 _SCOPE = "replicate/updates/"
 
@@ -63,13 +64,19 @@ def merge(group, evaluating):
     group.extents.prepare(
         [u.op.inputs[1] for u in updates if u.depends and u.op.type in _SET + _ADD]
     )
+    added = [u for u in updates if u.op.type in _ADD and _is_added_up(u.variable)]
+    of_batches = batch_metrics.find(group, added, variables)
     done = {id(variable) for one in group.declarations for variable in one.variables}
     for update in updates:
         if id(update.variable) in done:
             continue
         _check_not_trained(group, update)
-        if not _merge(group, update):
+        if id_of(update.op) in of_batches:
+            _check_not_chosen_by_rows(group, update)
+            batch_metrics.merge(group, update)
+        elif not _merge(group, update):
             unmerged.setdefault(update.name, update)
+    batch_metrics.warn(group)
     merged, made = own_state.give_own(group, changes)
     group.changed_inside = made
     for change in changes:
@@ -78,6 +85,7 @@ def merge(group, evaluating):
             _check_not_trained(group, update)
             unmerged.setdefault(update.name, update)
     if evaluating:
+        batch_metrics.look_for_statistics(group, added)
         for update in unmerged.values():
             if update.variable is not None and _is_local(update.variable):
                 raise _unknown_metric(update)
@@ -178,7 +186,7 @@ def _merge_slices(group, op):
 def _is_of_rows(group, tensor):
     kind = group.extents.of(tensor)
     if kind is not None or not tensor.shape.rank:
-        return extents.axis_of(kind) is not None
+        return axis_of(kind) is not None
     size = tensor.shape.as_list()[0]
     return size is None or size == group.boundary.rows
 
@@ -187,7 +195,7 @@ def _concatenate(group, op):
     """Lets an operation take the indices, keys and slices of all towers."""
     given = list(op.inputs[1:])
     # Of indices and what is for them, rows are on the same axis.
-    axes = {extents.axis_of(group.extents.of(tensor)) for tensor in given} - {None}
+    axes = {axis_of(group.extents.of(tensor)) for tensor in given} - {None}
     axis = axes.pop() if len(axes) == 1 else 0
     with group.once(), tf.control_dependencies(None), tf.name_scope(_SCOPE):
         whole = []
@@ -252,6 +260,10 @@ def _warn(updates):
         "update it with `replicate.cross_tower_mean` or `cross_tower_sum`.",
         ", ".join(f"{update.name} ({line_of(update.op)})" for update in updates),
     )
+
+
+def _is_added_up(variable):
+    return variable is not None and _aggregation(variable) == "SUM"
 
 
 def _aggregation(variable):

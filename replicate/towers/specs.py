@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
 from replicate.gathering import nccl
-from replicate.reductions import WholeLoss, extents
+from replicate.reductions import WholeLoss, axis_of
 from replicate.towers import merged_updates
 
 
@@ -100,7 +100,7 @@ def concat(value, group):
 
 def concat_all(value, group):
     """Returns the values of all towers, concatenated by rows: along axis 0, unless it is known."""
-    axis = extents.axis_of(group.extents.of(value)) or 0
+    axis = axis_of(group.extents.of(value)) or 0
     with group.once(), tf.name_scope("replicate/predictions/"):
         return group.row_weights.concatenated([own for (own,) in group.each([value])], axis)
 
