@@ -52,6 +52,9 @@ def replicate_model_fn(
     On TPU cores, `model_fn` is trained in one computation that each core runs with an equal part of
     the batch, whose shape must be static. It is evaluated and predicts on the host, whole.
 
+    The `model_fn` of an Estimator, canned or of `model_to_estimator`, starts from what that starts
+    from, its `warm_start_from` or the weights of its Keras model, where there is no checkpoint yet.
+
     Args:
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
             `tf.estimator.Estimator` takes it. It is called once, with the rows of the first tower
@@ -130,6 +133,7 @@ def replicate_model_fn(
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
         with weights.losses_added_up(summed):
             spec = build(given, arguments)
+        _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
     def build(given, arguments):
@@ -189,6 +193,16 @@ def replicate_model_fn(
     replicated_model_fn.__signature__ = call.signature  # The Estimator passes what it finds here.
     replicated_model_fn.is_replicated = True
     return replicated_model_fn
+
+
+def _start_as(model_fn, config):
+    """Starts from what the Estimator starts from that `model_fn` was taken of, as that does."""
+    settings = estimator.start_left_behind(model_fn)
+    model_dir = getattr(config, "model_dir", None)
+    if settings is None or model_dir is None or estimator.is_exporting():
+        return
+    if not tf.train.latest_checkpoint(model_dir):
+        tf.train.warm_start(*settings)
 
 
 def _check_not_distributed():

@@ -306,6 +306,15 @@ def starts_apart(features, labels, mode):
     return spec._replace(scaffold=tf.train.Scaffold(local_init_op=starts))
 
 
+def starts_after_a_check(features, labels, mode):
+    """Its initial value takes a batch, as that of V2's `BaselineClassifier` does."""
+    rows = [tf.shape(features[name])[0] for name in ("x", "weight")]
+    with tf.control_dependencies([tf.debugging.assert_equal(*rows)]):
+        scale = tf.Variable(tf.ones([1], tf.float64), name="scale", use_resource=True)
+        features = {"x": features["x"] * scale}
+    return equal(features, labels, mode)
+
+
 def no_number(features, labels, mode):
     spec = equal(features, labels, mode)
     return spec._replace(loss=tf.log(-1.0 - tf.square(spec.loss)))

@@ -110,6 +110,7 @@ def test_a_model_that_saves_elsewhere_is_refused(tmp_path):
         ("summed", {"loss_reduction": Reduction.SUM}),
         ("drawn", {}),
         ("starts_anywhere", {}),
+        ("starts_after_a_check", {}),
     ],
 )
 def test_models_that_are_equal(name, options):

@@ -3,11 +3,12 @@
 import functools
 import inspect
 
+import numpy as np
 import pytest
 
 import programs
 import selection
-from conformance import harness
+from conformance import canned, exporting, harness
 
 # What people's code makes TensorFlow warn of is not at issue here.
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
@@ -91,6 +92,74 @@ ONE_LINE = [
 def test_one_line_is_enough(name):
     worst = harness.compare(name, 2, one_line=True)[0]
     assert worst.value <= worst.tolerance, worst.what
+
+
+# A cell of each kind that rows above do not have: an Estimator, and a way to say its optimizer.
+TELLING = ("v1-LinearEstimator-instance", "v1-DNNRegressor-RMSProp", "v1-BaselineRegressor-decay")
+TELLING += ("v2-BaselineEstimator-default", "v2-DNNEstimator-schedule", "v2-LinearRegressor-Adam")
+TELLING += ("v2-experimental.RNNClassifier-instance",)
+
+
+def canned_cells():
+    """Of the others every fourth, shifted by one from Estimator to Estimator."""
+    for version, ways in canned.OPTIMIZERS.items():
+        names = [name for name, versions in canned.ESTIMATORS if version in versions]
+        for row, name in enumerate(names):
+            for column, way in enumerate(ways):
+                cell = f"{version}-{name}-{way}"
+                if cell in TELLING or selection.on_diagonal(row, column, 4):
+                    yield selection.cell(f"canned:{cell}", is_quick=cell in TELLING, id=cell)
+
+
+@pytest.mark.parametrize("name", list(canned_cells()))
+def test_canned_estimators_train_as_one_device(name):
+    worst = harness.compare(name, 3, one_line=True)[0]
+    assert worst.passes, worst
+
+
+def test_all_ways_to_say_an_optimizer_are_tried():
+    cells = [cell.values[0].split(":")[1] for cell in canned_cells()]
+    for version, ways in canned.OPTIMIZERS.items():
+        found = [cell.split("-")[1:] for cell in cells if cell.startswith(version)]
+        assert {way for _, way in found} == set(ways)
+        assert {name for name, _ in found} == {
+            name for name, versions in canned.ESTIMATORS if version in versions
+        }
+
+
+EXPORTED = ["layers_cnn", "canned_dnn", "canned_v2_wide_deep", "multi_head", "head_optimizer"]
+EXPORTED += ["rnn_canned", "keras_estimator", "gan_hooks", "moving_average", "init_from_checkpoint"]
+
+
+@pytest.mark.parametrize(
+    "name", [selection.cell(name, is_quick=name in EXPORTED, id=name) for name in harness.ROWS]
+)
+def test_towers_export_what_one_device_does(name):
+    towers, one = exporting.by_both(name)
+    assert sorted(towers.served) == sorted(one.served) != []
+    for key, array in towers.served.items():
+        np.testing.assert_array_equal(array, one.served[key], str(key))
+        assert len(array) == key[0]  # As many rows as were asked for.
+    assert towers.devices == one.devices
+    assert towers.words == ()
+
+
+def test_another_export_would_be_seen(monkeypatch):
+    row = harness.load("head_api")
+
+    def make_other():
+        model_fn = row.make_model_fn()
+
+        def other_model_fn(features, labels, mode, config):
+            return model_fn({"x": features["x"] * 1.001}, labels, mode, config)
+
+        return other_model_fn
+
+    monkeypatch.setattr(harness, "load", lambda _: row._replace(make_original=make_other))
+    towers, one = exporting.by_both("head_api")
+    assert sorted(towers.served) == sorted(one.served)
+    key = 5, "predict", "size/predictions"
+    assert not np.allclose(towers.served[key], one.served[key], rtol=1e-4)
 
 
 def test_the_readme_shows_every_row():

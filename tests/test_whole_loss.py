@@ -186,14 +186,37 @@ def test_divided_by_a_number(name, warnings):
     assert warnings() == []
 
 
-def test_divided_by_a_number_that_may_count_rows(warnings):
-    """48 may be 6 times the rows of a shard, or anything else; `loss_reduction` says it."""
+# Over as many towers as a batch has rows, where a sum and a mean over the shard are the same.
+SINGLE = contract.Batches(total=12, size=3, static=True)
+
+
+@pytest.mark.parametrize("name", list(BY_NUMBERS))
+def test_divided_by_a_number_in_shards_of_one_row(name, warnings):
+    model_fn = model_fn_of(lambda errors, features: BY_NUMBERS[name](errors, 3), _minimize)
+    want = record(model_fn, 1, contract.plain, SINGLE)
+    contract.assert_same_run(record(model_fn, 3, contract.plain, SINGLE), want)
+    assert warnings() == []
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "quotient", "weighted mean", "weighted sum", "sum over batch size", "sequences"]
+)
+def test_shards_of_one_row(name):
+    model_fn = model_fn_of(LOSSES[name], _minimize)
+    want = record(model_fn, 1, contract.plain, SINGLE)
+    got = record(model_fn, 3, contract.plain, SINGLE)
+    contract.assert_same_run(got, want, _tolerance(name))
+
+
+@pytest.mark.parametrize("batches", [contract.EVEN, SINGLE])
+def test_divided_by_a_number_that_may_count_rows(batches, warnings):
+    """48 may be a multiple of the rows of a shard, or anything else; `loss_reduction` says it."""
     model_fn = model_fn_of(lambda errors, features: tf.reduce_sum(errors) / 48.0, _minimize)
-    want = record(model_fn, 1, contract.plain, contract.EVEN)
-    got = record(model_fn, 3, contract.plain, contract.EVEN, reduction=contract.SUM)
+    want = record(model_fn, 1, contract.plain, batches)
+    got = record(model_fn, 3, contract.plain, batches, reduction=contract.SUM)
     contract.assert_same_run(got, want)
     assert warnings() == []
-    record(model_fn, 3, contract.plain, contract.EVEN)
+    record(model_fn, 3, contract.plain, batches)
     (said,) = warnings()
     assert "a loss is divided (truediv" in said
 

@@ -71,6 +71,7 @@ class Batches:
         self._structure = structure
         self._leaves = tf.nest.flatten(structure, expand_composites=True)
         self._arrays = []
+        self._next = 0  # The place of the next batch.
         self.tensors = [leaf for leaf in self._leaves if isinstance(leaf, tf.Tensor)]
         """The tensors of which a batch is made."""
 
@@ -98,6 +99,10 @@ class Batches:
             found.append(counts.pop() if len(counts) == 1 else None)
         return tuple(found)
 
+    def begin_again(self):
+        """Has the first batch come next, where an `input_fn` gives batches already."""
+        self._next = 0
+
     def input_fn(self, repeated=False):
         """Returns an `input_fn` without arguments that gives these batches, in order.
 
@@ -108,12 +113,14 @@ class Batches:
         """
 
         def rounds():
-            while True:
+            self.begin_again()
+            while self._next < len(self._arrays):
+                place = self._next
+                self._next += 1
+                if repeated:
+                    self._next %= len(self._arrays)
                 # Its place comes first, for batches that hold no tensor.
-                for place, arrays in enumerate(self._arrays):
-                    yield (place, *arrays)
-                if not repeated:
-                    return
+                yield (place, *self._arrays[place])
 
         def input_fn():
             dataset = tf.data.Dataset.from_generator(
@@ -121,6 +128,10 @@ class Batches:
                 (tf.int64, *(tensor.dtype for tensor in self.tensors)),
                 (tf.TensorShape([]), *(tensor.shape for tensor in self.tensors)),
             )
+            options = tf.data.Options()  # Nothing is read ahead of what begins again.
+            options.autotune.enabled = False
+            options.experimental_optimization.apply_default_optimizations = False
+            dataset = dataset.with_options(options)
             _, *tensors = tf.data.make_one_shot_iterator(dataset).get_next()
             read = iter(tensors)
             leaves = [next(read) if isinstance(one, tf.Tensor) else one for one in self._leaves]

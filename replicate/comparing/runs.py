@@ -99,6 +99,8 @@ class Run:
         """
 
         def on_start():
+            # Initial values that wait for a check of rows take a batch; restored ones do not.
+            batches.begin_again()
             self.start = _copy_checkpoint(
                 tf.train.latest_checkpoint(self._estimator.model_dir), self._directory / "start"
             )

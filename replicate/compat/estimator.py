@@ -74,3 +74,16 @@ def is_exporting():
             return True
         frame = frame.f_back
     return False
+
+
+def start_left_behind(model_fn):
+    """Returns the `WarmStartSettings` of the Estimator whose `model_fn` this is, None if none.
+
+    `Estimator.model_fn` is a function that closes over the Estimator, but does not start from what
+    that starts from: the weights of its Keras model, for one of `model_to_estimator`.
+    """
+    if getattr(model_fn, "__qualname__", "") != "Estimator.model_fn.<locals>.public_model_fn":
+        return None
+    owners = [cell.cell_contents for cell in model_fn.__closure__ or ()]
+    owners = [owner for owner in owners if isinstance(owner, api().Estimator)]
+    return getattr(owners[0], "_warm_start_settings", None) if owners else None

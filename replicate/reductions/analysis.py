@@ -211,5 +211,6 @@ class Reductions:
         is_count = abs(count) >= rows and abs(count / rows - round(count / rows)) < 1e-5
         if is_count:
             self._means.add(id_of(op))
-            return MEAN if rows > 1 else None
+            # Of one row, any number is a multiple: no update is taken for a mean by that alone.
+            return MEAN if rows > 1 or self._loosely else None
         return SUM

@@ -181,8 +181,10 @@ class LossRecorder(tf.train.SessionRunHook):
 
 
 def load(name):
-    """Returns the `Row` in the file of this name."""
-    return importlib.import_module(f"conformance.{name}").ROW
+    """Returns the `Row` in the file of this name, or in a table there: `<file>:<row>`."""
+    file, _, entry = name.partition(":")
+    module = importlib.import_module(f"conformance.{file}")
+    return module.ROWS[entry] if entry else module.ROW
 
 
 def as_model_fn(model_fn):
@@ -244,7 +246,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
         model_fn = _original(row) if one_line else row.make_model_fn()
         return replicate.compare(
             model_fn,
-            _input_fn(row),
+            make_input_fn(row),
             params=_params(row, model_fn, directory),
             config=_config(row),
             devices=devices,
@@ -281,7 +283,8 @@ def _original(row):
     return original_model_fn
 
 
-def _input_fn(row):
+def make_input_fn(row):
+    """Returns the `input_fn` of a row: an epoch."""
     features, labels = row.rows(row.batches.total)
 
     def input_fn():
@@ -326,12 +329,31 @@ def _run(name, num_towers, placement="consolidation", one_line=False):
     model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
     one = directory / "towers_1"
     shutil.rmtree(model_dir, ignore_errors=True)  # What a run that failed has left.
-    devices = [f"/cpu:{index}" for index in range(num_towers)]
     if num_towers > 1 and row.same_start:
         _run(name, 1)
         _copy_start(one, model_dir)
+    input_fn = make_input_fn(row)
+    with making(name, num_towers, model_dir, placement, one_line) as model:
+        recorder = LossRecorder()
+        extra = row.drive(model, input_fn, [recorder])
+        metrics = model.evaluate(input_fn)
+        predictions = list(model.predict(lambda: input_fn())) if row.predicts else []
+    reader = tf.train.load_checkpoint(model.latest_checkpoint())
+    return Run(
+        np.array(recorder.losses),
+        {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()},
+        metrics,
+        {key: np.array([row[key] for row in predictions]) for key in _keys(predictions)},
+        extra,
+    )
+
+
+@contextlib.contextmanager
+def making(name, num_towers, model_dir, placement="consolidation", one_line=False):
+    """A scope with the Estimator of a row; 1 tower is one device, without `replicate`."""
+    row, directory = load(name), _directory(name)
+    devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
-    input_fn = _input_fn(row)
     unwrapped = num_towers == 1 or one_line
     wrapping = _without_replicate() if unwrapped else contextlib.nullcontext()
     with tf.Graph().as_default(), wrapping:  # As code of TensorFlow 1 is, never eager.
@@ -348,21 +370,9 @@ def _run(name, num_towers, placement="consolidation", one_line=False):
             row, model_dir=str(model_dir), session_config=replicate.session_config(devices)
         )
         warm_start = row.warm_start(directory) if row.warm_start is not None else None
-        model = estimator.Estimator(
+        yield estimator.Estimator(
             model_fn, config=config, params=params, warm_start_from=warm_start
         )
-        recorder = LossRecorder()
-        extra = row.drive(model, input_fn, [recorder])
-        metrics = model.evaluate(input_fn)
-        predictions = list(model.predict(lambda: input_fn())) if row.predicts else []
-    reader = tf.train.load_checkpoint(model.latest_checkpoint())
-    return Run(
-        np.array(recorder.losses),
-        {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()},
-        metrics,
-        {key: np.array([row[key] for row in predictions]) for key in _keys(predictions)},
-        extra,
-    )
 
 
 def _keys(predictions):

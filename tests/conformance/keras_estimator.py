@@ -10,15 +10,20 @@ import tensorflow.compat.v1 as tf
 from conformance import data, harness
 
 
-def make_model_fn(optimizer=None):
+def make_model(optimizer):
     inputs = tf.keras.Input([5], name="x")
     hidden = tf.keras.layers.Dense(6, "tanh", kernel_regularizer="l2")(inputs)
     model = tf.keras.Model(inputs, tf.keras.layers.Dense(3, "softmax", name="class")(hidden))
     model.compile(
-        optimizer or tf.keras.optimizers.legacy.Adagrad(0.05),
+        optimizer,
         loss=smooth,
         metrics=["accuracy", tf.keras.metrics.TopKCategoricalAccuracy(2, name="top_2")],
     )
+    return model
+
+
+def make_model_fn(optimizer=None):
+    model = make_model(optimizer or tf.keras.optimizers.legacy.Adagrad(0.05))
     return tf.keras.estimator.model_to_estimator(model).model_fn
 
 
