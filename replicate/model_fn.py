@@ -25,6 +25,7 @@ from replicate.cluster import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
+from replicate.copies import last_id
 from replicate.replicas import Replicas
 from replicate.towers import Towers, current
 from replicate.variables import SharedVariables
@@ -151,6 +152,7 @@ def replicate_model_fn(
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
+        since = last_id(tf.get_default_graph())
         batch = given["features"], given.get("labels")
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
@@ -180,7 +182,7 @@ def replicate_model_fn(
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
         group = Towers(tower_devices, consolidation, variables, shards, summed, training)
-        with group.building(), whole_gradients.intercepted(), any_optimizer.intercepted():
+        with group.building(since), whole_gradients.intercepted(), any_optimizer.intercepted():
             spec = on_rows(group.boundary.features, group.boundary.labels)
             boundary.warn_of_padding(group.boundary.features, group.boundary.labels)
             if estimator.is_tpu_estimator_spec(spec):

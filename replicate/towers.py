@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import own_state
 from replicate.boundary import put_rows
-from replicate.compat import copying
+from replicate.compat import copying, seeds
 from replicate.compat import graph as graph_lib
 from replicate.copies import Copies, last_id
 from replicate.engine import PerTower
@@ -86,12 +86,20 @@ class Towers:
         self.gathered = Gathered(self.graph, self.copies.rows)
 
     @contextlib.contextmanager
-    def building(self):
-        """The scopes in which the model is built, as tower 0."""
+    def building(self, since):
+        """The scopes in which the model is built, as tower 0.
+
+        Args:
+            since: Id of the last operation that was there before any of the towers'.
+        """
+        before = last_id(self.graph) - since
         outer, _local.towers = current(), self
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(graph_lib.entered_once(self.graph))
+                stack.enter_context(
+                    seeds.of_one_device(self.graph, lambda: before + self.copies.number_made_once)
+                )
                 stack.enter_context(tf.device(self.devices[0]))
                 self.device_depth = graph_lib.device_depth(self.graph)
                 stack.enter_context(tf.variable_creator_scope(self.variables.creator(self)))

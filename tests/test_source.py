@@ -175,7 +175,7 @@ FOUNDATIONS = {
     "replicate.compat.tpu": set(),
     "replicate.compat.distribute": set(),
     "replicate.compat.copying": {"replicate.compat.graph"},
-    "replicate.compat.repetition": set(),
+    "replicate.compat.repetition": {"replicate.compat.graph"},
     "replicate.compat.interception": set(),
     "replicate.towers": {
         "replicate.tower_index",
@@ -183,6 +183,7 @@ FOUNDATIONS = {
         "replicate.boundary",
         "replicate.compat.copying",
         "replicate.compat.graph",
+        "replicate.compat.seeds",
         "replicate.copies",
         "replicate.engine",
         "replicate.extents",

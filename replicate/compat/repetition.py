@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat.graph import reference
+
 
 class Repetition:
     """Operations that are made from now on, to be made again of other inputs.
@@ -51,14 +53,14 @@ class Repetition:
             if tensor.op in made:
                 return made[tensor.op].outputs[tensor.value_index]
             outside = self.outer(tensor)
-            if outside.ref() not in taken and outside.op in made:
+            if reference(outside) not in taken and outside.op in made:
                 return made[outside.op].outputs[outside.value_index]
-            return taken.get(outside.ref(), outside)
+            return taken.get(reference(outside), outside)
 
         for op in operations:
             if op.type in ("Switch", "RefSwitch"):
                 continue
-            if any(output.ref() in taken for output in op.outputs):
+            if any(reference(output) in taken for output in op.outputs):
                 continue  # A variable that was made here.
             if op.type in ("Merge", "RefMerge", "Enter", "RefEnter", "Exit", "NextIteration"):
                 raise ValueError(
