@@ -90,11 +90,6 @@ class Copies:
         if last >= first:
             bisect.insort(self._once, (first, last))
 
-    @property
-    def number_made_once(self):
-        """How many operations were made once for all towers."""
-        return sum(last - first + 1 for first, last in self._once)
-
     def is_whole(self, op):
         """Whether what an operation gives is the same in all towers, whatever it takes."""
         return self.is_once(op) or (state.writes(op) and not graph_lib.in_while_loop(op))

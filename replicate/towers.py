@@ -92,13 +92,12 @@ class Towers:
         Args:
             since: Id of the last operation that was there before any of the towers'.
         """
-        before = last_id(self.graph) - since
         outer, _local.towers = current(), self
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(graph_lib.entered_once(self.graph))
                 stack.enter_context(
-                    seeds.of_one_device(self.graph, lambda: before + self.copies.number_made_once)
+                    seeds.of_one_device(self.graph, last_id(self.graph) - since)
                 )
                 stack.enter_context(tf.device(self.devices[0]))
                 self.device_depth = graph_lib.device_depth(self.graph)
@@ -117,7 +116,8 @@ class Towers:
         first = last_id(self.graph) + 1
         self._once_depth += 1
         try:
-            with self._scopes.again(), tf.device(place or self.consolidation_device):
+            device = tf.device(place or self.consolidation_device)
+            with seeds.uncounted(), self._scopes.again(), device:
                 yield
         finally:
             self._once_depth -= 1
