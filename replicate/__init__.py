@@ -7,7 +7,7 @@ environment.check_packages()  # Before TensorFlow is imported: it may be what is
 from replicate import checkpoints, compat, hooks, loss_scale, metrics
 from replicate.comparing.comparison import Comparison
 from replicate.comparing.flow import compare
-from replicate.compat import estimator
+from replicate.compat import estimator as _estimator
 from replicate.context import merge_call, num_towers, tower_index
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
@@ -19,6 +19,8 @@ from replicate.report import tower_report
 from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
 from replicate.whole_gradients import own_gradients
+
+estimator = _estimator.offered()
 
 __all__ = (
     "BatchNormalization",

@@ -96,9 +96,7 @@ class Towers:
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(graph_lib.entered_once(self.graph))
-                stack.enter_context(
-                    seeds.of_one_device(self.graph, last_id(self.graph) - since)
-                )
+                stack.enter_context(seeds.of_one_device(self.graph, last_id(self.graph) - since))
                 stack.enter_context(tf.device(self.devices[0]))
                 self.device_depth = graph_lib.device_depth(self.graph)
                 stack.enter_context(tf.variable_creator_scope(self.variables.creator(self)))
@@ -278,7 +276,8 @@ class Towers:
             return known[op]
 
         for op in ancestors(self._fetches):
-            if self.copies.is_copied(op):
+            # What is in a branch of TensorFlow 1 waits for its own branch, which others may not take.
+            if self.copies.is_copied(op) or graph_lib.is_in_control_flow(op):
                 continue
             found = [before for before in op.control_inputs if is_of_rows(before)]
             waits += [(op, found)] if found else []

@@ -116,8 +116,8 @@ def by_first_tower(features, params):
     first = get_variable("first", [], initializer=tf.ones_initializer())
     rows = tf.nn.embedding_lookup(get_variable("table", [6, 1]), ids)
     predictions = tf.sin(features["x"] @ get_variable("w", [4, 1])) + rows
-    # After all initial values, whose seeds TensorFlow 1.15 takes from the number of operations: here
-    # towers have a tensor where one device has a number.
+    # After all initial values, whose seeds TensorFlow 1.15 takes from the number of operations: of
+    # it, towers have a tensor where one device has a number.
     is_first_tower = tf.cast(tf.equal(replicate.tower_index(), 0), F64)
     return (
         predictions + is_first_tower * first * tf.one_hot(0, tf.shape(ids)[0], dtype=F64)[:, None]

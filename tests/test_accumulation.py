@@ -21,6 +21,7 @@ import tpu_models
 from contract import MEAN, SUM
 from engines import harness
 from replicate import updates
+from versions import legacy
 
 K = 3
 UPDATES = 3
@@ -101,7 +102,7 @@ def by_transformed(loss, params):
 
 
 def by_legacy_keras(loss, params):
-    optimizer = params["wrap"](tf.keras.optimizers.legacy.Adam(0.05))
+    optimizer = params["wrap"](legacy.Adam(0.05))
     optimizer.iterations = models.step()
     return tf.group(*optimizer.get_updates(loss, tf.trainable_variables()))
 

@@ -302,8 +302,9 @@ def test_evaluation_gives_the_mean_of_the_whole_batches_losses(tmp_path):
     assert evaluation["global_step"] == 3
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("num_towers", [1, 2, 3])
-def test_what_an_update_waits_for_it_waits_for_in_all_towers(num_towers):
+def test_what_an_update_waits_for_it_waits_for_in_all_towers(num_towers, version):
     """A check of the rows, made before the gradients are applied, stops the step on any tower."""
 
     def model_fn(features, labels, mode, params):
@@ -317,12 +318,13 @@ def test_what_an_update_waits_for_it_waits_for_in_all_towers(num_towers):
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     def run(limit):
-        return contract.record(
-            contract.replicated(model_fn, num_towers),
-            lambda: tf.data.Dataset.from_tensors((np.array([1.0, 2.0, 9.0]), {})),
-            {"limit": limit},
-            num_towers,
-        )
+        with control_flow(version):  # An assertion is in a branch.
+            return contract.record(
+                contract.replicated(model_fn, num_towers),
+                lambda: tf.data.Dataset.from_tensors((np.array([1.0, 2.0, 9.0]), {})),
+                {"limit": limit},
+                num_towers,
+            )
 
     assert run(10.0).variables[0]["w:0"] == 0.5  # 1 - 0.125·(1 + 2 + 9)/3
     with pytest.raises(tf.errors.InvalidArgumentError, match="x < y did not hold"):

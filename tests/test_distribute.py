@@ -11,6 +11,7 @@ import replicate
 import selection
 from contract import MEAN, SUM
 from engines import harness
+from versions import legacy
 
 pytestmark = pytest.mark.conformance
 
@@ -345,7 +346,7 @@ def test_a_keras_optimizer():
     """It saves slots of each replica, and `CentralStorageStrategy` refuses that, in TensorFlow."""
 
     def by_keras(loss, params):
-        optimizer = params["wrap"](tf.keras.optimizers.legacy.Adam(0.1))
+        optimizer = params["wrap"](legacy.Adam(0.1))
         if params["wrap"] is contract.plain:
             optimizer.iterations = contract_models.step()
             return tf.group(optimizer.get_updates(loss, tf.trainable_variables()))

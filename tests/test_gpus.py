@@ -3,6 +3,7 @@
 TensorFlow is made to find GPUs; the graphs are built, and not run.
 """
 
+import collections
 import json
 import socket
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from bodies import matching
 from replicate import devices, gradients, sharding
 
 Physical = type(tf.config.experimental.list_physical_devices("CPU")[0])
-Logical = tf.config.LogicalDevice
+Logical = collections.namedtuple("Logical", ["name", "device_type"])
 WORKER = "/job:worker/task:1"
 
 

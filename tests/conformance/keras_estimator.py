@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from conformance import data, harness
+from versions import legacy
 
 
 def make_model_fn(optimizer=None):
@@ -15,7 +16,7 @@ def make_model_fn(optimizer=None):
     hidden = tf.keras.layers.Dense(6, "tanh", kernel_regularizer="l2")(inputs)
     model = tf.keras.Model(inputs, tf.keras.layers.Dense(3, "softmax", name="class")(hidden))
     model.compile(
-        optimizer or tf.keras.optimizers.legacy.Adagrad(0.05),
+        optimizer or legacy.Adagrad(0.05),
         loss=smooth,
         metrics=["accuracy", tf.keras.metrics.TopKCategoricalAccuracy(2, name="top_2")],
     )
