@@ -9,6 +9,7 @@ from replicate import (
     boundary,
     call_arguments,
     recovery,
+    references,
     report,
     sharding,
     specs,
@@ -192,6 +193,7 @@ def replicate_model_fn(
                 spec = summaries_lib.merge(spec, group, summaries)
         spec = specs.with_merges(spec, group.finish(), training)
         if training:
+            references.read_before_written([spec.train_op, spec.loss])
             report.publish(group, shards, loss_reduction, spec)
         return spec
 

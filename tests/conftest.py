@@ -56,6 +56,20 @@ def fresh_graph():
 
 
 @pytest.fixture
+def resource_variables():
+    """Lets TensorFlow 1.15 make variables that newer ones make anyway.
+
+    For tests of what is made of them, and of models that on one device depend on chance if what
+    reads a variable and what updates it share its memory.
+    """
+    enabled = tf.resource_variables_enabled()
+    tf.enable_resource_variables()
+    yield
+    if not enabled:
+        tf.disable_resource_variables()
+
+
+@pytest.fixture
 def warnings(caplog):
     """Function that returns the library's own warnings until now."""
     verbosity = tf.logging.get_verbosity()

@@ -386,8 +386,9 @@ def plain_fit(updates, reduction=MEAN, ends=None, **params):
             yield {name: value[own] for name, value in x.items()}, y[own]
 
     def as_dataset():
-        x, y = contract.dataset(contract.Batches(TOTAL, K * ROWS, True)).element_spec
-        return tf.data.Dataset.from_generator(input_fn, output_signature=(x, y))
+        given = contract.dataset(contract.Batches(TOTAL, K * ROWS, True))
+        kinds = tf.data.get_output_types(given), tf.data.get_output_shapes(given)
+        return tf.data.Dataset.from_generator(input_fn, *kinds)
 
     params.update(contract.make_params("momentum", reduction))
     run = contract.record(portable, as_dataset, params)
