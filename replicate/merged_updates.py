@@ -96,7 +96,7 @@ def _variables(group):
     ]:
         if isinstance(getattr(variable, "op", None), tf.Operation):
             variables[id_of(variable.op)] = variable
-            initializer = variable.initializer  # Of a checkpoint's value, TensorFlow 1.15's is that.
+            initializer = variable.initializer  # Of a checkpoint's value, it may be a tensor.
             initializer = getattr(initializer, "op", initializer)
             initializers.add(initializer and id_of(initializer))
     return variables, initializers

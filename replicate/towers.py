@@ -276,7 +276,7 @@ class Towers:
             return known[op]
 
         for op in ancestors(self._fetches):
-            # What is in a branch of TensorFlow 1 waits for its own branch, which others may not take.
+            # What is in a branch of TensorFlow 1 waits for its own, which others may not take.
             if self.copies.is_copied(op) or graph_lib.is_in_control_flow(op):
                 continue
             found = [before for before in op.control_inputs if is_of_rows(before)]

@@ -28,6 +28,9 @@ with python_warnings.catch_warnings():  # Which turn into errors; these are Tens
     import tensorflow.compat.v1 as tf
 
 import replicate  # noqa: E402
+import versions  # noqa: E402
+
+collect_ignore = [] if versions.IS_1 else versions.ONLY_IN_1
 
 tf.logging.set_verbosity(tf.logging.ERROR)
 # Strategies of tf.distribute look their devices up in the eager runtime, which takes them once.
@@ -42,7 +45,7 @@ replicate.compat.install()
 
 def pytest_configure(config):
     """Lets TensorFlow 1.15 warn of what Python and NumPy have become since it was written."""
-    if tf.__version__.startswith("1."):
+    if versions.IS_1:
         for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning"):
             config.addinivalue_line("filterwarnings", f"ignore::{category}")
 

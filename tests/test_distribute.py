@@ -58,6 +58,13 @@ def run(strategy, fn):
     return returned
 
 
+def test_tensorflow_1_is_told_that_replicas_cannot_meet(monkeypatch):
+    monkeypatch.setattr(tf, "__version__", "1.15.5")
+    with harness.mirrored().scope():
+        with pytest.raises(NotImplementedError, match="meet on TensorFlow 2 only.*1.15.5"):
+            replicate.num_towers()
+
+
 def evaluate(fetches):
     config = replicate.session_config(harness.devices(2))
     in_time = tf.RunOptions(timeout_in_ms=60_000)  # Collective operations may wait for ever.

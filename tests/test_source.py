@@ -173,7 +173,7 @@ FOUNDATIONS = {
     "replicate.weights": set(),
     "replicate.tower_params": {"replicate.functions"},
     "replicate.compat.tpu": set(),
-    "replicate.compat.distribute": set(),
+    "replicate.compat.distribute": {"replicate.compat.environment"},
     "replicate.compat.copying": {"replicate.compat.graph"},
     "replicate.compat.repetition": {"replicate.compat.graph"},
     "replicate.compat.interception": set(),

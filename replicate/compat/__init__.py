@@ -26,8 +26,8 @@ def install(replace_ancestor=False):
 
     Args:
         replace_ancestor: Whether `tensorflow.contrib.estimator.replicate_model_fn` and
-            `TowerOptimizer` are to be those of `replicate`, where TensorFlow has its own. What files
-            have imported by name before stays what it was.
+            `TowerOptimizer` are to be those of `replicate`, where TensorFlow has its own. What
+            files have imported by name before stays what it was.
 
     Raises:
         ImportError: If the Estimator cannot work in this process. The message says what to run.

@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import environment, estimator
 
-
 _TOWERS = ("replicate_model_fn", "TowerOptimizer")
 
 

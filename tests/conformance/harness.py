@@ -31,8 +31,8 @@ import versions
 from replicate import estimator
 from replicate.comparing.deviations import TOLERANCES, deviation
 
-# In float32, batch norm of few rows magnifies rounding, by weights that TensorFlow 1.15 draws from 7
-# to more than the tolerance.
+# Batch norm of few rows magnifies the rounding of float32; by the weights that TensorFlow 1.15
+# draws from 7, to more than the tolerance.
 SEED = 8 if versions.IS_1 else 7
 MEAN = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
 SUM = tf.losses.Reduction.SUM
