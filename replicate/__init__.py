@@ -6,7 +6,7 @@ environment.check_packages()  # Before TensorFlow is imported: it may be what is
 
 from replicate import compat, hooks, loss_scale, metrics
 from replicate.comparing import Comparison, compare
-from replicate.compat import estimator
+from replicate.compat import estimator as _estimator
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
 from replicate.engines import merge_call, num_towers, tower_index
@@ -19,6 +19,8 @@ from replicate.reports import tower_report
 from replicate.tower_optimizer import TowerOptimizer
 from replicate.towers import PerTower
 from replicate.version import __version__
+
+estimator = _estimator.offered()
 
 __all__ = (
     "BatchNormalization",

@@ -17,7 +17,16 @@ from replicate.faults import recovery
 from replicate.gradients import whole_gradients
 from replicate.optimizers import unwrapped
 from replicate.reports import report
-from replicate.towers import Replicas, SharedVariables, Towers, boundary, current, specs
+from replicate.towers import (
+    Replicas,
+    SharedVariables,
+    Towers,
+    boundary,
+    current,
+    last_id,
+    references,
+    specs,
+)
 from replicate.towers import summaries as summaries_lib
 
 
@@ -147,6 +156,7 @@ def replicate_model_fn(
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
+        since = last_id(tf.get_default_graph())
         batch = given["features"], given.get("labels")
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
@@ -176,7 +186,7 @@ def replicate_model_fn(
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
         group = Towers(tower_devices, consolidation, variables, shards, summed, training)
-        with group.building(), whole_gradients.intercepted(), unwrapped.intercepted():
+        with group.building(since), whole_gradients.intercepted(), unwrapped.intercepted():
             spec = on_rows(group.boundary.features, group.boundary.labels)
             boundary.warn_of_padding(group.boundary.features, group.boundary.labels)
             if estimator.is_tpu_estimator_spec(spec):
@@ -186,6 +196,7 @@ def replicate_model_fn(
                 spec = summaries_lib.merge(spec, group, summaries)
         spec = specs.with_merges(spec, group.finish(), training)
         if training:
+            references.read_before_written([spec.train_op, spec.loss])
             report.publish(group, shards, loss_reduction, spec)
         return spec
 

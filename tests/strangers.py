@@ -6,6 +6,7 @@ Each takes what those of `contract_models.py` do. What changes gradients is in
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops  # TensorFlow 1.15 has no public name for them.
 
 import replicate
 from contract_models import F64, optimizer, reduce_rows, step
@@ -133,7 +134,7 @@ def dense_table():
 
 
 def mutable_table():
-    return tf.lookup.experimental.MutableHashTable(tf.int64, F64, tf.constant(0.0, F64))
+    return lookup_ops.MutableHashTable(tf.int64, F64, tf.constant(0.0, F64))
 
 
 TABLES = {

@@ -19,6 +19,7 @@ import strangers_state as state
 from bodies import control_flow
 
 pytestmark = [
+    pytest.mark.usefixtures("resource_variables"),
     pytest.mark.conformance,
     pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices"),
 ]

@@ -3,6 +3,7 @@
 TensorFlow is made to find GPUs; the graphs are built, and not run.
 """
 
+import collections
 import json
 import socket
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from replicate.batch import sharding
 from replicate.gathering import collectives
 
 Physical = type(tf.config.experimental.list_physical_devices("CPU")[0])
-Logical = tf.config.LogicalDevice
+Logical = collections.namedtuple("Logical", ["name", "device_type"])
 WORKER = "/job:worker/task:1"
 
 

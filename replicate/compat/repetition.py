@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat.graph import reference
+
 _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _READS = ("ReadVariableOp",)
 
@@ -54,14 +56,14 @@ class Repetition:
             if tensor.op in made:
                 return made[tensor.op].outputs[tensor.value_index]
             outside = self.outer(tensor)
-            if outside.ref() not in taken and outside.op in made:
+            if reference(outside) not in taken and outside.op in made:
                 return made[outside.op].outputs[outside.value_index]
-            return taken.get(outside.ref(), outside)
+            return taken.get(reference(outside), outside)
 
         for op in operations:
             if op.type in ("Switch", "RefSwitch"):
                 continue
-            if any(output.ref() in taken for output in op.outputs):
+            if any(reference(output) in taken for output in op.outputs):
                 continue  # A variable that was made here.
             if op.type in ("Merge", "RefMerge", "Enter", "RefEnter", "Exit", "NextIteration"):
                 raise ValueError(
@@ -99,4 +101,4 @@ def _is_of_shared(op, made, taken):
     if op.type in _HANDLES:
         return True
     read = op.inputs[0] if op.type in _READS else None
-    return read is not None and read.op not in made and read.ref() not in taken
+    return read is not None and read.op not in made and reference(read) not in taken

@@ -22,6 +22,7 @@ def engine():
     if not tf.distribute.has_strategy():
         return None
     strategy = tf.distribute.get_strategy()
+    distribute.check_version(strategy)
     if tf.distribute.in_cross_replica_context():
         return CrossReplicaEngine(strategy)
     return ReplicaEngine(strategy) if strategy.num_replicas_in_sync > 1 else OnlyReplica()

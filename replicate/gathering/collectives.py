@@ -111,10 +111,13 @@ def broadcast(grads_and_vars, towers, how):
 
 def _size_of_each(grads):
     """Returns the bytes of each of the towers' gradients if they can be packed, else None."""
-    first = grads[0][1] if len(grads) > 1 else None
-    if any(g.shape != first.shape or g.dtype != first.dtype for _, g in grads[1:]):
-        return None
-    return packing.size_of(first)
+    size = packing.size_of(grads[0][1]) if len(grads) > 1 else None
+    return size if all(_alike(g, grads[0][1]) for _, g in grads[1:]) else None
+
+
+def _alike(gradient, other):
+    are_dense = isinstance(gradient, tf.Tensor) and isinstance(other, tf.Tensor)
+    return are_dense and gradient.shape == other.shape and gradient.dtype == other.dtype
 
 
 def _sum_pack(pack, weights, links):

@@ -3,6 +3,12 @@
 from replicate.compat.graph import id_of
 from replicate.graphs import state
 
+# Who takes what these give may be older: the beginning of a loop; and what loops and conditions of
+# TensorFlow 1 take from outside, which is led in once who takes it is there.
+_LEAD_BACK = frozenset(
+    prefix + name for prefix in ("", "Ref") for name in ("NextIteration", "Enter", "Switch")
+)
+
 
 class Rows:
     """What depends on tower 0's rows, while the graph grows.
@@ -77,7 +83,7 @@ class Rows:
             if id_of(op) in self._ops or self._is_whole(op):
                 continue
             self._ops.add(id_of(op))
-            leads_back = with_later or op.type in ("NextIteration", "RefNextIteration")
+            leads_back = with_later or op.type in _LEAD_BACK
             pending += [(after, True) for after in self._later(op)] if leads_back else []
             if state.is_of_step(op):
                 # What was put into a stack comes out of it, with no tensor in between.

@@ -32,6 +32,7 @@ class _Kind(NamedTuple):
     is_stateful: bool
     is_random: bool
     calls_functions: bool
+    takes_references: bool  # Any other takes the value of what is a reference.
 
 
 _kinds = {}
@@ -42,11 +43,14 @@ def kind(op):
     if op.type not in _kinds:
         definition = op.op_def
         if definition is None:  # A function of TensorFlow 1, called by its name.
-            return _Kind(True, False, True)
+            return _Kind(True, False, True, False)
         _kinds[op.type] = _Kind(
             definition.is_stateful,
             definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr),
             any(attr.type in ("func", "list(func)") for attr in definition.attr),
+            any(arg.is_ref for arg in definition.input_arg)
+            or op.type in _PASSES
+            or _READS.fullmatch(op.type) is not None,
         )
     return _kinds[op.type]
 
@@ -57,8 +61,9 @@ def is_handle(tensor):
 
 
 def handles(op):
-    """Returns the inputs of an operation that are handles."""
-    return [tensor for tensor in op.inputs if is_handle(tensor)]
+    """Returns the inputs of an operation that it takes for handles."""
+    by_reference = kind(op).takes_references
+    return [t for t in op.inputs if t.dtype == tf.resource or (by_reference and is_handle(t))]
 
 
 def source(handle):

@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import SHARD_SCOPE
+from replicate.compat.graph import reference
 from replicate.gathering import collectives
 from replicate.graphs import ancestors
 
@@ -79,7 +80,7 @@ def crossing(fetches):
         for tensor in op.inputs:
             source = _device_of(tensor.op, devices)
             if source != destination and tensor.dtype.base_dtype not in _HANDLES:
-                key = tensor.ref(), destination
+                key = reference(tensor), destination
                 found.setdefault(key, Transfer(tensor, source, destination, op))
     return list(found.values())
 

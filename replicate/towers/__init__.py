@@ -1,6 +1,6 @@
 """The model as towers: copies of its graph, what they share, and what comes out of them all."""
 
-from replicate.towers import boundary, specs, summaries
+from replicate.towers import boundary, references, specs, summaries
 from replicate.towers.copies import last_id
 from replicate.towers.group import Towers, current
 from replicate.towers.per_tower import PerTower
@@ -17,6 +17,7 @@ __all__ = [
     "boundary",
     "current",
     "last_id",
+    "references",
     "specs",
     "summaries",
 ]

@@ -12,7 +12,7 @@ import threading
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import Weights, row_weights
-from replicate.compat import copying
+from replicate.compat import copying, seeds
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather
 from replicate.graphs import ancestors
@@ -53,8 +53,7 @@ class Towers:
         declarations: What `replicate.metrics.declare_merge` was told.
         unmerged: Pairs of a name and the operation that updates what has it, from the rows of tower
             0 alone.
-        averaged: Those that add one value a batch, of which nothing tells how it adds up.
-        of_statistics: Metrics, and where rows meet what a tower's rows have in common.
+        averaged, of_statistics: Such pairs of metrics; see `batch_metrics`.
     """
 
     def __init__(self, devices, consolidation_device, variables, shards, summed, training):
@@ -90,12 +89,17 @@ class Towers:
         self.gathered = Gathered(self.graph, self.copies.rows)
 
     @contextlib.contextmanager
-    def building(self):
-        """The scopes in which the model is built, as tower 0."""
+    def building(self, since):
+        """The scopes in which the model is built, as tower 0.
+
+        Args:
+            since: Id of the last operation that was there before any of the towers'.
+        """
         outer, _local.towers = current(), self
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(graph_lib.entered_once(self.graph))
+                stack.enter_context(seeds.of_one_device(self.graph, last_id(self.graph) - since))
                 stack.enter_context(tf.device(self.devices[0]))
                 self.device_depth = graph_lib.device_depth(self.graph)
                 stack.enter_context(tf.variable_creator_scope(self.variables.creator(self)))
@@ -113,7 +117,8 @@ class Towers:
         first = last_id(self.graph) + 1
         self._once_depth += 1
         try:
-            with self._scopes.again(), tf.device(place or self.consolidation_device):
+            device = tf.device(place or self.consolidation_device)
+            with seeds.uncounted(), self._scopes.again(), device:
                 yield
         finally:
             self._once_depth -= 1
@@ -274,7 +279,8 @@ class Towers:
             return known[op]
 
         for op in ancestors(self._fetches):
-            if self.copies.is_copied(op):
+            # What is in a branch of TensorFlow 1 waits for its own, which others may not take.
+            if self.copies.is_copied(op) or graph_lib.is_in_control_flow(op):
                 continue
             found = [before for before in op.control_inputs if is_of_rows(before)]
             waits += [(op, found)] if found else []

@@ -105,7 +105,9 @@ def _variables(group):
     ]:
         if isinstance(getattr(variable, "op", None), tf.Operation):
             variables[id_of(variable.op)] = variable
-            initializers.add(variable.initializer and id_of(variable.initializer))
+            initializer = variable.initializer  # Of a checkpoint's value, it may be a tensor.
+            initializer = getattr(initializer, "op", initializer)
+            initializers.add(initializer and id_of(initializer))
     return variables, initializers
 
 

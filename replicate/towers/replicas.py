@@ -8,7 +8,7 @@ hold; the others begin every session with their values.
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat.graph import id_of
+from replicate.compat.graph import id_of, reference
 from replicate.compat.repetition import Repetition
 from replicate.gathering import collectives
 from replicate.graphs import line_of, state, updates
@@ -98,9 +98,9 @@ class Replicas:
                 taken = {}
                 for first, other in zip(by_tower[0], by_tower[index]):
                     for a, b in zip(_parts(first), _parts(other)):
-                        taken[a.ref()] = b
+                        taken[reference(a)] = b
                 for _, replicas in self._of.values():
-                    taken[replicas[0].op.outputs[0].ref()] = replicas[index].op.outputs[0]
+                    taken[reference(replicas[0].op.outputs[0])] = replicas[index].op.outputs[0]
                 names = tf.name_scope(f"replicate/replicas/tower_{index}/")
                 with tf.device(group.devices[index]), names:
                     done += repetition.repeat(operations, fetches, taken)
