@@ -78,6 +78,10 @@ ROWS = [
     "head_optimizer",
     "keras_estimator",
     "keras_estimator_v1",
+    "slim_train_op",
+    "distributions",
+    "modules",
+    "keras_averaging",
 ]
 ROWS = [name for name in ROWS if not (versions.IS_1 and name in versions.ROWS_NOT_IN_1)]
 
