@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 import selection
+import versions
 from bodies import matching
 from replicate.compat import environment, estimator_training, revival, session_support
 
@@ -25,7 +26,7 @@ PYTHON_3_7, PYTHON_3_11, PYTHON_3_13 = (3, 7, 16), (3, 11, 7), (3, 13, 0)
 PACKAGES = {
     "no TensorFlow": (
         (None, "1.26.4", PYTHON_3_11),
-        "needs TensorFlow 1.15 or newer, but none is installed. Run: "
+        "needs TensorFlow 1.15, or 2.12 or newer, but none is installed. Run: "
         "pip install 'tensorflow==2.15.*'",
     ),
     "no TensorFlow on a Python of TensorFlow 1": (
@@ -38,7 +39,11 @@ PACKAGES = {
     ),
     "an old TensorFlow": (
         ("1.14.0", "1.18.5", PYTHON_3_7),
-        "needs TensorFlow 1.15 or newer, but 1.14.0 is installed. Run: pip install",
+        "needs TensorFlow 1.15, or 2.12 or newer, but 1.14.0 is installed. Run: pip install",
+    ),
+    "a TensorFlow that is not tested": (
+        ("2.11.1", "1.23.5", PYTHON_3_11),
+        "needs TensorFlow 1.15, or 2.12 or newer, but 2.11.1 is installed. Run: pip install",
     ),
     "protobuf too new": (
         ("1.15.5", "1.18.5", PYTHON_3_7, "4.24.4"),
@@ -289,7 +294,8 @@ def test_install_is_idempotent_and_overwrites_nothing(monkeypatch):
     replicate.compat.install()
     assert (tf.estimator, tf2.estimator, tf.contrib.estimator) == before
     assert tf.estimator.Estimator is replicate.estimator.Estimator
-    assert tf2.estimator.Estimator is not tf.estimator.Estimator
+    # `tensorflow` itself is version 1 there.
+    assert (tf2.estimator.Estimator is tf.estimator.Estimator) == versions.IS_1
     assert issubclass(tf2.estimator.Estimator, tf.estimator.Estimator)
     own = types.SimpleNamespace(replicate_model_fn="own")
     monkeypatch.setattr(tf.contrib, "estimator", own)

@@ -26,7 +26,8 @@ _DISTRIBUTIONS = (
 )
 _OLDEST = (1, 15)
 _FIRST_2 = (2,)
-_FIRST_WITH_PROTOBUF_4 = (2, 12)
+_OLDEST_2 = (2, 12)  # Nothing is tested on what is between.
+_NEEDS = "replicate needs TensorFlow 1.15, or 2.12 or newer, but "
 FIRST_WITHOUT_ESTIMATOR = (2, 16)
 _FIRST_WITH_NUMPY_2 = (2, 18)
 _ESTIMATOR = "2.15.0"
@@ -77,18 +78,12 @@ def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
         protobuf: The version of protobuf, likewise.
     """
     if not tensorflow:
-        return (
-            "replicate needs TensorFlow 1.15 or newer, but none is installed. Run: "
-            + _install_command(python)
-        )
+        return f"{_NEEDS}none is installed. Run: {_install_command(python)}"
     if parse(tensorflow) is None:
         return None
-    if parse(tensorflow) < _OLDEST:
-        return (
-            f"replicate needs TensorFlow 1.15 or newer, but {tensorflow} is installed. Run: "
-            + _install_command(python)
-        )
-    if parse(tensorflow) < _FIRST_WITH_PROTOBUF_4 and (parse(protobuf) or (0,)) >= (3, 21):
+    if parse(tensorflow) < _OLDEST or _FIRST_2 <= parse(tensorflow) < _OLDEST_2:
+        return f"{_NEEDS}{tensorflow} is installed. Run: {_install_command(python)}"
+    if is_1(tensorflow) and (parse(protobuf) or (0,)) >= (3, 21):
         return (
             f"TensorFlow {tensorflow} needs protobuf older than 3.21, but protobuf {protobuf} is "
             "installed. Run: pip install 'protobuf<3.21'"
