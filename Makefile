@@ -1,8 +1,9 @@
 # make search  finds a network for handwritten digits on two towers, and trains what it found
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
 # make test    lint, formatting and tests, ending with pytest's summary; before that, those marked
-#              `conformance` on the newest TensorFlow, with `make test-newest`
-# make test-all  the same, the `conformance` tests on the oldest TensorFlow too, all of clusters and
+#              `conformance` on the newest TensorFlow, with `make test-newest`, and the contract on
+#              TensorFlow 1.15, with `make test-1.15`, where there is a Python 3.7
+# make test-all  the same, the `conformance` tests on TensorFlow 2.12 too, more on 1.15, all of clusters and
 #              faults on the newest, and those marked `thorough`, which `make test` leaves out: more
 #              cases of what others show
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
@@ -17,24 +18,44 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo test test-newest test-oldest test-all nightly lint format bench clean
+.PHONY: help search demo test test-newest test-oldest test-1.15 test-all nightly lint format bench clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
 
-# An environment for TensorFlow 2.15, and beside it one each for the newest and the oldest.
+# An environment for TensorFlow 2.15, and beside it one each for the newest, the oldest TensorFlow 2,
+# and TensorFlow 1.
 VENV ?= .venv
 NEWEST := $(VENV)-2.21
 OLDEST := $(VENV)-2.12
+FIRST := $(VENV)-1.15
 $(VENV)/%: TENSORFLOW = 2.15
 $(NEWEST)/%: TENSORFLOW = 2.21
 $(OLDEST)/%: TENSORFLOW = 2.12
+$(FIRST)/%: TENSORFLOW = 1.15
 
 # Empty: the first of PYTHON_CANDIDATES that TensorFlow supports.
 PYTHON ?=
 PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9
 $(VENV)/% $(OLDEST)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
 $(NEWEST)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
+$(FIRST)/%: PYTHONS = (3, 7),
+$(FIRST)/%: override PYTHON = $(PYTHON_3_7)
+
+# TensorFlow 1.15 needs a Python 3.7, which few hosts have: on the path, or with pyenv.
+ifneq (,$(filter test%,$(MAKECMDGOALS)))
+ifndef PYTHON_3_7
+PYTHON_3_7 := $(shell \
+    version=$$(pyenv versions --bare 2>/dev/null | grep '^3\.7\.' | tail -n 1); \
+    for candidate in python3.7 "$$(PYENV_VERSION=$$version pyenv which python3.7 2>/dev/null)"; do \
+        if "$$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 7))' 2>/dev/null; \
+        then echo "$$candidate"; break; fi; \
+    done)
+endif
+endif
+# What `make test` runs there, and `make test-all` besides.
+FIRST_TESTS := $(patsubst %,tests/test_%.py,contract contract_estimator contract_graph tf1)
+FIRST_MORE := $(patsubst %,tests/test_%.py,conformance called_once export silent_defects)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -45,16 +66,28 @@ search: $(VENV)/.examples
 demo: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.digits
 
-test: lint test-newest
+test: lint test-1.15 test-newest
 	$(VENV)/bin/python -m pytest -n 2 -m "not thorough and not nightly"
 
 test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and not thorough"
 
+ifneq (,$(PYTHON_3_7))
+test-1.15: $(FIRST)/.test
+	$(FIRST)/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(FIRST_TESTS)
+else
+test-1.15:
+	@echo "*** NOT RUN: the tests on TensorFlow 1.15 need a Python 3.7, and none was found. ***" >&2
+	@echo "*** Install one, or name it: make $(or $(MAKECMDGOALS),test) PYTHON_3_7=/path/to/python3.7 ***" >&2
+	@if [ -n "$(REQUIRE_1_15)" ]; then echo "*** REQUIRE_1_15 says that they must run. ***" >&2; exit 1; fi
+endif
+
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2 -m conformance
 
 test-all: test-oldest test
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(FIRST_MORE))
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults
 	$(VENV)/bin/python -m pytest -n 2 -m thorough
@@ -75,7 +108,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(NEWEST) $(OLDEST) build dist runs .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(NEWEST) $(OLDEST) $(FIRST) build dist runs .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -83,6 +116,7 @@ clean:
 $(VENV)/.made: constraints/tf-2.15.txt
 $(NEWEST)/.made: constraints/tf-2.21.txt
 $(OLDEST)/.made: constraints/tf-2.12.txt
+$(FIRST)/.made: constraints/tf-1.15.txt
 
 %/.made: setup.py
 	@$(check_venv); $(find_python); \

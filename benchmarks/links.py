@@ -3,14 +3,14 @@
     python -m benchmarks.links --models big,wide --counts 2 4 8
 
 **A prediction: nothing here is measured, and no link is used.** The graph of a step is built on N
-logical devices, and `replicate.transfers` says what crosses them. Of each device, what it sends
-goes out one after the other, and what it receives comes in one after the other, side by side with
-what it sends; a transfer takes the link's latency and its bytes ÷ the link's bandwidth. Weights go
-before a step computes, gradients and the rest when it has, and sums of gradients after these: each
-of these three phases takes as long as the busiest of its 2 N queues, and the step's transfers as
-long as all. All transfers of a phase are taken to be ready at once, and none to hide behind
-arithmetic: real steps are faster where they overlap it, and slower where one transfer waits for
-another. The rows of the batch come from the host, over links of its own, and are left out.
+logical devices, and `replicate.reports.transfers` says what crosses them. Of each device, what it
+sends goes out one after the other, and what it receives comes in one after the other, side by side
+with what it sends; a transfer takes the link's latency and its bytes ÷ the link's bandwidth.
+Weights go before a step computes, gradients and the rest when it has, and sums of gradients after
+these: each of these three phases takes as long as the busiest of its 2 N queues, and the step's
+transfers as long as all. All transfers of a phase are taken to be ready at once, and none to hide
+behind arithmetic: real steps are faster where they overlap it, and slower where one transfer waits
+for another. The rows of the batch come from the host, over links of its own, and are left out.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 import replicate
-from replicate import transfers
 from replicate.bench import choices, command, harness, models
 from replicate.bench.harness import names_of, positive
+from replicate.reports import transfers
 
 _ROWS = 32  # on each device
 

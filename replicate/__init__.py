@@ -4,21 +4,23 @@ from replicate.compat import environment
 
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
 
-from replicate import checkpoints, compat, hooks, loss_scale, metrics
-from replicate.comparing.comparison import Comparison
-from replicate.comparing.flow import compare
-from replicate.compat import estimator
-from replicate.context import merge_call, num_towers, tower_index
+from replicate import compat, hooks, loss_scale, metrics
+from replicate.comparing import Comparison, compare
+from replicate.compat import estimator as _estimator
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
-from replicate.engine import PerTower
-from replicate.gather import Gather
+from replicate.engines import merge_call, num_towers, tower_index
+from replicate.faults import checkpoints
+from replicate.gathering import Gather
+from replicate.gradients import own_gradients
 from replicate.model_fn import replicate_model_fn
 from replicate.normalization import BatchNormalization, batch_normalization
-from replicate.report import tower_report
+from replicate.reports import tower_report
 from replicate.tower_optimizer import TowerOptimizer
+from replicate.towers import PerTower
 from replicate.version import __version__
-from replicate.whole_gradients import own_gradients
+
+estimator = _estimator.offered()
 
 __all__ = (
     "BatchNormalization",

@@ -9,8 +9,9 @@ import weakref
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context
 from replicate.compat import graph as graph_lib
+from replicate.compat import seeds
+from replicate.engines import context
 
 _GRADIENT = "ReplicateCrossTower"
 
@@ -65,8 +66,9 @@ def cross_tower_mean(x):
                 f"in {leaf!r}. Cast it first, or use `cross_tower_sum`."
             )
     engine = context.engine()
-    shares = [None if leaf is None else engine.mean_share(leaf) for leaf in leaves]
-    return tf.nest.pack_sequence_as(x, _sum_over_towers(shares))
+    with seeds.uncounted():
+        shares = [None if leaf is None else engine.mean_share(leaf) for leaf in leaves]
+        return tf.nest.pack_sequence_as(x, _sum_over_towers(shares))
 
 
 def _tensors(x):
@@ -95,8 +97,9 @@ def _sum_over_towers(leaves):
 
 def _differentiable_sum(engine, own, label="cross-tower sum"):
     """Returns the sums over towers of the tensors `own`, with a gradient for `own`."""
-    sums, name = engine.add(own, label)
-    return _link(own, sums, functools.partial(_gradient_of_sum, name))
+    with seeds.uncounted():
+        sums, name = engine.add(own, label)
+        return _link(own, sums, functools.partial(_gradient_of_sum, name))
 
 
 def _gradient_of_sum(name, *upstream):

@@ -15,7 +15,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from replicate import cluster
+from replicate.clusters import cluster
 
 
 def canonical(device):

@@ -10,12 +10,9 @@ from typing import NamedTuple, Optional, TextIO, Union
 
 import tensorflow.compat.v1 as tf
 
-from replicate import progress_values
-from replicate.cluster import is_chief
-from replicate.preemption import PreemptionHook, config_of
-from replicate.progress_bar import ProgressBar, import_tqdm
-from replicate.progress_log import ProgressLog, RateSummary
-from replicate.stall import StallError, StallHook
+from replicate.clusters import is_chief
+from replicate.faults import PreemptionHook, StallError, StallHook, config_of
+from replicate.reports import ProgressBar, ProgressLog, RateSummary, import_tqdm, progress_values
 
 __all__ = ("PreemptionHook", "ProgressHook", "StallError", "StallHook")
 

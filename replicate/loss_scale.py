@@ -12,10 +12,16 @@ import numbers
 
 import tensorflow.compat.v1 as tf
 
-from replicate import context, finite, loss_scale_hook
-from replicate.by_graph import ByGraph
 from replicate.compat import saving
-from replicate.scaling import scaled, unscaled, update_gathered  # noqa: F401 - used as of here.
+from replicate.engines import context
+from replicate.graphs import GraphLocal
+from replicate.scaling import (
+    finite,
+    loss_scale_hook,
+    scaled,  # noqa: F401 - used as of here.
+    unscaled,  # noqa: F401 - used as of here.
+    update_gathered,  # noqa: F401 - used as of here.
+)
 
 
 class _Eager:
@@ -36,7 +42,7 @@ class LossScale(tf.Module, abc.ABC):
 
     def __init__(self):
         super().__init__()
-        self._names = ByGraph()  # Of the variables that `_add_weight` made.
+        self._names = GraphLocal()  # Of the variables that `_add_weight` made.
 
     @abc.abstractmethod
     def __call__(self):

@@ -1,7 +1,7 @@
 """How metrics that do not add up become those of all towers' rows.
 
 Metrics that keep sums, as all of `tf.metrics` and Keras do, need nothing from here: what they add
-is added up over towers (see `replicate.merged_updates`).
+is added up over towers (see `replicate.towers.merged_updates`).
 """
 
 from typing import Callable, List, NamedTuple
@@ -23,12 +23,12 @@ class Declaration(NamedTuple):
 def declare_merge(variables, merge):
     """Declares how the towers' values of metric variables become one.
 
-    For metrics that keep something else than sums, in variables that are updated with the rows of a
-    batch, such as a largest value:
+    For metrics that keep something else than sums, means and extremes of rows, in variables that
+    are updated with the rows of a batch, such as a product of all:
 
-        largest = tf.get_variable("largest", [], initializer=tf.constant_initializer(-np.inf),
+        product = tf.get_variable("product", [], initializer=tf.ones_initializer(),
                                   collections=[tf.GraphKeys.LOCAL_VARIABLES])
-        replicate.metrics.declare_merge(largest, tf.reduce_max)
+        replicate.metrics.declare_merge(product, tf.reduce_prod)
 
     Sums need no declaration if the variable is made with
     `synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.SUM`,

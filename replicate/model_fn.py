@@ -4,30 +4,30 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from replicate import (
-    any_optimizer,
-    boundary,
-    call_arguments,
-    recovery,
-    report,
-    sharding,
-    specs,
-    tower_params,
-    tpu_specs,
-    tpu_training,
-    weights,
-    whole_gradients,
-)
 from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
-from replicate import summaries as summaries_lib
-from replicate.cluster import Cluster
+from replicate.arguments import call_arguments, tower_params
+from replicate.batch import sharding, weights
+from replicate.clusters import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.replicas import Replicas
-from replicate.towers import Towers, current
-from replicate.variables import SharedVariables
+from replicate.engines import tpu_specs, tpu_training
+from replicate.faults import recovery
+from replicate.gradients import whole_gradients
+from replicate.optimizers import unwrapped
+from replicate.reports import report
+from replicate.towers import (
+    Replicas,
+    SharedVariables,
+    Towers,
+    boundary,
+    current,
+    last_id,
+    references,
+    specs,
+)
+from replicate.towers import summaries as summaries_lib
 
 
 def replicate_model_fn(
@@ -70,11 +70,12 @@ def replicate_model_fn(
             and a copy of `params`, and its graph is copied for the other towers. Tensors in
             `features` and `labels` have the shape [n, ...], or what `batch_axis` says, the same n
             in all of a batch; where both are dicts with the same keys, each key may hold a batch of
-            its own; see `replicate.sharding`.
+            its own; see `replicate.batch.sharding`.
         loss_reduction: How `model_fn` makes its loss from the losses of rows, where its graph does
             not tell: a `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for
             terms that no row enters, which count once; with all others they are taken for means
-            over the tower's rows, and averaged, weighted by rows. See `replicate.whole_loss`.
+            over the tower's rows, and averaged, weighted by rows. See
+            `replicate.reductions.whole_loss`.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.
@@ -155,6 +156,7 @@ def replicate_model_fn(
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
+        since = last_id(tf.get_default_graph())
         batch = given["features"], given.get("labels")
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
@@ -184,7 +186,7 @@ def replicate_model_fn(
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
         group = Towers(tower_devices, consolidation, variables, shards, summed, training)
-        with group.building(), whole_gradients.intercepted(), any_optimizer.intercepted():
+        with group.building(since), whole_gradients.intercepted(), unwrapped.intercepted():
             spec = on_rows(group.boundary.features, group.boundary.labels)
             boundary.warn_of_padding(group.boundary.features, group.boundary.labels)
             if estimator.is_tpu_estimator_spec(spec):
@@ -194,6 +196,7 @@ def replicate_model_fn(
                 spec = summaries_lib.merge(spec, group, summaries)
         spec = specs.with_merges(spec, group.finish(), training)
         if training:
+            references.read_before_written([spec.train_op, spec.loss])
             report.publish(group, shards, loss_reduction, spec)
         return spec
 

@@ -4,12 +4,11 @@ import inspect
 
 import tensorflow.compat.v1 as tf
 
-from replicate import ancestor, context
 from replicate import loss_scale as loss_scales
+from replicate.clusters import SyncHook, check_not_synchronised
 from replicate.compat import saving
-from replicate.sync import SyncHook, check_not_synchronised
-from replicate.training_step import TrainingStep
-from replicate.wrapped_optimizer import AnswersAsKeras, WrappedOptimizer
+from replicate.engines import context
+from replicate.optimizers import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
 
 
 class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
@@ -225,7 +224,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
 
         Args:
             is_chief: Whether this worker is the chief of the cluster, as `RunConfig` says.
-            num_tokens: See `replicate.sync.SyncHook`.
+            num_tokens: See `replicate.clusters.sync.SyncHook`.
 
         Raises:
             AttributeError: If an optimizer is wrapped that has no such hook.

@@ -20,7 +20,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import gradients_util
 
 import replicate
-from replicate import weights, whole_gradients
+from replicate.batch import weights
+from replicate.gradients import whole_gradients
 
 DEVICES = [f"/cpu:{index}" for index in range(3)]
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"

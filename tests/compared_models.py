@@ -245,21 +245,21 @@ def for_tpus(features, labels, mode, params):
     return estimator.tpu.TPUEstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op)
 
 
-def _largest_value(features):
-    largest = tf.get_variable("largest", [], tf.float64, trainable=False)
-    return largest.assign(tf.reduce_max(features["x"]))  # by update
+def _last_value(features):
+    last = tf.get_variable("last", [], tf.float64, trainable=False)
+    return last.assign(features["x"][-1, 0])  # by update
 
 
-update = model_of(update=_largest_value)
+update = model_of(update=_last_value)
 
 
-def _largest_late(features):
+def _last_late(features):
     late = tf.get_variable("late", [], tf.float64, tf.ones_initializer(), trainable=False)
     step = tf.train.get_global_step()
-    return late.assign(tf.where(step < 2, 2.0 * late, tf.reduce_max(features["x"])))  # by late
+    return late.assign(tf.where(step < 2, 2.0 * late, features["x"][-1, 0]))  # by late
 
 
-late = model_of(update=_largest_late)
+late = model_of(update=_last_late)
 
 
 def _python(net, training):

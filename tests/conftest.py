@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import warnings as python_warnings
 from importlib import util
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -21,17 +22,32 @@ if util.find_spec("tf_keras"):
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 import pytest  # noqa: E402  # TensorFlow reads the environment when it is imported.
-import tensorflow.compat.v1 as tf  # noqa: E402
+
+with python_warnings.catch_warnings():  # Which turn into errors; these are TensorFlow 1.15's own.
+    python_warnings.simplefilter("ignore")
+    import tensorflow.compat.v1 as tf
 
 import replicate  # noqa: E402
+import versions  # noqa: E402
+
+collect_ignore = [] if versions.IS_1 else versions.ONLY_IN_1
 
 tf.logging.set_verbosity(tf.logging.ERROR)
 # Strategies of tf.distribute look their devices up in the eager runtime, which takes them once.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
+# By the names that every version has.
+tf.config.experimental.set_virtual_device_configuration(
+    tf.config.experimental.list_physical_devices("CPU")[0],
+    [tf.config.experimental.VirtualDeviceConfiguration()] * 4,
 )
 # Most tests say `tf.estimator`, as users do. The library itself must not: see `test_source.py`.
 replicate.compat.install()
+
+
+def pytest_configure(config):
+    """Lets TensorFlow 1.15 warn of what Python and NumPy have become since it was written."""
+    if versions.IS_1:
+        for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning"):
+            config.addinivalue_line("filterwarnings", f"ignore::{category}")
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +56,20 @@ def fresh_graph():
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         yield graph
+
+
+@pytest.fixture
+def resource_variables():
+    """Lets TensorFlow 1.15 make variables that newer ones make anyway.
+
+    For tests of what is made of them, and of models that on one device depend on chance if what
+    reads a variable and what updates it share its memory.
+    """
+    enabled = tf.resource_variables_enabled()
+    tf.enable_resource_variables()
+    yield
+    if not enabled:
+        tf.disable_resource_variables()
 
 
 @pytest.fixture

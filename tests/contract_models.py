@@ -22,6 +22,11 @@ def get_variable(name, shape, dtype=F64, **kwargs):
     return tf.get_variable(name, shape, dtype, kwargs.pop("initializer", GLOROT()), **kwargs)
 
 
+def resources():
+    """A scope of resource variables, which tapes need: TensorFlow 1.15 makes references."""
+    return tf.variable_scope(tf.get_variable_scope(), use_resource=True)
+
+
 def two_layers(x, make=get_variable):
     """Two dense layers of the variables that `make(name, shape)` makes."""
     hidden = tf.tanh(x @ tf.convert_to_tensor(make("w", [4, 3])) + make("b", [3]))
@@ -108,10 +113,12 @@ def by_embedding(features, params):
 def by_first_tower(features, params):
     """Row 0 of a batch is the one that `first` acts on, and tower 0 is where it is."""
     ids = features["ids"][:, 0]
-    is_first_tower = tf.cast(tf.equal(replicate.tower_index(), 0), F64)
     first = get_variable("first", [], initializer=tf.ones_initializer())
     rows = tf.nn.embedding_lookup(get_variable("table", [6, 1]), ids)
     predictions = tf.sin(features["x"] @ get_variable("w", [4, 1])) + rows
+    # After all initial values, whose seeds TensorFlow 1.15 takes from the number of operations: of
+    # it, towers have a tensor where one device has a number.
+    is_first_tower = tf.cast(tf.equal(replicate.tower_index(), 0), F64)
     return (
         predictions + is_first_tower * first * tf.one_hot(0, tf.shape(ids)[0], dtype=F64)[:, None]
     )
@@ -188,14 +195,19 @@ def by_compute_gradients(loss, params):
     return opt.apply_gradients(tuple(opt.compute_gradients(loss)), step())
 
 
+def gradients(loss, variables):
+    """Gradients of which none is made from a reference that the update of another has changed."""
+    return tf.gradients(loss, variables, gate_gradients=True)
+
+
 def by_zip(loss, params):
     variables = tf.trainable_variables()
-    return optimizer(params).apply_gradients(zip(tf.gradients(loss, variables), variables), step())
+    return optimizer(params).apply_gradients(zip(gradients(loss, variables), variables), step())
 
 
 def by_generator(loss, params):
     variables = tf.trainable_variables()
-    grads = tf.gradients(loss, variables)
+    grads = gradients(loss, variables)
     pairs = ((gradient * 0.5, variable) for gradient, variable in zip(grads, variables))
     return optimizer(params).apply_gradients(pairs, global_step=step())
 
@@ -240,7 +252,8 @@ def by_two_optimizers(loss, params):
     w, *others = tf.trainable_variables()
     adversary = params["wrap"](tf.train.AdagradOptimizer(0.1))
     first = adversary.minimize(-0.5 * loss, var_list=[w])
-    return tf.group(first, optimizer(params).minimize(loss, step(), var_list=others))
+    with tf.control_dependencies([first]):  # Its gradient reads what the other one updates.
+        return optimizer(params).minimize(loss, step(), var_list=others)
 
 
 class SyncReplicas(tf.train.SyncReplicasOptimizer):
@@ -294,7 +307,7 @@ class AdamW(tf.train.Optimizer):
 
 def by_adamw(loss, params):
     variables, global_step = tf.trainable_variables(), step()
-    grads = clip(zip(tf.gradients(loss, variables), variables), 1e3)  # Clips nothing: BERT's code.
+    grads = clip(zip(gradients(loss, variables), variables), 1e3)  # Clips nothing: BERT's code.
     train_op = params["wrap"](AdamW()).apply_gradients(grads, global_step=global_step)
     return tf.group(train_op, [global_step.assign(global_step + 1)])
 
@@ -348,7 +361,7 @@ def by_hand(features, labels, mode, params):
 
 def by_tape(features, labels, mode, params):
     """Gradients from a `tf.GradientTape`, through cross-tower means."""
-    with tf.GradientTape() as tape:
+    with resources(), tf.GradientTape() as tape:
         predictions = by_cross_tower_normalisation(features, params)
         loss = squared(predictions, features, labels, params)
     variables = tf.trainable_variables()
@@ -362,7 +375,8 @@ def by_callable(features, labels, mode, params):
     losses = []
 
     def loss():
-        predictions = by_get_variable(features, params)
+        with resources():
+            predictions = by_get_variable(features, params)
         # What an Estimator's strategy goes by.
         tf.losses.absolute_difference(labels, predictions, reduction=params["reduction"])
         losses.append(squared(predictions, features, labels, params))

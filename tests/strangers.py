@@ -6,6 +6,7 @@ Each takes what those of `contract_models.py` do. What changes gradients is in
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops  # TensorFlow 1.15 has no public name for them.
 
 import replicate
 from contract_models import F64, optimizer, reduce_rows, step
@@ -133,7 +134,7 @@ def dense_table():
 
 
 def mutable_table():
-    return tf.lookup.experimental.MutableHashTable(tf.int64, F64, tf.constant(0.0, F64))
+    return lookup_ops.MutableHashTable(tf.int64, F64, tf.constant(0.0, F64))
 
 
 TABLES = {
@@ -289,10 +290,25 @@ def assigned_weight(features, labels, mode, params):
     return trained(loss, params, mode, [update])
 
 
-def largest(features, labels, mode, params):
-    peak, low = untrained("peak", []), untrained("low", [])
+def last(features, labels, mode, params):
+    """Keeps a row of the batch, and the product of one of its features."""
+    row, product = untrained("row", [4]), untrained("product", [])
     loss = mean_square(linear(features), labels, params)
-    updates = [peak.assign(tf.reduce_max(features["x"])), low.assign(tf.reduce_min(features["x"]))]
+    x = features["x"]
+    updates = [row.assign(x[-1]), product.assign(tf.reduce_prod(x[:, 0]))]
+    return trained(loss, params, mode, updates)
+
+
+def largest(features, labels, mode, params):
+    """Keeps the largest value so far, and how far apart the extremes of a batch are."""
+    peak, spread = untrained("peak", [4]), untrained("spread", [])
+    loss = mean_square(linear(features), labels, params)
+    x = features["x"]
+    apart = tf.sqrt(tf.reduce_max(x) - tf.reduce_min(x))
+    updates = [
+        peak.assign(tf.maximum(peak, tf.reduce_max(x, axis=0))),
+        spread.assign(0.9 * spread + 0.1 * apart),
+    ]
     return trained(loss, params, mode, updates)
 
 

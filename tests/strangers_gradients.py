@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from contract import MEAN, SUM
 from contract_models import F64, GLOROT, get_variable, optimizer, reduce_rows, step, two_layers
+from versions import legacy
 
 # What each can be noticed by: the global norm of these models' gradients is 0.5 to 5.
 NORM = 0.1
@@ -161,7 +162,7 @@ def one_by_one(loss_fn, opt):
 def from_keras(loss_fn, opt):
     loss = loss_fn()
     variables = tf.trainable_variables()
-    return zip(tf.keras.optimizers.legacy.SGD(0.1).get_gradients(loss, variables), variables)
+    return zip(legacy.SGD(0.1).get_gradients(loss, variables), variables)
 
 
 MAKERS = {

@@ -20,7 +20,8 @@ import tpu_graphs
 import tpu_models
 from contract import MEAN, SUM
 from engines import harness
-from replicate import updates
+from replicate.graphs import updates
+from versions import legacy
 
 K = 3
 UPDATES = 3
@@ -101,7 +102,7 @@ def by_transformed(loss, params):
 
 
 def by_legacy_keras(loss, params):
-    optimizer = params["wrap"](tf.keras.optimizers.legacy.Adam(0.05))
+    optimizer = params["wrap"](legacy.Adam(0.05))
     optimizer.iterations = models.step()
     return tf.group(*optimizer.get_updates(loss, tf.trainable_variables()))
 
@@ -385,8 +386,9 @@ def plain_fit(updates, reduction=MEAN, ends=None, **params):
             yield {name: value[own] for name, value in x.items()}, y[own]
 
     def as_dataset():
-        x, y = contract.dataset(contract.Batches(TOTAL, K * ROWS, True)).element_spec
-        return tf.data.Dataset.from_generator(input_fn, output_signature=(x, y))
+        given = contract.dataset(contract.Batches(TOTAL, K * ROWS, True))
+        kinds = tf.data.get_output_types(given), tf.data.get_output_shapes(given)
+        return tf.data.Dataset.from_generator(input_fn, *kinds)
 
     params.update(contract.make_params("momentum", reduction))
     run = contract.record(portable, as_dataset, params)

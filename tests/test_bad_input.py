@@ -68,6 +68,7 @@ RULES_OF_REPLICAS = {
     "All towers must make the same rendezvous in the same order, but replica 0 is at ": (
         "All towers must make the same rendezvous in the same order, but replica 0 is at "
     ),
+    "Replicas of tf.distribute meet on TensorFlow 2 only": "meet on TensorFlow 2 only",
 }
 
 Reduction = tf.losses.Reduction

@@ -10,7 +10,7 @@ import contract
 import replicate
 from bodies import matching
 from contract import MEAN, SUM, ModeKeys
-from replicate import sharding
+from replicate.batch import sharding
 
 F64 = tf.float64
 TIME, WIDTH = 4, 3

@@ -15,8 +15,8 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from bodies import matching, source_files
-from replicate import transfers
 from replicate.bench import choices, command, engines, harness, losses, models, rows, traffic
+from replicate.reports import transfers
 
 PACKAGE = pathlib.Path(replicate.__file__).parent
 TWO = ["--devices", "/cpu:0", "/cpu:1"]

@@ -19,6 +19,7 @@ import strangers_state as state
 from bodies import control_flow
 
 pytestmark = [
+    pytest.mark.usefixtures("resource_variables"),
     pytest.mark.conformance,
     pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices"),
 ]
@@ -205,14 +206,15 @@ def test_a_weight_assigned_from_rows_of_one_tower():
 
 
 def test_what_cannot_be_merged_warns_once(warnings):
-    record(strangers.largest, 3, replicate.TowerOptimizer)
+    record(strangers.last, 3, replicate.TowerOptimizer)
     (text,) = warnings()
-    assert text.count("peak:0") == text.count("low:0") == 1
+    assert text.count("row:0") == text.count("product:0") == 1
 
 
-def test_an_update_by_cross_tower_sums(warnings):
-    want = contract.record_one_device(strangers.summed_baseline, contract.UNEVEN)
-    got = record(strangers.summed_baseline, 3, replicate.TowerOptimizer)
+@pytest.mark.parametrize("model_fn", [strangers.summed_baseline, strangers.largest])
+def test_an_update_of_all_towers_rows(model_fn, warnings):
+    want = contract.record_one_device(model_fn, contract.UNEVEN)
+    got = record(model_fn, 3, replicate.TowerOptimizer)
     contract.assert_same_run(got, want)
     assert warnings() == []
 

@@ -60,7 +60,8 @@ def trained(tmp_path_factory):
         if (name, phases) not in done:
             directory = tmp_path_factory.mktemp(name)
             if len(phases) > 1:
-                shutil.copytree(run(name, *phases[:-1]), directory, dirs_exist_ok=True)
+                directory.rmdir()
+                shutil.copytree(run(name, *phases[:-1]), directory)
             train(name, directory, phases[-1])
             done[name, phases] = directory
         return done[name, phases]

@@ -14,6 +14,8 @@ import replicate
 import selection
 from contract import ModeKeys
 
+pytestmark = pytest.mark.usefixtures("resource_variables")
+
 LAYERS = 3
 
 

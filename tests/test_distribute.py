@@ -11,6 +11,7 @@ import replicate
 import selection
 from contract import MEAN, SUM
 from engines import harness
+from versions import legacy
 
 pytestmark = pytest.mark.conformance
 
@@ -55,6 +56,13 @@ def run(strategy, fn):
     with strategy.scope():
         strategy.run(replica)
     return returned
+
+
+def test_tensorflow_1_is_told_that_replicas_cannot_meet(monkeypatch):
+    monkeypatch.setattr(tf, "__version__", "1.15.5")
+    message = r"meet on TensorFlow 2 only.*1\.15\.5"
+    with harness.mirrored().scope(), pytest.raises(NotImplementedError, match=message):
+        replicate.num_towers()
 
 
 def evaluate(fetches):
@@ -345,7 +353,7 @@ def test_a_keras_optimizer():
     """It saves slots of each replica, and `CentralStorageStrategy` refuses that, in TensorFlow."""
 
     def by_keras(loss, params):
-        optimizer = params["wrap"](tf.keras.optimizers.legacy.Adam(0.1))
+        optimizer = params["wrap"](legacy.Adam(0.1))
         if params["wrap"] is contract.plain:
             optimizer.iterations = contract_models.step()
             return tf.group(optimizer.get_updates(loss, tf.trainable_variables()))

@@ -14,27 +14,41 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 import selection
+import versions
 from bodies import matching
 from replicate.compat import environment, estimator_training, revival, session_support
 
 pytestmark = pytest.mark.conformance
 
 HAS_ESTIMATOR = environment.parse(tf.__version__) < environment.FIRST_WITHOUT_ESTIMATOR
-PYTHON_3_11, PYTHON_3_13 = (3, 11, 7), (3, 13, 0)
+PYTHON_3_7, PYTHON_3_11, PYTHON_3_13 = (3, 7, 16), (3, 11, 7), (3, 13, 0)
 
 PACKAGES = {
     "no TensorFlow": (
         (None, "1.26.4", PYTHON_3_11),
-        "needs TensorFlow 2.12 or newer, but none is installed. Run: "
+        "needs TensorFlow 1.15, or 2.12 or newer, but none is installed. Run: "
         "pip install 'tensorflow==2.15.*'",
+    ),
+    "no TensorFlow on a Python of TensorFlow 1": (
+        (None, "unknown", PYTHON_3_7),
+        "Run: pip install 'tensorflow==1.15.*' 'protobuf<3.21'",
     ),
     "no TensorFlow on a Python that only new ones support": (
         (None, "2.4.6", PYTHON_3_13),
         "Run: pip install tensorflow tf-keras tensorflow-estimator==2.15.0",
     ),
     "an old TensorFlow": (
-        ("2.11.1", "1.26.4", PYTHON_3_11),
-        "needs TensorFlow 2.12 or newer, but 2.11.1 is installed. Run: pip install",
+        ("1.14.0", "1.18.5", PYTHON_3_7),
+        "needs TensorFlow 1.15, or 2.12 or newer, but 1.14.0 is installed. Run: pip install",
+    ),
+    "a TensorFlow that is not tested": (
+        ("2.11.1", "1.23.5", PYTHON_3_11),
+        "needs TensorFlow 1.15, or 2.12 or newer, but 2.11.1 is installed. Run: pip install",
+    ),
+    "protobuf too new": (
+        ("1.15.5", "1.18.5", PYTHON_3_7, "4.24.4"),
+        "TensorFlow 1.15.5 needs protobuf older than 3.21, but protobuf 4.24.4 is installed. "
+        "Run: pip install 'protobuf<3.21'",
     ),
     "NumPy too new": (
         ("2.15.1", "2.4.6", PYTHON_3_11),
@@ -52,6 +66,7 @@ def test_packages_that_do_not_fit(case):
 @pytest.mark.parametrize(
     "found",
     [
+        ("1.15.5", "1.18.5", PYTHON_3_7, "3.20.3"),
         ("2.12.0", "1.23.5", PYTHON_3_11),
         ("2.15.1", "1.26.4", PYTHON_3_11),
         ("2.21.0", "2.4.6", PYTHON_3_13),
@@ -70,6 +85,7 @@ NEW = {
     "was_asked_for": True,
 }
 OLD = {**NEW, "tensorflow": "2.15.1", "tf_keras": None, "is_asked_for": False}
+OLDEST = {**OLD, "tensorflow": "1.15.5", "estimator": "1.15.1"}
 
 KERAS = {
     "no estimator": (
@@ -116,7 +132,14 @@ def test_keras_that_does_not_fit(case):
 
 @pytest.mark.parametrize(
     "found",
-    [NEW, OLD, {**OLD, "tf_keras": "2.15.1", "is_asked_for": True}, {**OLD, "estimator": None}],
+    [
+        NEW,
+        OLD,
+        {**OLD, "tf_keras": "2.15.1", "is_asked_for": True},
+        {**OLD, "estimator": None},
+        OLDEST,
+        {**OLDEST, "is_asked_for": True},  # It does not know of it.
+    ],
 )
 def test_keras_that_fits(found):
     assert environment.keras_problem(**found) is None
@@ -271,7 +294,8 @@ def test_install_is_idempotent_and_overwrites_nothing(monkeypatch):
     replicate.compat.install()
     assert (tf.estimator, tf2.estimator, tf.contrib.estimator) == before
     assert tf.estimator.Estimator is replicate.estimator.Estimator
-    assert tf2.estimator.Estimator is not tf.estimator.Estimator
+    # `tensorflow` itself is version 1 there.
+    assert (tf2.estimator.Estimator is tf.estimator.Estimator) == versions.IS_1
     assert issubclass(tf2.estimator.Estimator, tf.estimator.Estimator)
     own = types.SimpleNamespace(replicate_model_fn="own")
     monkeypatch.setattr(tf.contrib, "estimator", own)

@@ -8,6 +8,7 @@ import replicate
 from bodies import DEVICES
 from conformance import keras_estimator, version_2
 from replicate import estimator
+from versions import legacy
 
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
@@ -22,7 +23,7 @@ def replicated(canned, model_dir, **kwargs):
 
 
 def keras_model(rate=0.0):
-    model = keras_estimator.make_model(tf.keras.optimizers.legacy.SGD(rate))
+    model = keras_estimator.make_model(legacy.SGD(rate))
     random = np.random.RandomState(0)
     model.set_weights([random.normal(size=array.shape) for array in model.get_weights()])
     return model
@@ -64,7 +65,7 @@ def test_training_goes_on_from_its_own_checkpoint(tmp_path):
 
 def linear(directory, **kwargs):
     column = tf.feature_column.numeric_column("x", shape=5)
-    rate = tf.keras.optimizers.legacy.SGD(kwargs.pop("rate", 0.0))
+    rate = legacy.SGD(kwargs.pop("rate", 0.0))
     api = version_2.api()
     return api.LinearClassifier([column], str(directory), n_classes=3, optimizer=rate, **kwargs)
 

@@ -15,8 +15,9 @@ import replicate
 import selection
 from bodies import matching
 from contract_models import MODELS
-from replicate import gradients, nccl, transfers
-from replicate.weights import Weights
+from replicate.batch.weights import Weights
+from replicate.gathering import collectives, nccl
+from replicate.reports import transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
 REPLICATED = {"variable_placement": "replicated"}
@@ -298,7 +299,7 @@ def test_variables_in_other_processes_are_no_choice():
     )
     text = f"{ELSEWHERE}/job:ps/task:0/device:CPU:0. A worker sends one gradient"
     with pytest.raises(ValueError, match=matching(text)):
-        gradients.gather([pairs, pairs], towers, how=replicate.Gather("round_robin"))
+        collectives.gather([pairs, pairs], towers, how=replicate.Gather("round_robin"))
 
 
 def test_variables_that_are_all_in_one_place_are_no_choice():

@@ -3,6 +3,7 @@
 TensorFlow is made to find GPUs; the graphs are built, and not run.
 """
 
+import collections
 import json
 import socket
 from types import SimpleNamespace
@@ -13,10 +14,12 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from bodies import matching
-from replicate import devices, gradients, sharding
+from replicate import devices
+from replicate.batch import sharding
+from replicate.gathering import collectives
 
 Physical = type(tf.config.experimental.list_physical_devices("CPU")[0])
-Logical = tf.config.LogicalDevice
+Logical = collections.namedtuple("Logical", ["name", "device_type"])
 WORKER = "/job:worker/task:1"
 
 
@@ -58,7 +61,7 @@ def placed(names, config=None, **kwargs):
     for op in tf.get_default_graph().get_operations():
         found.setdefault(op.type, set()).add(op.device)
         found.setdefault("all", set()).add(op.device)
-        if op.type == "AddN" and op.name.startswith(gradients.SCOPE):
+        if op.type == "AddN" and op.name.startswith(collectives.SCOPE):
             found.setdefault("sums", set()).add(op.device)
         if op.name.startswith(sharding.SHARD_SCOPE):
             found.setdefault("shards", set()).add(op.device)

@@ -7,9 +7,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from bodies import matching
-from replicate import gradients, sharding
-from replicate.gather import Gather
-from replicate.weights import Weights, row_weights
+from replicate.batch import sharding
+from replicate.batch.weights import Weights, row_weights
+from replicate.gathering import collectives
+from replicate.gathering.gather import Gather
 
 ROWS, WIDTH = 4, 2
 DEVICES = ["/device:CPU:0", "/device:CPU:1", "/device:CPU:2"]
@@ -52,7 +53,7 @@ def gather(grads, weights, variable=None):
     if variable is None:
         variable = tf.get_variable("v", [ROWS, WIDTH], tf.float64)
     with tf.device("/device:CPU:0"):
-        pairs = gradients.gather([[(gradient, variable)] for gradient in grads], group(weights))
+        pairs = collectives.gather([[(gradient, variable)] for gradient in grads], group(weights))
     ((gathered, of),) = pairs
     assert of is variable
     return gathered
@@ -134,7 +135,7 @@ def test_towers_may_list_other_variables_in_other_orders():
     a, b, c = (tf.get_variable(name, []) for name in "abc")
     first = [(tf.constant(1.0), a), (tf.constant(2.0), b)]
     second = [(tf.constant(8.0), c), (tf.constant(4.0), b), (None, a)]
-    gathered = gradients.gather([first, second], group(ONES))
+    gathered = collectives.gather([first, second], group(ONES))
     assert [variable for _, variable in gathered] == [a, b, c]
     # a: 1; b: 2 + 4; c: 8.
     assert run(*[gradient for gradient, _ in gathered]) == (1, 6, 8)
@@ -189,7 +190,7 @@ def test_small_gradients_are_packed(shapes, small, pack, sums, weights, fresh_gr
     ]
     variables = [tf.get_variable(f"v{i}", shape, tf.float64) for i, shape in enumerate(shapes)]
     pairs = [list(zip(map(tf.constant, own), variables)) for own in values]
-    gathered = gradients.gather(pairs, group(weights), how=how)
+    gathered = collectives.gather(pairs, group(weights), how=how)
     assert [variable for _, variable in gathered] == variables
     for (gradient, variable), first, second in zip(gathered, *values):
         assert gradient.shape == variable.shape
@@ -202,7 +203,7 @@ def test_gradients_of_other_types_or_towers_are_packed_apart(fresh_graph):
     a, b, c = (tf.get_variable(name, [2], tf.float64) for name in "abc")
     d, e = (tf.get_variable(name, [2], tf.float32) for name in "de")
     one = [(tf.ones([2], v.dtype), v) for v in (a, d, b, e)]
-    gathered = gradients.gather([[*one, (tf.ones([2], tf.float64), c)], one], group(ONES))
+    gathered = collectives.gather([[*one, (tf.ones([2], tf.float64), c)], one], group(ONES))
     assert [variable for _, variable in gathered] == [a, d, b, e, c]
     assert [run(gradient).tolist() for gradient, _ in gathered] == [[2, 2]] * 4 + [[1, 1]]
     # a with b and d with e; c is tower 0's alone, and needs no sum.

@@ -10,8 +10,8 @@ import tensorflow.compat.v2 as tf2
 import replicate
 from bodies import DEVICES, matching
 from replicate import estimator
+from versions import legacy
 
-legacy = tf.keras.optimizers.legacy
 ROWS = np.array([[1.0], [2.0], [6.0], [3.0], [-8.0]], np.float32)
 LOST = (
     "Keras copies an optimizer by `get_config`, to which options of `TowerOptimizer` are unknown, "

@@ -15,6 +15,7 @@ from bodies import EVAL, build, matching
 from engines import harness
 from replicate import loss_scale
 from replicate.loss_scale import DynamicLossScale, FixedLossScale
+from versions import mixed_precision
 
 pytestmark = pytest.mark.conformance
 
@@ -89,7 +90,7 @@ def test_the_mix_meets_both_limits():
 
 
 def test_it_steps_as_that_of_tensorflow(eager):
-    theirs = tf.mixed_precision.DynamicLossScale(**START)
+    theirs = mixed_precision.DynamicLossScale(**START)
     for rows, (is_finite, scale, _) in MIX:
         _, apply = theirs.update([tf.constant(rows)])
         assert (apply.numpy(), theirs().numpy()) == (is_finite, scale)
@@ -255,7 +256,7 @@ def test_a_core_asks_the_others_once(fresh_graph):
 
 
 def test_gathered_gradients_need_no_other_core(fresh_graph):
-    for make in (DynamicLossScale, tf.mixed_precision.DynamicLossScale):
+    for make in (DynamicLossScale, mixed_precision.DynamicLossScale):
 
         def computation(x, make=make):
             _, is_finite = loss_scale.update_gathered(make(), [x])
@@ -332,13 +333,13 @@ def test_towers_share_the_variables_of_one_device():
 
 
 def theirs(rows):
-    dynamic = tf.mixed_precision.DynamicLossScale(**START)
+    dynamic = mixed_precision.DynamicLossScale(**START)
     return [(dynamic, *dynamic.update([rows]))]
 
 
 def theirs_in_an_optimizer(rows):
-    dynamic = tf.mixed_precision.DynamicLossScale(**START)
-    optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(
+    dynamic = mixed_precision.DynamicLossScale(**START)
+    optimizer = mixed_precision.MixedPrecisionLossScaleOptimizer(
         tf.train.GradientDescentOptimizer(0.0), dynamic
     )
     update = optimizer.apply_gradients([(rows, tf.get_variable("w", [3]))])
@@ -369,7 +370,7 @@ def test_a_run_that_was_cut_goes_on_from_its_checkpoint(first, second, tmp_path)
             saver.save(session, path, write_meta_graph=False)
 
 
-OURS, THEIRS = DynamicLossScale, tf.mixed_precision.DynamicLossScale
+OURS, THEIRS = DynamicLossScale, mixed_precision.DynamicLossScale
 
 
 @pytest.mark.parametrize(("saved", "restored"), [(OURS, OURS), (OURS, THEIRS), (THEIRS, OURS)])
@@ -463,7 +464,7 @@ def test_a_subclass_made_for_tensorflow_trains(num_towers):
 
 @pytest.mark.parametrize("order", [1, -1], ids=["theirs", "ours"])
 def test_checkpoints_of_such_a_subclass_are_read_by_either(order, tmp_path, eager):
-    writer, reader = [loss_scale.LossScale, tf.mixed_precision.LossScale][::order]
+    writer, reader = [loss_scale.LossScale, mixed_precision.LossScale][::order]
     first, second = halving(writer)(8.0), halving(reader)(2.0)
     first.update([])
     path = tf2.train.Checkpoint(scale=first).save(str(tmp_path / "objects"))
@@ -525,7 +526,7 @@ def test_defaults_and_properties_are_those_of_tensorflow(eager):
         assert ours.get_config() == their.get_config()
         assert repr(ours) == repr(their)
         assert ours().numpy() == their().numpy()
-    assert repr(FixedLossScale(3)) == repr(tf.mixed_precision.FixedLossScale(3))
+    assert repr(FixedLossScale(3)) == repr(mixed_precision.FixedLossScale(3))
 
 
 def test_repr_says_what_is_known():
@@ -590,8 +591,8 @@ def test_get():
     for made in (
         FixedLossScale(2),
         DynamicLossScale(),
-        tf.mixed_precision.FixedLossScale(2),
-        tf.mixed_precision.DynamicLossScale(),
+        mixed_precision.FixedLossScale(2),
+        mixed_precision.DynamicLossScale(),
     ):
         assert loss_scale.get(made) is made
 
@@ -701,10 +702,7 @@ def test_gathered_gradients_update_scales_of_tensorflow(way, fixed):
     made = []
 
     def update(gradient):
-        if fixed:
-            scale = tf.mixed_precision.FixedLossScale(8)
-        else:
-            scale = tf.mixed_precision.DynamicLossScale(8)
+        scale = mixed_precision.FixedLossScale(8) if fixed else mixed_precision.DynamicLossScale(8)
         made.append((scale, *loss_scale.update_gathered(scale, [gradient])))
 
     if way == "replicas":

@@ -1,6 +1,7 @@
 """Metrics over towers equal those of one device, or are refused; never a wrong number."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -217,16 +218,22 @@ def test_a_variable_that_says_how_it_adds_up_needs_no_declaration(drop_remainder
 
 def test_a_metric_that_nobody_told_how_to_merge_is_refused():
     def undeclared(x):
-        largest = local("largest", -np.inf)
-        return tf.identity(largest), largest.assign(tf.maximum(largest, tf.reduce_max(x)))
+        last = local("last", 0.0)
+        return tf.identity(last), last.assign(tf.reduce_prod(x + 1.0))
 
-    message = (
-        r"'largest:0'.*nothing says how.*aggregation is NONE.*declare_merge\(variable, merge\)"
-    )
+    message = r"'last:0'.*nothing says how.*aggregation is NONE.*declare_merge\(variable, merge\)"
     with pytest.raises(ValueError, match=message):
         evaluate_metric(undeclared, 7, 2)
-    # One device has nothing to merge.
-    assert evaluate_metric(undeclared, 7, 1) == 20.0
+    # One device has nothing to merge: 15 · 16 · … · 21 is that of the last batch.
+    assert evaluate_metric(undeclared, 7, 1) == np.prod(np.arange(15.0, 22.0))
+
+
+def test_a_largest_value_needs_no_declaration():
+    def largest(x):
+        variable = local("largest", -np.inf)
+        return tf.identity(variable), variable.assign(tf.maximum(variable, tf.reduce_max(x % 15.0)))
+
+    assert evaluate_metric(largest, 7, 3) == 14.0
 
 
 @pytest.mark.parametrize(
@@ -247,6 +254,117 @@ def test_a_metric_that_nobody_told_how_to_merge_is_refused():
 def test_wrong_declarations(declare, error, message):
     with pytest.raises(error, match=message):
         evaluate_metric(lambda x: declare() or tf.metrics.mean(x), 7, 2)
+
+
+def of_batches(x):
+    """Metrics that add one value a batch, by name: x has the rows of the batch, [n]."""
+    pairs = tf.stack([x, x**2 / 9.0], axis=1)
+    mean, mask = tf.reduce_mean(x), tf.cast(x % 3.0 > 0.5, tf.float32)
+    masked = tf.reduce_sum(mask * x) / (1.0 + tf.reduce_sum(mask))
+    rows = tf.cast(tf.shape(x)[0], tf.float32)
+    keras = {
+        "keras_mean": (tf.keras.metrics.Mean, mean),
+        "keras_sum": (tf.keras.metrics.Sum, mean),
+        "keras_batches": (tf.keras.metrics.Sum, tf.constant(1.0)),
+        "keras_rows": (tf.keras.metrics.Sum, rows),
+    }
+    metrics = {
+        "mean": tf.metrics.mean(mean),
+        "sum": tf.metrics.mean(tf.reduce_sum(x)),
+        "root": tf.metrics.mean(tf.sqrt(mean)),
+        "masked": tf.metrics.mean(masked),
+        "function": tf.metrics.mean(tf.exp(-masked) * tf.reduce_sum(x)),
+        "largest": tf.metrics.mean(tf.reduce_max(x) - tf.reduce_min(x)),
+        "means": tf.metrics.mean(tf.reduce_mean(pairs, axis=0)),
+        "mean_tensor": tf.metrics.mean_tensor(tf.reduce_mean(pairs, axis=0)),
+        "sum_tensor": tf.metrics.mean_tensor(tf.reduce_sum(pairs, axis=0)),
+        "of_rows": tf.metrics.mean(x),
+        "weighted": tf.metrics.mean(mean, weights=0.25),
+        "weighted_by_rows": tf.metrics.mean(mean, weights=rows),
+        "weighted_rows": tf.metrics.mean(x, weights=mask),
+        "rows": tf.metrics.mean(rows),
+        "root_mean_square": tf.metrics.root_mean_squared_error(x, x**2 / 9.0),
+    }
+    for name, (make, value) in keras.items():
+        metrics[name] = make()
+        metrics[name].update_state(value)
+    return metrics
+
+
+@functools.lru_cache(maxsize=None)
+def evaluated_batches(num_towers, drop_remainder):
+    def batches_model_fn(features, labels, mode, params):
+        return eval_spec(mode, of_batches(tf.cast(features, tf.float32)))
+
+    chosen = batches_model_fn
+    if num_towers > 1:
+        chosen = contract.replicated(batches_model_fn, num_towers)
+    rows = np.arange(TOTAL, dtype=np.float64)
+    size = 6 if drop_remainder else 8  # The last batches of 8 rows have 5.
+    return contract.evaluate(
+        chosen,
+        lambda: tf.data.Dataset.from_tensor_slices((rows, rows)).batch(size, drop_remainder),
+        num_towers,
+    )
+
+
+BATCH_METRICS = [
+    "function",
+    "keras_batches",
+    "keras_mean",
+    "keras_rows",
+    "keras_sum",
+    "largest",
+    "masked",
+    "mean",
+    "mean_tensor",
+    "means",
+    "of_rows",
+    "root",
+    "root_mean_square",
+    "rows",
+    "sum",
+    "sum_tensor",
+    "weighted",
+    "weighted_by_rows",
+    "weighted_rows",
+]
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True], ids=["uneven", "static"])
+@pytest.mark.parametrize("name", BATCH_METRICS)
+def test_what_is_added_once_a_batch_is_that_of_the_batch(name, drop_remainder):
+    want, got = (evaluated_batches(n, drop_remainder) for n in (1, 3))
+    assert {*BATCH_METRICS, "loss"} <= {*want}
+    np.testing.assert_allclose(got[name], want[name], rtol=1e-5)
+
+
+def test_of_what_is_known_nothing_is_said(warnings):
+    evaluated_batches.cache_clear()
+    evaluated_batches(3, False)
+    assert warnings() == []
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (
+            lambda x: tf.metrics.mean(tf.reduce_prod(x + 1.0)),
+            r"replicate: mean/total:0 \(.*test_metrics.py:\d+\) sums one value a batch, of which "
+            r"nothing says .* Give the metric the values of the rows, or a `cross_tower_mean`",
+        ),
+        (
+            lambda x: tf.metrics.mean(tf.square(x - tf.reduce_mean(x))),
+            r"replicate: metrics are made of rows and of what the rows of one tower have in common"
+            r".*mean_1/total:0 \(.*test_metrics.py:\d+\). Take `replicate.cross_tower_mean`",
+        ),
+    ],
+    ids=["product", "variance"],
+)
+def test_metrics_that_cannot_be_those_of_one_device_are_said(make, message, warnings):
+    evaluate_metric(make, 7, 2)
+    (warning,) = warnings()
+    assert re.search(message, warning), warning
 
 
 def test_declarations_do_nothing_outside_towers():

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import EVAL, PREDICT, TRAIN, build, spec
-from replicate.towers import Towers
+from replicate.towers.group import Towers
 from soak import long_training
 
 

@@ -14,7 +14,7 @@ import replicate
 import selection
 from bodies import matching
 from contract_models import MODELS
-from replicate import transfers
+from replicate.reports import transfers
 
 PLACED = {"variable_placement": "replicated"}
 SYNC = "but a `SyncReplicasOptimizer` updates those that workers share"

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from bodies import matching
-from replicate import report as reports
+from replicate.reports import report as reports
 
 NOT_BUILT = "`tower_report` tells of the model that was last built for training on several devices"
 DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]

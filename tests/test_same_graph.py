@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 from bodies import DEVICES, TRAIN, build, session, spec
 from test_unwrapped_optimizers import ROWS, HandAssigning
+from versions import legacy
 
 
 class Wrapper(tf.train.Optimizer):
@@ -27,7 +28,7 @@ class Wrapper(tf.train.Optimizer):
 
 OPTIMIZERS = {
     "adam": lambda: tf.train.AdamOptimizer(0.1),
-    "keras": lambda: tf.keras.optimizers.legacy.SGD(0.1, momentum=0.5),
+    "keras": lambda: legacy.SGD(0.1, momentum=0.5),
     "hand-assigning": HandAssigning,
     "cross-shard": lambda: tf.tpu.CrossShardOptimizer(tf.train.GradientDescentOptimizer(0.1)),
     "wrapper of a wrapper": lambda: Wrapper(Wrapper(tf.train.MomentumOptimizer(0.1, 0.5))),

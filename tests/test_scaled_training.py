@@ -21,12 +21,14 @@ from engines import harness
 from graphs import behind
 from replicate.loss_scale import DynamicLossScale
 from test_loss_scale import NOT_FINITE, after
+from versions import legacy as keras
+from versions import mixed_precision
 
 F64 = tf.float64
 ROWS = np.array([[1.0], [2.0], [3.0], [6.0], [8.0]])  # Of mean 4, over two towers: 3 and 2 rows.
 SGD = tf.train.GradientDescentOptimizer
-Wrapping = tf.mixed_precision.MixedPrecisionLossScaleOptimizer
-keras = tf.keras.optimizers.legacy
+Wrapping = mixed_precision.MixedPrecisionLossScaleOptimizer
+
 versions = pytest.mark.parametrize("version", [1, 2])  # Of control flow.
 START = {"initial_loss_scale": 1000.0, "increment_period": 2, "multiplier": 2.0}
 SCALES = {"fixed": lambda: 1000.0, "dynamic": lambda: DynamicLossScale(**START)}

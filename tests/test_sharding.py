@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import matching
-from replicate import sharding
-from replicate import weights as weights_lib
+from replicate.batch import sharding
+from replicate.batch import weights as weights_lib
 
 Point = collections.namedtuple("Point", ["x", "y"])
 

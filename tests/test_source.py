@@ -1,6 +1,7 @@
 """What must hold of the source text; it is parsed, so that strings and comments do not count."""
 
 import ast
+import importlib
 import pathlib
 import re
 
@@ -18,215 +19,23 @@ MODULES = {
 }
 PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 
-# Modules that know nothing of their callers, and what of the library they may import.
-FOUNDATIONS = {
-    "replicate.cluster": set(),
-    "replicate.devices": {"replicate.cluster"},
-    "replicate.version": set(),
-    "replicate.ancestor": {"replicate.by_graph"},
-    "replicate.batch_entries": set(),
-    "replicate.arguments": {
-        "replicate.batch_entries",
-        "replicate.devices",
-        "replicate.summaries",
-    },
-    "replicate.summaries": {
-        "replicate.compat.copying",
-        "replicate.compat.graph",
-        "replicate.compat.summaries",
-        "replicate.state",
-    },
-    "replicate.boundary": {"replicate.compat.graph"},
-    "replicate.row_shapes": set(),
-    "replicate.row_axes": {"replicate.row_shapes"},
-    "replicate.splitting": set(),
-    "replicate.sharding": {
-        "replicate.batch_entries",
-        "replicate.compat.graph",
-        "replicate.splitting",
-    },
-    "replicate.variables": {"replicate.compat.graph"},
-    "replicate.replicas": {
-        "replicate.compat.graph",
-        "replicate.compat.repetition",
-        "replicate.functions",
-        "replicate.gradients",
-        "replicate.state",
-        "replicate.updates",
-    },
-    "replicate.updates": {"replicate.sharding"},
-    "replicate.gather": set(),
-    "replicate.packing": set(),
-    "replicate.nccl": set(),
-    "replicate.wires": {"replicate.gather", "replicate.nccl"},
-    "replicate.engine": set(),
-    "replicate.rendezvous": {"replicate.functions"},
-    "replicate.state": set(),
-    "replicate.rows": {"replicate.compat.graph", "replicate.state"},
-    "replicate.copies": {
-        "replicate.compat.copying",
-        "replicate.compat.graph",
-        "replicate.functions",
-        "replicate.rows",
-        "replicate.state",
-    },
-    "replicate.extents": {
-        "replicate.row_axes",
-        "replicate.extent_kinds",
-        "replicate.row_shapes",
-        "replicate.gradients",
-        "replicate.static_values",
-        "replicate.compat.copying",
-        "replicate.compat.graph",
-    },
-    "replicate.extent_kinds": set(),
-    "replicate.whole_loss": {
-        "replicate.compat.copying",
-        "replicate.compat.graph",
-        "replicate.extent_kinds",
-        "replicate.functions",
-        "replicate.loss_operations",
-        "replicate.state",
-    },
-    "replicate.loss_operations": {
-        "replicate.compat.graph",
-        "replicate.extent_kinds",
-        "replicate.row_shapes",
-        "replicate.state",
-    },
-    "replicate.own_state": {
-        "replicate.compat.graph",
-        "replicate.functions",
-        "replicate.state",
-        "replicate.updates",
-    },
-    "replicate.merged_updates": {
-        "replicate.own_training",
-        "replicate.declared_merges",
-        "replicate.compat.copying",
-        "replicate.compat.graph",
-        "replicate.extents",
-        "replicate.functions",
-        "replicate.own_state",
-        "replicate.state",
-    },
-    "replicate.tower_index": set(),
-    "replicate.whole_gradients": {
-        "replicate.tower_gathering",
-        "replicate.compat.graph",
-        "replicate.compat.interception",
-        "replicate.extent_kinds",
-        "replicate.extents",
-        "replicate.functions",
-        "replicate.gradients",
-        "replicate.towers",
-        "replicate.weights",
-        "replicate.whole_loss",
-    },
-    "replicate.tower_engine": {
-        "replicate.tower_gathering",
-        "replicate.compat.graph",
-        "replicate.engine",
-        "replicate.functions",
-        "replicate.rendezvous",
-        "replicate.tower_accumulation",
-        "replicate.tower_index",
-        "replicate.whole_gradients",
-    },
-    "replicate.metrics": {"replicate.towers"},
-    "replicate.functions": set(),
-    "replicate.conditional": {"replicate.compat.graph"},
-    "replicate.accumulation": {"replicate.conditional", "replicate.gradients"},
-    "replicate.tower_accumulation": {
-        "replicate.accumulation",
-        "replicate.compat.saving",
-        "replicate.conditional",
-        "replicate.weights",
-    },
-    "replicate.replica_gradients": {
-        "replicate.compat.distribute",
-        "replicate.engine",
-        "replicate.functions",
-        "replicate.gradients",
-    },
-    "replicate.replica_steps": {
-        "replicate.accumulation",
-        "replicate.compat.distribute",
-        "replicate.replica_gradients",
-    },
-    "replicate.tpu": {
-        "replicate.compat.tpu",
-        "replicate.engine",
-        "replicate.gradients",
-        "replicate.weights",
-    },
-    "replicate.distributed": {
-        "replicate.compat.distribute",
-        "replicate.compat.graph",
-        "replicate.engine",
-        "replicate.functions",
-        "replicate.gradients",
-        "replicate.rendezvous",
-        "replicate.replica_gradients",
-        "replicate.replica_steps",
-    },
-    "replicate.weights": set(),
-    "replicate.tower_params": {"replicate.functions"},
-    "replicate.compat.tpu": set(),
-    "replicate.compat.distribute": set(),
-    "replicate.compat.copying": {"replicate.compat.graph"},
-    "replicate.compat.repetition": set(),
-    "replicate.compat.interception": set(),
-    "replicate.towers": {
-        "replicate.tower_index",
-        "replicate.gathered",
-        "replicate.boundary",
-        "replicate.compat.copying",
-        "replicate.compat.graph",
-        "replicate.copies",
-        "replicate.engine",
-        "replicate.extents",
-        "replicate.functions",
-        "replicate.gather",
-        "replicate.own_state",
-        "replicate.rows",
-        "replicate.state",
-        "replicate.updates",
-        "replicate.weights",
-    },
-    "replicate.gradients": {
-        "replicate.gather",
-        "replicate.nccl",
-        "replicate.packing",
-        "replicate.wires",
-    },
-    "replicate.compat.graph": {"replicate.compat.keras"},
-    "replicate.compat.keras": {"replicate.compat.environment"},
-    "replicate.checkpoints": set(),
-    "replicate.finite_check": {"replicate.conditional"},
-    "replicate.finite": {"replicate.context"},
-    "replicate.loss_scale": {
-        "replicate.by_graph",
-        "replicate.compat.saving",
-        "replicate.context",
-        "replicate.finite",
-        "replicate.loss_scale_hook",
-        "replicate.scaling",
-    },
-    "replicate.scaling": {"replicate.context", "replicate.finite"},
-    "replicate.normalization": {"replicate.compat.keras", "replicate.cross_tower"},
-    "replicate.comparing.deviations": set(),
-    "replicate.comparing.batches": set(),
-    "replicate.comparing.statistics": {
-        "replicate.compat.graph",
-        "replicate.extents",
-        "replicate.state",
-    },
-    "replicate.comparing.comparison": {
-        "replicate.comparing.deviations",
-        "replicate.comparing.explanations",
-    },
-}
+# The rooms of the library and its public modules, from the ground up: imports run down alone.
+FLOORS = (
+    ("compat", "gathering", "version"),
+    ("batch", "clusters", "graphs"),
+    ("devices", "reductions", "reports"),
+    ("bench", "towers"),
+    ("arguments", "gradients", "metrics"),
+    ("engines",),
+    ("cross_tower", "scaling"),
+    ("faults", "loss_scale", "normalization"),
+    ("hooks", "optimizers"),
+    ("model_fn", "tower_optimizer"),
+    ("comparing",),
+    ("__init__", "__main__"),
+)
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 # What the examples have in common, and what of the examples it may import.
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 IN_COMMON = {
@@ -342,17 +151,44 @@ def test_versions_are_asked_for_in_compat_alone(module):
     assert asked == [], "move this to replicate/compat"
 
 
-@pytest.mark.parametrize("module", FOUNDATIONS)
-def test_foundations_do_not_know_their_callers(module):
-    below = {name for name in own(MODULES[module]) if name != "replicate.compat"}
-    assert below <= FOUNDATIONS[module]
+def rooms_used(module):
+    """Yields what of other rooms `module` imports: the room, and whether it is past its front."""
+    for node in ast.walk(MODULES[module]):
+        package = getattr(node, "module", None) or ""
+        if not isinstance(node, ast.ImportFrom) or package.split(".")[0] != "replicate":
+            continue
+        for alias in node.names:
+            _, room, *rest = f"{package}.{alias.name}".split(".")
+            room = "compat" if room == "estimator" else room  # What the package calls it.
+            if room != module.split(".")[1]:
+                yield room, room in ROOMS and len(package.split(".")) > 2, ".".join(rest)
+
+
+def test_every_module_is_in_a_room():
+    assert {module.split(".")[1] for module in MODULES} == set(FLOOR_OF)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_run_down(module):
+    own_floor = FLOOR_OF[module.split(".")[1]]
+    assert [room for room, _, _ in rooms_used(module) if FLOOR_OF[room] >= own_floor] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rooms_are_entered_by_the_front(module):
+    # What `compat` holds has little in common but TensorFlow's versions.
+    others = [use for use in rooms_used(module) if use[0] != "compat"]
+    assert [use for use in others if use[1]] == []
+    for room, _, name in others:
+        if name and room in ROOMS and module != "replicate.__main__":  # Which imports modules late.
+            front = importlib.import_module(f"replicate.{room}")
+            assert name in front.__all__
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_imports_the_flow_but_what_starts_it(module):
     # What compares towers with one device runs both.
     importers = {"replicate.__init__", "replicate.comparing.task"}
-    importers |= {"replicate.__main__"} & {module}
     if "replicate.model_fn" in own(MODULES[module]):
         assert module in importers
     if module.startswith("replicate.compat"):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from replicate import tpu
+from replicate.engines import tpu
 
 pytestmark = pytest.mark.conformance
 

@@ -14,7 +14,8 @@ import replicate
 import tpu_graphs
 import tpu_models
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, matching
-from replicate import tpu, tpu_training, updates
+from replicate.engines import tpu, tpu_training
+from replicate.graphs import updates
 
 pytestmark = pytest.mark.conformance
 

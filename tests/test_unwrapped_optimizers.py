@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import TRAIN, build, control_flow, good, matching, session, spec
+from versions import legacy
 
 TRAINED = (
     "What is trained must be updated by the gradients of all towers…'w:0' is updated by…"
@@ -35,7 +36,7 @@ class HandAssigning(tf.train.Optimizer):
 OPTIMIZERS = {
     "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),
     "adam": lambda: tf.train.AdamOptimizer(),
-    "keras": lambda: tf.keras.optimizers.legacy.SGD(0.1),
+    "keras": lambda: legacy.SGD(0.1),
     "hand-assigning": HandAssigning,
 }
 

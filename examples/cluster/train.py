@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 import replicate
 from examples.digits import quiet_tensorflow
 from replicate import estimator
-from replicate.cluster import this_task
+from replicate.clusters.cluster import this_task
 from replicate.hooks import PreemptionHook, StallHook
 
 _TEST_ROWS = 297

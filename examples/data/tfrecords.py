@@ -26,7 +26,7 @@ from examples.data.errors import DataError
 from examples.data.preprocessing import Preprocessing
 from examples.data.records import Records, faults
 from examples.runs.whole_records import count_whole_records
-from replicate.progress_bar import import_tqdm
+from replicate.reports.progress_bar import import_tqdm
 
 LAYOUT = (
     "Its files are called train-00000-of-01024 and so on; likewise validation-... and test-..., "

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search.summaries import PROGRESS_SCOPE
 from examples.runs.display import Display
-from replicate.progress_bar import import_tqdm
+from replicate.reports.progress_bar import import_tqdm
 
 _SCALARS = ("reward", "validation_accuracy", "entropy")
 _LATEST = 20  # steps

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.runs.flags import SettingsError
 from replicate import estimator
-from replicate.cluster import Cluster
+from replicate.clusters.cluster import Cluster
 from replicate.hooks import StallHook
 
 _JOBS = ("chief", "worker", "ps", "evaluator")

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from replicate.progress_bar import ProgressBar, import_tqdm
+from replicate.reports.progress_bar import ProgressBar, import_tqdm
 
 _LINES = 10  # in all, where there is no terminal
 _WIDE = 115  # columns of a terminal with room for whole words beside the bar

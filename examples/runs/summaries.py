@@ -8,9 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from replicate import estimator
 
-# Tells TensorBoard what a tensor is.
+# Tells TensorBoard what a tensor is. That of TensorFlow 1.15 takes the plugin's name for it.
+_CLASS = {"data_class": "DATA_CLASS_SCALAR"} if hasattr(tf.SummaryMetadata, "data_class") else {}
 _SCALAR = tf.SummaryMetadata(
-    plugin_data=tf.SummaryMetadata.PluginData(plugin_name="scalars"), data_class="DATA_CLASS_SCALAR"
+    plugin_data=tf.SummaryMetadata.PluginData(plugin_name="scalars"), **_CLASS
 )
 
 

@@ -1,7 +1,8 @@
 """What one step of a session sent from device to device, as TensorFlow says that it ran.
 
-Where `replicate.transfers` tells of a graph what will cross devices, this counts what did, whatever
-engine made the graph: after TensorFlow's optimiser, and of tensors whose size is known only then.
+Where `replicate.reports.transfers` tells of a graph what will cross devices, this counts what did,
+whatever engine made the graph: after TensorFlow's optimiser, and of tensors whose
+size is known only then.
 """
 
 from typing import NamedTuple, Optional

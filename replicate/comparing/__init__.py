@@ -1,1 +1,6 @@
 """`replicate.compare`: a user's model on one device and over towers, step by step."""
+
+from replicate.comparing.comparison import Comparison
+from replicate.comparing.flow import compare
+
+__all__ = ["Comparison", "compare"]

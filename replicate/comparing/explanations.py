@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import boundary, state, towers, updates
+from replicate import towers
 from replicate.comparing import deviations
 from replicate.comparing.statistics import Inside, Statistics, leading_to
 from replicate.compat.graph import id_of
-from replicate.copies import last_id
-from replicate.functions import line_of
-from replicate.whole_loss import WholeLoss
+from replicate.graphs import line_of, state, updates
+from replicate.reductions import WholeLoss
+from replicate.towers import boundary, last_id
 
 _STATELESS = re.compile("Stateless(Random|Truncated|Multinomial|Parameterized|Sample|Shuffle)")
 _GENERATORS = re.compile("Stateful(Uniform|StandardNormal|Truncated|Random)|RngReadAndSkip")
@@ -81,22 +81,32 @@ class Watched:
             *_updates(group),
             *_padding(group),
         ]
-        made = {}
-        for kind, op, text in found:
-            # In functions that come with TensorFlow, there is no line of the user's code.
-            line = line_of(op, within=Watched.look.__code__.co_filename)
-            made.setdefault((kind, line), Explanation(kind, op.name, line, text))
+        made = _by_line(found)
         for kind, line in list(made):
             # What goes back into rows takes many a function of a reduction on its way.
             if kind == "reduction" and {("batch statistics", line), ("count", line)} & set(made):
                 del made[kind, line]
         return tuple(made.values()), _types(group, ops, [spec.train_op, own])
 
+    def look_at_metrics(self):
+        """Returns the explanations of what was called last, in evaluation."""
+        return tuple(_by_line(_updates(self._group)).values()) if self._group else ()
+
     def _statistics(self, losses, whole):
         for kind, op, text in Statistics(self._group, losses).find():
             # What the whole loss computes of all rows is no difference.
             if kind not in ("count", "reduction") or not whole.computes(op):
                 yield kind, op, text
+
+
+def _by_line(found):
+    """Returns an `Explanation` for each kind and line."""
+    made = {}
+    for kind, op, text in found:
+        # In functions that come with TensorFlow, there is no line of the user's code.
+        line = line_of(op, within=__file__)
+        made.setdefault((kind, line), Explanation(kind, op.name, line, text))
+    return made
 
 
 def _reduction(loss, summed):
@@ -135,6 +145,10 @@ def _draws(node):
 def _updates(group):
     for name, op in group.unmerged:
         yield "update", op, f"updates '{name}' from the rows of tower 0 alone"
+    for name, op in group.averaged:
+        yield "update", op, f"adds to '{name}' what is taken for a mean or sum over towers"
+    for name, op in group.of_statistics:
+        yield "batch statistics", op, f"'{name}' adds what a tower's rows have in common"
 
 
 def _padding(group):

@@ -199,7 +199,7 @@ class _OverTowers:
             self._tally("checkpoint").add(None, got, want)
             saved = {*got} & {*want}
             if alone.metrics is not None:
-                self._tally("metrics").add(None, self._run.evaluate(batches), alone.metrics)
+                self._evaluate(batches)
             if alone.predicts:
                 self._predict(batches)
         elif alone.run.is_finite:
@@ -208,6 +208,14 @@ class _OverTowers:
             # Towers have variables of their own for what is one in the checkpoint.
             if name not in saved:
                 self._tally("variables").add(0, *pair)
+
+    def _evaluate(self, batches):
+        with _library_warnings() as warnings:
+            metrics = self._run.evaluate(batches)
+        self._tally("metrics").add(None, metrics, self._alone.metrics)
+        self._warnings += tuple(one for one in warnings if one not in self._warnings)
+        found = self._watched.look_at_metrics()
+        self._explanations += tuple(one for one in found if one not in self._explanations)
 
     def _predict(self, batches):
         number = 0

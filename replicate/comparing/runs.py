@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
-from replicate import tpu_specs, weights
+from replicate.batch import weights
 from replicate.comparing.deviations import comparable, largest_of
 from replicate.compat import estimator
+from replicate.engines import tpu_specs
 
 
 class Model:

@@ -8,8 +8,9 @@ a number is divided by; one of which another function than a sum is taken; a lar
 
 import tensorflow.compat.v1 as tf
 
-from replicate import extents, state
 from replicate.compat.graph import id_of
+from replicate.graphs import state
+from replicate.reductions import ROWS
 
 _REDUCTIONS = frozenset(["Mean", "Sum", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"])
 _ADD_UP = frozenset(["Mean", "Sum"])
@@ -71,7 +72,7 @@ class Statistics:
             behind = frozenset().union(*found)
             if self._is_reduction(op, kinds):
                 behind = frozenset([op.name]) if self._by_value[id_of(op)] else frozenset()
-            elif extents.ROWS in kinds:
+            elif ROWS in kinds:
                 behind = frozenset()  # It is in rows again.
             self._behind[id_of(op)] = behind
 
@@ -82,15 +83,15 @@ class Statistics:
 
     def _reductions(self, tensor):
         """Returns the names of the reductions that a tensor without rows is computed from."""
-        if not self._rows.reach(tensor) or self._kind(tensor) == extents.ROWS:
+        if not self._rows.reach(tensor) or self._kind(tensor) == ROWS:
             return frozenset()
         return self._behind.get(id_of(tensor.op), frozenset())
 
     def _is_reduction(self, op, kinds):
         """Whether an operation takes rows and gives what has none."""
         if op.type in _PRODUCTS:
-            return kinds == [extents.ROWS] * 2 and _transposes_rows(op)
-        if op.type not in _REDUCTIONS or kinds[0] not in (extents.ROWS, None):
+            return kinds == [ROWS] * 2 and _transposes_rows(op)
+        if op.type not in _REDUCTIONS or kinds[0] not in (ROWS, None):
             return False
         given, axes = op.inputs[0], tf.get_static_value(op.inputs[1])
         if given.shape.rank == 0 or given.op.type in ("Pack", "ConcatV2"):
@@ -113,16 +114,16 @@ class Statistics:
             if op.type not in _ADD_UP | _PRODUCTS and self._is_of_values(op.inputs[0]):
                 yield "batch statistics", op, f"{op.type} over rows, of each tower's own"
             return
-        if op.type in _PRODUCTS and kinds == [extents.ROWS] * 2:
+        if op.type in _PRODUCTS and kinds == [ROWS] * 2:
             yield "batch statistics", op, "each row meets the other rows of its tower"
             return
-        divides = op.type in _DIVISIONS and found[-1] and extents.ROWS not in kinds
+        divides = op.type in _DIVISIONS and found[-1] and ROWS not in kinds
         names = sorted(found[-1] if divides else frozenset().union(*found))
         if not names:
             return
         what = f"'{names[0]}'" + (" and others" if len(names) > 1 else "")
         rows = "what may be the tower's rows" if names[0] in self._unsure else "the tower's rows"
-        if extents.ROWS in kinds:
+        if ROWS in kinds:
             yield "batch statistics", op, f"takes {what}, reduced over {rows}, into rows"
         elif divides:
             yield "count", op, f"divides by {what}, reduced over {rows}, not by their number"

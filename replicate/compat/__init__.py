@@ -6,7 +6,7 @@ has dropped it. `graph`, `keras` and `tpu` hold what the towers need of each.
 """
 
 
-def install():
+def install(replace_ancestor=False):
     """Makes `tf.estimator` and `tf.contrib.estimator` work, for files written for TensorFlow 1.
 
     Afterwards these names resolve, in every file of the process:
@@ -18,9 +18,20 @@ def install():
 
     What TensorFlow itself has is left as it is. A second call changes nothing.
 
+    TensorFlow 1.15 has `tensorflow.contrib`, and in it the ancestor of this library, under the same
+    names. Who asks for it gets this library in the ancestor's place, with no change to files that
+    say `tf.contrib.estimator.replicate_model_fn`:
+
+        replicate.compat.install(replace_ancestor=True)
+
+    Args:
+        replace_ancestor: Whether `tensorflow.contrib.estimator.replicate_model_fn` and
+            `TowerOptimizer` are to be those of `replicate`, where TensorFlow has its own. What
+            files have imported by name before stays what it was.
+
     Raises:
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     from replicate.compat import installation
 
-    installation.install()
+    installation.install(replace_ancestor)

@@ -9,6 +9,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.autograph.core import config as autograph
 from tensorflow.python.distribute import values as values_lib
 
+from replicate.compat import environment
+
 # Strategies let AutoGraph rewrite `model_fn` and all that it calls. This library is not to be.
 autograph.CONVERSION_RULES = (autograph.DoNotConvert("replicate"), *autograph.CONVERSION_RULES)
 
@@ -23,6 +25,20 @@ _UNDIVIDED = _Undivided(tf.losses.Reduction.SUM)
 _inside = weakref.WeakKeyDictionary()
 
 _local = threading.local()
+
+
+def check_version(strategy):
+    """Checks that replicas of a strategy can meet on this TensorFlow.
+
+    Raises:
+        NotImplementedError: If there are several, and it is TensorFlow 1.15.
+    """
+    if environment.is_1(tf.__version__) and strategy.num_replicas_in_sync > 1:
+        raise NotImplementedError(
+            "Replicas of tf.distribute meet on TensorFlow 2 only, but this is "
+            f"{type(strategy).__name__} on {tf.__version__}. Train towers: drop `train_distribute` "
+            "and `eval_distribute` from the `RunConfig`, and use `replicate_model_fn`."
+        )
 
 
 class Sealed:

@@ -11,7 +11,10 @@ from importlib import util
 try:
     from importlib import metadata
 except ImportError:  # Python 3.7
-    metadata = None
+    try:
+        import importlib_metadata as metadata  # What TensorFlow asks for asks for it there.
+    except ImportError:
+        metadata = None
 
 # TensorFlow is published under several names.
 _DISTRIBUTIONS = (
@@ -21,7 +24,10 @@ _DISTRIBUTIONS = (
     "tensorflow-macos",
     "tf-nightly",
 )
-_OLDEST = (2, 12)
+_OLDEST = (1, 15)
+_FIRST_2 = (2,)
+_OLDEST_2 = (2, 12)  # Nothing is tested on what is between.
+_NEEDS = "replicate needs TensorFlow 1.15, or 2.12 or newer, but "
 FIRST_WITHOUT_ESTIMATOR = (2, 16)
 _FIRST_WITH_NUMPY_2 = (2, 18)
 _ESTIMATOR = "2.15.0"
@@ -36,6 +42,7 @@ def check_packages():
             find("tensorflow") and version_of(*_DISTRIBUTIONS),
             version_of("numpy"),
             sys.version_info,
+            version_of("protobuf"),
         )
     )
 
@@ -61,25 +68,25 @@ def estimator_problem():
     )
 
 
-def packages_problem(tensorflow, numpy, python):
+def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
     """Returns what keeps TensorFlow from being imported, or None.
 
     Args:
         tensorflow: Its version, None if it is not installed, "unknown" if it does not say.
         numpy: The version of NumPy, likewise.
         python: The version of Python, a tuple.
+        protobuf: The version of protobuf, likewise.
     """
     if not tensorflow:
-        return (
-            "replicate needs TensorFlow 2.12 or newer, but none is installed. Run: "
-            + _install_command(python)
-        )
+        return f"{_NEEDS}none is installed. Run: {_install_command(python)}"
     if parse(tensorflow) is None:
         return None
-    if parse(tensorflow) < _OLDEST:
+    if parse(tensorflow) < _OLDEST or _FIRST_2 <= parse(tensorflow) < _OLDEST_2:
+        return f"{_NEEDS}{tensorflow} is installed. Run: {_install_command(python)}"
+    if is_1(tensorflow) and (parse(protobuf) or (0,)) >= (3, 21):
         return (
-            f"replicate needs TensorFlow 2.12 or newer, but {tensorflow} is installed. Run: "
-            + _install_command(python)
+            f"TensorFlow {tensorflow} needs protobuf older than 3.21, but protobuf {protobuf} is "
+            "installed. Run: pip install 'protobuf<3.21'"
         )
     if parse(tensorflow) < _FIRST_WITH_NUMPY_2 and (parse(numpy) or (0,)) >= (2,):
         return (
@@ -99,8 +106,9 @@ def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
         is_asked_for: Whether the environment asks for Keras 2 from tf-keras now.
         was_asked_for: Whether it did when TensorFlow was imported.
     """
-    if (parse(tensorflow) or _OLDEST) < FIRST_WITHOUT_ESTIMATOR:
-        if is_asked_for and not tf_keras:
+    version = parse(tensorflow) or _FIRST_2
+    if version < FIRST_WITHOUT_ESTIMATOR:
+        if not is_1(tensorflow) and is_asked_for and not tf_keras:
             return (
                 f"{_LEGACY} is set, but TensorFlow {tensorflow} has Keras 2 of its own and breaks "
                 f"without tf-keras then. Run: unset {_LEGACY}"
@@ -134,6 +142,11 @@ def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
     return None
 
 
+def is_1(tensorflow):
+    """Whether a version of TensorFlow is one of TensorFlow 1."""
+    return (parse(tensorflow) or _FIRST_2) < _FIRST_2
+
+
 def find(module):
     """Whether a module can be found; it is not imported."""
     return module in sys.modules or util.find_spec(module) is not None
@@ -161,6 +174,8 @@ def parse(version):
 
 
 def _install_command(python):
+    if python < (3, 8):
+        return "pip install 'tensorflow==1.15.*' 'protobuf<3.21'"
     if python < (3, 12):
         return "pip install 'tensorflow==2.15.*'"
     return f"pip install tensorflow tf-keras tensorflow-estimator=={_ESTIMATOR}"

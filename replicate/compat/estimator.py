@@ -1,6 +1,6 @@
 """The Estimator API to use: `replicate.estimator.Estimator`, `.RunConfig`, `.EstimatorSpec`, ...
 
-TensorFlow 2.12 to 2.15 carry it as `tf.compat.v1.estimator`. Newer ones do not; there it is brought
+TensorFlow 1.15 to 2.15 carry it as `tf.compat.v1.estimator`. Newer ones do not; there it is brought
 back from the package tensorflow-estimator when one of its names is first asked for.
 """
 
@@ -25,6 +25,14 @@ def api():
     from replicate.compat import revival
 
     return revival.estimator()
+
+
+def offered():
+    """Returns what `replicate.estimator` is: something with all names of the API.
+
+    TensorFlow 1's own; of newer ones this module, which looks first whether they can work.
+    """
+    return tf.estimator if environment.is_1(tf.__version__) else sys.modules[__name__]
 
 
 def __getattr__(name):

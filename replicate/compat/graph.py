@@ -171,6 +171,11 @@ def flatten_with_paths(structure):
     return nest.flatten_with_joined_string_paths(structure)
 
 
+def reference(tensor):
+    """Returns what stands for a tensor, or a variable, as a key: a tensor itself may be none."""
+    return tensor.ref() if hasattr(tensor, "ref") else tensor.experimental_ref()  # TensorFlow 1.15
+
+
 def id_of(op):
     """Returns an operation's number in its graph, which grows from one to the next."""
     return op._id

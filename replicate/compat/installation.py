@@ -1,5 +1,6 @@
 """Puts the Estimator and the towers where files written for TensorFlow 1 look for them."""
 
+import importlib
 import types
 
 import tensorflow as tf2
@@ -7,8 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import environment, estimator
 
+_TOWERS = ("replicate_model_fn", "TowerOptimizer")
 
-def install():
+
+def install(replace_ancestor):
     """See `replicate.compat.install`."""
     import replicate
 
@@ -21,9 +24,13 @@ def install():
         tf2.estimator = revival.estimator("v2")
     contrib = _submodule(tf, "contrib")
     towers = _submodule(contrib, "estimator")
-    for name in ("replicate_model_fn", "TowerOptimizer"):
+    for name in _TOWERS:
         if not hasattr(towers, name):
             setattr(towers, name, getattr(replicate, name))
+    if replace_ancestor and environment.is_1(tf.__version__):
+        ancestors = importlib.import_module("tensorflow.contrib.estimator")  # Takes seconds.
+        for name in _TOWERS:
+            setattr(ancestors, name, getattr(replicate, name))
 
 
 def _submodule(module, name):

@@ -1,8 +1,11 @@
 """Makes operations of a graph again, of other inputs."""
 
-from contextlib import nullcontext
-
 import tensorflow.compat.v1 as tf
+
+from replicate.compat.graph import reference
+
+_HANDLES = ("VarHandleOp", "VariableV2", "Variable")
+_READS = ("ReadVariableOp",)
 
 
 class Repetition:
@@ -53,17 +56,15 @@ class Repetition:
             if tensor.op in made:
                 return made[tensor.op].outputs[tensor.value_index]
             outside = self.outer(tensor)
-            if outside.ref() not in taken and outside.op in made:
+            if reference(outside) not in taken and outside.op in made:
                 return made[outside.op].outputs[outside.value_index]
-            return taken.get(outside.ref(), outside)
+            return taken.get(reference(outside), outside)
 
         for op in operations:
             if op.type in ("Switch", "RefSwitch"):
                 continue
-            if op.type == "VarHandleOp":
-                continue  # A variable that was made here; one that is only read is of all towers.
-            if any(output.ref() in taken for output in op.outputs):
-                continue
+            if any(reference(output) in taken for output in op.outputs):
+                continue  # A variable that was made here.
             if op.type in ("Merge", "RefMerge", "Enter", "RefEnter", "Exit", "NextIteration"):
                 raise ValueError(
                     "With `variable_placement='replicated'`, what an optimizer does is done again "
@@ -72,12 +73,11 @@ class Repetition:
                 )
             if op.op_def.is_stateful and any(attr.name == "seed2" for attr in op.op_def.attr):
                 continue  # The same random numbers for all replicas.
-            if op.type == "Placeholder":
+            if op.type == "Placeholder" or _is_of_shared(op, made, taken):
                 continue
             waits = [made[c] for c in op.control_inputs if c in made]
-            inputs = [other(tensor) for tensor in op.inputs]
-            with tf.control_dependencies(waits), _at_shared(op, inputs):
-                made[op] = self._make(op, inputs)
+            with tf.control_dependencies(waits):
+                made[op] = self._make(op, [other(tensor) for tensor in op.inputs])
         return [
             made.get(fetch, fetch) if isinstance(fetch, tf.Operation) else other(fetch)
             for fetch in fetches
@@ -96,11 +96,9 @@ class Repetition:
         )
 
 
-def _at_shared(op, inputs):
-    """Returns the scope in which an operation is where the variable is that all towers share."""
-    shared = [
-        after
-        for before, after in zip(op.inputs, inputs)
-        if before is after and after.dtype == tf.resource
-    ]
-    return tf.colocate_with(shared[0].op, ignore_existing=True) if shared else nullcontext()
+def _is_of_shared(op, made, taken):
+    """Whether an operation makes state that is shared, or reads it where it is."""
+    if op.type in _HANDLES:
+        return True
+    read = op.inputs[0] if op.type in _READS else None
+    return read is not None and read.op not in made and reference(read) not in taken

@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from bodies import matching
-from replicate import cluster, estimator
 from replicate import devices as devices_lib
+from replicate import estimator
+from replicate.clusters import cluster
 
 _CLUSTER = {
     "chief": ["a.test:1"],

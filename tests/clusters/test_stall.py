@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 import programs
 import replicate
 from bodies import matching
-from replicate import estimator, heartbeats
-from replicate.heartbeats import Heartbeats, Report
+from replicate import estimator
+from replicate.clusters import heartbeats
+from replicate.clusters.heartbeats import Heartbeats, Report
 from replicate.hooks import StallError, StallHook
 
 IN_STEP = Report(3, True, False)

@@ -2,8 +2,8 @@
 
 By each name that Estimators know, by default, as an instance, by a function, and with a rate that
 decays by the global step. Nobody wraps the optimizers, nor says how the loss is made: those of
-TensorFlow 1 are sums over rows, those of 2 means. Equal on uneven shards, but for `MultiHead`,
-whose reported losses of heads are means of batches. Every sentence has the same length.
+TensorFlow 1 are sums over rows, those of 2 means. Equal on uneven shards. Every sentence has the
+same length.
 """
 
 import operator
@@ -13,8 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from conformance import data, harness, head_api, rnn_canned, version_2
 from replicate import estimator
+from versions import legacy
 
-legacy = tf.keras.optimizers.legacy
 schedules = tf.keras.optimizers.schedules
 
 
@@ -172,7 +172,7 @@ ESTIMATORS = {
     ("DNNClassifier", "v1 v2"): ([deep, classes], class_rows, {}),
     ("DNNRegressor", "v1 v2"): ([deep, targets], target_rows, {}),
     ("DNNEstimator", "v1"): ([deep, old_head], label_rows, {}),
-    ("DNNEstimator", "v2"): ([deep, heads], heads_rows, {"batches": harness.EVEN}),
+    ("DNNEstimator", "v2"): ([deep, heads], heads_rows, {}),
     ("DNNLinearCombinedClassifier", "v1 v2"): ([both, classes], class_rows, {}),
     ("DNNLinearCombinedRegressor", "v1 v2"): ([both, targets], target_rows, {}),
     ("DNNLinearCombinedEstimator", "v1"): ([both, old_head], label_rows, {}),

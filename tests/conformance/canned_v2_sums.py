@@ -5,6 +5,7 @@ uneven shards.
 """
 
 import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as tf2
 
 from conformance import canned_linear_regressor, data, harness, version_2
 
@@ -17,7 +18,7 @@ def make_model_fn():
             column.categorical_column_with_vocabulary_list("job", data.JOBS),
         ],
         optimizer="SGD",
-        loss_reduction=tf.compat.v2.keras.losses.Reduction.SUM,
+        loss_reduction=tf2.keras.losses.Reduction.SUM,
     )
     return regressor.model_fn
 

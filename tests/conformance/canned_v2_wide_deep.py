@@ -8,8 +8,7 @@ rows have weights. Equal on uneven shards.
 import tensorflow.compat.v1 as tf
 
 from conformance import canned_linear, data, harness, version_2
-
-legacy = tf.keras.optimizers.legacy
+from versions import legacy
 
 
 def make_model_fn():

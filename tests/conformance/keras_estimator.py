@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from conformance import data, harness
+from versions import legacy
 
 
 def make_model(optimizer):
@@ -23,7 +24,7 @@ def make_model(optimizer):
 
 
 def make_model_fn(optimizer=None):
-    model = make_model(optimizer or tf.keras.optimizers.legacy.Adagrad(0.05))
+    model = make_model(optimizer or legacy.Adagrad(0.05))
     return tf.keras.estimator.model_to_estimator(model).model_fn
 
 

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 from conformance import data, harness
 from replicate import estimator
+from versions import mixed_precision
 
 
 def model_fn(features, labels, mode, params):
@@ -20,9 +21,9 @@ def model_fn(features, labels, mode, params):
         return estimator.EstimatorSpec(mode, predictions={"logits": logits})
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     metrics = {"accuracy": tf.metrics.accuracy(labels, tf.argmax(logits, 1))}
-    scale = tf.mixed_precision.DynamicLossScale(initial_loss_scale=2**8, increment_period=2)
+    scale = mixed_precision.DynamicLossScale(initial_loss_scale=2**8, increment_period=2)
     optimizer = replicate.TowerOptimizer(
-        tf.mixed_precision.MixedPrecisionLossScaleOptimizer(
+        mixed_precision.MixedPrecisionLossScaleOptimizer(
             tf.train.MomentumOptimizer(0.1, 0.9), scale
         )
     )

@@ -6,6 +6,7 @@ Every sentence has the same length, since shards are as wide as their own longes
 import tensorflow.compat.v1 as tf
 
 from conformance import data, harness, version_2
+from versions import legacy
 
 
 def make_model_fn():
@@ -14,7 +15,7 @@ def make_model_fn():
         sequence_feature_columns=[tf.feature_column.embedding_column(words, 3)],
         units=[4],
         cell_type="gru",
-        optimizer=lambda: tf.keras.optimizers.legacy.Adagrad(0.05),
+        optimizer=lambda: legacy.Adagrad(0.05),
     )
     return classifier.model_fn
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from faults import training
-from replicate import checkpoints
+from replicate.faults import checkpoints
 
 NONE_IS_WHOLE = "Training resumes from a whole checkpoint, but none in"
 STEPS = 9

@@ -21,7 +21,8 @@ import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as v2
 
 import replicate
-from replicate import checkpoints, estimator
+from replicate import estimator
+from replicate.faults import checkpoints
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEVICES = ["/cpu:0", "/cpu:1"]

@@ -15,7 +15,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from random_examples import holds, session
-from replicate import sharding
+from replicate.batch import sharding
 
 CONFORMS = pytest.mark.conformance
 SPARSE = ("sparse", "varying")

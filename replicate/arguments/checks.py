@@ -1,0 +1,119 @@
+"""What `replicate_model_fn` is given: checks of its arguments, before there is a graph."""
+
+from typing import Any, Dict, NamedTuple, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate import devices as devices_lib
+from replicate.batch import entries
+from replicate.towers import summaries as summaries_lib
+
+_PLACEMENTS = ("consolidation", "round_robin", "replicated")
+
+
+class Arguments(NamedTuple):
+    """Arguments of `replicate_model_fn`, checked.
+
+    Attributes:
+        devices: Device strings, None if none were given.
+        consolidation_device: Device string, None if it was not given.
+        on_tpus: Whether the devices are the cores of a TPU.
+        whole_features: Paths, as `batch_entries.whole_paths` gives them.
+        batch_axis: Axes by path, as `batch_entries.axes_by_path` gives them.
+        summaries: One of `summaries.HOW`.
+    """
+
+    devices: Optional[Sequence[str]]
+    consolidation_device: Optional[str]
+    on_tpus: bool
+    whole_features: Sequence[str]
+    batch_axis: Dict[str, Any]
+    summaries: str
+
+
+def check(
+    model_fn,
+    loss_reduction,
+    devices,
+    consolidation_device,
+    variable_placement,
+    per_tower_batch_size,
+    whole_features,
+    batch_axis,
+    summaries,
+):
+    """Returns the `Arguments`; takes those of `replicate_model_fn`, and raises what it does."""
+    if not callable(model_fn):
+        raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
+    _check_reduction(loss_reduction)
+    if variable_placement not in _PLACEMENTS:
+        raise ValueError(
+            f"`variable_placement` must be one of {', '.join(map(repr, _PLACEMENTS))}, but is "
+            f"{variable_placement!r}."
+        )
+    if not (per_tower_batch_size is None or isinstance(per_tower_batch_size, bool)):
+        raise TypeError(
+            f"`per_tower_batch_size` must be True, False or None, but is {per_tower_batch_size!r}. "
+            "The size itself belongs into `params['batch_size']`."
+        )
+    whole_features = entries.whole_paths(whole_features)
+    batch_axis = entries.axes_by_path(batch_axis)
+    if summaries not in summaries_lib.HOW:
+        raise ValueError(
+            f"`summaries` must be one of {', '.join(map(repr, summaries_lib.HOW))}, but is "
+            f"{summaries!r}: tower 0's, scalars averaged over towers, or those of every tower."
+        )
+    on_tpus = False
+    if devices is not None:
+        devices = devices_lib.canonical_list(devices)
+        on_tpus = devices_lib.are_tpus(devices)
+        devices_lib.check_exist(devices, cpus_known=False)
+    if on_tpus:
+        _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis)
+        if summaries != summaries_lib.HOW[0]:
+            raise ValueError(
+                "On TPU cores, summaries are made by `host_call`, of the rows of all cores, but "
+                f"`summaries` is {summaries!r}. Leave it out."
+            )
+    if consolidation_device is not None:
+        consolidation_device = devices_lib.canonical(consolidation_device)
+        devices_lib.check_exist([consolidation_device], cpus_known=False)
+    return Arguments(devices, consolidation_device, on_tpus, whole_features, batch_axis, summaries)
+
+
+def _check_reduction(reduction):
+    if callable(reduction):
+        raise TypeError(
+            f"`loss_reduction` must be a `tf.losses.Reduction`, but is {reduction!r}. Optimizers "
+            "are wrapped inside `model_fn`: `optimizer = replicate.TowerOptimizer(optimizer)`."
+        )
+    if reduction not in tf.losses.Reduction.all():
+        raise ValueError(
+            f"`loss_reduction` must be one of {', '.join(tf.losses.Reduction.all())}, but is "
+            f"{reduction!r}."
+        )
+    if reduction == tf.losses.Reduction.NONE:
+        raise ValueError(
+            "`loss_reduction` must say how `model_fn` reduces its loss to a scalar, but is "
+            "`Reduction.NONE`. Pass `SUM` if it adds up the losses of rows, or one of the means."
+        )
+
+
+def _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis):
+    if consolidation_device is not None or variable_placement != _PLACEMENTS[0]:
+        raise ValueError(
+            "TPU cores gather gradients themselves, and keep variables on their host, but got "
+            f"`consolidation_device` {consolidation_device!r} and `variable_placement` "
+            f"{variable_placement!r}. Leave them out."
+        )
+    if whole_features:
+        raise ValueError(
+            "TPU cores take a shard of each tensor in the batch, but `whole_features` is "
+            f"{whole_features}. Leave it out, and pass what is no part of the batch through "
+            "`params`."
+        )
+    if any(batch_axis.values()):
+        raise ValueError(
+            f"TPU cores take shards along axis 0, but `batch_axis` is {batch_axis}. Leave it out, "
+            "and let `input_fn` put rows first, and `model_fn` transpose them."
+        )

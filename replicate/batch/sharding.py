@@ -1,0 +1,281 @@
+"""Splits a batch into shards, one per tower.
+
+The first `n mod N` of N shards of a batch of n rows get one row more than the others, as
+`tf.sparse.split` has it, so that dense, sparse and ragged leaves stay aligned. Rows are on axis 0,
+or where `batch_axis` says, as in time-major tensors of shape [time, n, ...].
+
+A step may take several batches, such as one for training and one for validation: where features
+and labels are dicts with the same keys, each key holds a batch of its own. Its rows are a multiple
+of those of the smallest, which counts as *the* batch, and it is split in the same proportion.
+
+A Python list of numbers or strings is data, as for `tf.convert_to_tensor`, and split by rows; a
+list of tensors is a structure. In tuples and dicts, numbers and strings are no data.
+"""
+
+import collections.abc
+import itertools
+from typing import Any, List, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.batch import entries, splitting
+from replicate.compat import graph as graph_lib
+
+SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
+
+_SAME_ROWS = "All tensors of a batch must have the same number of rows (axis 0),"
+_MULTIPLES = (
+    "Features and labels with the same keys hold one batch per key, each with a whole number of "
+    "rows for every row of the smallest,"
+)
+_NOT_IN_BATCH = (
+    "Pass what is no part of the batch as a scalar or through `params`, or name it in "
+    "`whole_features`. Name what has its rows on another axis in `batch_axis`."
+)
+_A_LIST = " (a Python list)"  # After the path of what was one, in messages.
+
+
+class Shards(NamedTuple):
+    """The shards of one batch.
+
+    Attributes:
+        features: N structures like the batch's features, one per tower.
+        labels: N structures like the batch's labels.
+        rows: Rows of the batch in each shard, which may be 0: N integers, or N int32 scalar tensors
+            if only known at run time.
+        total: Rows of the batch, an integer or an int32 scalar tensor.
+        axes: The axis of rows of each leaf of features and labels; () if it is 0 in all of them.
+    """
+
+    features: List[Any]
+    labels: List[Any]
+    rows: List[Any]
+    total: Any
+    axes: Sequence[int] = ()
+
+
+class _Spans(NamedTuple):
+    """First row and number of rows of each shard, integers or int32 scalar tensors."""
+
+    starts: List[Any]
+    counts: List[Any]
+    overlap: bool  # Whether shards may have rows in common.
+
+    def times(self, rows):
+        """Returns the spans in a batch that has `rows` rows for each row of this one."""
+        if isinstance(rows, int) and rows == 1:
+            return self
+        return self._replace(
+            starts=[start * rows for start in self.starts],
+            counts=[count * rows for count in self.counts],
+        )
+
+
+def shard(features, labels, num_towers, need_row_each, *, whole_features=(), batch_axis=0):
+    """Splits features and labels by rows, that is, along axis 0 or what `batch_axis` says.
+
+    Args:
+        features: Nested structure (dict, list, tuple, namedtuple) of tensors, `tf.SparseTensor`s
+            and `tf.RaggedTensor`s of shape [n, ...], the same n in all of a batch, and of Python
+            lists of n numbers or strings, or of lists of these, which become tensors. Scalars, None
+            and whatever else is no tensor go to every tower whole.
+        labels: Like `features`; None if there are none. If both are dicts with the same keys, each
+            key holds a batch of its own, of n times a whole number of rows.
+        num_towers: N.
+        need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
+            the batch hold a copy of its last row, and weigh nothing.
+        whole_features: Iterable of names of what goes to every tower as it is, whatever its shape;
+            see `batch_entries.whole_paths`. Those of labels match nothing, and may, where `labels`
+            is None.
+        batch_axis: The axis of rows, or a dictionary of axes by names; see
+            `batch_entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
+            tensors have their rows on axis 0 alone.
+
+    Returns:
+        A `Shards`.
+
+    Raises:
+        TypeError: As `batch_entries.whole_paths` and `axes_by_path` do.
+        ValueError: If no leaf has rows, if the leaves differ in rows, or if a row is missing. What
+            is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
+            that breaks the rule, before the towers compute. If a Python list with numbers or
+            strings is no tensor's value, if a name in `whole_features` or `batch_axis` matches
+            nothing, or if a tensor cannot have its rows on the axis that is named for it.
+    """
+    whole = entries.whole_paths(whole_features)
+    axis_by_path = entries.axes_by_path(batch_axis)
+    with tf.device("/device:CPU:0"), tf.name_scope(SHARD_SCOPE):
+        batch, lists = {}, set()
+        for key, structure in (("features", features), ("labels", labels)):
+            batch[key] = entries.lists_as_tensors(structure, key, whole, lists)
+        paths = [path for path, _ in graph_lib.flatten_with_paths(batch)]
+        entries.check_names("whole_features", whole, paths, labels)
+        entries.check_names("batch_axis", axis_by_path, paths, labels)
+        leaves, splitters, axes = [], [], []
+        for path, leaf in zip(paths, tf.nest.flatten(batch)):
+            is_whole = any(entries.is_at_or_below(path, name) for name in whole)
+            leaves.append(leaf if is_whole else _as_leaf(leaf))
+            splitters.append(None if is_whole else splitting.splitter(leaves[-1]))
+            axis = entries.axis_at(path, axis_by_path) if splitters[-1] else 0
+            axes.append(axis and splitting.checked_axis(path, leaves[-1], axis))
+        keys = _batch_keys(batch["features"], batch["labels"])
+        batches = {}
+        for key, path, leaf, axis, split in zip(keys, paths, leaves, axes, splitters):
+            if split:
+                path += _A_LIST if path in lists else ""
+                path += f" (axis {axis})" if axis else ""
+                batches.setdefault(key, []).append((path, leaf, axis))
+        totals, checks = _count_rows(batches)
+        total, repeats = _smallest(totals, checks)
+        rows = _shard_rows(total, num_towers, need_row_each, checks)
+        # For hooks, which find it by this name.
+        tf.identity(total, name="batch_size")
+        with tf.control_dependencies(checks):
+            spans = _spans(rows, total, need_row_each)
+            spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
+            parts = [
+                split(leaf, spans[key], axis) if split else [leaf] * num_towers
+                for key, leaf, axis, split in zip(keys, leaves, axes, splitters)
+            ]
+        shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
+        of_features, of_labels = ([part[key] for part in shards] for key in batch)
+    return Shards(of_features, of_labels, rows, total, axes if any(axes) else ())
+
+
+def _as_leaf(leaf):
+    """Returns arrays as tensors and everything else as it is."""
+    if hasattr(leaf, "__array__") and not tf.is_tensor(leaf):
+        return tf.convert_to_tensor(leaf)
+    return leaf
+
+
+def has_rows(leaf):
+    """Whether `leaf` is a tensor with an axis 0, and so part of a batch."""
+    return splitting.splitter(leaf) is not None
+
+
+def _batch_keys(features, labels):
+    """Returns, for each leaf of features and labels, the key of the batch it is part of."""
+    several = (
+        isinstance(features, collections.abc.Mapping)
+        and isinstance(labels, collections.abc.Mapping)
+        and features.keys() == labels.keys()
+    )
+
+    def keys(structure):
+        if not several:
+            return tf.nest.map_structure(lambda leaf: None, structure)
+        return {
+            key: tf.nest.map_structure(lambda leaf, key=key: key, structure[key])
+            for key in structure
+        }
+
+    return tf.nest.flatten({"features": keys(features), "labels": keys(labels)})
+
+
+def _count_rows(batches):
+    """Returns the rows of each batch and a list of operations that check them.
+
+    The rows are an integer if the shape of some leaf tells them, else an int32 scalar tensor.
+
+    Args:
+        batches: Dict of lists of `(path, leaf, axis)`, the leaves of each batch that have rows.
+    """
+    if not batches:
+        raise ValueError(
+            "The batch is split by the rows of its tensors, but neither `features` nor `labels` "
+            "holds a tensor of rank 1 or more. Let `input_fn` return the batch, or replicate over "
+            "one device."
+        )
+    totals, checks = {}, []
+    for key, leaves in batches.items():
+        sizes = {path: splitting.known_rows(leaf, axis) for path, leaf, axis in leaves}
+        known = {path: rows for path, rows in sizes.items() if rows is not None}
+        if len(set(known.values())) > 1:
+            raise ValueError(
+                f"{_SAME_ROWS} but {', '.join(f'{path} has {n}' for path, n in known.items())}. "
+                f"{_NOT_IN_BATCH}"
+            )
+        unknown = [
+            (path, splitting.count_rows(leaf, axis))
+            for path, leaf, axis in leaves
+            if path not in known
+        ]
+        totals[key] = next(iter(known.values())) if known else unknown[0][1]
+        if len(leaves) > 1 and unknown:
+            paths, counts = zip(*unknown)
+            data = [f"{_SAME_ROWS} but the rows of", ", ".join(paths), "are", tf.stack(counts)]
+            those = f", those of {', '.join(known)}" if known else ""
+            data += ["in a batch of", totals[key], f"rows{those}. {_NOT_IN_BATCH}"]
+            equal = tf.reduce_all(tf.equal(counts, totals[key]))
+            checks.append(tf.Assert(equal, data, len(counts)))
+    return totals, checks
+
+
+def _smallest(totals, checks):
+    """Returns the rows of the smallest batch, and of each batch for each of these.
+
+    Args:
+        totals: Dict of the rows of each batch, integers or int32 scalar tensors.
+        checks: List to which operations that check the rows are added.
+    """
+    if len(totals) == 1:
+        return next(iter(totals.values())), dict.fromkeys(totals, 1)
+    way_out = "Enlarge a batch, or let `input_fn` return features and labels of one batch."
+    if all(isinstance(total, int) for total in totals.values()):
+        total = min(totals.values())
+        if any(rows % max(total, 1) for rows in totals.values()):
+            batches = ", ".join(f"{key!r} has {rows}" for key, rows in totals.items())
+            raise ValueError(f"{_MULTIPLES} but {batches}. {way_out}")
+        return total, {key: rows // max(total, 1) for key, rows in totals.items()}
+    counts = tf.stack(list(totals.values()))
+    total = tf.reduce_min(counts)
+    least = tf.maximum(total, 1)
+    whole = tf.reduce_all(tf.equal(counts % least, 0))
+    data = [f"{_MULTIPLES} but the rows of", ", ".join(map(repr, totals)), "are", counts, way_out]
+    checks.append(tf.Assert(whole, data, len(totals)))
+    return total, {key: rows // least for key, rows in totals.items()}
+
+
+def _shard_rows(total, num_towers, need_row_each, checks):
+    """Returns the rows of each shard of a batch of `total` rows, integers if `total` is one.
+
+    Args:
+        total: n, an integer or an int32 scalar tensor.
+        num_towers: N.
+        need_row_each: See `shard`.
+        checks: List to which an operation that checks the rows is added.
+    """
+    known = isinstance(total, int)
+    if need_row_each and not known:
+        message = f"{_too_few_rows(num_towers)} Rows of this batch:"
+        checks.append(tf.Assert(total >= num_towers, [message, total]))
+    elif need_row_each and total < num_towers:
+        raise ValueError(f"{_too_few_rows(num_towers)} Rows of this batch: {total}.")
+    least, more = total // num_towers, total % num_towers
+    if known:
+        return [least + (i < more) for i in range(num_towers)]
+    rows = least + tf.cast(tf.range(num_towers) < more, tf.int32)
+    return tf.unstack(rows, num=num_towers)
+
+
+def _too_few_rows(num_towers):
+    return (
+        f"A training batch must have at least one row for each of {num_towers} towers. Enlarge "
+        "the batch, batch with `drop_remainder=True`, or pass fewer `devices`."
+    )
+
+
+def _spans(rows, total, need_row_each):
+    """Returns where in the batch the shards of `rows` rows are.
+
+    A shard without rows is given a copy of the batch's last row, since many a model cannot take
+    an empty batch; nothing that is computed from it counts.
+    """
+    starts = list(itertools.accumulate([0, *rows[:-1]]))
+    if need_row_each or all(isinstance(count, int) and count for count in rows):
+        return _Spans(starts, rows, overlap=False)
+    low, high = (min, max) if isinstance(total, int) else (tf.minimum, tf.maximum)
+    least = low(total, 1)  # The batch itself may be empty.
+    starts = [low(start, total - least) for start in starts]
+    return _Spans(starts, [high(count, least) for count in rows], overlap=True)

@@ -1,0 +1,104 @@
+"""What the model knows of where it runs: how many towers, which of them, and how they meet.
+
+The same on every engine; see `replicate.engines.engine`.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from replicate import towers
+from replicate.engines import distributed, tower_engine, tpu
+from replicate.engines.engine import Alone
+from replicate.graphs import unwrapped
+
+
+def engine():
+    """Returns the `Engine` that runs what is being built here."""
+    group = towers.current()
+    if group is not None:
+        return tower_engine.TowerEngine(group)
+    return distributed.engine() or tpu.engine() or Alone()
+
+
+def num_towers():
+    """Returns N, the number of towers that the model runs as, an integer; 1 outside of them.
+
+    Cores of a TPU and replicas of a tf.distribute strategy count as towers.
+    """
+    return engine().size
+
+
+def is_cross_tower():
+    """Whether all towers are one here: in merge functions, and where a strategy's replicas are."""
+    group = towers.current()
+    merging = group is not None and group.merging
+    return merging or tf.distribute.in_cross_replica_context()
+
+
+def once(fn, label):
+    """Calls `fn` once for all towers, wherever this is; returns what it returns.
+
+    Args:
+        fn: Function without arguments, of what is the same in all towers.
+        label: By which replicas' calls are told apart.
+    """
+    return fn() if is_cross_tower() else engine().meet(fn, (), label)
+
+
+def tower_index():
+    """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
+
+    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor. In a model that
+    runs as towers, which is built once for all of them, it converts to one, with another value in
+    each tower. Python cannot branch on it there: that is a TypeError, which names the ways out.
+    """
+    return engine().index
+
+
+def merge_call(fn, *args):
+    """Calls `fn` once for all towers, with the arguments of every tower.
+
+    `fn` runs once, on the consolidation device, in the name and variable scopes that are open here,
+    and after the control dependencies that are: the place for what must happen once per step, such
+    as updating a running baseline.
+
+        def update(values):
+            return baseline.assign(0.9 * baseline + 0.1 * tf.add_n(values) / len(values))
+
+        baseline_now = replicate.merge_call(update, tf.reduce_mean(reward))
+
+    In replicas of tf.distribute, `fn` runs in the cross-replica context, on the first replica's
+    device: variables that it assigns change in all replicas. In a TPU replica, every replica does
+    what `fn` does, with the same values; tensors in `args` must be numeric there, and in a
+    `PerTower` that `fn` returns, all must be tensors of one shape and dtype.
+
+    Args:
+        fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
+            function in every replica of tf.distribute, and must not itself rendezvous.
+        *args: This tower's values, of any type, None included. In towers, what is no tensor is the
+            same for all.
+
+    Returns:
+        What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
+        is called with `PerTower`s of one value.
+
+    Raises:
+        RuntimeError: If this is in the body of a `tf.cond`, `tf.while_loop` or function, or in a
+            merge function, if replicas of tf.distribute meet in different calls, or if they are in
+            several processes.
+        ValueError: If `fn` returns a `PerTower` of another length than N, or in towers one that
+            holds values that differ and are no tensors.
+    """
+    fn_or_type = unwrapped(fn)
+    fn_or_type = fn_or_type if hasattr(fn_or_type, "__qualname__") else type(fn)
+    code = getattr(fn_or_type, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""
+    label = f"merge_call of {fn_or_type.__qualname__}{where} with {len(args)} arguments"
+    here = engine()
+    if not here.sees_all:
+        raise RuntimeError(
+            f"A merge function takes the values of all towers, but of the {here.size} of "
+            f"{type(tf.distribute.get_strategy()).__name__} this process has its own alone, for "
+            f"{label}. Use `cross_tower_sum` or `cross_tower_mean`, which go between processes; or "
+            "train through parameter servers."
+        )
+    return here.meet(fn, args, label)

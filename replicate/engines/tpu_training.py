@@ -1,0 +1,263 @@
+"""Training on the TPU cores of a host, by a plain Estimator.
+
+R is the number of cores. `model_fn` is called once, in a *computation* that each core runs with a
+shard of the batch, of n / R rows. What is not for TPUs happens outside of it, once per step: the
+loss is reduced, and a host call and a scaffold are made. Variables are where the Estimator places
+them; the computation reads them at its start, and writes what one core made of them, since the
+gradients are the same on all.
+"""
+
+import functools
+
+import tensorflow.compat.v1 as tf
+
+from replicate.batch import Weights, losses_added_up, sharding
+from replicate.compat import estimator
+from replicate.compat import graph as graph_lib
+from replicate.compat import tpu as tpu_lib
+from replicate.engines import penalties, tpu, tpu_specs
+from replicate.graphs import updates
+
+_OF_SCAFFOLDS = (
+    "init_op",
+    "ready_op",
+    "ready_for_local_init_op",
+    "local_init_op",
+    "summary_op",
+    "saver",
+)
+
+
+def whole_batch(features, labels, num_cores):
+    """Returns a batch that TPU cores can take, which `tf.tpu.shard` will split.
+
+    Args:
+        features: As `sharding.shard` takes them.
+        labels: Likewise.
+        num_cores: R.
+
+    Returns:
+        `Shards` of one shard, the batch; `rows` holds the rows of each core.
+
+    Raises:
+        TypeError: If a tensor is sparse, ragged or of strings.
+        ValueError: If a tensor's shape is not static, its rows are no multiple of R, or as
+            `sharding.shard` does.
+    """
+    for path, leaf in graph_lib.flatten_with_paths({"features": features, "labels": labels}):
+        composite = isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor))
+        if not composite and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+            continue
+        if composite or tf.as_dtype(leaf.dtype) == tf.string:
+            raise TypeError(
+                f"A TPU takes dense tensors of numbers, but {path} is {leaf!r}. Convert it in "
+                "`input_fn`, e.g. with `tf.sparse.to_dense` or by a lookup in a vocabulary."
+            )
+        shape = tf.TensorShape(leaf.shape)
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"Batches for TPUs must have a static shape, but {path} has {shape}. Batch with "
+                "`drop_remainder=True`, and pad what varies to a fixed length."
+            )
+        if shape.rank and shape.as_list()[0] % num_cores:
+            raise ValueError(
+                "TPU cores take shards of equal size, so the rows of a batch must be a multiple of "
+                f"{num_cores}, but {path} has {shape.as_list()[0]}. Choose another batch size, and "
+                "batch with `drop_remainder=True`."
+            )
+    whole = sharding.shard(features, labels, 1, need_row_each=True)
+    return whole._replace(rows=[whole.total // num_cores])
+
+
+def train(model, shards, devices, summed, session_config):
+    """Trains on TPU cores.
+
+    Args:
+        model: Function of features and labels that returns a spec; called once.
+        shards: What `whole_batch` returned.
+        devices: Device strings of the R cores.
+        summed: Whether the replicas' losses are added up, instead of averaged.
+        session_config: The `tf.ConfigProto` of the Estimator's sessions, or None.
+
+    Returns:
+        An `EstimatorSpec`, for training.
+
+    Raises:
+        TypeError: If `model` returns something else than a spec.
+        ValueError: If the global step is no resource variable, a variable is trained on one core's
+            gradient, a tensor of `host_call` is a scalar, or the spec has a scaffold whose
+            operations are in the computation.
+    """
+    _check_global_step()
+    graph = tf.get_default_graph()
+    batch = {"features": shards.features[0], "labels": shards.labels[0]}
+    computation = Computation(model, batch, summed)
+    losses, *host_tensors = tf.tpu.shard(computation, rows_of(batch), len(devices))
+    if len(devices) > 1:
+        _check_gathered(graph)
+    unseen = tpu_lib.take_out_summaries(graph)
+    if unseen:
+        tf.logging.warning(
+            "replicate: a TPU makes no summaries, so %s will not be written. Make them in the "
+            "`host_call` of a `TPUEstimatorSpec`.",
+            ", ".join(unseen),
+        )
+    with tf.device("/device:CPU:0"), tf.name_scope("replicate/tpu/"):
+        loss = (tf.reduce_sum if summed else tf.reduce_mean)(losses)
+        train_op = tf.group(losses)
+    tf.logging.info(
+        "replicate: global batch %d, %d TPU cores from %s on, %d rows per core; losses of cores "
+        "are %s.",
+        shards.total,
+        len(devices),
+        devices[0],
+        shards.rows[0],
+        "added up" if summed else "averaged",
+    )
+    spec = computation.spec
+    changes = {"loss": loss, "train_op": train_op, "predictions": None, "export_outputs": None}
+    if estimator.is_tpu_estimator_spec(spec):
+        host_call = spec.host_call and (spec.host_call[0], _pack(spec.host_call[1], host_tensors))
+        spec = tpu_specs.as_estimator_spec(
+            spec._replace(**changes, host_call=host_call, eval_metrics=None)
+        )
+    else:
+        spec = spec._replace(**changes)
+    job = tf.DeviceSpec.from_string(devices[0]).job
+    return spec._replace(training_hooks=(SystemHook(job, session_config), *spec.training_hooks))
+
+
+def call_in_replica(model, summed):
+    """Calls `model()` in a TPU replica; if losses are summed, weight penalties still count once."""
+    with losses_added_up(summed):
+        if not summed:
+            return model()
+        num_cores = tpu.number_of_shards() or 1  # None where a graph is built for a SavedModel.
+        with penalties.shared(Weights([1 / num_cores] * num_cores)) as start:
+            start()
+            return model()
+
+
+class Computation:
+    """What every core runs: a function of its rows.
+
+    Attributes:
+        spec: What `model_fn` returned, once this was called.
+    """
+
+    def __init__(self, model, batch, summed):
+        self.spec = None
+        self._model = model
+        self._batch = batch
+        self._summed = summed
+
+    def __call__(self, *rows):
+        """Builds the model.
+
+        Args:
+            *rows: What stands for `rows_of` the batch.
+
+        Returns:
+            List of the loss, of shape [1], the tensors of the host call, and the train operation.
+        """
+        rows = iter(rows)
+        batch = tf.nest.map_structure(
+            lambda leaf: next(rows) if sharding.has_rows(leaf) else leaf, self._batch
+        )
+        self.spec = call_in_replica(functools.partial(self._model, **batch), self._summed)
+        host_tensors = _check_spec(self.spec)
+        train_op = tf.group(self.spec.train_op)
+        with tf.control_dependencies([train_op]):  # As TPUEstimator has it.
+            host_tensors = [tf.identity(tensor) for tensor in host_tensors]
+        return [tf.reshape(self.spec.loss, [1]), *host_tensors, train_op]
+
+
+class SystemHook(tf.train.SessionRunHook):
+    """Starts the TPUs when there is a session, and shuts them down at the end."""
+
+    def __init__(self, job, session_config):
+        self._job = job
+        self._session_config = session_config
+
+    def begin(self):
+        """Makes the operation that shuts down, before the graph is finalised."""
+        self._shut_down = tf.tpu.shutdown_system(job=self._job)
+
+    def after_create_session(self, session, coord):
+        """Starts the TPUs; variables, which are on the host, have their values by now."""
+        with tf.Graph().as_default():
+            start = tf.tpu.initialize_system(job=self._job)
+            with tf.Session(session.sess_str, config=self._session_config) as own_session:
+                own_session.run(start)
+
+    def end(self, session):
+        """Shuts the TPUs down."""
+        session.run(self._shut_down)
+
+
+def rows_of(batch):
+    """Returns the list of tensors with rows in a nested structure."""
+    return [leaf for leaf in tf.nest.flatten(batch) if sharding.has_rows(leaf)]
+
+
+def _pack(structure, tensors):
+    """Returns a host call's tensors, a list or dictionary, with others in their place."""
+    return dict(zip(structure, tensors)) if isinstance(structure, dict) else list(tensors)
+
+
+def _check_global_step():
+    step = tf.train.get_global_step()
+    if step is not None and not hasattr(step, "handle"):
+        raise ValueError(
+            f"Variables of a model on TPUs must be resource variables, but {step.name} is {step!r}."
+            " Call `tf.enable_resource_variables()` when the program starts."
+        )
+
+
+def _check_gathered(graph):
+    """Raises if a variable is updated from a core's own rows alone."""
+    own = _made_from("TPUReplicatedInput", graph) - _made_from("CrossReplicaSum", graph)
+    for variable in tf.trainable_variables():
+        for op in updates.writes(variable):
+            if tpu_lib.is_inside(op) and op in own:
+                raise ValueError(
+                    "Every optimizer in a `model_fn` that runs on several TPU cores must be "
+                    f"wrapped, so that their gradients are gathered, but {op.name} updates "
+                    f"'{variable.name}' on each core by itself. Write `optimizer = "
+                    "replicate.TowerOptimizer(optimizer)`."
+                )
+
+
+def _made_from(kind, graph):
+    """Returns the set of operations that take what operations of type `kind` give."""
+    pending = [op for op in graph.get_operations() if op.type == kind]
+    found = set(pending)
+    while pending:
+        op = pending.pop()
+        for after in [use for output in op.outputs for use in output.consumers()]:
+            if after not in found:
+                found.add(after)
+                pending.append(after)
+    return found
+
+
+def _check_spec(spec):
+    """Returns the tensors of the host call of a spec that can be made in a computation."""
+    if estimator.is_tpu_estimator_spec(spec):
+        tensors = tpu_specs.by_key(spec.host_call[1]) if spec.host_call else {}
+        for key, tensor in tensors.items():
+            tpu_specs.check_has_rows("host_call", key, tensor)
+        return list(tensors.values())
+    if not estimator.is_estimator_spec(spec):
+        raise TypeError(
+            "On TPUs `model_fn` must return an `EstimatorSpec` or a `TPUEstimatorSpec`, but "
+            f"returned {spec!r}."
+        )
+    made = [name for name in _OF_SCAFFOLDS if getattr(spec.scaffold, name) is not None]
+    if made:
+        raise ValueError(
+            "What a scaffold holds must be made outside of the computation that TPUs run, but the "
+            f"`EstimatorSpec` has one with {', '.join(made)}. Return a `TPUEstimatorSpec` with a "
+            "`scaffold_fn`, which is called outside."
+        )
+    return []

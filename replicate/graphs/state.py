@@ -1,0 +1,115 @@
+"""What operations do to the state that outlives a step: read it, change it, or pass it on.
+
+State is what a handle names, a tensor of type `resource` or a reference: variables, tables, queues,
+iterators. What lives within a step alone, as the arrays and stacks of loops do, is no state here.
+"""
+
+import re
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+# Operations that take a handle and leave what it names as it is.
+_READS = re.compile(
+    "Identity|IdentityN|Snapshot|Shape|Size|Rank|Gather(V2|Nd)?|StridedSlice"
+    "|IsVariableInitialized|VarIsInitializedOp|VariableShape|ReadVariableOp|ResourceGather(Nd)?"
+    "|SaveV2|LookupTable(Find|Size|Export)(V2)?|Queue(Size|IsClosed)(V2)?"
+    "|(BoostedTrees|DecisionTree|TensorForest).*Predict"
+)
+# Operations through which a handle passes.
+_PASSES = frozenset(
+    ["Enter", "RefEnter", "Exit", "RefExit", "Switch", "RefSwitch", "Merge", "RefMerge"]
+    + ["NextIteration", "RefNextIteration", "Identity", "RefIdentity", "IdentityN"]
+)
+_OF_STEP = re.compile("TensorArray|Stack|TemporaryVariable|DestroyTemporaryVariable")
+# Operations that change a variable; those of references give that back.
+_ASSIGNS = re.compile("(Resource)?(Assign|Scatter|Apply|SparseApply|StridedSliceAssign)")
+# Operations that write summaries, which are tower 0's.
+_SUMMARIES = re.compile("Write.*Summary|.*SummaryWriter|ImportEvent")
+
+
+class _Kind(NamedTuple):
+    is_stateful: bool
+    is_random: bool
+    calls_functions: bool
+    takes_references: bool  # Any other takes the value of what is a reference.
+
+
+_kinds = {}
+
+
+def kind(op):
+    """Returns what is true of all operations of a type: stateful, random, calling functions."""
+    if op.type not in _kinds:
+        definition = op.op_def
+        if definition is None:  # A function of TensorFlow 1, called by its name.
+            return _Kind(True, False, True, False)
+        _kinds[op.type] = _Kind(
+            definition.is_stateful,
+            definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr),
+            any(attr.type in ("func", "list(func)") for attr in definition.attr),
+            any(arg.is_ref for arg in definition.input_arg)
+            or op.type in _PASSES
+            or _READS.fullmatch(op.type) is not None,
+        )
+    return _kinds[op.type]
+
+
+def is_handle(tensor):
+    """Whether a tensor names state, or something that lives within a step."""
+    return tensor.dtype == tf.resource or tensor.dtype != tensor.dtype.base_dtype
+
+
+def handles(op):
+    """Returns the inputs of an operation that it takes for handles."""
+    by_reference = kind(op).takes_references
+    return [t for t in op.inputs if t.dtype == tf.resource or (by_reference and is_handle(t))]
+
+
+def source(handle):
+    """Returns the operation that made a handle, before it was passed on or assigned."""
+    op = handle.op
+    while op.inputs and (op.type in _PASSES or _ASSIGNS.match(op.type)):
+        handle = op.inputs[handle.value_index if op.type == "IdentityN" else 0]
+        op = handle.op
+    return op
+
+
+def is_of_step(op):
+    """Whether an operation makes or takes what lives within a step."""
+    return _OF_STEP.match(op.type) is not None
+
+
+def makes_state(op):
+    """Whether an operation gives a handle to state without taking one."""
+    return bool(op.outputs) and is_handle(op.outputs[0]) and not op.inputs and not is_of_step(op)
+
+
+def writes(op):
+    """Whether an operation may change state by itself, and not by a function that it calls."""
+    if is_of_step(op) or op.type in _PASSES or _READS.fullmatch(op.type):
+        return False
+    if kind(op).calls_functions:
+        return False
+    return any(not is_of_step(source(handle)) for handle in handles(op))
+
+
+def reads(op):
+    """Whether an operation takes a handle of state, and leaves that as it is."""
+    return _READS.fullmatch(op.type) is not None and bool(handles(op))
+
+
+def assigns(op):
+    """Whether an operation changes a variable, and nothing else."""
+    return _ASSIGNS.match(op.type) is not None
+
+
+def writes_summaries(op):
+    """Whether an operation writes summaries."""
+    return _SUMMARIES.match(op.type) is not None
+
+
+def draws(op):
+    """Whether an operation draws random numbers, or calls functions that may."""
+    found = kind(op)
+    return found.is_random or (found.calls_functions and found.is_stateful)

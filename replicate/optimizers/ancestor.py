@@ -1,0 +1,42 @@
+"""What `tf.contrib.estimator.TowerOptimizer` had besides, for code that asks for it."""
+
+import tensorflow.compat.v1 as tf
+
+from replicate.graphs import GraphLocal
+
+_used = GraphLocal()
+
+
+class Ancestor:
+    """Static methods of `TowerOptimizer` that the ancestor had."""
+
+    @staticmethod
+    def has_been_used():
+        """Returns whether any `TowerOptimizer` has applied gradients in the current graph.
+
+        if not replicate.TowerOptimizer.has_been_used():
+            raise ValueError("Wrap the optimizer.")
+        """
+        return _used.get(_graph(), False)
+
+    @staticmethod
+    def _graph_state():
+        """Raises, since there is one call of `model_fn` for all towers, and nothing to count."""
+        raise RuntimeError(
+            "`model_fn` is called once for all towers, so there is no state of a graph that says "
+            "which tower is built, but `TowerOptimizer._graph_state()` of "
+            "`tf.contrib.estimator` was called. What was done for one tower, such as the last, "
+            "happens once by itself; the index of a tower is `replicate.tower_index()`, a tensor, "
+            "their number `replicate.num_towers()`."
+        )
+
+
+def remember_use():
+    """Lets `has_been_used` know that gradients are applied in the current graph."""
+    _used[_graph()] = True
+
+
+def _graph():
+    """Returns the graph that is built here; in the body of a condition, the one around it."""
+    with tf.init_scope():
+        return tf.get_default_graph()

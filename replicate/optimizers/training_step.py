@@ -1,0 +1,215 @@
+"""What becomes of gradients once they are gathered, on every engine.
+
+In this order: check that all is finite, transform, clip, apply. With accumulation, that follows
+when enough batches have been added up.
+"""
+
+import contextlib
+import numbers
+
+import tensorflow.compat.v1 as tf
+
+from replicate import loss_scale as loss_scales
+from replicate.batch import losses_are_added_up
+from replicate.gathering import Gather, collectives
+from replicate.gradients import Accumulation
+from replicate.graphs import operations, run_if
+from replicate.scaling import only_if_finite
+
+
+class TrainingStep:
+    """How gradients of the whole batch update variables.
+
+    Args:
+        wrapped: The `WrappedOptimizer`.
+        clip_norm: As `TowerOptimizer` takes it.
+        transform_gradients: Likewise.
+        accumulate_steps: Likewise.
+        check_finite: Likewise.
+        gather: Likewise.
+
+    Raises:
+        TypeError: If `transform_gradients` cannot be called, or `gather` is something else.
+        ValueError: If `clip_norm` is a number that is not positive, or no number,
+            `accumulate_steps` no positive integer, or a value of `gather` none of its.
+    """
+
+    def __init__(
+        self, wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite, gather
+    ):
+        if not (
+            clip_norm > 0
+            if isinstance(clip_norm, numbers.Real)
+            else clip_norm is None or tf.is_tensor(clip_norm)
+        ):
+            raise ValueError(
+                "`clip_norm` must be a positive number or scalar tensor, or None for no clipping, "
+                f"but is {clip_norm!r}."
+            )
+        if transform_gradients is not None and not callable(transform_gradients):
+            raise TypeError(
+                "`transform_gradients` must be a function of a list of (gradient, variable) pairs, "
+                f"or None, but is {transform_gradients!r}."
+            )
+        is_integer = isinstance(accumulate_steps, numbers.Integral)
+        if isinstance(accumulate_steps, bool) or not is_integer or accumulate_steps < 1:
+            raise ValueError(
+                "`accumulate_steps` must be the number of batches that make an update, an integer "
+                f"of at least 1, but is {accumulate_steps!r}. Pass e.g. 4, or 1 to update in each."
+            )
+        self._wrapped = wrapped
+        self._clip_norm = clip_norm
+        self._transform_gradients = transform_gradients
+        self._accumulate_steps = int(accumulate_steps)
+        self._check_finite = check_finite
+        self.how = Gather.of(gather)
+        """The `Gather`."""
+        self._accumulations = {}  # In eager mode, in which the same gradients come every step.
+        self.saved = wrapped.saved
+        """What object-based checkpoints hold: the loss scale and what is accumulated."""
+
+    @property
+    def has_options(self):
+        """Whether anything happens to gradients but that they are applied."""
+        given = self._clip_norm, self._transform_gradients, self._check_finite or None
+        return self.accumulates or any(option is not None for option in given)
+
+    @property
+    def accumulates(self):
+        """Whether gradients are added up over batches."""
+        return self._accumulate_steps > 1
+
+    @property
+    def checks(self):
+        """Whether gradients that are not finite are an error."""
+        return self._check_finite and not self.may_skip
+
+    def checked(self, grads_and_vars, devices=None):
+        """Returns a scope whose operations fail if gradients are not finite, where that is so.
+
+        Args:
+            grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+            devices: The towers' devices; by default, all are where this is.
+        """
+        if not self.checks:
+            return contextlib.nullcontext()
+        return only_if_finite(grads_and_vars, devices)
+
+    def gather(self, grads_and_vars, towers, weights=None):
+        """Returns the gradients of the whole batch; takes and returns what `gradients.gather` does.
+
+        Args:
+            grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+            towers: The `Towers`.
+            weights: The `Weights` of the gradients; None: those of the towers.
+        """
+        scale = self._wrapped.loss_scale
+        scales = scale is not None and self.how.wire_dtype == tf.float16
+        scale = scale() if scales else None
+        return collectives.gather(grads_and_vars, towers, weights, self.how, scale)
+
+    def apply(self, grads_and_vars, args, kwargs, apply=None):
+        """Applies gradients of the whole batch, or accumulates them.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+            args: What the wrapped optimizer's `apply_gradients` takes besides.
+            kwargs: Likewise.
+            apply: Function that takes what `apply_gradients` does, in place of that one.
+
+        Returns:
+            What `update` does.
+        """
+        if not self.accumulates:
+            return self.update(grads_and_vars, args, kwargs, apply)
+        accumulation = self.accumulation(grads_and_vars, losses_are_added_up())
+        accumulation.prepare([grads_and_vars])
+
+        def update(count):
+            return self.update(accumulation.read(count), args, kwargs, apply)
+
+        return accumulation.every(accumulation.add(grads_and_vars), update)
+
+    def accumulation(self, grads_and_vars, summed, **makes):
+        """Returns the `Accumulation` for gradients that are to be added up.
+
+        Args:
+            grads_and_vars: List of their `(gradient, variable)` pairs, of one tower.
+            summed: Whether losses of batches are added up, instead of averaged.
+            **makes: What it makes variables with.
+        """
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                return Accumulation(self._accumulate_steps, summed, **makes)
+        key = tuple(id(variable) for _, variable in grads_and_vars)
+        if key not in self._accumulations:
+            made = self._accumulations[key] = Accumulation(self._accumulate_steps, summed, **makes)
+            number = len(self._accumulations) - 1
+            setattr(self.saved, f"accumulation_{number}" if number else "accumulation", made.saved)
+        return self._accumulations[key]
+
+    def update(self, grads_and_vars, args, kwargs, apply=None):
+        """Updates with gradients of the whole batch, unless a loss scale finds them not finite.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers and
+                batches.
+            args: What the wrapped optimizer's `apply_gradients` takes besides.
+            kwargs: Likewise.
+            apply: Function that takes what `apply_gradients` does, in place of that one.
+
+        Returns:
+            What the wrapped optimizer does; if the update may be skipped, an operation.
+        """
+        return self.if_finite(
+            grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs, apply)
+        )
+
+    def if_finite(self, grads_and_vars, apply):
+        """Calls `apply` for the steps that the loss scale does not skip, and adjusts the scale.
+
+        Args:
+            grads_and_vars: As `update` takes them.
+            apply: Function without arguments that returns what is to run.
+
+        Returns:
+            What `apply` does; if steps may be skipped, an operation.
+        """
+        if not self.may_skip:
+            return apply()
+        grads = [gradient for gradient, _ in grads_and_vars]
+        rescale, is_finite = loss_scales.update_gathered(self._wrapped.loss_scale, grads)
+        return tf.group(operations([rescale, run_if(is_finite, apply)]))
+
+    def apply_now(self, grads_and_vars, args, kwargs, apply=None):
+        """Transforms and applies gradients; takes and returns what `update` does."""
+        transformed = self.transform(grads_and_vars)
+        apply = apply or self._wrapped.optimizer.apply_gradients
+        return apply(transformed, *args, **kwargs)
+
+    @property
+    def may_skip(self):
+        """Whether steps are skipped whose gradients are not finite."""
+        return self._wrapped.may_skip
+
+    def transform(self, grads_and_vars):
+        """Returns gradients as they are to be applied.
+
+        Args:
+            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+
+        Returns:
+            List of `(gradient, variable)` pairs.
+        """
+        if self._transform_gradients is not None:
+            grads_and_vars = list(self._transform_gradients(grads_and_vars))
+        if self._clip_norm is not None:
+            grads = [collectives.with_unique_rows(gradient) for gradient, _ in grads_and_vars]
+            clipped, _ = tf.clip_by_global_norm(grads, self._clip_norm)
+            grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]
+        return grads_and_vars
+
+    @property
+    def transforms(self):
+        """Whether `transform` changes gradients."""
+        return self._transform_gradients is not None or self._clip_norm is not None

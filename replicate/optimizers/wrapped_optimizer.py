@@ -1,0 +1,209 @@
+"""What a `TowerOptimizer` wraps: an optimizer and a loss scale, as each graph has them."""
+
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate import loss_scale as loss_scales
+from replicate.compat import keras, mixed_precision, tpu
+from replicate.graphs import GraphLocal
+
+
+class _Eager:
+    """In place of a graph, in eager mode and in functions that are called there."""
+
+
+_EAGER = _Eager()
+
+
+class _Wrapped(NamedTuple):
+    optimizer: Any
+    loss_scale: Any  # Its `LossScale`, None if there is none, 'dynamic' if still to be made.
+    scaling: Any  # The optimizer around it that scales losses, None if none was given.
+
+
+class WrappedOptimizer:
+    """An optimizer, or a function that makes one for each graph, and its loss scale.
+
+    Args:
+        given: The optimizer or function.
+        loss_scale: As `loss_scale.get` takes it.
+        accumulates: Whether some steps only accumulate gradients.
+
+    Raises:
+        TypeError: If `given` is or makes something else.
+        ValueError: If `loss_scale` is none, there are two, or steps would be left out of which a
+            `SyncReplicasOptimizer` needs every one.
+    """
+
+    def __init__(self, given, loss_scale, accumulates):
+        # A dynamic one is made where it is used, because its variables belong to a graph.
+        is_dynamic = isinstance(loss_scale, str) and loss_scale == "dynamic"
+        self._loss_scale = loss_scale if is_dynamic else loss_scales.get(loss_scale)
+        self._accumulates = accumulates
+        is_factory = callable(given) and not _is_optimizer(given)
+        self._given = given if is_factory else self._unwrap(given)
+        # By graph, because a factory's optimizer may hold tensors, and because after
+        # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
+        self._by_graph = GraphLocal()
+        self.saved = tf.Module()
+        """What object-based checkpoints hold, but for the optimizer."""
+        if not is_factory and not isinstance(self._given.loss_scale, (str, type(None))):
+            self.saved.loss_scale = self._given.loss_scale
+        self._dynamic = GraphLocal()
+
+    @property
+    def given(self):
+        """The optimizer that all graphs begin with, None if a function makes them."""
+        return self._given.optimizer if isinstance(self._given, _Wrapped) else None
+
+    @property
+    def optimizer(self):
+        """The optimizer; after `apply_gradients`, the one that applied the gradients."""
+        return self._wrapped().optimizer
+
+    @property
+    def loss_scale(self):
+        """The `LossScale`, None if losses are not scaled."""
+        scale = self._wrapped().loss_scale
+        return self._dynamic_scale() if isinstance(scale, str) else scale
+
+    @property
+    def keras_class(self):
+        """The class of the optimizer if it is one of Keras 2, which is not made to know; or None.
+
+        A function that makes optimizers is not called: that of a class is known.
+        """
+        made = self._by_graph.get(_graph(), self._given)
+        return keras.class_of(made.optimizer if isinstance(made, _Wrapped) else made)
+
+    @property
+    def scales(self):
+        """Whether losses are scaled."""
+        return self._wrapped().loss_scale is not None
+
+    @property
+    def may_skip(self):
+        """Whether the loss scale skips steps whose gradients are not finite."""
+        return _skips(self._wrapped().loss_scale)
+
+    def attribute(self, name):
+        """Returns an attribute of the optimizer; else of the one that scales losses around it."""
+        wrapped = self._wrapped()
+        try:
+            return getattr(wrapped.optimizer, name)
+        except AttributeError:
+            if name.startswith("_") or not hasattr(wrapped.scaling, name):
+                raise
+        return getattr(wrapped.scaling, name)
+
+    def answer_as(self, first):
+        """Makes this graph's optimizer that of another `WrappedOptimizer`."""
+        self._by_graph[_graph()] = first._wrapped()
+
+    def _wrapped(self):
+        graph = _graph()
+        if isinstance(self._given, _Wrapped):
+            return self._by_graph.get(graph, self._given)
+        if graph not in self._by_graph:
+            self._by_graph[graph] = self._unwrap(self._given())
+        return self._by_graph[graph]
+
+    def _dynamic_scale(self):
+        with tf.init_scope():
+            graph = _EAGER if tf.executing_eagerly() else tf.get_default_graph()
+        if graph not in self._dynamic:
+            with tf.init_scope(), tf.name_scope(None):
+                self._dynamic[graph] = loss_scales.get("dynamic")
+                if graph is _EAGER:
+                    self.saved.loss_scale = self._dynamic[graph]
+        return self._dynamic[graph]
+
+    def _unwrap(self, value):
+        optimizer, scale = mixed_precision.without_loss_scale(value)
+        scaling = None if scale is None else value
+        optimizer = keras.as_optimizer(tpu.without_cross_shard(optimizer))
+        if isinstance(getattr(optimizer, "_wrapped", None), WrappedOptimizer):
+            raise TypeError(
+                "`TowerOptimizer` gathers the gradients of all towers once, but got an optimizer "
+                "that it wraps already. Wrap once."
+            )
+        if not _is_optimizer(optimizer):
+            raise TypeError(
+                "`TowerOptimizer` wraps an optimizer with `compute_gradients` and "
+                "`apply_gradients`, or a function without arguments that makes one, but got "
+                f"{value!r}. Pass e.g. `tf.train.AdamOptimizer(1e-3)`."
+            )
+        if scale is not None and self._loss_scale is not None:
+            raise ValueError(
+                "A loss is scaled once, but got `loss_scale` "
+                f"{self._loss_scale!r} and an optimizer that scales losses, {value!r}. Leave one "
+                "of them out."
+            )
+        if scale is None:
+            scale = self._loss_scale
+        elif isinstance(scale, float):
+            scale = loss_scales.get(scale)
+        leaves_out = self._accumulates or _skips(scale)
+        if leaves_out and isinstance(optimizer, tf.train.SyncReplicasOptimizer):
+            raise ValueError(
+                "A `SyncReplicasOptimizer` waits for the gradients of every step of every worker, "
+                "but "
+                + ("`accumulate_steps`" if self._accumulates else f"`loss_scale` {scale!r}")
+                + " leaves steps out. Use `accumulate_steps=1` and a loss scale that is a number."
+            )
+        return _Wrapped(optimizer, scale, scaling)
+
+
+class AnswersAsKeras:
+    """Makes `isinstance` know an object for an optimizer of Keras 2 if its `_wrapped` wraps one.
+
+    Canned Estimators and heads of TensorFlow 2 ask for such. `type()` stays what it is.
+    """
+
+    @property
+    def __class__(self):
+        wrapped = self.__dict__.get("_wrapped")
+        return (None if wrapped is None else wrapped.keras_class) or type(self)
+
+    def get_config(self):
+        """Returns the wrapped optimizer's configuration, of which Keras makes another like it.
+
+        Raises:
+            ValueError: If there are options, which such a copy would not have.
+        """
+        config = self._wrapped.attribute("get_config")
+        if self.step.has_options or self._wrapped.scales:
+            raise ValueError(
+                "Keras copies an optimizer by `get_config`, to which options of `TowerOptimizer` "
+                f"are unknown, but it was called of one with options around {self.get_name()}. "
+                "Wrap one of `tf.train`, which Keras takes as it is, or leave the options out."
+            )
+        return config()
+
+    def __reduce_ex__(self, protocol):
+        # The default goes by `__class__`.
+        return _new, (type(self),), dict(self.__dict__)
+
+
+def _new(cls):
+    return cls.__new__(cls)
+
+
+def _graph():
+    """Returns the graph that is built here; in the body of a condition, the one around it."""
+    with tf.init_scope():
+        return tf.get_default_graph()
+
+
+def _skips(scale):
+    fixed = (loss_scales.FixedLossScale, tf.train.experimental.FixedLossScale)
+    return scale is not None and not isinstance(scale, fixed)
+
+
+def _is_optimizer(value):
+    return (
+        hasattr(value, "compute_gradients")
+        and hasattr(value, "apply_gradients")
+        and not isinstance(value, type)
+    )

@@ -1,0 +1,76 @@
+"""What operations do to values that are reduced over rows, on their way into a loss."""
+
+from replicate.compat.graph import id_of
+from replicate.graphs import state
+from replicate.reductions import row_shapes
+from replicate.reductions.kinds import MEAN, SUM, WHOLE, axis_of
+
+DIVISIONS = ("RealDiv", "DivNoNan", "Div")
+_NEAR = 100  # How many operations before a mean are looked at.
+_FLOWS = ("Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit")
+# Linear in all that they take.
+_LINEAR = row_shapes.LINEAR | row_shapes.SHAPES
+_LINEAR |= {"Add", "AddV2", "AddN", "AccumulateNV2", "Sub", "Sum", "Mean", "Pack", "Snapshot"}
+
+
+def goes_on(op, extents):
+    """Whether an operation can be done again, of what its inputs are for all rows.
+
+    Args:
+        op: The operation.
+        extents: The `Extents`.
+    """
+    kind = state.kind(op)
+    pure = not kind.is_stateful or op.type == "CheckNumerics"
+    if not op.inputs or not pure or kind.calls_functions or op.type in _FLOWS:
+        return False
+    if extents.is_mean(op) or is_count(op, extents):
+        return False
+    reduced = all(axis_of(extents.of(given)) is None for given in op.inputs)
+    return reduced and op.type != "IdentityN"
+
+
+def is_count(op, extents):
+    """Whether an operation divides a sum by a number of rows, which is a mean."""
+    if op.type not in DIVISIONS or extents.of(op.outputs[0]) != MEAN:
+        return False
+    divisor = op.inputs[1].op
+    while divisor.type in ("Cast", "Identity", "Mul", "Reshape", "StopGradient", "Squeeze"):
+        of_rows = [given for given in divisor.inputs if extents.of(given) == SUM]
+        if len(of_rows) != 1:
+            return False
+        divisor = of_rows[0].op
+    if divisor.type == "Size":
+        counted = divisor.inputs[0]
+        sizes, axis = counted.shape, axis_of(extents.of(counted))
+        if axis is None or sizes.rank is None:
+            return False
+        return None not in sizes[:axis].as_list() + sizes[axis + 1 :].as_list()
+    return divisor.type == "StridedSlice" and divisor.inputs[0].op.type == "Shape"
+
+
+def is_linear(op, extents):
+    """Whether what an operation gives is linear in what it takes of rows."""
+    if op.type in _LINEAR:
+        return True
+    if op.type == "Mul":
+        return any(extents.of(given) == WHOLE for given in op.inputs)
+    return op.type in DIVISIONS and extents.of(op.inputs[1]) == WHOLE
+
+
+def chooses_rows(op):
+    """Whether an operation is a mean over rows that the model chooses, as by a boolean mask."""
+    pending, seen = [op] if op.type == "Mean" else [], set()
+    while pending and len(seen) < _NEAR:
+        op = pending.pop()
+        if id_of(op) in seen or not op.inputs:
+            continue
+        seen.add(id_of(op))
+        if op.type in ("GatherV2", "GatherNd", "Gather"):
+            indices = op.inputs[1].op
+            while indices.type in ("Squeeze", "StridedSlice", "Reshape", "Cast", "Identity"):
+                indices = indices.inputs[0].op
+            if indices.type == "Where":
+                return True
+        pending += [given.op for given in op.inputs]
+    return False

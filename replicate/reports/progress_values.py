@@ -1,0 +1,75 @@
+"""What `ProgressHook` is given and finds in a graph: counts, the loss, and the rows of a step."""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from replicate.batch import SHARD_SCOPE
+
+# Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
+_BATCH_SIZE_TENSOR = SHARD_SCOPE + "batch_size:0"
+
+
+def check_count(name, value):
+    """Raises unless `value` is None or an integer > 0."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(
+            f"`{name}` must be an integer greater than 0, but is {value!r} "
+            f"({type(value).__name__}). Convert it with int()."
+        )
+    if value <= 0:
+        raise ValueError(
+            f"`{name}` must be an integer greater than 0, but is {value}. Leave it out if it is "
+            "not known."
+        )
+
+
+def _tensor_of_graph(argument, value):
+    """Returns the scalar tensor that `value`, a tensor or its name, stands for."""
+    tensor = value
+    if isinstance(value, str):
+        try:
+            tensor = tf.get_default_graph().get_tensor_by_name(
+                value if ":" in value else f"{value}:0"
+            )
+        except KeyError:
+            raise ValueError(
+                f"`{argument}` must name a tensor of the training graph, but there is none called "
+                f"{value!r}. Give the tensor a name with `tf.identity(tensor, name={value!r})` in "
+                "`model_fn`, or pass the tensor itself."
+            ) from None
+    if not isinstance(tensor, tf.Tensor):
+        raise TypeError(
+            f"`{argument}` must be a tensor or the name of one, but is {value!r} "
+            f"({type(value).__name__})."
+        )
+    if tensor.shape.rank not in (0, None):
+        raise ValueError(
+            f"`{argument}` must be a tensor of shape [], but {tensor.name!r} has shape "
+            f"{tensor.shape}. Reduce it, e.g. with `tf.reduce_mean`."
+        )
+    return tensor
+
+
+def loss_tensor(value):
+    """Returns the loss to show: a float tensor of shape [], or None."""
+    if value is not None:
+        return _tensor_of_graph("loss", value)
+    losses = tf.losses.get_losses()
+    return losses[-1] if losses and losses[-1].shape.rank == 0 else None
+
+
+def batch_size(value):
+    """Returns the rows per step: an int where fixed, else a tensor of shape []; or None."""
+    if value is None:
+        try:
+            tensor = tf.get_default_graph().get_tensor_by_name(_BATCH_SIZE_TENSOR)
+        except KeyError:
+            return None
+    elif isinstance(value, (str, tf.Tensor)):
+        tensor = _tensor_of_graph("batch_size", value)
+    else:
+        return int(value)
+    static = tf.get_static_value(tensor)
+    return tensor if static is None else int(static)

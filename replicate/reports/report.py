@@ -1,0 +1,160 @@
+"""What towers do in a step, for people: where variables are, and what crosses devices."""
+
+import collections
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate.reports import transfers
+
+_SIGNAL_BYTES = 8  # Weights of towers, flags and scales: they cost a transfer, but no bandwidth.
+
+_last = None
+
+
+class Crossing(NamedTuple):
+    """Tensors that cross devices in a step."""
+
+    number: int
+    size: int
+    """Bytes."""
+    is_least: bool
+    """Whether there are more bytes, of tensors whose shapes are only known when the graph runs."""
+
+    @classmethod
+    def of(cls, tensors):
+        """Returns those of a list of `transfers.Transfer`s."""
+        sizes = [transfer.size for transfer in tensors]
+        return cls(len(sizes), sum(filter(None, sizes)), None in sizes)
+
+    def __str__(self):
+        return f"{self.number:>6}  {'at least ' if self.is_least else ''}{_megabytes(self.size)}"
+
+
+class TowerReport(NamedTuple):
+    """What towers do in a step; as a string, a table.
+
+    Bytes are those of tensors as the graph is built; TensorFlow may fold some of them away.
+    """
+
+    devices: tuple
+    """Device strings of the towers."""
+    rows: tuple
+    """Rows of the batch in each tower, None where only known when the graph runs."""
+    loss_reduction: str
+    variables: int
+    """How many variables all towers share, or have replicas of."""
+    variable_bytes: int
+    variable_devices: tuple
+    """Device strings of these variables, of replicas those of tower 0's."""
+    are_replicated: bool
+    """Whether later towers have replicas of the variables that are trained."""
+    summed_on: tuple
+    """Device strings of where gradients are summed."""
+    kinds: dict
+    """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on."""
+    links: dict
+    """A `Crossing` by source and destination, pairs of device strings; of scalars none."""
+
+    @property
+    def crossing(self):
+        """The `Crossing` of all together."""
+        parts = self.kinds.values()
+        return Crossing(
+            sum(part.number for part in parts),
+            sum(part.size for part in parts),
+            any(part.is_least for part in parts),
+        )
+
+    def __str__(self):
+        replicas = ", and a replica with each other tower" if self.are_replicated else ""
+        lines = [
+            f"towers     {len(self.devices)}, on {', '.join(self.devices)}",
+            f"rows       {', '.join('?' if rows is None else str(rows) for rows in self.rows)}",
+            f"loss       {self.loss_reduction}",
+            f"variables  {self.variables}, {_megabytes(self.variable_bytes)}, on "
+            f"{', '.join(self.variable_devices) or 'no device'}{replicas}",
+            f"gradients  summed on {', '.join(self.summed_on) or 'no device'}",
+            "",
+            "crossing devices in a step",
+            *(f"  {kind:<10}{crossing}" for kind, crossing in self.kinds.items()),
+            f"  {'all':<10}{self.crossing}",
+            "",
+            "by link, without scalars",
+            *(f"  {crossing}  {a} to {b}" for (a, b), crossing in sorted(self.links.items())),
+        ]
+        return "\n".join(lines)
+
+
+def tower_report():
+    """Prints what the towers of the model that was last built for training do in a step.
+
+        estimator.train(input_fn, max_steps=1)
+        report = replicate.tower_report()
+
+    Returns:
+        The `TowerReport`.
+
+    Raises:
+        RuntimeError: If this process has built none.
+    """
+    if _last is None:
+        raise RuntimeError(
+            "`tower_report` tells of the model that was last built for training on several "
+            "devices, but this process has built none. Call it after `Estimator.train`."
+        )
+    print(_last)
+    return _last
+
+
+def publish(group, shards, loss_reduction, spec):
+    """Keeps the report of a model that is built for training, and logs what matters most of it.
+
+    Args:
+        group: The `Towers`, built.
+        shards: The `Shards`.
+        loss_reduction: The `tf.losses.Reduction`.
+        spec: The `EstimatorSpec` of all towers.
+    """
+    global _last
+    known = isinstance(shards.total, int)
+    variables = group.variables.shared
+    crossing = transfers.crossing([spec.train_op, spec.loss])
+    kinds = collections.defaultdict(list)
+    links = collections.defaultdict(list)
+    for transfer in crossing:
+        kinds[transfer.kind].append(transfer)
+        if transfer.size is None or transfer.size > _SIGNAL_BYTES:
+            links[transfer.source or "any", transfer.destination or "any"].append(transfer)
+    report = _last = TowerReport(
+        devices=tuple(group.devices),
+        rows=tuple(rows if known else None for rows in shards.rows),
+        loss_reduction=loss_reduction,
+        variables=len(variables),
+        variable_bytes=sum((v.shape.num_elements() or 0) * v.dtype.size for v in variables),
+        variable_devices=tuple(sorted({variable.device for variable in variables})),
+        are_replicated=group.variables.replicas is not None,
+        summed_on=tuple(sorted(group.summed_on)),
+        kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
+        links={link: Crossing.of(tensors) for link, tensors in links.items()},
+    )
+    tf.logging.info(
+        "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %s, on "
+        "%s%s; gradients summed on %s; %d tensors, %s cross devices in a step; loss reduction %s.",
+        shards.total if known else "of dynamic size",
+        group.size,
+        ", ".join(report.devices),
+        ", ".join(map(str, shards.rows)) if known else "as even as they can be",
+        report.variables,
+        _megabytes(report.variable_bytes),
+        ", ".join(report.variable_devices) or "no device",
+        " and in each tower" if report.are_replicated else "",
+        ", ".join(report.summed_on) or "no device",
+        report.crossing.number,
+        ("at least " if report.crossing.is_least else "") + _megabytes(report.crossing.size),
+        loss_reduction,
+    )
+
+
+def _megabytes(size):
+    return f"{size / 1e6:.3g} MB"

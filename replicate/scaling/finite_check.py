@@ -1,0 +1,55 @@
+"""An error, before variables change, that names the gradients that are not finite."""
+
+import contextlib
+
+import tensorflow.compat.v1 as tf
+
+from replicate.graphs import run_if
+
+
+@contextlib.contextmanager
+def only_if_finite(grads_and_vars, devices=None):
+    """A scope whose operations run if the gradients of all towers are finite, else fail.
+
+    Args:
+        grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
+        devices: The towers' devices; by default, all are where this is.
+    """
+    with tf.name_scope("replicate/check_finite/"):
+        names, flags = [], []
+        for index, pairs in enumerate(grads_and_vars):
+            with tf.device(None if devices is None else devices[index]):
+                found, are_finite = _are_finite(pairs)
+            names += [f"{name} on tower {index}" for name in found]
+            flags.append(are_finite)
+        flags = tf.concat(flags, axis=0)
+        is_bad = tf.logical_not(tf.reduce_all(flags))
+        check = run_if(is_bad, lambda: _fail(names, flags))
+    with tf.control_dependencies([] if check is None else [check]):
+        yield
+
+
+def _are_finite(pairs):
+    """Returns names of variables, and whether their gradients are finite, of shape [names]."""
+    names, flags = [], []
+    for gradient, variable in pairs:
+        values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+        if values is not None and values.dtype.is_floating:
+            names.append(variable.name)
+            flags.append(tf.reduce_all(tf.math.is_finite(values)))
+    return names, tf.stack(flags) if flags else tf.zeros([0], tf.bool)
+
+
+def _fail(names, flags):
+    """Raises in the session, or at once in eager mode."""
+    with tf.device("/cpu:0"):  # where strings are
+        bad = tf.boolean_mask(tf.constant(names), tf.logical_not(flags))
+        message = tf.strings.join(
+            [
+                "Gradients must be finite, but these are not: ",
+                tf.strings.reduce_join(bad, separator=", "),
+                ". No variable was updated. Look at this batch and at the learning rate, or skip "
+                "such steps with a dynamic loss scale.",
+            ]
+        )
+        return tf.Assert(False, [message])

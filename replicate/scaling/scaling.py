@@ -1,0 +1,61 @@
+"""Multiplies losses by a scale, divides gradients by it, and updates it by these."""
+
+import tensorflow.compat.v1 as tf
+
+from replicate.engines import context
+from replicate.scaling import finite
+
+
+def scaled(loss, scale):
+    """Multiplies a loss by a scale.
+
+    Args:
+        loss: Floating tensor, or a function without arguments that returns one.
+        scale: Float32 scalar tensor.
+
+    Returns:
+        A tensor of the loss's dtype and shape, or a function that returns it.
+    """
+    if callable(loss):
+        return lambda: scaled(loss(), scale)
+    loss = tf.convert_to_tensor(loss)
+    return loss * tf.cast(scale, loss.dtype)
+
+
+def unscaled(gradient, scale):
+    """Divides a gradient by a scale.
+
+    Args:
+        gradient: Floating tensor, `tf.IndexedSlices` or None.
+        scale: Float32 scalar tensor.
+
+    Returns:
+        A gradient of the same kind and dtype; None for None.
+    """
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        values = unscaled(gradient.values, scale)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    gradient = tf.convert_to_tensor(gradient)
+    if gradient.dtype in (tf.float16, tf.bfloat16):  # A scale above 65504 is infinite in float16.
+        return tf.cast(tf.cast(gradient, tf.float32) / scale, gradient.dtype)
+    return gradient / tf.cast(scale, gradient.dtype)
+
+
+def update_gathered(scale, grads):
+    """Updates any loss scale by gradients of the whole batch, which are the same in all towers.
+
+    Args:
+        scale: A loss scale of this module or of `tf.compat.v1.mixed_precision`.
+        grads: Nested structure of unscaled gradients, as `LossScale.update` takes them.
+
+    Returns:
+        What `update` of the loss scale does.
+    """
+
+    def update():
+        with finite.same_in_all_towers():
+            return scale.update(grads)
+
+    return context.once(update, "update of a loss scale by gathered gradients")

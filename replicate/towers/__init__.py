@@ -1,0 +1,23 @@
+"""The model as towers: copies of its graph, what they share, and what comes out of them all."""
+
+from replicate.towers import boundary, references, specs, summaries
+from replicate.towers.copies import last_id
+from replicate.towers.group import Towers, current
+from replicate.towers.per_tower import PerTower
+from replicate.towers.replicas import Replicas
+from replicate.towers.tower_index import TowerIndex
+from replicate.towers.variables import SharedVariables
+
+__all__ = [
+    "PerTower",
+    "Replicas",
+    "SharedVariables",
+    "TowerIndex",
+    "Towers",
+    "boundary",
+    "current",
+    "last_id",
+    "references",
+    "specs",
+    "summaries",
+]
