@@ -19,8 +19,10 @@ COARSER_IN_1 = {
 # memory, or that cannot do without resource variables there.
 ROWS_OF_RESOURCES = {
     "multi_head": "two optimizers update what gradients of one another are made from",
+    "modules": "likewise",
     "head_optimizer": "Keras' optimizers make slots for resource variables alone",
     "keras_estimator": "likewise",
+    "keras_averaging": "likewise",
 }
 
 mixed_precision = tf.train.experimental if IS_1 else tf.mixed_precision
