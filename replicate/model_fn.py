@@ -152,6 +152,10 @@ def replicate_model_fn(
         cluster = Cluster.of(config)
         cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
+        by_rows = not checked.whole_features and not any(checked.batch_axis.values())
+        if len(tower_devices) > 1 and by_rows and not on_tpus:
+            batch = given["features"], given.get("labels")
+            tower_devices = _with_rows(tower_devices, *batch, training)
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
@@ -240,6 +244,30 @@ def _place(devices, consolidation_device, config):
         [*devices, consolidation], session_config, cpus_known=config is not None
     )
     return devices, consolidation
+
+
+def _with_rows(devices, features, labels, training):
+    """Returns as many of the devices as the batch is known to have rows for; one for scalars."""
+    sizes, size = sharding.static_rows(features, labels), len(devices)
+    if not sizes and tf.nest.flatten(features):
+        tf.logging.warning(
+            "replicate: neither `features` nor `labels` holds a tensor of rank 1 or more, so that "
+            "there are no rows to split, and one of %d towers takes all. Let `input_fn` return a "
+            "batch.",
+            size,
+        )
+        return devices[:1]
+    rows = sizes.pop() if len(sizes) == 1 else None
+    if training and rows and rows < size:
+        tf.logging.warning(
+            "replicate: a training batch of %d rows has none for some of %d towers, so that %d "
+            "train it. Enlarge the batch, or pass fewer `devices`.",
+            rows,
+            size,
+            rows,
+        )
+        return devices[:rows]
+    return devices
 
 
 def _is_for_export(features, mode):

@@ -221,10 +221,9 @@ TOO_FEW = "must have at least one row for each…3 towers…`drop_remainder=True
             EVAL,
             SAME_ROWS + "…features/a has 6…features/b/0 has 5…`params`",
         ),
-        (lambda: tf.ones([2, 1]), TRAIN, TOO_FEW + "…2"),
         (lambda: tf.ones([0, 1]), TRAIN, TOO_FEW + "…0"),
         (
-            lambda: {"a": tf.constant(1.0), "b": None, "c": "text"},
+            lambda: {},
             PREDICT,
             "The batch is split by the rows of its tensors…neither `features` nor `labels`"
             "…Let `input_fn` return the batch",

@@ -252,7 +252,7 @@ def test_what_becomes_of_rows_is_not_guessed(warnings):
             "flat": tf.reduce_mean(tf.reshape(x, [-1])[:3]),
             "first": tf.reduce_mean(x[:, :2]),
             "crossed": tf.reduce_mean(x[:2] + tf.transpose(x)[:, :1]),
-            "largest": tf.reduce_max(x),
+            "product": tf.reduce_prod(x),
         }
         updates = [average(name).assign(value) for name, value in values.items()]
         return spec_of(mode, tf.reduce_mean(x * weight("w", [])), params, updates)
@@ -260,7 +260,7 @@ def test_what_becomes_of_rows_is_not_guessed(warnings):
     data = functools.partial(dataset, [2, 2])
     record(model_fn, data, 2, batch_axis={"frames": 1})
     (text,) = warnings()
-    for name in ("soft", "flat", "first", "crossed", "largest"):
+    for name in ("soft", "flat", "first", "crossed", "product"):
         assert f"{name}:0" in text
 
 

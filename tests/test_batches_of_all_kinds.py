@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import bodies
 import contract
 import replicate
 from contract import MEAN, SUM, ModeKeys
@@ -243,3 +244,38 @@ def test_padding_that_towers_do_by_themselves_is_said(monkeypatch):
     replicated({"ids": ids}, None, "train")
     (text,) = said
     assert "SparseToDense" in text and "the longest of its own rows" in text
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_batch_known_to_be_small_is_trained_by_as_many_towers(rows, warnings):
+    seen = []
+
+    def body(index, features):
+        seen.append(replicate.num_towers())
+        w = tf.get_variable("w", [], initializer=tf.ones_initializer())
+        loss = tf.reduce_mean(tf.square(w * features))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return bodies.spec(ModeKeys.TRAIN, loss, train_op)
+
+    with tf.Graph().as_default(), bodies.session(3) as session:
+        made = bodies.build(body, tf.reshape(tf.range(1.0, rows + 1.0), [rows, 1]), num_towers=3)
+        session.run(tf.global_variables_initializer())
+        loss, _ = session.run([made.loss, made.train_op])
+        mean = np.mean(np.arange(1.0, rows + 1.0) ** 2)
+        assert loss == pytest.approx(mean)
+        assert session.run(tf.trainable_variables()) == [pytest.approx(1.0 - 0.2 * mean)]
+    assert seen == [rows]
+    (warning,) = warnings()
+    assert f"a training batch of {rows} rows has none for some of 3 towers" in warning
+
+
+@pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
+def test_scalars_alone_are_taken_by_one_tower(mode, warnings):
+    def body(index, features):
+        return bodies.spec(mode, features["a"] * replicate.num_towers())
+
+    made = bodies.build(body, {"a": tf.constant(2.0), "b": None}, mode, num_towers=3)
+    with bodies.session(3) as session:
+        assert session.run(made.loss) == 2.0
+    (warning,) = warnings()
+    assert "there are no rows to split, and one of 3 towers takes all" in warning

@@ -154,6 +154,19 @@ def has_rows(leaf):
     return splitting.splitter(leaf) is not None
 
 
+def static_rows(features, labels):
+    """Returns the set of numbers of rows that the tensors of a batch have, None for unknown ones.
+
+    Makes no operation in the graph. The set is empty if there are scalars alone.
+    """
+    with tf.Graph().as_default():
+        batch = {"features": features, "labels": labels}
+        batch = entries.lists_as_tensors(batch, "batch", (), set())
+    leaves = tf.nest.flatten(batch)
+    shapes = [tf.TensorShape(leaf.shape) for leaf in leaves if hasattr(leaf, "shape")]
+    return {None if s.rank is None else s.as_list()[0] for s in shapes if s.rank != 0}
+
+
 def _batch_keys(features, labels):
     """Returns, for each leaf of features and labels, the key of the batch it is part of."""
     several = (

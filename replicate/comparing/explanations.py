@@ -72,6 +72,8 @@ class Watched:
             summed: Whether losses are taken for sums.
         """
         group, own = self._group, tf.convert_to_tensor(self._own.loss)
+        if group is None:  # A batch of one row.
+            return (), {own.dtype.base_dtype.name}
         ops = [op for op in group.copies.new_operations() if id_of(op) <= self._last]
         ops = [op for op in ops if not group.copies.is_once(op)]
         listed = [loss for loss in tf.losses.get_losses() if loss.graph is own.graph]
