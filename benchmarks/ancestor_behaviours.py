@@ -1,8 +1,9 @@
-"""What `replicate` and its ancestor make of model functions: each over two towers, and on one device.
+"""What `replicate` and its ancestor make of model functions that one device trains.
 
-A *behaviour* is a `model_fn` and the batches that it is trained with, in float64, by gradient
-descent, from constants, so that rounding alone may tell towers from one device. Compared are the
-loss of each step, all variables of the checkpoint, metrics, predictions, and what hooks see.
+A *behaviour* is a `model_fn` and the batches that it is trained with, over two towers and on one
+device, in float64, by gradient descent, from constants, so that rounding alone may tell towers from
+one device. Compared are the loss of each step, all variables of the checkpoint, metrics,
+predictions, and what hooks see.
 """
 
 import json
@@ -393,7 +394,7 @@ def compared(behaviour):
     for name in ("ancestor", "replicate"):
         try:
             cells[name] = compare(run(behaviour, ENGINES[name]), want)
-        except Exception as error:  # noqa: BLE001  # Whatever it is, it is what users get.
+        except Exception as error:  # Whatever it is, it is what users get.
             first = (str(error).splitlines() or [""])[0]
             first = first if len(first) <= _CELL else first[:_CELL] + "…"
             cells[name] = f"{type(error).__name__}: {first}"
@@ -411,5 +412,9 @@ def table(cells):
 
 if __name__ == "__main__":
     tf.logging.set_verbosity(tf.logging.ERROR)
-    asked = json.loads(sys.argv[1])
-    print(json.dumps({each.name: compared(each) for each in BEHAVIOURS[: asked["behaviours"]]}))
+    names = json.loads(sys.argv[1])["names"]
+    print(
+        json.dumps(
+            {each.name: compared(each) for each in BEHAVIOURS if not names or each.name in names}
+        )
+    )

@@ -146,11 +146,10 @@ def table(made):
     return "\n".join(lines)
 
 
-def arguments(description, cases, names):
-    """Returns the parser of a command line that chooses among `cases` and engines' `names`."""
+def arguments(description, cases):
+    """Returns the parser of a command line that chooses among `cases`, and says how to measure."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--cases", type=names_of(cases), default=list(cases))
-    parser.add_argument("--engines", type=names_of(names), default=list(names))
     parser.add_argument("--rounds", type=positive, help="default 5, or 1 with --quick")
     parser.add_argument("--steps", type=positive, help="timed steps, default 100; --quick 16")
     parser.add_argument("--warmup", type=positive, help="steps not timed, default 20; --quick 2")
@@ -163,7 +162,7 @@ def measured(args, cases, module=engines.MODULE):
     """Measures as a command line says, and publishes each record.
 
     Args:
-        args: What the parser of `arguments` made of it.
+        args: What the parser of `arguments` made of it, and `engines`, a list of names.
         cases: Each `Case` by its name.
         module: As of `engines.run`.
 
@@ -198,8 +197,9 @@ def measured(args, cases, module=engines.MODULE):
 
 def main(argv=None):
     """Runs the benchmark that the command line `argv` describes; see `--help`."""
-    args = arguments(__doc__.splitlines()[0], CASES, ENGINES).parse_args(argv)
-    print("\n" + table(measured(args, CASES)))
+    parser = arguments(__doc__.splitlines()[0], CASES)
+    parser.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
+    print("\n" + table(measured(parser.parse_args(argv), CASES)))
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
 
 
 def main(argv):
-    """Prints, as JSON, what `measure` returns for the request of `run`, which `argv` begins with."""
+    """Prints as JSON what `measure` returns for the request of `run` that `argv` begins with."""
     request = json.loads(argv[0])
     print(json.dumps(measure(models.Case(**request.pop("case")), **request)))
 
