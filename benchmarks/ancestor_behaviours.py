@@ -318,7 +318,7 @@ BEHAVIOURS = [
     ),
     Behaviour("a maximum as a metric", _maximum),
     Behaviour("AUC, accuracy, root mean square", _metrics),
-    Behaviour("predictions, also of evaluation", _predictions),
+    Behaviour("predictions", _predictions),
     Behaviour("`ExponentialMovingAverage.apply` as `train_op`", _average),
     Behaviour("a counter in `UPDATE_OPS`", _counter),
     Behaviour("a hook that counts steps", _count_steps),
@@ -375,7 +375,7 @@ def compare(got, want):
     """Returns `equal` or `differs`, with the largest relative deviation and whose it is."""
     if got.keys() != want.keys():
         unlike = sorted(got.keys() ^ want.keys())
-        return f"differs by {len(unlike)} variables: {', '.join(f'`{name}`' for name in unlike)}"
+        return f"differs by {len(unlike)} of the variables: {', '.join(f'`{name}`' for name in unlike)}"
     deviations = {}
     for name, value in want.items():
         if got[name].shape != value.shape:
@@ -395,7 +395,8 @@ def compared(behaviour):
         try:
             cells[name] = compare(run(behaviour, ENGINES[name]), want)
         except Exception as error:  # Whatever it is, it is what users get.
-            first = (str(error).splitlines() or [""])[0]
+            lines = [line for line in str(error).splitlines() if "root error(s)" not in line]
+            first = lines[0].strip() if lines else ""
             first = first if len(first) <= _CELL else first[:_CELL] + "…"
             cells[name] = f"{type(error).__name__}: {first}"
     return cells
