@@ -375,7 +375,8 @@ def compare(got, want):
     """Returns `equal` or `differs`, with the largest relative deviation and whose it is."""
     if got.keys() != want.keys():
         unlike = sorted(got.keys() ^ want.keys())
-        return f"differs by {len(unlike)} of the variables: {', '.join(f'`{name}`' for name in unlike)}"
+        names = ", ".join(f"`{name}`" for name in unlike)
+        return f"differs by {len(unlike)} of the variables: {names}"
     deviations = {}
     for name, value in want.items():
         if got[name].shape != value.shape:
