@@ -87,6 +87,28 @@ def test_wrapped_or_not(name, how):
     assert len(got) > 50
 
 
+def _without_names(nodes):
+    """Returns nodes whose inputs are told by the place of what makes them."""
+    places = {name: f":{place}:" for place, (name, _, _, _) in enumerate(nodes)}
+
+    def input_of(text):
+        name, colon, rest = text.lstrip("^").partition(":")
+        return text[: text.startswith("^")] + places[name] + colon + rest
+
+    return [(op, [input_of(one) for one in inputs], device) for _, op, inputs, device in nodes]
+
+
+def test_updates_of_keras_have_other_names_alone():
+    """The scope of the gradients that its optimizers make is called by the optimizer."""
+
+    def how(optimizer, loss, variables):
+        return tf.group(optimizer.get_updates(loss, variables))
+
+    make = OPTIMIZERS["keras"]
+    got = _nodes(_body(lambda: replicate.TowerOptimizer(make()), how))
+    assert _without_names(got) == _without_names(_nodes(_body(make, how)))
+
+
 def _trained(body, num_towers, **kwargs):
     with tf.Graph().as_default(), session(2) as running:
         train_op = build(body, tf.constant(ROWS), num_towers=num_towers, **kwargs).train_op

@@ -129,7 +129,6 @@ class Batches:
                 (tf.TensorShape([]), *(tensor.shape for tensor in self.tensors)),
             )
             options = tf.data.Options()  # Nothing is read ahead of what begins again.
-            options.autotune.enabled = False
             options.experimental_optimization.apply_default_optimizations = False
             dataset = dataset.with_options(options)
             _, *tensors = tf.data.make_one_shot_iterator(dataset).get_next()

@@ -22,7 +22,10 @@ _STATELESS = re.compile("Stateless(Random|Truncated|Multinomial|Parameterized|Sa
 _GENERATORS = re.compile("Stateful(Uniform|StandardNormal|Truncated|Random)|RngReadAndSkip")
 _PYTHON = re.compile("(Eager)?PyFunc|PyFuncStateless")
 # These pass on what they take, whatever its type.
-_PASSING = re.compile("Identity|Placeholder|Split|Slice|StridedSlice|Iterator|Enter|Switch")
+_PASSING = re.compile(
+    "Identity|Placeholder|Split|Slice|StridedSlice|Iterator|Enter|Switch|Merge|NextIteration|Exit"
+    "|TensorArray"  # Whose order is told by a number of type float32.
+)
 
 
 class Explanation(NamedTuple):

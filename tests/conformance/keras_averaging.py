@@ -9,15 +9,15 @@ import tensorflow.compat.v1 as tf
 import replicate
 from conformance import data, harness
 from replicate import estimator
-
-legacy = tf.keras.optimizers.legacy
+from versions import legacy
 
 
 class DecayingSGD(legacy.SGD):
     """As `tfa.optimizers.SGDW`: weights decay before they are updated."""
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
-        decay = var.assign_sub(0.01 * var, read_value=False)
+        with tf.control_dependencies([grad]):  # After the model has read the weights.
+            decay = var.assign_sub(0.01 * var.read_value(), read_value=False)
         with tf.control_dependencies([decay]):
             return super()._resource_apply_dense(grad, var, apply_state=apply_state)
 
@@ -49,6 +49,9 @@ class MovingAverage(legacy.Optimizer):
             average, decay = self.get_slot(var, "average"), self._get_hyper("average_decay")
             moved = average.assign(average * decay + var.read_value() * (1.0 - decay))
         return tf.group(train_op, moved)
+
+    def get_config(self):
+        raise NotImplementedError("nothing is saved as a configuration here")
 
 
 def model_fn(features, labels, mode):

@@ -32,8 +32,8 @@ class Linear(AbstractModule):
         super().__init__(name)
 
     def _build(self, inputs):
-        shape = [inputs.shape[1], self._output_size]
-        stddev = float(shape[0]) ** -0.5
+        shape = [int(inputs.shape[1]), self._output_size]
+        stddev = shape[0] ** -0.5
         initializer = tf.truncated_normal_initializer(stddev=stddev)
         w = tf.get_variable("w", shape, None, initializer, regularizer=self._regularizer)
         b = tf.get_variable("b", shape[1:], initializer=tf.zeros_initializer())

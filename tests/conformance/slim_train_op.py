@@ -17,7 +17,7 @@ def fully_connected(x, units, scope, is_training=None, activation=tf.nn.elu):
     with tf.variable_scope(scope):
         weights = tf.get_variable(
             "weights",
-            [x.shape[-1], units],
+            [int(x.shape[-1]), units],
             initializer=tf.glorot_uniform_initializer(),
             regularizer=lambda w: 0.01 * tf.nn.l2_loss(w),
         )
@@ -54,7 +54,7 @@ def create_train_op(total_loss, optimizer, global_step, multipliers, clip_norm):
 def model_fn(features, labels, mode):
     is_training = mode == estimator.ModeKeys.TRAIN
     net = fully_connected(features["x"], 6, "fc1", is_training)
-    net = fully_connected(net, 6, "fc2", is_training)
+    net = fully_connected(net, 6, "fc2")
     logits = fully_connected(net, 3, "logits", activation=None)
     if mode == estimator.ModeKeys.PREDICT:
         return estimator.EstimatorSpec(mode, predictions={"logits": logits})
