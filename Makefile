@@ -54,7 +54,7 @@ PYTHON_3_7 := $(shell \
 endif
 endif
 # What `make test` runs there, and `make test-all` besides.
-FIRST_TESTS := $(patsubst %,tests/test_%.py,contract contract_estimator contract_graph tf1)
+FIRST_TESTS := $(patsubst %,tests/test_%.py,ancestor contract contract_estimator contract_graph tf1)
 FIRST_MORE := $(patsubst %,tests/test_%.py,conformance called_once export silent_defects)
 
 help:

@@ -35,14 +35,15 @@ CASES = {
 _FEW_ROWS = ("resnet50",)
 
 
-def run_engine(case, engine, warmup, steps):
+def run_engine(case, engine, warmup, steps, module=engines.MODULE):
     """Trains `case` with `engine` in a process of its own.
 
     Args:
         case: The `models.Case` to train.
-        engine: One of `ENGINES`.
+        engine: One of `ENGINES`, or an engine of `module`.
         warmup: Steps before the first timed one.
         steps: Number of timed steps.
+        module: As of `engines.run`.
 
     Returns:
         The dict described at `engines.measure`, with the means of the loss over the first and the
@@ -58,7 +59,7 @@ def run_engine(case, engine, warmup, steps):
             f"`warmup + steps` must be at least {2 * batches}, two passes over the data, but is "
             f"{warmup + steps}. Raise `steps`."
         )
-    result = engines.run(case, engine, warmup, steps)
+    result = engines.run(case, engine, warmup, steps, module=module)
     # Whole passes over the same batches: without updates both means would be equal.
     first = statistics.mean(result["losses"][:batches])
     last = statistics.mean(result["losses"][-batches:])
@@ -145,17 +146,29 @@ def table(made):
     return "\n".join(lines)
 
 
-def main(argv=None):
-    """Runs the benchmark that the command line `argv` describes; see `--help`."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=names_of(CASES), default=list(CASES))
-    parser.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
+def arguments(description, cases):
+    """Returns the parser of a command line that chooses among `cases`, and says how to measure."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--cases", type=names_of(cases), default=list(cases))
     parser.add_argument("--rounds", type=positive, help="default 5, or 1 with --quick")
     parser.add_argument("--steps", type=positive, help="timed steps, default 100; --quick 16")
     parser.add_argument("--warmup", type=positive, help="steps not timed, default 20; --quick 2")
     parser.add_argument("--out", help="file to which the JSON lines are appended")
     parser.add_argument("--quick", action="store_true", help="tiny models, figures mean nothing")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def measured(args, cases, module=engines.MODULE):
+    """Measures as a command line says, and publishes each record.
+
+    Args:
+        args: What the parser of `arguments` made of it, and `engines`, a list of names.
+        cases: Each `Case` by its name.
+        module: As of `engines.run`.
+
+    Returns:
+        List of records, as `records` makes them, with the machine and the versions.
+    """
     rounds = args.rounds or (1 if args.quick else 5)
     steps = args.steps or (16 if args.quick else 100)
     warmup = args.warmup or (2 if args.quick else 20)
@@ -164,7 +177,7 @@ def main(argv=None):
         dict(harness.machine(), rounds=rounds, steps=steps, warmup=warmup, quick=args.quick),
     )
     for name in args.cases:
-        case = CASES[name]
+        case = cases[name]
         if args.quick:
             case = case._replace(layers=2, width=8, global_batch=16)
         results = []
@@ -172,14 +185,21 @@ def main(argv=None):
             results.append({})
             for engine in args.engines:
                 print(f"{name}: round {number + 1} of {rounds}, {engine}", file=sys.stderr)
-                results[-1][engine] = run_engine(case, engine, warmup, steps)
+                results[-1][engine] = run_engine(case, engine, warmup, steps, module)
             check_losses(name, case, results[-1])
         version = next(iter(results[0].values()))["replicate"]
         for record in records(name, case, results):
             record.update(context, replicate=version)
             made.append(record)
             harness.publish(record, args.out)
-    print("\n" + table(made))
+    return made
+
+
+def main(argv=None):
+    """Runs the benchmark that the command line `argv` describes; see `--help`."""
+    parser = arguments(__doc__.splitlines()[0], CASES)
+    parser.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
+    print("\n" + table(measured(parser.parse_args(argv), CASES)))
 
 
 if __name__ == "__main__":

@@ -131,6 +131,14 @@ def by_hand(features, labels, mode, params):
     return trained(loss, params, optimizer(params).apply_gradients(pairs, step()))
 
 
+def normalized(features, labels, mode, params):
+    """Batch norm of all towers' rows, which is that of `tf.layers` on one device."""
+    norm = replicate.batch_normalization(features["x"], training=mode == ModeKeys.TRAIN)
+    loss = squared(tf.layers.dense(norm, 1, kernel_initializer=GLOROT()), labels, params)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        return trained(loss, params)
+
+
 ROWS = {
     "contrib.layers": layers,
     "contrib.slim": slim,
@@ -144,6 +152,7 @@ ROWS = {
     "contrib.estimator, head": head,
     "contrib.estimator, clipping": clipped,
     "gradients by hand": by_hand,
+    "batch norm": normalized,
 }
 FLOAT32 = ("contrib.rnn", "contrib.estimator, head")
 

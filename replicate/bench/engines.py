@@ -22,10 +22,10 @@ from replicate import estimator
 from replicate.bench import choices, harness, models
 from replicate.bench.timer import StepTimer
 
-_MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
+MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
 
 
-def _run_config(devices, strategy=None):
+def run_config(devices, strategy=None):
     """Returns a `RunConfig` that saves and logs nothing, so that steps hold training only.
 
     The session's configuration is the same on all engines: the Estimator's own default, plus the
@@ -60,7 +60,7 @@ def _single(case, devices, choice):
 
     # By default that is where TensorFlow places it anyway, what has no kernel there apart.
     alone = model_fn if devices_lib.is_default_device(devices[0]) else on_device
-    return alone, _run_config(devices[:1]), 1
+    return alone, run_config(devices[:1]), 1
 
 
 def _distributed(case, devices, make_strategy):
@@ -77,7 +77,7 @@ def _distributed(case, devices, make_strategy):
             f"{devices} are distinct logical devices."
         )
     model_fn = models.make_model_fn(case, models.OPTIMIZERS[case.optimizer])
-    return model_fn, _run_config(devices, strategy), len(devices)
+    return model_fn, run_config(devices, strategy), len(devices)
 
 
 def _mirrored(case, devices, choice):
@@ -107,7 +107,7 @@ def _replicate(case, devices, choice):
         **choices.model_fn_arguments(choice),
     )
     # What the README tells users to pass; it divides the cores among the towers.
-    config = _run_config(devices).replace(session_config=replicate.session_config(devices))
+    config = run_config(devices).replace(session_config=replicate.session_config(devices))
     return model_fn, config, 1
 
 
@@ -116,8 +116,17 @@ def _replicate(case, devices, choice):
 ENGINES = {"single": _single, "mirrored": _mirrored, "central": _central, "replicate": _replicate}
 
 
-def run(case, engine, warmup, steps, devices=None, choice=None):
+def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE):
     """Does as `measure` in a process of its own.
+
+    Args:
+        case: As of `measure`, like those that are not named here.
+        engine: As of `measure`.
+        warmup: As of `measure`.
+        steps: As of `measure`.
+        devices: As of `measure`.
+        choice: As of `measure`.
+        module: The module that is run: this one, or one that adds to `ENGINES` and calls `main`.
 
     Raises:
         RuntimeError: If the process fails, as it does when `measure` raises.
@@ -125,7 +134,7 @@ def run(case, engine, warmup, steps, devices=None, choice=None):
     request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
     request.update(devices=devices, choice=choice)
     on_gpus = bool(devices) and "GPU" in devices[0]
-    return harness.run(_MODULE, request, _TIMEOUT_S, sees_gpus=on_gpus)
+    return harness.run(module, request, _TIMEOUT_S, sees_gpus=on_gpus)
 
 
 def _check_devices(engine, devices, kernels):
@@ -210,6 +219,11 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
     }
 
 
-if __name__ == "__main__":
-    request = json.loads(sys.argv[1])
+def main(argv):
+    """Prints as JSON what `measure` returns for the request of `run` that `argv` begins with."""
+    request = json.loads(argv[0])
     print(json.dumps(measure(models.Case(**request.pop("case")), **request)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

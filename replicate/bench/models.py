@@ -2,7 +2,8 @@
 
 B is the global batch in rows, N the number of towers; a *share* is the B / N rows of one tower.
 Weights start from seeds kept per layer, so that all engines start from equal weights however many
-random ops they make before.
+random ops they make before. Layers have names, without which the ancestor of this library finds no
+variables for its second tower.
 """
 
 import itertools
@@ -79,7 +80,11 @@ def _dense_layers(net, case):
     """Applies `case.layers` ReLU layers of `case.width` units to `net`, float32 [rows, inputs]."""
     for i in range(case.layers):
         net = tf.layers.dense(
-            net, case.width, activation=tf.nn.relu, kernel_initializer=_seeded_initializer(i)
+            net,
+            case.width,
+            activation=tf.nn.relu,
+            kernel_initializer=_seeded_initializer(i),
+            name=f"dense_{i}",
         )
     return net
 
@@ -102,8 +107,9 @@ def _convolutions(net, case):
             padding="same",
             use_bias=False,
             kernel_initializer=_seeded_initializer(i),
+            name=f"conv_{i}",
         )
-        net = tf.nn.relu(tf.layers.batch_normalization(net, training=True))
+        net = tf.nn.relu(tf.layers.batch_normalization(net, training=True, name=f"norm_{i}"))
     return tf.reduce_mean(net, axis=[1, 2])
 
 
@@ -122,6 +128,7 @@ def _residual_units(net, case):
     seeds = itertools.count()
 
     def convolution(net, channels, size, stride=1, scale=1.0):
+        i = next(seeds)
         net = tf.layers.conv2d(
             net,
             channels,
@@ -129,10 +136,14 @@ def _residual_units(net, case):
             stride,
             padding="same",
             use_bias=False,
-            kernel_initializer=_seeded_initializer(next(seeds)),
+            kernel_initializer=_seeded_initializer(i),
+            name=f"conv_{i}",
         )
         return tf.layers.batch_normalization(
-            net, training=True, gamma_initializer=tf.constant_initializer(scale)
+            net,
+            training=True,
+            gamma_initializer=tf.constant_initializer(scale),
+            name=f"norm_{i}",
         )
 
     def unit(net, channels, stride, projects):
@@ -188,6 +199,7 @@ def make_model_fn(case, make_optimizer):
                 apply_layers(tf.cast(features, case.dtype), case),
                 case.classes,
                 kernel_initializer=_seeded_initializer(case.layers),
+                name="logits",
             )
         loss = tf.losses.sparse_softmax_cross_entropy(labels, tf.cast(logits, tf.float32))
         step, optimizer = tf.train.get_or_create_global_step(), make_optimizer()

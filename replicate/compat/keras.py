@@ -141,3 +141,8 @@ class BatchNormalization(_batch_normalization()):
     def _calculate_mean_and_var(self, inputs, reduction_axes, keep_dims, mask=None):
         moments = self.moments(inputs, reduction_axes, mask)
         return moments if keep_dims else [tf.squeeze(value, reduction_axes) for value in moments]
+
+    def _moments(self, inputs, reduction_axes, keep_dims, **kwargs):
+        if hasattr(super(), "_calculate_mean_and_var"):
+            return super()._moments(inputs, reduction_axes, keep_dims, **kwargs)
+        return self._calculate_mean_and_var(inputs, reduction_axes, keep_dims)  # TensorFlow 1.15.

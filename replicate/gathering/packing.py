@@ -37,15 +37,27 @@ def size_of(tensor):
 
 def join(tensors):
     """Returns one tensor of rank 1 that holds the values of all."""
-    return tf.concat([_reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    reshape = _Reshape()
+    return tf.concat([reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 
 def part(joined, shapes):
     """Returns the tensors, of these shapes, that `join` was given."""
+    reshape = _Reshape()
     parts = tf.split(joined, [shape.num_elements() for shape in shapes])
-    return [_reshape(value, shape) for value, shape in zip(parts, shapes)]
+    return [reshape(value, shape.as_list()) for value, shape in zip(parts, shapes)]
 
 
-def _reshape(tensor, shape):
-    rank = len(shape)
-    return tensor if tensor.shape.rank == rank == 1 else tf.reshape(tensor, shape)
+class _Reshape:
+    """Gives tensors other shapes, by one constant for each shape."""
+
+    def __init__(self):
+        self._constants = {}
+
+    def __call__(self, tensor, shape):
+        shape = tuple(shape)
+        if tensor.shape.rank == len(shape) == 1:
+            return tensor
+        if shape not in self._constants:
+            self._constants[shape] = tf.constant(shape, tf.int32)
+        return tf.reshape(tensor, self._constants[shape])
