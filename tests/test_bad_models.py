@@ -203,7 +203,7 @@ class _OtherOutput(tf.estimator.export.ExportOutput):
 
 def _metric(index, features):
     counter = _counter()
-    update = counter.assign(tf.maximum(counter, tf.reduce_max(features)))
+    update = counter.assign(tf.maximum(counter, tf.reduce_prod(features)))
     return spec(EVAL, eval_metric_ops={"c": (counter, update)})
 
 
