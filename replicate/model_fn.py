@@ -153,15 +153,14 @@ def replicate_model_fn(
         cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
         by_rows = not checked.whole_features and not any(checked.batch_axis.values())
+        batch = given["features"], given.get("labels")
         if len(tower_devices) > 1 and by_rows and not on_tpus:
-            batch = given["features"], given.get("labels")
             tower_devices = _with_rows(tower_devices, *batch, training)
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
         since = last_id(tf.get_default_graph())
-        batch = given["features"], given.get("labels")
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
         else:

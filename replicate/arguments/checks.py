@@ -18,8 +18,8 @@ class Arguments(NamedTuple):
         devices: Device strings, None if none were given.
         consolidation_device: Device string, None if it was not given.
         on_tpus: Whether the devices are the cores of a TPU.
-        whole_features: Paths, as `batch_entries.whole_paths` gives them.
-        batch_axis: Axes by path, as `batch_entries.axes_by_path` gives them.
+        whole_features: Paths, as `entries.whole_paths` gives them.
+        batch_axis: Axes by path, as `entries.axes_by_path` gives them.
         summaries: One of `summaries.HOW`.
     """
 

@@ -85,17 +85,17 @@ def shard(features, labels, num_towers, need_row_each, *, whole_features=(), bat
         need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
             the batch hold a copy of its last row, and weigh nothing.
         whole_features: Iterable of names of what goes to every tower as it is, whatever its shape;
-            see `batch_entries.whole_paths`. Those of labels match nothing, and may, where `labels`
+            see `entries.whole_paths`. Those of labels match nothing, and may, where `labels`
             is None.
         batch_axis: The axis of rows, or a dictionary of axes by names; see
-            `batch_entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
+            `entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
             tensors have their rows on axis 0 alone.
 
     Returns:
         A `Shards`.
 
     Raises:
-        TypeError: As `batch_entries.whole_paths` and `axes_by_path` do.
+        TypeError: As `entries.whole_paths` and `axes_by_path` do.
         ValueError: If no leaf has rows, if the leaves differ in rows, or if a row is missing. What
             is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
             that breaks the rule, before the towers compute. If a Python list with numbers or
@@ -160,8 +160,10 @@ def static_rows(features, labels):
     Makes no operation in the graph. The set is empty if there are scalars alone.
     """
     with tf.Graph().as_default():
-        batch = {"features": features, "labels": labels}
-        batch = entries.lists_as_tensors(batch, "batch", (), set())
+        batch = [
+            entries.lists_as_tensors(structure, key, (), set())
+            for key, structure in (("features", features), ("labels", labels))
+        ]
     leaves = tf.nest.flatten(batch)
     shapes = [tf.TensorShape(leaf.shape) for leaf in leaves if hasattr(leaf, "shape")]
     return {None if s.rank is None else s.as_list()[0] for s in shapes if s.rank != 0}

@@ -31,7 +31,7 @@ class GraphLocal:
 
     @staticmethod
     def _values_of(graph):
-        """Returns what `graph` keeps, by the `ByGraph` that it is of, if that is still there."""
+        """Returns what `graph` keeps, by the `GraphLocal` that it is of, if that is still there."""
         if not hasattr(graph, _ATTRIBUTE):
             setattr(graph, _ATTRIBUTE, weakref.WeakKeyDictionary())
         return getattr(graph, _ATTRIBUTE)
