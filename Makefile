@@ -43,7 +43,7 @@ $(FIRST)/%: PYTHONS = (3, 7),
 $(FIRST)/%: override PYTHON = $(PYTHON_3_7)
 
 # TensorFlow 1.15 needs a Python 3.7, which few hosts have: on the path, or with pyenv.
-ifneq (,$(filter test%,$(MAKECMDGOALS)))
+ifneq (,$(filter test% $(FIRST)/%,$(MAKECMDGOALS)))
 ifndef PYTHON_3_7
 PYTHON_3_7 := $(shell \
     version=$$(pyenv versions --bare 2>/dev/null | grep '^3\.7\.' | tail -n 1); \

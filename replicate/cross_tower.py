@@ -117,7 +117,9 @@ def _gradient_of_sum(name, *upstream):
         weights = [engine.pending_weight(dy.dtype) for dy in known]
         weighted = [dy if w is None else dy * w for dy, w in zip(known, weights)]
         sums = _differentiable_sum(engine, weighted, f"gradient of {name}")
-        return [total if w is None else total / w for total, w in zip(sums, weights)]
+        # A tower without rows, of weight 0, had no part in what was summed up.
+        own = [t if w is None else tf.math.divide_no_nan(t, w) for t, w in zip(sums, weights)]
+        return [engine.counted(gradient) for gradient in own]
 
     return _of_numbers(add_gradients, upstream)
 

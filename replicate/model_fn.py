@@ -167,7 +167,7 @@ def replicate_model_fn(
             shards = sharding.shard(
                 *batch,
                 len(tower_devices),
-                need_row_each=training,
+                need_row=training,
                 whole_features=checked.whole_features,
                 batch_axis=checked.batch_axis,
             )
@@ -188,7 +188,7 @@ def replicate_model_fn(
         places = places.get(variable_placement, [consolidation])
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
-        group = Towers(tower_devices, consolidation, variables, shards, summed, training)
+        group = Towers(tower_devices, consolidation, variables, shards, summed)
         with group.building(since), whole_gradients.intercepted(), unwrapped.intercepted():
             spec = on_rows(group.boundary.features, group.boundary.labels)
             boundary.warn_of_padding(group.boundary.features, group.boundary.labels)

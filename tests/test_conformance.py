@@ -128,9 +128,19 @@ EXPORTED = ["layers_cnn", "canned_dnn", "canned_v2_wide_deep", "multi_head", "he
 EXPORTED += ["rnn_canned", "keras_estimator", "gan_hooks", "moving_average", "init_from_checkpoint"]
 
 
-@pytest.mark.parametrize(
-    "name", [selection.cell(name, is_quick=name in EXPORTED, id=name) for name in harness.ROWS]
-)
+def exports():
+    """Every row, and every canned Estimator, in which an optimizer makes no difference."""
+    yield from (selection.cell(name, is_quick=name in EXPORTED, id=name) for name in harness.ROWS)
+    for name, versions_of_it in canned.ESTIMATORS:
+        for version in versions_of_it.split():
+            cell = f"canned:{version}-{name}-instance"
+            yield selection.cell(cell, is_quick=f"{version}-{name}" in EXPORTED_CANNED, id=cell)
+
+
+EXPORTED_CANNED = ("v1-DNNEstimator", "v2-BaselineClassifier")
+
+
+@pytest.mark.parametrize("name", list(exports()))
 def test_towers_export_what_one_device_does(name):
     towers, one = exporting.by_both(name)
     assert sorted(towers.served) == sorted(one.served) != []

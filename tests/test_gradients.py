@@ -234,7 +234,7 @@ def test_row_weights_are_shares_of_the_batch(sizes):
     for known in (True, False):
         rows = list(sizes) if known else [tf.constant(size) for size in sizes]
         shards = sharding.Shards([], [], rows, total if known else tf.constant(total))
-        weights = row_weights(shards, positive=False)
+        weights = row_weights(shards)
         assert weights.equal is None
         got = run(*[weights.of(index, tf.float64) for index in range(2)])
         np.testing.assert_array_equal(got, [size / total for size in sizes])

@@ -24,9 +24,9 @@ def run(fetches):
         return session.run(fetches)
 
 
-def split(features, num_towers, labels=None, need_row_each=False):
+def split(features, num_towers, labels=None, need_row=False):
     """Returns the `Shards` of a batch, and their values."""
-    shards = sharding.shard(features, labels, num_towers, need_row_each)
+    shards = sharding.shard(features, labels, num_towers, need_row)
     flat = tf.nest.flatten([shards.features, shards.labels])
     kinds = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor)
     values = iter(run([leaf for leaf in flat if isinstance(leaf, kinds)]))
@@ -144,7 +144,7 @@ def test_labels_may_be_missing(labels):
 def test_a_batch_without_rows_is_refused(features):
     message = "neither `features` nor `labels` holds a tensor of rank 1 or more…Let `input_fn`"
     with pytest.raises(ValueError, match=matching(message)):
-        sharding.shard(features, {}, 2, need_row_each=True)
+        sharding.shard(features, {}, 2, need_row=True)
 
 
 def test_a_structure_without_rows_may_stand_beside_labels():
@@ -163,7 +163,7 @@ def test_a_tensor_of_unknown_rank_has_rows():
 @pytest.mark.parametrize("rows", [3, 4, 8])
 def test_batches_of_another_size_go_through_the_same_graph(rows):
     batch = tf.placeholder(tf.float32, [None, 1])
-    shards = sharding.shard(batch, None, 3, need_row_each=True)
+    shards = sharding.shard(batch, None, 3, need_row=True)
     value = np.arange(rows, dtype=np.float32)[:, None]
     with tf.Session() as session:
         got, counts = session.run([shards.features, shards.rows], {batch: value})
@@ -199,7 +199,7 @@ def test_features_and_labels_with_the_same_keys_hold_a_batch_each(known):
     for (key, count), is_known in zip(rows.items(), known):
         features[key], values[key] = dense(count, is_known)
     labels = {key: tf.range(tf.shape(leaf)[0]) for key, leaf in features.items()}
-    shards = sharding.shard(features, labels, 2, need_row_each=True)
+    shards = sharding.shard(features, labels, 2, need_row=True)
     got_features, got_labels, got_rows, got_total = run(
         [shards.features, shards.labels]
         + [tf.stack(shards.rows), tf.convert_to_tensor(shards.total)]
@@ -219,17 +219,17 @@ UNEQUAL = "Features and labels with the same keys hold one batch per key, each w
 def test_batches_of_a_step_must_be_multiples_of_the_smallest():
     features = {"a": dense(4, True)[0], "b": dense(6, True)[0]}
     with pytest.raises(ValueError, match=matching(UNEQUAL + "…'a' has 4, 'b' has 6…Enlarge")):
-        sharding.shard(features, dict(features), 2, need_row_each=True)
+        sharding.shard(features, dict(features), 2, need_row=True)
     features["b"] = dense(6, False)[0]
     with pytest.raises(tf.errors.InvalidArgumentError, match=matching(UNEQUAL + "…[4 6]…Enlarge")):
-        run(sharding.shard(features, dict(features), 2, need_row_each=True).features)
+        run(sharding.shard(features, dict(features), 2, need_row=True).features)
 
 
 def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
     features = {"image": dense(4, True)[0], "anchors": dense(8, True)[0]}
     labels = {"boxes": dense(4, True)[0]}
     with pytest.raises(ValueError, match="features/anchors has 8"):
-        sharding.shard(features, labels, 2, need_row_each=True)
+        sharding.shard(features, labels, 2, need_row=True)
 
 
 @pytest.mark.parametrize(
@@ -319,13 +319,13 @@ def test_a_python_list_that_is_no_tensor_is_refused(rows, given):
     phrases = f"{LISTS}features/in/x/1, a Python list, is {given}{WAY_OUT}"
     features = {"t": tf.ones([2]), "in": {"x": (None, rows)}}
     with pytest.raises(ValueError, match=matching(phrases.replace("is :", "is …:"))):
-        sharding.shard(features, None, 2, need_row_each=True)
+        sharding.shard(features, None, 2, need_row=True)
 
 
 def test_a_python_list_of_numbers_and_tensors_is_refused():
     for tensor in (tf.ones([2]), tf.constant(1.0)):
         with pytest.raises(ValueError, match=matching(f"{LISTS}labels, …Tensor besides{WAY_OUT}")):
-            sharding.shard(tf.ones([2]), [2.0, tensor], 2, need_row_each=True)
+            sharding.shard(tf.ones([2]), [2.0, tensor], 2, need_row=True)
 
 
 SAME_ROWS = "All tensors of a batch must have the same number of rows"
@@ -335,8 +335,8 @@ NOT_IN_BATCH = "…as a scalar or through `params`, or name it in `whole_feature
 def test_lists_are_called_so_where_rows_differ():
     phrases = f"{SAME_ROWS}…features has 4, labels (a Python list) has 3.{NOT_IN_BATCH}"
     with pytest.raises(ValueError, match=matching(phrases)):
-        sharding.shard(tf.ones([4]), [1, 2, 3], 2, need_row_each=True)
-    shards = sharding.shard(dense(4, False)[0], [1, 2, 3], 2, need_row_each=True)
+        sharding.shard(tf.ones([4]), [1, 2, 3], 2, need_row=True)
+    shards = sharding.shard(dense(4, False)[0], [1, 2, 3], 2, need_row=True)
     phrases = f"{SAME_ROWS}…features…4…in a batch of…3…those of labels (a Python list).…`params`"
     with pytest.raises(tf.errors.InvalidArgumentError, match=matching(phrases)):
         run(shards.features)
@@ -508,7 +508,7 @@ def test_arrays_of_a_generator_are_not_overwritten(is_ragged):
             batch = tf.RaggedTensor.from_uniform_row_length(batch, 2)
         else:
             batch = tf.reshape(batch, [4, 16])  # Of rows that end where others may begin.
-        shards = sharding.shard(batch, None, 2, need_row_each=True)
+        shards = sharding.shard(batch, None, 2, need_row=True)
         values = [shard.flat_values if is_ragged else shard for shard in shards.features]
         overwritten = [tf.negative(values[0])]
         with tf.control_dependencies(overwritten):  # The last one to take it may write into it.

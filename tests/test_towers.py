@@ -296,6 +296,27 @@ def test_loops_conditions_and_functions_are_copied(flow, version):
         np.testing.assert_allclose(run(got), run(want), rtol=1e-6)
 
 
+@pytest.mark.parametrize("flow", list(FLOWS.values()), ids=list(FLOWS))
+def test_what_functions_do_is_on_the_towers_own_device(flow):
+    with control_flow(2):
+        each(flow)
+    graph = tf.get_default_graph().as_graph_def()
+    bodies = {body.signature.name: body for body in graph.library.function}
+
+    def devices(node):
+        """Yields the devices that an operation names, and what it calls."""
+        yield node.device
+        for attr in node.attr.values():
+            for called in (attr.func, *attr.list.func):
+                for inner in bodies[called.name].node_def if called.name in bodies else ():
+                    yield from devices(inner)
+
+    callers = [n for n in graph.node if any(a.func.name in bodies for a in n.attr.values())]
+    assert {n.device for n in callers} == {f"/device:CPU:{index}" for index in range(3)}
+    for node in callers:
+        assert set(devices(node)) <= {node.device, ""}, node.name
+
+
 def test_each_copy_of_a_loop_has_a_frame_of_its_own():
     """Two loops with one name in one frame would be one loop."""
     with control_flow(1):

@@ -19,6 +19,7 @@ from typing import Any, List, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import entries, splitting
+from replicate.batch.splitting import Spans
 from replicate.compat import graph as graph_lib
 
 SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
@@ -31,6 +32,10 @@ _MULTIPLES = (
 _NOT_IN_BATCH = (
     "Pass what is no part of the batch as a scalar or through `params`, or name it in "
     "`whole_features`. Name what has its rows on another axis in `batch_axis`."
+)
+_NO_ROWS = (
+    "A training batch must have a row, but this one has none. Let `input_fn` leave it out, as by "
+    "`dataset.filter`, or end there."
 )
 _A_LIST = " (a Python list)"  # After the path of what was one, in messages.
 
@@ -54,24 +59,7 @@ class Shards(NamedTuple):
     axes: Sequence[int] = ()
 
 
-class _Spans(NamedTuple):
-    """First row and number of rows of each shard, integers or int32 scalar tensors."""
-
-    starts: List[Any]
-    counts: List[Any]
-    overlap: bool  # Whether shards may have rows in common.
-
-    def times(self, rows):
-        """Returns the spans in a batch that has `rows` rows for each row of this one."""
-        if isinstance(rows, int) and rows == 1:
-            return self
-        return self._replace(
-            starts=[start * rows for start in self.starts],
-            counts=[count * rows for count in self.counts],
-        )
-
-
-def shard(features, labels, num_towers, need_row_each, *, whole_features=(), batch_axis=0):
+def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_axis=0):
     """Splits features and labels by rows, that is, along axis 0 or what `batch_axis` says.
 
     Args:
@@ -81,9 +69,9 @@ def shard(features, labels, num_towers, need_row_each, *, whole_features=(), bat
             and whatever else is no tensor go to every tower whole.
         labels: Like `features`; None if there are none. If both are dicts with the same keys, each
             key holds a batch of its own, of n times a whole number of rows.
-        num_towers: N.
-        need_row_each: Whether every shard must have a row, as in training. Otherwise shards beyond
-            the batch hold a copy of its last row, and weigh nothing.
+        num_towers: N. Where the batch has fewer rows, the shards beyond it hold a copy of its last
+            row, and weigh nothing.
+        need_row: Whether the batch must have a row, as in training.
         whole_features: Iterable of names of what goes to every tower as it is, whatever its shape;
             see `entries.whole_paths`. Those of labels match nothing, and may, where `labels`
             is None.
@@ -96,11 +84,11 @@ def shard(features, labels, num_towers, need_row_each, *, whole_features=(), bat
 
     Raises:
         TypeError: As `entries.whole_paths` and `axes_by_path` do.
-        ValueError: If no leaf has rows, if the leaves differ in rows, or if a row is missing. What
-            is only known at run time raises `tf.errors.InvalidArgumentError` in the first step
-            that breaks the rule, before the towers compute. If a Python list with numbers or
-            strings is no tensor's value, if a name in `whole_features` or `batch_axis` matches
-            nothing, or if a tensor cannot have its rows on the axis that is named for it.
+        ValueError: If no leaf has rows, if the leaves differ in rows, or if the one row is missing
+            that is needed. What is only known at run time raises `tf.errors.InvalidArgumentError`
+            in the first step that breaks the rule, before the towers compute. If a Python list with
+            numbers or strings is no tensor's value, if a name in `whole_features` or `batch_axis`
+            matches nothing, or if a tensor cannot have its rows on the axis that is named for it.
     """
     whole = entries.whole_paths(whole_features)
     axis_by_path = entries.axes_by_path(batch_axis)
@@ -127,11 +115,11 @@ def shard(features, labels, num_towers, need_row_each, *, whole_features=(), bat
                 batches.setdefault(key, []).append((path, leaf, axis))
         totals, checks = _count_rows(batches)
         total, repeats = _smallest(totals, checks)
-        rows = _shard_rows(total, num_towers, need_row_each, checks)
+        rows = _shard_rows(total, num_towers, need_row, checks)
         # For hooks, which find it by this name.
         tf.identity(total, name="batch_size")
         with tf.control_dependencies(checks):
-            spans = _spans(rows, total, need_row_each)
+            spans = _spans(rows, total)
             spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
             parts = [
                 split(leaf, spans[key], axis) if split else [leaf] * num_towers
@@ -252,21 +240,20 @@ def _smallest(totals, checks):
     return total, {key: rows // least for key, rows in totals.items()}
 
 
-def _shard_rows(total, num_towers, need_row_each, checks):
+def _shard_rows(total, num_towers, need_row, checks):
     """Returns the rows of each shard of a batch of `total` rows, integers if `total` is one.
 
     Args:
         total: n, an integer or an int32 scalar tensor.
         num_towers: N.
-        need_row_each: See `shard`.
+        need_row: See `shard`.
         checks: List to which an operation that checks the rows is added.
     """
     known = isinstance(total, int)
-    if need_row_each and not known:
-        message = f"{_too_few_rows(num_towers)} Rows of this batch:"
-        checks.append(tf.Assert(total >= num_towers, [message, total]))
-    elif need_row_each and total < num_towers:
-        raise ValueError(f"{_too_few_rows(num_towers)} Rows of this batch: {total}.")
+    if need_row and not known:
+        checks.append(tf.Assert(total >= 1, [_NO_ROWS]))
+    elif need_row and not total:
+        raise ValueError(_NO_ROWS)
     least, more = total // num_towers, total % num_towers
     if known:
         return [least + (i < more) for i in range(num_towers)]
@@ -274,23 +261,16 @@ def _shard_rows(total, num_towers, need_row_each, checks):
     return tf.unstack(rows, num=num_towers)
 
 
-def _too_few_rows(num_towers):
-    return (
-        f"A training batch must have at least one row for each of {num_towers} towers. Enlarge "
-        "the batch, batch with `drop_remainder=True`, or pass fewer `devices`."
-    )
-
-
-def _spans(rows, total, need_row_each):
+def _spans(rows, total):
     """Returns where in the batch the shards of `rows` rows are.
 
     A shard without rows is given a copy of the batch's last row, since many a model cannot take
     an empty batch; nothing that is computed from it counts.
     """
     starts = list(itertools.accumulate([0, *rows[:-1]]))
-    if need_row_each or all(isinstance(count, int) and count for count in rows):
-        return _Spans(starts, rows, overlap=False)
+    if all(isinstance(count, int) and count for count in rows):
+        return Spans(starts, rows, overlap=False)
     low, high = (min, max) if isinstance(total, int) else (tf.minimum, tf.maximum)
     least = low(total, 1)  # The batch itself may be empty.
     starts = [low(start, total - least) for start in starts]
-    return _Spans(starts, [high(count, least) for count in rows], overlap=True)
+    return Spans(starts, [high(count, least) for count in rows], overlap=True)

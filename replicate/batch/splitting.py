@@ -15,6 +15,43 @@ _SAME_MEMORY = frozenset(
 )
 
 
+class Spans:
+    """First row and number of rows of each shard, integers or int32 scalar tensors.
+
+    Args:
+        starts: List of the first rows.
+        counts: List of how many there are.
+        overlap: Whether shards may have rows in common.
+    """
+
+    def __init__(self, starts, counts, overlap):
+        self.starts = starts
+        self.counts = counts
+        self.overlap = overlap
+        self._windows = {}
+
+    def times(self, rows):
+        """Returns the spans in a batch that has `rows` rows for each row of this one."""
+        if isinstance(rows, int) and rows == 1:
+            return self
+        starts = [start * rows for start in self.starts]
+        return Spans(starts, [count * rows for count in self.counts], self.overlap)
+
+    def windows(self, rank, axis):
+        """Returns what `tf.slice` takes of tensors of a rank for each shard, made once for all."""
+        if (rank, axis) not in self._windows:
+            before, after = [0] * axis, [0] * (rank - axis - 1)
+            whole = [-1] * axis, [-1] * (rank - axis - 1)
+            self._windows[rank, axis] = [
+                (
+                    tf.stack([*before, start, *after]),
+                    tf.stack([*whole[0], count, *whole[1]]),
+                )
+                for start, count in zip(self.starts, self.counts)
+            ]
+        return self._windows[rank, axis]
+
+
 def splitter(leaf):
     """Returns the function of `leaf`, spans and an axis that splits it; None if it has no rows."""
     if isinstance(leaf, tf.SparseTensor):
@@ -85,6 +122,14 @@ def _in_own_memory(leaf):
 
 def _split_dense(leaf, spans, axis):
     leaf = _in_own_memory(leaf)
+    rank = leaf.shape.rank
+    if spans.overlap and rank:
+        parts = [tf.slice(leaf, *window) for window in spans.windows(rank, axis)]
+        shape = leaf.shape.as_list()
+        shape[axis] = None
+        for part in parts:
+            part.set_shape(shape)
+        return parts
     if spans.overlap:
         before = [slice(None)] * axis if axis >= 0 else [Ellipsis]
         after = [slice(None)] * (-axis - 1)  # Of an axis counted from the last.

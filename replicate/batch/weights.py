@@ -28,13 +28,12 @@ class Weights:
 
     Args:
         values: N numbers, or N scalar float64 tensors if only known at run time.
-        positive: Whether all values are known to be positive.
     """
 
-    def __init__(self, values, positive=False):
+    def __init__(self, values):
         self._values = list(values)
-        self._positive = positive
         self._cast = {}
+        self._are_positive = {}
         known = not any(isinstance(value, tf.Tensor) for value in self._values)
         self.equal = self._values[0] if known and len(set(self._values)) == 1 else None
         """The weight of every tower, None if they differ or are only known at run time."""
@@ -53,21 +52,28 @@ class Weights:
     def is_positive(self, index):
         """Whether the weight of tower `index` is known to be positive."""
         weight = self._values[index]
-        return self._positive or (not isinstance(weight, tf.Tensor) and weight > 0)
+        return not isinstance(weight, tf.Tensor) and weight > 0
 
-    def count_positive(self):
-        """Returns how many towers have a positive weight, an integer or float64 scalar tensor."""
-        if all(self.is_positive(index) for index in range(len(self._values))):
-            return len(self._values)
-        return tf.add_n(
-            [tf.cast(tf.convert_to_tensor(v, tf.float64) > 0, tf.float64) for v in self._values]
-        )
+    def are_positive(self):
+        """Whether all weights are known to be positive."""
+        return all(self.is_positive(index) for index in range(len(self._values)))
 
     def mask(self, index, value, otherwise):
         """Returns `value` of tower `index` if the tower's weight is positive, else `otherwise`."""
         if self.is_positive(index):
             return value
-        return tf.where_v2(self.of(index, tf.float32) > 0, value, otherwise)
+        if index not in self._are_positive:
+            with tf.control_dependencies(None), tf.name_scope("replicate/weights/"):
+                self._are_positive[index] = self.of(index, tf.float32) > 0
+        return tf.where_v2(self._are_positive[index], value, otherwise)
+
+    def counted(self):
+        """Returns the `Weights` that are 1 where these are positive, and else 0."""
+        known = not any(isinstance(value, tf.Tensor) for value in self._values)
+        if known:
+            return Weights([float(value > 0) for value in self._values])
+        with tf.name_scope("replicate/weights/"):
+            return Weights([tf.cast(value > 0, tf.float64) for value in self._values])
 
     def concatenated(self, values, axis=0):
         """Returns one tensor of each tower, concatenated; without those whose weight is zero."""
@@ -80,15 +86,10 @@ class Weights:
         return tf.concat(kept, axis)
 
 
-def row_weights(shards, positive=False):
-    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch.
-
-    Args:
-        shards: The `Shards`.
-        positive: Whether every shard has a row.
-    """
+def row_weights(shards):
+    """Returns the `Weights` nᵢ / n, of nᵢ rows of tower i and n rows of the batch, a `Shards`."""
     if isinstance(shards.total, int):
         return Weights([rows / max(shards.total, 1) for rows in shards.rows])
     with tf.name_scope("replicate/weights/"):
         total = tf.cast(tf.maximum(shards.total, 1), tf.float64)
-        return Weights([tf.cast(rows, tf.float64) / total for rows in shards.rows], positive)
+        return Weights([tf.cast(rows, tf.float64) / total for rows in shards.rows])

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from replicate import towers
 from replicate.comparing import deviations
 from replicate.comparing.statistics import Inside, Statistics, leading_to
+from replicate.compat.copying import function_bodies
 from replicate.compat.graph import id_of
 from replicate.graphs import line_of, state, updates
 from replicate.reductions import WholeLoss
@@ -126,7 +127,7 @@ def _reduction(loss, summed):
 
 def _random(group, ops, losses):
     """Yields random operations and calls of Python that each tower has of its own."""
-    inside = Inside(updates.function_bodies(losses[0].graph), _draws)
+    inside = Inside(function_bodies(losses[0].graph), _draws)
     to_losses = {id_of(op) for op in leading_to(losses, lambda op: True)}
     for op in ops:
         is_own = id_of(op) in to_losses or group.copies.is_copied(op)

@@ -65,7 +65,7 @@ class Copier:
                 has a copy of it from among `ops`.
             instead: By name of an operation, positions of inputs that copies have others for.
         """
-        return Template(self._graph, ops, is_copied, instead)
+        return Template(self._graph, self.places, ops, is_copied, instead)
 
     def copy(self, template, index, counterpart, control, instead):
         """Makes the operations of a `Template` for tower `index`.
@@ -112,6 +112,7 @@ class Template:
 
     Args:
         graph: The graph.
+        devices: Those of all towers, by tower 0's.
         ops: See `Copier.template`.
         is_copied: Likewise.
         instead: Likewise.
@@ -124,8 +125,9 @@ class Template:
         colocations: By name of an operation: those elsewhere that it is to be with.
     """
 
-    def __init__(self, graph, ops, is_copied, instead):
+    def __init__(self, graph, devices, ops, is_copied, instead):
         self._graph = graph
+        self._devices = devices
         self.inputs, self.controls, self.waits = {}, {}, {}
         self.places, self.colocations = {}, {}
         self._changing = []  # Positions of the nodes that are others in each tower.
@@ -182,7 +184,8 @@ class Template:
         """Returns the definition of a tower's copies, whose inputs are names."""
         definition = tf.GraphDef()
         definition.CopyFrom(self._definition)
-        bodies = _Bodies(self._functions, index)
+        devices = {first: of_towers[index] for first, of_towers in self._devices.items()}
+        bodies = Bodies(self._functions, f"_tower_{index}", devices, seed=index)
         for position in self._changing:
             node = definition.node[position]
             if "frame_name" in node.attr:  # Two loops of one name in one frame are one loop.
@@ -211,17 +214,24 @@ def change_seed(node, index):
         second.i += index * _SEED_STRIDE
 
 
-class _Bodies:
-    """The functions of a graph, and those of one tower, whose random operations have own seeds.
+class Bodies:
+    """The functions of a graph, and those of one tower: on its device, and with seeds of its own.
 
     Args:
         functions: Function that returns those of the graph, by name.
-        index: The tower.
+        suffix: What the names of the tower's end with.
+        devices: The tower's devices, by tower 0's.
+        seed: What tells the tower's random numbers from tower 0's; 0 if they are the same.
+
+    Attributes:
+        added: Those of the tower, `FunctionDef`s.
     """
 
-    def __init__(self, functions, index):
+    def __init__(self, functions, suffix, devices, seed=0):
         self._functions = functions
-        self._index = index
+        self._suffix = suffix
+        self._devices = devices
+        self._seed = seed
         self._names = {}  # Of the tower's functions, by those that they are made of.
         self.added = []
 
@@ -236,16 +246,32 @@ class _Bodies:
         if name not in self._names:
             self._names[name] = name
             body = self._functions().get(name)
-            if body is not None and has_seeds(body, self._functions()):
-                self._names[name] = f"{name}_tower_{self._index}"
+            if body is not None and self._is_other(body, set()):
+                self._names[name] = name + self._suffix
                 own = type(body)()
                 own.CopyFrom(body)
                 own.signature.name = self._names[name]
                 for node in own.node_def:
-                    change_seed(node, self._index)
+                    change_seed(node, self._seed)
+                    node.device = self._devices.get(node.device, node.device)
                     self.change(node)
                 self.added.append(own)
         return self._names[name]
+
+    def _is_other(self, body, seen):
+        """Whether a function, a `FunctionDef`, or one that it calls, is another in the tower."""
+        seen.add(body.signature.name)
+        bodies = self._functions()
+        for node in body.node_def:
+            seeds = self._seed and "seed2" in node.attr
+            if seeds and (node.attr["seed"].i or node.attr["seed2"].i):
+                return True
+            if self._devices.get(node.device, node.device) != node.device:
+                return True
+            for name in functions_of(node):
+                if name in bodies and name not in seen and self._is_other(bodies[name], seen):
+                    return True
+        return False
 
 
 def function_bodies(graph):
@@ -258,19 +284,6 @@ def functions_of(node):
     names = [attr.func.name for attr in node.attr.values()]
     names += [function.name for attr in node.attr.values() for function in attr.list.func]
     return [name for name in names if name]
-
-
-def has_seeds(body, bodies, seen=None):
-    """Whether a function, a `FunctionDef`, draws random numbers from a seed."""
-    seen = set() if seen is None else seen
-    seen.add(body.signature.name)
-    for node in body.node_def:
-        if "seed2" in node.attr and (node.attr["seed"].i or node.attr["seed2"].i):
-            return True
-        for name in functions_of(node):
-            if name in bodies and name not in seen and has_seeds(bodies[name], bodies, seen):
-                return True
-    return False
 
 
 def _set_colocation(op, groups):

@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import copying
+from replicate.compat import graph as graph_lib
 from replicate.compat.graph import reference
 
 _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
@@ -19,6 +21,7 @@ class Repetition:
 
     def __init__(self, graph):
         self._graph = graph
+        self._bodies = None
         self._first = len(graph.get_operations())
 
     def leading_to(self, fetches):
@@ -42,15 +45,18 @@ class Repetition:
                 return outside
         return tensor
 
-    def repeat(self, operations, fetches, taken):
+    def repeat(self, operations, fetches, taken, index, devices):
         """Makes operations again; returns what is then in the place of `fetches`.
 
         Args:
             operations: What `leading_to` returned.
             fetches: Operations and tensors.
             taken: By the reference of a tensor: what is taken instead.
+            index: The tower for which they are made, which names its functions.
+            devices: Its devices, by those that functions name.
         """
         made = {}
+        bodies = copying.Bodies(self._functions, f"_replica_{index}", devices)
 
         def other(tensor):
             if tensor.op in made:
@@ -77,14 +83,26 @@ class Repetition:
                 continue
             waits = [made[c] for c in op.control_inputs if c in made]
             with tf.control_dependencies(waits):
-                made[op] = self._make(op, [other(tensor) for tensor in op.inputs])
+                made[op] = self._make(op, [other(tensor) for tensor in op.inputs], bodies)
         return [
             made.get(fetch, fetch) if isinstance(fetch, tf.Operation) else other(fetch)
             for fetch in fetches
         ]
 
-    def _make(self, op, inputs):
-        attrs = {name: value for name, value in op.node_def.attr.items() if name != "_class"}
+    def _functions(self):
+        if self._bodies is None:
+            self._bodies = copying.function_bodies(self._graph)
+        return self._bodies
+
+    def _make(self, op, inputs, bodies):
+        node = op.node_def
+        if copying.functions_of(node):
+            bodies.change(node)
+            library = tf.GraphDef(versions=self._graph.graph_def_versions)
+            library.library.function.extend(bodies.added)
+            with graph_lib.outside_of_scopes(self._graph):
+                tf.import_graph_def(library, name="")
+        attrs = {name: value for name, value in node.attr.items() if name != "_class"}
         make = getattr(self._graph, "_create_op_internal", None) or self._graph.create_op
         return make(
             op.type,

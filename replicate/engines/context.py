@@ -75,7 +75,7 @@ def merge_call(fn, *args):
         fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
             function in every replica of tf.distribute, and must not itself rendezvous.
         *args: This tower's values, of any type, None included. In towers, what is no tensor is the
-            same for all.
+            same for all, and a tower without rows has values of a copy of the batch's last row.
 
     Returns:
         What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`

@@ -44,6 +44,10 @@ class Engine(abc.ABC):
             in all towers.
         """
 
+    def counted(self, tensor):
+        """Returns `tensor`, times 0 where this tower has no rows, and its part in `add` is none."""
+        return tensor
+
     def pending_weight(self, dtype):
         """Returns the weight of this tower's loss where a backward pass does not start from it.
 

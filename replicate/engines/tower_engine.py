@@ -49,6 +49,10 @@ class TowerEngine(Engine):
             sums = [tf.add_n(list(values)) for values in zip(*by_tower)]
         return sums, sums[0].name
 
+    def counted(self, tensor):
+        """Returns `tensor`, times 0 where this tower has no rows."""
+        return self._towers.weighted(tensor, tensor.dtype, summed=True)
+
     def pending_weight(self, dtype):
         """Returns the weight of this tower's loss in backward passes that start from 1."""
         towers = self._towers

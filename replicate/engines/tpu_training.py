@@ -65,7 +65,7 @@ def whole_batch(features, labels, num_cores):
                 f"{num_cores}, but {path} has {shape.as_list()[0]}. Choose another batch size, and "
                 "batch with `drop_remainder=True`."
             )
-    whole = sharding.shard(features, labels, 1, need_row_each=True)
+    whole = sharding.shard(features, labels, 1, need_row=True)
     return whole._replace(rows=[whole.total // num_cores])
 
 

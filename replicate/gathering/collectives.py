@@ -171,7 +171,9 @@ def weighted(gradient, index, weights):
     """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, times its weight."""
     if weights.equal == 1:
         return gradient
-    return scale(gradient, weights.of(index, gradient.dtype.base_dtype))
+    weight = weights.of(index, gradient.dtype.base_dtype)
+    # Of a tower without rows nothing counts, not even what is not finite.
+    return scale(gradient, weight, None if weights.is_positive(index) else tf.math.multiply_no_nan)
 
 
 def check_types(variable, dtypes):
@@ -195,11 +197,13 @@ def check_types(variable, dtypes):
     return first
 
 
-def scale(gradient, weight):
-    """Returns a gradient, a tensor or `tf.IndexedSlices`, times a number."""
+def scale(gradient, weight, multiply=None):
+    """Returns a gradient, a tensor or `tf.IndexedSlices`, times a number; see `tf.multiply`."""
+    multiply = multiply or tf.multiply
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values * weight, gradient.indices, gradient.dense_shape)
-    return gradient * weight
+        values = multiply(gradient.values, weight)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return multiply(gradient, weight)
 
 
 def total(grads, variable):

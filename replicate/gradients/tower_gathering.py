@@ -85,6 +85,7 @@ _GATHERING = (
     "Add",
     "AddV2",
     "Mul",
+    "MulNoNan",
     "RealDiv",
     "Identity",
     "ConcatV2",

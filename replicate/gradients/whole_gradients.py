@@ -15,7 +15,6 @@ from replicate import towers
 from replicate.batch import losses_are_added_up
 from replicate.compat import graph as graph_lib
 from replicate.compat.interception import gradients_made_by
-from replicate.gathering import collectives
 from replicate.gradients import tower_gathering
 from replicate.reductions import MEAN, SUM, Start, WholeLoss, axis_of
 
@@ -216,14 +215,12 @@ def _starts_of(group, y, given, apart):
         if apart:
             loss.check_reduction(losses_are_added_up())
         return loss.starts(given), loss.kind
-    if group.summed or (given is None and _has_rows(group, y)):
-        return [Start(y, given)], SUM  # Their sum is that of all rows already.
-    if group.row_weights.equal == 1:
-        return [Start(y, given)], MEAN
-    weight = group.row_weight(y.dtype)
-    if given is not None:
-        return [Start(y, collectives.scale(given, weight))], MEAN
-    return [Start(y, weight if y.shape.rank == 0 else weight * tf.ones_like(y))], MEAN
+    # Of rows, the sum is that of all of them already.
+    kind = SUM if group.summed or (given is None and _has_rows(group, y)) else MEAN
+    seed = group.weighted(given, y.dtype, kind == SUM)
+    if given is None and seed is not None and y.shape.rank != 0:
+        seed *= tf.ones_like(y)
+    return [Start(y, seed)], kind
 
 
 def _seeds(starts):
@@ -255,9 +252,12 @@ def _has_rows(group, y):
 
 
 def _unweighted(group, gradient):
-    if group.row_weights.equal == 1:
+    weights = group.row_weights
+    if weights.equal == 1:
         return gradient
     weight = group.row_weight(gradient.dtype.base_dtype)
+    divide = tf.divide if weights.are_positive() else tf.math.divide_no_nan
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values / weight, gradient.indices, gradient.dense_shape)
-    return gradient / weight
+        values = divide(gradient.values, weight)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return divide(gradient, weight)

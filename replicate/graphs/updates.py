@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat.copying import function_bodies, functions_of
+
 # Operations that take a variable's handle and leave the variable as it is.
 _READS = frozenset(
     [
@@ -44,7 +46,7 @@ def changes(variable):
         op, tensor = pending.pop()
         if op.type in CONTROL_FLOW_V1:
             pending += [(after, out) for out in op.outputs for after in out.consumers()]
-        elif _functions(op.node_def):
+        elif functions_of(op.node_def):
             bodies = bodies or function_bodies(op.graph)
             if any(
                 given is tensor and _writes_inside(op.node_def, i, bodies)
@@ -60,7 +62,7 @@ def _writes_inside(node, position, bodies):
     """Whether functions that a node calls change the variable that is its input `position`."""
     if node.op in _CHOOSE:
         position -= 1  # The first input says which function it is.
-    for name in _functions(node):
+    for name in functions_of(node):
         if name not in bodies or not 0 <= position < len(bodies[name].signature.input_arg):
             continue
         handle = bodies[name].signature.input_arg[position].name
@@ -68,7 +70,7 @@ def _writes_inside(node, position, bodies):
             taken = [i for i, given in enumerate(inner.input) if given == handle]
             if not taken or inner.op in _READS:
                 continue
-            if not _functions(inner) or any(_writes_inside(inner, i, bodies) for i in taken):
+            if not functions_of(inner) or any(_writes_inside(inner, i, bodies) for i in taken):
                 return True
     return False
 
@@ -101,14 +103,8 @@ def ends(operations):
     When a graph runs, operations that call functions give way to the functions' own. A control
     input from an `If` then waits for the choice of a branch; its outputs are there after that.
     """
-    called = [op for op in operations if _functions(op.node_def)]
+    called = [op for op in operations if functions_of(op.node_def)]
     return [*operations, *(tf.identity(output) for op in called for output in op.outputs)]
-
-
-def function_bodies(graph):
-    """Returns the functions in `graph`, `FunctionDef`s, by their names."""
-    functions = graph.as_graph_def().library.function
-    return {function.signature.name: function for function in functions}
 
 
 def written_inside(node, flags, bodies):
@@ -124,7 +120,7 @@ def written_inside(node, flags, bodies):
     """
     first = 1 if node.op in _CHOOSE else 0  # The first input says which function it is.
     found = {}
-    for name in _functions(node):
+    for name in functions_of(node):
         body = bodies.get(name)
         if body is None or len(body.signature.input_arg) != len(flags) - first:
             continue
@@ -155,7 +151,7 @@ def _written(body, flags, bodies):
     found = {}
     for node in nodes:
         taken = [given.partition(":")[0] for given in node.input if not given.startswith("^")]
-        if _functions(node):
+        if functions_of(node):
             inner = written_inside(node, [name in dependent for name in taken], bodies)
         elif node.op in _READS:
             continue
@@ -174,10 +170,3 @@ def _written(body, flags, bodies):
 
 def _is_resource(body, position):
     return body.signature.input_arg[position].type == tf.resource.as_datatype_enum
-
-
-def _functions(node):
-    """Returns the names of the functions that the `NodeDef` calls."""
-    names = [attr.func.name for attr in node.attr.values()]
-    names += [func.name for attr in node.attr.values() for func in attr.list.func]
-    return [name for name in names if name]

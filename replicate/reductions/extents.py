@@ -29,8 +29,6 @@ class Extents(Reductions):
 
     def prepare(self, tensors):
         """Merges at once what `merged` of several tensors will need."""
-        if self._group.row_weights.count_positive() != self._group.size:
-            return  # One by one: where a tower has no rows, what it computes does not count.
         wanted = {}
         for tensor in tensors:
             for leaf in self._leaves(tensor) or ():

@@ -125,10 +125,10 @@ class WholeLoss:
         Args:
             given: The gradient of the loss, a tensor that no row enters; None for 1.
         """
-        if self.kind == SUM:
-            return [Start(self._loss, given)]
-        if self.kind == MEAN:
-            return [Start(self._loss, self._share(given, self._loss.dtype))]
+        group = self._group
+        if self.kind is not None:
+            summed = self.kind == SUM
+            return [Start(self._loss, group.weighted(given, self._loss.dtype, summed))]
         with self._made_once():
             parts = [part for part in self._parts.values() if part.tensor.dtype.is_floating]
             wholes = self._whole_parts()
@@ -138,8 +138,8 @@ class WholeLoss:
         found = []
         for part, seed in zip(parts, seeds):
             if seed is not None:
-                seed = seed if part.kind == SUM else self._share(seed, seed.dtype)
-                found.append(Start(part.tensor, seed))
+                summed = part.kind == SUM
+                found.append(Start(part.tensor, group.weighted(seed, seed.dtype, summed)))
         return found
 
     @contextlib.contextmanager
@@ -147,13 +147,6 @@ class WholeLoss:
         group, names = self._group, tf.name_scope(_SCOPE)
         with group.once(), group.in_merge_function(), names, tf.control_dependencies(None):
             yield
-
-    def _share(self, gradient, dtype):
-        """Returns the tower's share of a gradient, by rows."""
-        if self._group.row_weights.equal == 1:
-            return gradient
-        weight = self._group.row_weight(dtype)
-        return weight if gradient is None else weight * gradient
 
     def _look(self, tensor, is_linear, depth=0):
         """Finds the parts of a tensor; returns whether all are known.

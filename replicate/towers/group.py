@@ -11,10 +11,10 @@ import threading
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import Weights, row_weights
+from replicate.batch import row_weights
 from replicate.compat import copying, seeds
 from replicate.compat import graph as graph_lib
-from replicate.gathering import Gather
+from replicate.gathering import Gather, collectives
 from replicate.graphs import ancestors
 from replicate.reductions import Extents
 from replicate.towers import own_state
@@ -41,8 +41,9 @@ class Towers:
         devices: One device string per tower.
         consolidation_device: Device string of what is computed once for all towers.
         variables: The `SharedVariables` of the towers.
-        loss_weights: The `Weights` of the towers' losses and gradients.
         row_weights: The `Weights` of the towers' means, which add up to 1.
+        counts: The `Weights` of the towers' sums: 1, or 0 of a tower without rows.
+        loss_weights: The `Weights` of the towers' losses and gradients, one of these two.
         graph: The graph under construction.
         copies: The `Copies`.
         boundary: The `Boundary`: the rows that tower 0 has, and the copies their own of.
@@ -56,14 +57,15 @@ class Towers:
         averaged, of_statistics: Such pairs of metrics; see `batch_metrics`.
     """
 
-    def __init__(self, devices, consolidation_device, variables, shards, summed, training):
+    def __init__(self, devices, consolidation_device, variables, shards, summed):
         self.size = len(devices)
         self.devices = devices
         self.consolidation_device = consolidation_device
         self.variables = variables
         self.summed = summed
-        self.row_weights = row_weights(shards, positive=training)
-        self.loss_weights = Weights([1.0] * self.size) if summed else self.row_weights
+        self.row_weights = row_weights(shards)
+        self.counts = self.row_weights.counted()
+        self.loss_weights = self.counts if summed else self.row_weights
         self.graph = tf.get_default_graph()
         self.copies = Copies(self.graph, devices)
         self.boundary = put_rows(shards, devices, self.copies)
@@ -212,6 +214,20 @@ class Towers:
     def row_weight(self, dtype):
         """Returns the tower's share of the rows, a scalar tensor of `dtype`."""
         return self._own_weight(self.row_weights, dtype)
+
+    def weighted(self, gradient, dtype, summed=False):
+        """Returns a gradient times what the tower counts for in a mean over rows, or in a sum.
+
+        Args:
+            gradient: A tensor or `tf.IndexedSlices`; None for 1, and returned for it.
+            dtype: Its type.
+            summed: Whether the tower counts as in a sum.
+        """
+        weights = self.counts if summed else self.row_weights
+        if weights.equal == 1:
+            return gradient
+        weight = self._own_weight(weights, dtype)
+        return weight if gradient is None else collectives.scale(gradient, weight)
 
     def _own_weight(self, weights, dtype):
         dtype = tf.as_dtype(dtype).base_dtype

@@ -12,6 +12,7 @@ of its own instead, which has tower 0's value at the start of the step, and is m
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat.copying import function_bodies
 from replicate.compat.graph import id_of
 from replicate.graphs import line_of, state, updates
 
@@ -56,7 +57,7 @@ def find(group, variables):
             continue
         if not state.kind(op).calls_functions or not state.handles(op):
             continue
-        bodies = updates.function_bodies(group.graph) if bodies is None else bodies
+        bodies = function_bodies(group.graph) if bodies is None else bodies
         flags = [rows.reach(tensor) for tensor in op.inputs]
         for position, depends in updates.written_inside(op.node_def, flags, bodies).items():
             variable = variables.get(id_of(state.source(op.inputs[position])))

@@ -8,6 +8,7 @@ hold; the others begin every session with their values.
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat.copying import function_bodies
 from replicate.compat.graph import id_of, reference
 from replicate.compat.repetition import Repetition
 from replicate.gathering import collectives
@@ -103,7 +104,8 @@ class Replicas:
                     taken[reference(replicas[0].op.outputs[0])] = replicas[index].op.outputs[0]
                 names = tf.name_scope(f"replicate/replicas/tower_{index}/")
                 with tf.device(group.devices[index]), names:
-                    done += repetition.repeat(operations, fetches, taken)
+                    devices = {group.devices[0]: group.devices[index]}
+                    done += repetition.repeat(operations, fetches, taken, index, devices)
             return tf.group(*done)
 
         return apply_gradients
@@ -112,10 +114,14 @@ class Replicas:
         """Makes replicas of what these operations change, besides what is trained."""
         made = {id_of(variable.op): variable for variable in self._made if hasattr(variable, "op")}
         step = tf.train.get_global_step()
+        bodies = None
         for op in operations:
-            if not state.writes(op):
-                continue
-            for handle in state.handles(op):
+            inside = []
+            if state.kind(op).calls_functions:
+                bodies = bodies or function_bodies(op.graph)
+                found = updates.written_inside(op.node_def, [False] * len(op.inputs), bodies)
+                inside = [op.inputs[position] for position in found]
+            for handle in state.handles(op) if state.writes(op) else inside:
                 memory = state.source(repetition.outer(handle))
                 if id_of(memory) in self._of:
                     continue
@@ -123,7 +129,7 @@ class Replicas:
                     self.make(made[id_of(memory)], group)
                 elif step is not None and memory is step.op:
                     self.make(step, group)
-                elif state.assigns(op):
+                elif state.assigns(op) or (inside and memory.type == "VarHandleOp"):
                     raise ValueError(
                         "With `variable_placement='replicated'`, an optimizer updates each tower's "
                         f"variables, but this one changes '{memory.name}', which the towers share, "

@@ -62,10 +62,12 @@ class SharedVariables:
                 variable = next_creator(**kwargs)
             if self.replicas and towers.merging:
                 self.replicas.made_by_optimizer(variable)
-            if not towers.merging and tf.get_default_graph() is towers.graph:
+            # In the body of a loop, a variable is made outside of it.
+            if not towers.merging and getattr(variable, "graph", None) is towers.graph:
                 self.made.append((variable, is_local))
                 if self.replicas and getattr(variable, "trainable", False) and not is_local:
-                    self.replicas.make(variable, towers)
+                    with tf.init_scope():
+                        self.replicas.make(variable, towers)
             return variable
 
         return create

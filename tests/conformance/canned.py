@@ -190,8 +190,14 @@ ESTIMATORS = {
 }
 
 
-def make_row(name, version, optimizer):
+# Of a gradient that is exactly 0 on one device, where rows cancel out, towers have what is left of
+# rounding, which Adam makes a step of.
+COARSE = {("v2", "LinearEstimator", "Adam"): {"tolerance": 5e-4}}
+
+
+def make_row(name, version, way, optimizer):
     arguments, rows, more = ESTIMATORS[name]
+    more = {**more, **COARSE.get((version, name[0], way), {})}
 
     def make_model_fn():
         api = estimator if version == "v1" else version_2.api()
@@ -208,7 +214,7 @@ def make_row(name, version, optimizer):
 
 
 ROWS = {
-    f"{version}-{name[0]}-{way}": make_row(name, version, optimizer)
+    f"{version}-{name[0]}-{way}": make_row(name, version, way, optimizer)
     for name in ESTIMATORS
     for version in name[1].split()
     for way, optimizer in OPTIMIZERS[version].items()

@@ -5,6 +5,7 @@ as it must be for classifiers and regressors to be served by all of their signat
 is loaded where there is but one CPU, and asked for one row and for several.
 """
 
+import functools
 import pathlib
 import re
 import tempfile
@@ -44,12 +45,17 @@ def by_both(name):
     with tempfile.TemporaryDirectory(prefix=f"exported_{name}_") as directory:
         directory = pathlib.Path(directory)
         with harness.making(name, TOWERS, directory / "model") as model:
-            model.train(harness.make_input_fn(row), steps=1)
+            model.train(functools.partial(_first_batch, row), steps=1)
             checkpoint = model.latest_checkpoint()
         return tuple(
             _export(name, row, directory / f"towers_{number}", checkpoint, number)
             for number in (TOWERS, 1)
         )
+
+
+def _first_batch(row):
+    """An `input_fn`; what some canned Estimators of version 2 start from needs the first batch."""
+    return tf.data.make_one_shot_iterator(harness.make_input_fn(row)()).get_next()
 
 
 def _export(name, row, directory, checkpoint, num_towers):
