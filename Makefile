@@ -36,11 +36,21 @@ $(FIRST)/%: TENSORFLOW = 1.15
 
 # Empty: the first of PYTHON_CANDIDATES that TensorFlow supports.
 PYTHON ?=
-PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9
+PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python3.7
+PYTHON_CANDIDATES += $$(ls "$$(pyenv root 2>/dev/null)"/versions/*/bin/python3 2>/dev/null)
 $(VENV)/% $(OLDEST)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
 $(NEWEST)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
 $(FIRST)/%: PYTHONS = (3, 7),
 $(FIRST)/%: override PYTHON = $(PYTHON_3_7)
+
+# What is between: of each Python that TensorFlow had then, one.
+BETWEEN := 2.0 2.4 2.8 2.11
+$(VENV)-2.0/%: PYTHONS = (3, 7),
+$(VENV)-2.4/%: PYTHONS = (3, 8),
+$(VENV)-2.8/%: PYTHONS = (3, 9),
+$(VENV)-2.11/%: PYTHONS = (3, 10),
+$(foreach v,$(BETWEEN),$(eval $(VENV)-$(v)/%: TENSORFLOW = $(v)))
+$(foreach v,$(BETWEEN),$(eval $(VENV)-$(v)/.made: constraints/tf-$(v).txt))
 
 # TensorFlow 1.15 needs a Python 3.7, which few hosts have: on the path, or with pyenv.
 ifneq (,$(filter test% $(FIRST)/%,$(MAKECMDGOALS)))
@@ -55,6 +65,7 @@ endif
 endif
 # What `make test` runs there, and `make test-all` besides.
 FIRST_TESTS := $(patsubst %,tests/test_%.py,ancestor contract contract_estimator contract_graph tf1)
+BETWEEN_TESTS := $(patsubst %,tests/test_%.py,contract contract_estimator contract_graph called_once)
 FIRST_MORE := $(patsubst %,tests/test_%.py,conformance called_once export silent_defects)
 
 help:
@@ -85,6 +96,12 @@ endif
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2 -m conformance
 
+.PHONY: test-between $(BETWEEN:%=test-%)
+test-between: $(BETWEEN:%=test-%)
+
+$(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
+	$(VENV)-$*/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(BETWEEN_TESTS)
+
 test-all: test-oldest test
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(FIRST_MORE))
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
@@ -108,7 +125,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(NEWEST) $(OLDEST) $(FIRST) build dist runs .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-[12].* build dist runs .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -126,7 +143,7 @@ $(FIRST)/.made: constraints/tf-1.15.txt
 
 .PRECIOUS: %/.made %/.test %/.examples
 %/.test: %/.made
-	@$(call install,$(@D),test)
+	@$(call install,$(@D),$(if $(filter $(TENSORFLOW),$(BETWEEN)),contract,test))
 	@touch $@
 
 %/.examples: %/.made

@@ -16,7 +16,8 @@ EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
 TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
-TEST = ["hypothesis>=6.79", "pytest>=7", "pytest-xdist>=3", "ruff>=0.9", *EXAMPLES, *TFDS]
+CONTRACT = ["pytest>=7", "pytest-xdist>=3"]  # What the contract's tests need.
+TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *TFDS]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.
@@ -34,7 +35,7 @@ setup(
         "Intended Audience :: Science/Research",
         "Operating System :: OS Independent",
         "Programming Language :: Python :: 3",
-        *(f"Programming Language :: Python :: 3.{minor}" for minor in (7, 9, 10, 11, 12, 13)),
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(7, 14)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["replicate", "replicate.*"]),
@@ -45,17 +46,16 @@ setup(
         # Bounds are what the tests run on. TensorFlow says which NumPy it needs.
         "numpy",
         "six",
-        # Python 3.7 is there for TensorFlow 1.15, and all newer ones that it takes are not tested.
-        "tensorflow>=1.15,<2; python_version < '3.8'",
-        "protobuf<3.21; python_version < '3.8'",  # TensorFlow 1.15 does not say so itself.
-        "tensorflow-estimator>=1.15,<2; python_version < '3.8'",
-        "tensorflow>=2.12,<2.22; python_version >= '3.8'",
+        "tensorflow>=1.15,<2.22",
         # It ends with 2.15, which serves all newer ones.
-        "tensorflow-estimator>=2.12,<2.16; python_version >= '3.8'",
+        "tensorflow-estimator>=1.15,<2.16",
+        # TensorFlow 1.15 and those after it do not say so themselves.
+        "protobuf<3.21; python_version < '3.9'",
         # TensorFlow before 2.16 does not support Python 3.12.
         *(f"{package}; python_version >= '3.12'" for package in KERAS_2),
     ],
     extras_require={
+        "contract": CONTRACT,
         "examples": EXAMPLES,
         "keras2": KERAS_2,
         "progress": PROGRESS,

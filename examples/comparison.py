@@ -89,7 +89,7 @@ def plot(config, towers, one, deviations, path):
     name = f"{len(config.devices)} towers"
     steps = np.arange(1, config.steps + 1)
     figure = Figure(figsize=(8, 6), layout="constrained")
-    top, bottom = figure.subplots(2, sharex=True, height_ratios=(3, 2))
+    top, bottom = figure.subplots(2, sharex=True, gridspec_kw={"height_ratios": (3, 2)})
 
     top.plot(steps, one.loss, color="tab:orange", linewidth=4, alpha=0.6, label="one device")
     top.plot(steps, towers.loss, color="tab:blue", linewidth=1, label=name)
@@ -102,5 +102,5 @@ def plot(config, towers, one, deviations, path):
     bottom.axhline(TOLERANCE[config.dtype], color="black", linestyle="--", label="tolerance")
     bottom.set(yscale="log", ylabel="deviation", xlabel="step")
     bottom.set_ylim(top=max(bottom.get_ylim()[1], 10 * TOLERANCE[config.dtype]))
-    bottom.legend(ncols=3)
+    bottom.legend(ncol=3)
     figure.savefig(path, dpi=150)

@@ -196,7 +196,7 @@ def report(runs):
 def plot(runs, path):
     """Draws the loss curves and the loss scale; saves the image."""
     figure = Figure(figsize=(8, 6), layout="constrained")
-    top, bottom = figure.subplots(2, sharex=True, height_ratios=(3, 2))
+    top, bottom = figure.subplots(2, sharex=True, gridspec_kw={"height_ratios": (3, 2)})
     widths = (4, 1.2, 1.2)
     for (name, run), width in zip(runs.items(), widths):
         steps = np.arange(1, len(run.loss) + 1)

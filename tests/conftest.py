@@ -44,10 +44,12 @@ replicate.compat.install()
 
 
 def pytest_configure(config):
-    """Lets TensorFlow 1.15 warn of what Python and NumPy have become since it was written."""
-    if versions.IS_1:
+    """Lets old TensorFlows warn of what Python and NumPy have become since they were written."""
+    if versions.IS_OLD:
         for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning"):
             config.addinivalue_line("filterwarnings", f"ignore::{category}")
+        # Of some, `tf.layers` makes use of what Keras deprecates.
+        config.addinivalue_line("filterwarnings", "ignore:`layer.apply` is deprecated:UserWarning")
 
 
 @pytest.fixture(autouse=True)

@@ -21,12 +21,12 @@ from replicate.compat import environment, estimator_training, revival, session_s
 pytestmark = pytest.mark.conformance
 
 HAS_ESTIMATOR = environment.parse(tf.__version__) < environment.FIRST_WITHOUT_ESTIMATOR
-PYTHON_3_7, PYTHON_3_11, PYTHON_3_13 = (3, 7, 16), (3, 11, 7), (3, 13, 0)
+PYTHON_3_7, PYTHON_3_9, PYTHON_3_11, PYTHON_3_13 = (3, 7, 16), (3, 9, 18), (3, 11, 7), (3, 13, 0)
 
 PACKAGES = {
     "no TensorFlow": (
         (None, "1.26.4", PYTHON_3_11),
-        "needs TensorFlow 1.15, or 2.12 or newer, but none is installed. Run: "
+        "needs TensorFlow 1.15 or newer, but none is installed. Run: "
         "pip install 'tensorflow==2.15.*'",
     ),
     "no TensorFlow on a Python of TensorFlow 1": (
@@ -39,16 +39,16 @@ PACKAGES = {
     ),
     "an old TensorFlow": (
         ("1.14.0", "1.18.5", PYTHON_3_7),
-        "needs TensorFlow 1.15, or 2.12 or newer, but 1.14.0 is installed. Run: pip install",
-    ),
-    "a TensorFlow that is not tested": (
-        ("2.11.1", "1.23.5", PYTHON_3_11),
-        "needs TensorFlow 1.15, or 2.12 or newer, but 2.11.1 is installed. Run: pip install",
+        "needs TensorFlow 1.15 or newer, but 1.14.0 is installed. Run: pip install",
     ),
     "protobuf too new": (
         ("1.15.5", "1.18.5", PYTHON_3_7, "4.24.4"),
         "TensorFlow 1.15.5 needs protobuf older than 3.21, but protobuf 4.24.4 is installed. "
         "Run: pip install 'protobuf<3.21'",
+    ),
+    "protobuf too new for an old TensorFlow 2": (
+        ("2.8.4", "1.23.5", PYTHON_3_9, "5.29.5"),
+        "TensorFlow 2.8.4 needs protobuf older than 3.21, but protobuf 5.29.5 is installed.",
     ),
     "NumPy too new": (
         ("2.15.1", "2.4.6", PYTHON_3_11),
@@ -67,6 +67,7 @@ def test_packages_that_do_not_fit(case):
     "found",
     [
         ("1.15.5", "1.18.5", PYTHON_3_7, "3.20.3"),
+        ("2.0.4", "1.18.5", PYTHON_3_7, "3.19.6"),
         ("2.12.0", "1.23.5", PYTHON_3_11),
         ("2.15.1", "1.26.4", PYTHON_3_11),
         ("2.21.0", "2.4.6", PYTHON_3_13),

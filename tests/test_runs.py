@@ -1,5 +1,8 @@
 """What the examples have in common: one `model_fn` on every engine, settings, the command line."""
 
+import sys
+import types
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -7,9 +10,10 @@ import replicate
 from examples import data as data_lib
 from examples.classifiers import commands
 from examples.runs import checkpoints, common_flags, engines, settings_file, summaries
+from examples.runs import program as program_lib
 from examples.runs.errors import UserError
 from examples.runs.flags import Flag, SettingsError, with_defaults
-from examples.runs.program import INTERRUPTED, Program
+from examples.runs.program import BAD_INPUT, INTERRUPTED, Program, check_tensorflow
 from replicate import estimator
 
 STEPS = 4
@@ -177,6 +181,26 @@ def test_a_program_says_which_settings_may_change(tmp_path):
     settings_file.check_same(after, may_change=["notes"])
     with pytest.raises(SettingsError, match='differ: notes was "one" and is "two"'):
         settings_file.check_same(after)
+
+
+@pytest.mark.parametrize("found", ["1.15.5", "2.0.4", "2.11.1"])
+def test_a_program_names_the_tensorflow_that_it_needs(found):
+    message = f"^examples.cook needs TensorFlow 2.12 or newer, but {found} is installed. "
+    with pytest.raises(UserError, match=message + "`replicate` itself works with it"):
+        check_tensorflow("examples.cook", found)
+
+
+@pytest.mark.parametrize("found", ["2.12.0", "2.21.0-rc1", "unknown", None])
+def test_a_program_runs_on_newer_ones(found):
+    check_tensorflow("examples.cook", found)
+
+
+def test_a_command_asks_before_it_starts(monkeypatch, capsys):
+    monkeypatch.setattr(program_lib, "_installed_tensorflow", lambda: "1.15.5")
+    command = types.SimpleNamespace(add_flags=lambda parser: None, main=pytest.fail)
+    monkeypatch.setitem(sys.modules, "some.package.commands.cook", command)
+    assert Program("some.package", "Cooks.", {"cook": "make a meal"}).main(["cook"]) == BAD_INPUT
+    assert "some.package needs TensorFlow 2.12" in capsys.readouterr().err
 
 
 def test_a_program_goes_by_its_own_name(capsys):

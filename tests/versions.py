@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 IS_1 = tf.__version__.startswith("1.")
+IS_OLD = tuple(map(int, tf.__version__.split(".")[:2])) < (2, 12)
 
 # Files of tests of what TensorFlow 1.15 alone has.
 ONLY_IN_1 = ["test_ancestor.py", "test_tf1.py"]
@@ -25,6 +26,7 @@ ROWS_OF_RESOURCES = {
     "keras_averaging": "likewise",
 }
 
-mixed_precision = tf.train.experimental if IS_1 else tf.mixed_precision
+# TensorFlow 2.4 gave it a name of its own.
+mixed_precision = getattr(tf, "mixed_precision", tf.train.experimental)
 # Optimizers of Keras 2, which TensorFlow 2.11 moved to make room for others.
 legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)

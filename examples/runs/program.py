@@ -14,6 +14,7 @@ from typing import Mapping, NamedTuple
 from examples.runs.errors import UserError
 
 BAD_INPUT = 2  # exit status; `argparse` has the same
+OLDEST_TENSORFLOW = (2, 12)
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
 
 
@@ -53,6 +54,7 @@ class Program(NamedTuple):
         command.add_flags(parser)
         args = parser.parse_args(argv[1:])
         try:
+            check_tensorflow(self.package)
             return command.main(args)
         except UserError as error:
             print(f"{program}: error: {error}", file=sys.stderr)
@@ -85,6 +87,36 @@ class Program(NamedTuple):
 def say(line):
     """Tells the user how it goes: results alone are on standard output."""
     print(line, file=sys.stderr, flush=True)
+
+
+def check_tensorflow(package, found=None):
+    """Raises a UserError if TensorFlow is older than what the examples are tested on.
+
+    Args:
+        package: Name of the example, for the message.
+        found: TensorFlow's version. None: that of what is installed, which is not imported.
+    """
+    found = found or _installed_tensorflow()
+    numbers = [int(part) for part in (found or "").split(".")[:2] if part.isdigit()]
+    if len(numbers) == 2 and tuple(numbers) < OLDEST_TENSORFLOW:
+        oldest = ".".join(map(str, OLDEST_TENSORFLOW))
+        raise UserError(
+            f"{package} needs TensorFlow {oldest} or newer, but {found} is installed. `replicate` "
+            "itself works with it, as does `python -m examples.digits`."
+        )
+
+
+def _installed_tensorflow():
+    try:
+        from importlib import metadata
+    except ImportError:  # Python 3.7
+        import importlib_metadata as metadata  # which TensorFlow brings
+    for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            pass
+    return None
 
 
 def quiet_tensorflow():

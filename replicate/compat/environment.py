@@ -26,8 +26,8 @@ _DISTRIBUTIONS = (
 )
 _OLDEST = (1, 15)
 _FIRST_2 = (2,)
-_OLDEST_2 = (2, 12)  # Nothing is tested on what is between.
-_NEEDS = "replicate needs TensorFlow 1.15, or 2.12 or newer, but "
+_NEEDS = "replicate needs TensorFlow 1.15 or newer, but "
+_FIRST_WITH_PROTOBUF_4 = (2, 12)
 FIRST_WITHOUT_ESTIMATOR = (2, 16)
 _FIRST_WITH_NUMPY_2 = (2, 18)
 _ESTIMATOR = "2.15.0"
@@ -81,9 +81,9 @@ def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
         return f"{_NEEDS}none is installed. Run: {_install_command(python)}"
     if parse(tensorflow) is None:
         return None
-    if parse(tensorflow) < _OLDEST or _FIRST_2 <= parse(tensorflow) < _OLDEST_2:
+    if parse(tensorflow) < _OLDEST:
         return f"{_NEEDS}{tensorflow} is installed. Run: {_install_command(python)}"
-    if is_1(tensorflow) and (parse(protobuf) or (0,)) >= (3, 21):
+    if parse(tensorflow) < _FIRST_WITH_PROTOBUF_4 and (parse(protobuf) or (0,)) >= (3, 21):
         return (
             f"TensorFlow {tensorflow} needs protobuf older than 3.21, but protobuf {protobuf} is "
             "installed. Run: pip install 'protobuf<3.21'"
@@ -176,6 +176,8 @@ def parse(version):
 def _install_command(python):
     if python < (3, 8):
         return "pip install 'tensorflow==1.15.*' 'protobuf<3.21'"
+    if python < (3, 9):
+        return "pip install 'tensorflow==2.13.*'"
     if python < (3, 12):
         return "pip install 'tensorflow==2.15.*'"
     return f"pip install tensorflow tf-keras tensorflow-estimator=={_ESTIMATOR}"
