@@ -37,19 +37,20 @@ class Spans:
         starts = [start * rows for start in self.starts]
         return Spans(starts, [count * rows for count in self.counts], self.overlap)
 
-    def windows(self, rank, axis):
-        """Returns what `tf.slice` takes of tensors of a rank for each shard, made once for all."""
-        if (rank, axis) not in self._windows:
-            before, after = [0] * axis, [0] * (rank - axis - 1)
-            whole = [-1] * axis, [-1] * (rank - axis - 1)
-            self._windows[rank, axis] = [
-                (
-                    tf.stack([*before, start, *after]),
-                    tf.stack([*whole[0], count, *whole[1]]),
-                )
+    def slices(self, leaf, axis):
+        """Returns the shards of a dense tensor with rows on `axis`, of which 0 is the first."""
+        if axis not in self._windows:  # Made once for all tensors.
+            before = [0] * axis
+            strides = tf.ones([axis + 1], tf.int32)
+            self._windows[axis] = [
+                (tf.stack([*before, start]), tf.stack([*before, start + count]), strides)
                 for start, count in zip(self.starts, self.counts)
             ]
-        return self._windows[rank, axis]
+        whole = 2**axis - 1  # Bits of the axes before.
+        return [
+            tf.strided_slice(leaf, *window, begin_mask=whole, end_mask=whole)
+            for window in self._windows[axis]
+        ]
 
 
 def splitter(leaf):
@@ -122,19 +123,13 @@ def _in_own_memory(leaf):
 
 def _split_dense(leaf, spans, axis):
     leaf = _in_own_memory(leaf)
-    rank = leaf.shape.rank
-    if spans.overlap and rank:
-        parts = [tf.slice(leaf, *window) for window in spans.windows(rank, axis)]
-        shape = leaf.shape.as_list()
-        shape[axis] = None
-        for part in parts:
-            part.set_shape(shape)
-        return parts
-    if spans.overlap:
-        before = [slice(None)] * axis if axis >= 0 else [Ellipsis]
-        after = [slice(None)] * (-axis - 1)  # Of an axis counted from the last.
+    if spans.overlap and axis >= 0:
+        # Not by `tf.slice`, of which TensorFlow 1.15's optimiser takes -1 for a size.
+        return spans.slices(leaf, axis)
+    if spans.overlap:  # Of unknown rank, with an axis that is counted from the last.
+        after = [slice(None)] * (-axis - 1)
         return [
-            leaf[(*before, slice(start, start + count), *after)]
+            leaf[(Ellipsis, slice(start, start + count), *after)]
             for start, count in zip(spans.starts, spans.counts)
         ]
     counts = spans.counts
