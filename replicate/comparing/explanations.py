@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from replicate import towers
 from replicate.comparing import deviations
 from replicate.comparing.statistics import Inside, Statistics, leading_to
-from replicate.compat.copying import function_bodies
+from replicate.compat.functions import function_bodies
 from replicate.compat.graph import id_of
 from replicate.graphs import line_of, state, updates
 from replicate.reductions import WholeLoss

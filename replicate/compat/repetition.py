@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import copying
+from replicate.compat import functions
 from replicate.compat import graph as graph_lib
 from replicate.compat.graph import reference
 
@@ -56,7 +56,7 @@ class Repetition:
             devices: Its devices, by those that functions name.
         """
         made = {}
-        bodies = copying.Bodies(self._functions, f"_replica_{index}", devices)
+        bodies = functions.Bodies(self._functions, f"_replica_{index}", devices)
 
         def other(tensor):
             if tensor.op in made:
@@ -91,12 +91,12 @@ class Repetition:
 
     def _functions(self):
         if self._bodies is None:
-            self._bodies = copying.function_bodies(self._graph)
+            self._bodies = functions.function_bodies(self._graph)
         return self._bodies
 
     def _make(self, op, inputs, bodies):
         node = op.node_def
-        if copying.functions_of(node):
+        if functions.functions_of(node):
             bodies.change(node)
             library = tf.GraphDef(versions=self._graph.graph_def_versions)
             library.library.function.extend(bodies.added)

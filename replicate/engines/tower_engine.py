@@ -33,7 +33,7 @@ class TowerEngine(Engine):
 
     def mean_share(self, value):
         """Returns `value` times this tower's share of the rows."""
-        return value * self._towers.row_weight(value.dtype)
+        return value * self._towers.weight(self._towers.row_weights, value.dtype)
 
     def add(self, tensors, label):
         """Returns sums from the consolidation device."""
@@ -58,7 +58,7 @@ class TowerEngine(Engine):
         towers = self._towers
         if towers.loss_weights.equal is not None or whole_gradients.is_weighted():
             return None
-        return towers.loss_weight(dtype)
+        return towers.weight(towers.loss_weights, dtype)
 
     def meet(self, fn, args, label):
         """Calls `fn` once, on the consolidation device."""

@@ -255,7 +255,7 @@ def _unweighted(group, gradient):
     weights = group.row_weights
     if weights.equal == 1:
         return gradient
-    weight = group.row_weight(gradient.dtype.base_dtype)
+    weight = group.weight(weights, gradient.dtype)
     divide = tf.divide if weights.are_positive() else tf.math.divide_no_nan
     if isinstance(gradient, tf.IndexedSlices):
         values = divide(gradient.values, weight)

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat.copying import function_bodies, functions_of
+from replicate.compat.functions import function_bodies, functions_of
 
 # Operations that take a variable's handle and leave the variable as it is.
 _READS = frozenset(

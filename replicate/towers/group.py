@@ -15,9 +15,8 @@ from replicate.batch import row_weights
 from replicate.compat import copying, seeds
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, collectives
-from replicate.graphs import ancestors
 from replicate.reductions import Extents
-from replicate.towers import own_state
+from replicate.towers import own_state, waiting
 from replicate.towers.boundary import put_rows
 from replicate.towers.copies import Copies, last_id
 from replicate.towers.gathered import Gathered
@@ -207,14 +206,6 @@ class Towers:
             self._index = self._of_each(lambda index: tf.constant(index, tf.int32))
         return self._index
 
-    def loss_weight(self, dtype):
-        """Returns the weight of the tower's loss, a scalar tensor of `dtype`."""
-        return self._own_weight(self.loss_weights, dtype)
-
-    def row_weight(self, dtype):
-        """Returns the tower's share of the rows, a scalar tensor of `dtype`."""
-        return self._own_weight(self.row_weights, dtype)
-
     def weighted(self, gradient, dtype, summed=False):
         """Returns a gradient times what the tower counts for in a mean over rows, or in a sum.
 
@@ -226,10 +217,11 @@ class Towers:
         weights = self.counts if summed else self.row_weights
         if weights.equal == 1:
             return gradient
-        weight = self._own_weight(weights, dtype)
+        weight = self.weight(weights, dtype)
         return weight if gradient is None else collectives.scale(gradient, weight)
 
-    def _own_weight(self, weights, dtype):
+    def weight(self, weights, dtype):
+        """Returns the tower's own of `Weights`, a scalar tensor of `dtype`."""
         dtype = tf.as_dtype(dtype).base_dtype
         key = id(weights), dtype
         if key not in self._own_weights:
@@ -282,32 +274,8 @@ class Towers:
         for other, copied in pairs:  # For whoever waits for the stand-in, or fetches it.
             copying.redirect(other.op, other.value_index, copied)
         merges = own_state.merge(self, self.changed_inside)
-        self._wait()
+        waiting.for_all(self, self._fetches)
         return merges
-
-    def _wait(self):
-        """Lets what waits for an operation on tower 0's rows wait for its copies, too."""
-        waits, known = [], {}
-
-        def is_of_rows(op):  # Asked often of the same: batch norm's updates, say, by all that wait.
-            if op not in known:
-                known[op] = self._is_of_rows(op)
-            return known[op]
-
-        for op in ancestors(self._fetches):
-            # What is in a branch of TensorFlow 1 waits for its own, which others may not take.
-            if self.copies.is_copied(op) or graph_lib.is_in_control_flow(op):
-                continue
-            found = [before for before in op.control_inputs if is_of_rows(before)]
-            waits += [(op, found)] if found else []
-        self.copies.make([c for _, found in waits for c in found])
-        for op, found in waits:
-            for index in range(1, self.size):
-                graph_lib.add_control_inputs(op, self.copies.of_ops(found, index))
-
-    def _is_of_rows(self, op):
-        rows = self.copies.rows
-        return rows.takes(op) and not self.copies.is_whole(op) and not op.type.startswith("Print")
 
 
 def _reach(rows, value):

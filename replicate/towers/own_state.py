@@ -12,7 +12,7 @@ of its own instead, which has tower 0's value at the start of the step, and is m
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat.copying import function_bodies
+from replicate.compat.functions import function_bodies
 from replicate.compat.graph import id_of
 from replicate.graphs import line_of, state, updates
 

@@ -8,7 +8,7 @@ hold; the others begin every session with their values.
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat.copying import function_bodies
+from replicate.compat.functions import function_bodies
 from replicate.compat.graph import id_of, reference
 from replicate.compat.repetition import Repetition
 from replicate.gathering import collectives
