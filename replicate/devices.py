@@ -85,7 +85,8 @@ def local(config=None):
     counts = dict(config.device_count) if config is not None else {}
     physical = {"CPU": counts.get("CPU", 1)}
     for device in tf.config.experimental.list_physical_devices():
-        if device.device_type != "CPU":
+        # Those of XLA, which TensorFlow 1.15 lists, are the same devices once more.
+        if device.device_type != "CPU" and not device.device_type.startswith("XLA_"):
             physical[device.device_type] = physical.get(device.device_type, 0) + 1
     if config is not None and config.gpu_options.visible_device_list:
         physical["GPU"] = len(config.gpu_options.visible_device_list.split(","))

@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
+import versions
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, build, control_flow, session, spec
 
 ROWS = np.arange(6, dtype=np.float32)[:, None]
@@ -697,8 +698,10 @@ def test_tower_0_draws_what_one_device_draws():
     one, after_one = draws(1)
     first, second, third, after = draws(3)
     # One device calls the merge function, too, where tower 0 does.
-    for got, want in zip([*first, after], [*one, after_one]):
+    for got, want in zip(first, one):
         np.testing.assert_array_equal(got, want)
+    if not versions.IS_1:  # It takes the number of the last operation for a seed, and sees copies.
+        np.testing.assert_array_equal(after, after_one)
     for other in (second, third):
         np.testing.assert_array_equal(other[2], first[2])  # The weight is shared.
     for index in range(2):

@@ -13,6 +13,8 @@ from tensorflow.python.framework import random_seed
 
 # By graph in which a model is built: how many operations one device would not have there.
 _added = weakref.WeakKeyDictionary()
+# And how many it would have, of those that were made in `counted`.
+_counted = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -56,8 +58,21 @@ def uncounted():
     if graph not in _added:
         yield
         return
-    added, first = _added[graph], graph._last_id
+    added, first, before = _added[graph], graph._last_id, _counted.get(graph, 0)
+    try:
+        yield
+    finally:  # Scopes in this one included.
+        counted_since = _counted.get(graph, 0) - before
+        _added[graph] = added + graph._last_id - first - counted_since
+
+
+@contextlib.contextmanager
+def counted():
+    """A scope in `uncounted` whose operations one device has."""
+    graph = tf.get_default_graph()
+    first = graph._last_id if graph in _added else None
     try:
         yield
     finally:
-        _added[graph] = added + graph._last_id - first  # Scopes in this one included.
+        if first is not None:
+            _counted[graph] = _counted.get(graph, 0) + graph._last_id - first

@@ -6,6 +6,7 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import seeds
 from replicate.engines.engine import Engine
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER
 from replicate.gradients import tower_accumulation, tower_gathering, whole_gradients
@@ -64,12 +65,14 @@ class TowerEngine(Engine):
         """Calls `fn` once, on the consolidation device."""
         towers = self._towers
         self._check_may_meet(label)
-        given = [towers.each_structure(arg) for arg in args]
-        with towers.once(), towers.in_merge_function():
+        with seeds.uncounted():
+            given = [towers.each_structure(arg) for arg in args]
+        with towers.once(), towers.in_merge_function(), seeds.counted():
             result = fn(*given)
         if not isinstance(result, PerTower):
             return result
-        return self._own_part(result.of_towers(self.size), label)
+        with seeds.uncounted():
+            return self._own_part(result.of_towers(self.size), label)
 
     def _own_part(self, values, label):
         """Returns tower 0's of N structures, in which copies have theirs."""

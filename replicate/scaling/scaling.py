@@ -54,8 +54,12 @@ def update_gathered(scale, grads):
         What `update` of the loss scale does.
     """
 
+    # An update that does not look at the gradients must not change the scale that divides them.
+    parts = [getattr(gradient, "values", gradient) for gradient in tf.nest.flatten(grads)]
+    divided = [part for part in parts if isinstance(part, tf.Tensor)]
+
     def update():
-        with finite.same_in_all_towers():
+        with finite.same_in_all_towers(), tf.control_dependencies(divided):
             return scale.update(grads)
 
     return context.once(update, "update of a loss scale by gathered gradients")
