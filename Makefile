@@ -6,6 +6,7 @@
 # make test-all  the same, the `conformance` tests on TensorFlow 2.12 too, more on 1.15, all of clusters and
 #              faults on the newest, and those marked `thorough`, which `make test` leaves out: more
 #              cases of what others show
+# make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
 #              20,000 steps, and of 50 rounds of training and evaluating
@@ -66,7 +67,12 @@ endif
 # What `make test` runs there, and `make test-all` besides.
 FIRST_TESTS := $(patsubst %,tests/test_%.py,ancestor contract contract_estimator contract_graph tf1)
 BETWEEN_TESTS := $(patsubst %,tests/test_%.py,contract contract_estimator contract_graph called_once)
-FIRST_MORE := $(patsubst %,tests/test_%.py,conformance called_once export silent_defects)
+FIRST_MORE := $(patsubst %,tests/test_%.py,accumulation batches_of_all_kinds call_arguments called_once checkpoints compare \
+    conformance cross_tower devices digits estimators_model_fn export failing_towers \
+    gather gradients hooks keras_class loss_scale metrics normalization nothing_left \
+    own_training public_api replicas report same_graph scaled_training sharding \
+    silent_defects specs summaries tower_optimizer towers unwrapped_optimizers \
+    variables whole_loss)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile

@@ -147,6 +147,7 @@ RUNS = [
 FEWER_TOWERS = [("every_kind", 1), ("every_kind", 2), ("sum", 1)]
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.conformance
 @pytest.mark.parametrize(
     ("name", "towers", "version"),
@@ -241,6 +242,7 @@ def test_sums_need_a_model_that_is_known_to_add_up():
     np.testing.assert_allclose((summed - first) / K, want - first)
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.conformance
 @pytest.mark.parametrize("version", [1, 2])
 def test_gradients_cross_devices_in_steps_that_update_only(version):

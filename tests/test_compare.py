@@ -98,6 +98,7 @@ def test_a_model_that_saves_elsewhere_is_refused(tmp_path):
         compare(model_fn)
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -169,6 +170,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.parametrize(("name", "kind", "step"), DIFFERENT)
 def test_models_that_differ_and_why(name, kind, step):
     made = compare(getattr(models, name), steps=3)

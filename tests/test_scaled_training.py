@@ -84,6 +84,7 @@ def record(model_fn, wrap, optimizer, towers, batches=contract.UNEVEN, reduction
     return run, scales
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.parametrize(("model", "optimizer", "towers", "version", "scale"), TABLE)
 def test_models_train_as_without_a_scale(model, optimizer, towers, version, scale):
     reduction = SUM if towers == 3 else MEAN
@@ -601,6 +602,7 @@ THEIRS = [
 ]
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.parametrize("scale", ["dynamic", 1000])
 @pytest.mark.parametrize(("wrap", "make"), THEIRS)
 def test_optimizers_that_scale_losses_are_taken_apart(wrap, make, scale):

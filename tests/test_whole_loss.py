@@ -293,6 +293,7 @@ def test_a_loss_that_is_known_adds_nothing_to_the_graph():
     ) == means.count("AddN")
 
 
+@pytest.mark.usefixtures("resource_variables")
 def test_a_penalty_of_what_each_tower_draws():
     """It differs among towers, though no row enters; means of the towers' count, as of rows."""
 
@@ -315,6 +316,7 @@ def test_a_penalty_of_what_each_tower_draws():
     contract.assert_same_run(record(model_fn, 2, contract.plain, contract.UNEVEN), want)
 
 
+@pytest.mark.usefixtures("resource_variables")
 @pytest.mark.parametrize("by", ["boolean_mask", "where"])
 def test_a_mean_over_chosen_rows_is_said(by, warnings):
     def model_fn(features, labels, mode, params):

@@ -96,6 +96,16 @@ class Wrapper(tf.train.Optimizer):
             children.update(self._in_checkpoints._trackable_children(*args, **kwargs))
         return children
 
+    @property
+    def _checkpoint_dependencies(self):
+        """What `_trackable_children` is in TensorFlows older than 2.8."""
+        own = list(super()._checkpoint_dependencies)
+        if self._in_checkpoints is None:
+            return own
+        names = {reference.name for reference in own}
+        others = self._in_checkpoints._checkpoint_dependencies
+        return own + [reference for reference in others if reference.name not in names]
+
     def _lookup_dependency(self, *args, **kwargs):
         found = super()._lookup_dependency(*args, **kwargs)
         if found is None and self._in_checkpoints is not None:

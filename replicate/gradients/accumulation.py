@@ -177,10 +177,10 @@ class _Total:
 
     def __init__(self, variable, grads, make):
         if not variable.shape.is_fully_defined():
+            shape = str(variable.shape).replace("?", "None")  # As TensorFlow 1.15 has it.
             raise ValueError(
                 "Gradients are accumulated for variables of static shape, but "
-                f"'{variable.name}' has {variable.shape}. Give it one, or leave `accumulate_steps` "
-                "at 1."
+                f"'{variable.name}' has {shape}. Give it one, or leave `accumulate_steps` at 1."
             )
         self.variable = variable
         self.towers = list(grads)

@@ -53,7 +53,6 @@ def update_gathered(scale, grads):
     Returns:
         What `update` of the loss scale does.
     """
-
     # An update that does not look at the gradients must not change the scale that divides them.
     parts = [getattr(gradient, "values", gradient) for gradient in tf.nest.flatten(grads)]
     divided = [part for part in parts if isinstance(part, tf.Tensor)]
