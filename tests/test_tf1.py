@@ -4,6 +4,7 @@ A row is a `model_fn` for `contract`, in the style of the code that runs there t
 TensorFlows do not collect this file: see `versions.ONLY_IN_1`.
 """
 
+import numpy as np
 import pytest
 import tensorflow as tf1
 import tensorflow.compat.v1 as tf
@@ -239,6 +240,29 @@ def test_a_codebase_with_contrib_trains(program):
     done = programs.run("-W", "ignore", "-c", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1].startswith(INSTALLED[program])
+
+
+def test_a_codebase_with_one_import_changed_trains_as_on_one_device(tmp_path):
+    before = (programs.ROOT / "tests" / "tf1_codebase.py").read_text()
+    of_contrib = "from tensorflow.contrib.estimator import TowerOptimizer, replicate_model_fn\n"
+    assert before.count(of_contrib) == 1
+    after = before.replace(of_contrib, "from replicate import TowerOptimizer, replicate_model_fn\n")
+    found = []
+    for num_towers, code in ((1, before), (2, after)):
+        program = tmp_path / f"on_{num_towers}.py"
+        program.write_text(code)
+        flags = [f"--num_towers={num_towers}", f"--model_dir={tmp_path / str(num_towers)}"]
+        done = programs.run("-W", "ignore", str(program), *flags, f"--out={program}.npz")
+        assert done.returncode == 0, done.stderr[-3000:]
+        found.append(np.load(f"{program}.npz"))
+    one, towers = found
+    assert sorted(one) == sorted(towers)
+    # 61 rows in batches of 10: the last has one, and the second tower none.
+    assert one["global_step"] == towers["global_step"] == 14
+    for name in one:
+        # Losses and metrics are float32.
+        rtol = 1e-12 if towers[name].dtype == np.float64 else 1e-6
+        np.testing.assert_allclose(towers[name], one[name], rtol, rtol, err_msg=name)
 
 
 def test_the_estimator_is_tensorflows_own():
