@@ -72,7 +72,8 @@ FIRST_MORE := $(patsubst %,tests/test_%.py,accumulation batches_of_all_kinds cal
     gather gradients hooks keras_class loss_scale metrics normalization nothing_left \
     own_training public_api replicas report same_graph scaled_training sharding \
     silent_defects specs summaries tower_optimizer towers unwrapped_optimizers \
-    variables whole_loss)
+    variables whole_loss) \
+    $(patsubst %,tests/clusters/test_cluster_%.py,faults training)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile

@@ -12,6 +12,7 @@ session's: `gpu_options.allow_growth` and `per_process_gpu_memory_fraction`.
 import collections.abc
 import contextlib
 import os
+import re
 
 import tensorflow.compat.v1 as tf
 
@@ -37,7 +38,10 @@ def canonical(device):
     spec = None
     if isinstance(name, str):
         with contextlib.suppress(ValueError):
-            spec = tf.DeviceSpec.from_string(name.replace("physical_device:", "device:"))
+            name = name.replace("physical_device:", "device:")
+            # TensorFlow 1.15 knows short names of CPUs and GPUs alone.
+            name = re.sub("(^|/)tpu:", "/device:TPU:", name, flags=re.IGNORECASE)
+            spec = tf.DeviceSpec.from_string(name)
     if spec is None or spec.device_type is None or spec.device_index is None:
         raise ValueError(
             f"A device is named by its type and index, like '/gpu:0', but got {device!r}."

@@ -75,11 +75,20 @@ def resource_variables():
     For tests of what is made of them, and of models that on one device depend on chance if what
     reads a variable and what updates it share its memory.
     """
-    enabled = tf.resource_variables_enabled()
     tf.enable_resource_variables()
     yield
-    if not enabled:
+
+
+@pytest.fixture(autouse=versions.IS_1)
+def variables_of_version(request):
+    """Begins every test with the variables that TensorFlow 1.15 makes, where the file is of these.
+
+    All other tests ask for what newer TensorFlows make, whichever test was before.
+    """
+    if request.path.name in versions.OF_REFERENCES:
         tf.disable_resource_variables()
+    else:
+        tf.enable_resource_variables()
 
 
 @pytest.fixture

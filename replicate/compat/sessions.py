@@ -6,14 +6,15 @@ does not tell them either. So this looks at the functions that the thread is in.
 
 import sys
 
-_MODULE = "tensorflow/python/training/monitored_session.py"
+_FILE = "/python/training/monitored_session.py"
+_MODULES = ("tensorflow" + _FILE, "tensorflow_core" + _FILE)  # The latter until 2.1.
 
 
 def _functions(thread):
     """Yields the names of the functions of `MonitoredSession` that a thread is in."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
-        if frame.f_code.co_filename.replace("\\", "/").endswith(_MODULE):
+        if frame.f_code.co_filename.replace("\\", "/").endswith(_MODULES):
             yield frame.f_code.co_name
         frame = frame.f_back
 
