@@ -26,7 +26,7 @@ from replicate import devices
         (SimpleNamespace(name="/device:CPU:0", device_type="CPU"), "/device:CPU:0"),
         (SimpleNamespace(name="/physical_device:CPU:0"), "/device:CPU:0"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_canonical(device, want):
     assert devices.canonical(device) == want
