@@ -54,7 +54,8 @@ def compare(towers, one):
 
 def agree(config, deviations):
     """Whether all deviations are within the tolerance; one that is not a number is not."""
-    return all(np.all(value <= TOLERANCE[config.dtype]) for value in deviations.values())
+    with np.errstate(invalid="ignore"):  # Of which older NumPys warn.
+        return all(np.all(value <= TOLERANCE[config.dtype]) for value in deviations.values())
 
 
 def report(config, towers, one, deviations):

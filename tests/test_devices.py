@@ -208,7 +208,7 @@ print(tf.config.threading.get_intra_op_parallelism_threads())
     [
         ("", 1),
         ("tf.config.threading.set_intra_op_parallelism_threads(2)", 2),
-        ("tf.config.list_logical_devices()", 0),
+        ("tf.config.experimental.list_logical_devices()", 0),
         ("replicate.session_config(intra_op_parallelism_threads=3)", 3),
     ],
     ids=["default", "already-chosen", "devices-made", "given"],
@@ -235,9 +235,9 @@ with tf.Graph().as_default():
     replicate.replicate_model_fn(replicated)(tf.ones([2]), None, "infer")
 """
 SPLIT = """
-(cpu,) = tf.config.list_physical_devices("CPU")
-half = tf.config.LogicalDeviceConfiguration()
-tf.config.set_logical_device_configuration(cpu, [half, half])
+(cpu,) = tf.config.experimental.list_physical_devices("CPU")
+half = tf.config.experimental.VirtualDeviceConfiguration()
+tf.config.experimental.set_virtual_device_configuration(cpu, [half, half])
 """
 
 
@@ -246,7 +246,7 @@ tf.config.set_logical_device_configuration(cpu, [half, half])
     [
         pytest.param(LISTING, False, id="listing"),
         pytest.param(
-            LISTING + "tf.config.list_logical_devices()",
+            LISTING + "tf.config.experimental.list_logical_devices()",
             True,
             id="control",
             marks=pytest.mark.thorough,

@@ -101,6 +101,18 @@ def _fail(*_, **__):
     raise ArithmeticError("by the user")
 
 
+def _square(x):
+    """Returns `x` squared, whose gradient fails."""
+
+    @tf.custom_gradient
+    def square(x):
+        return x**2, _fail
+
+    # TensorFlow 1.15 asks the scope, whatever kind its variables have by default.
+    with tf.variable_scope(tf.get_variable_scope(), use_resource=True):
+        return square(x)
+
+
 class _FailingOptimizer(tf.train.GradientDescentOptimizer):
     def _prepare(self):
         _fail()
@@ -121,32 +133,20 @@ def _in_an_optimizer(index, features):
 
 
 def _in_a_gradient(index, features):
-    @tf.custom_gradient
-    def square(x):
-        return x**2, _fail
-
     w, loss = _weight(features)
-    tf.gradients(square(loss), w)
+    tf.gradients(_square(loss), w)
 
 
 def _on_a_tape(index, features):
-    @tf.custom_gradient
-    def square(x):
-        return x**2, _fail
-
     with tf.GradientTape() as tape:
         w, loss = _weight(features)
-        target = square(loss)
+        target = _square(loss)
     tape.gradient(target, w)
 
 
 def _in_a_gradient_of_a_cross_tower_sum(index, features):
-    @tf.custom_gradient
-    def square(x):
-        return x**2, _fail
-
     w, loss = _weight(features)
-    tf.gradients(replicate.cross_tower_sum(square(loss)), w)
+    tf.gradients(replicate.cross_tower_sum(_square(loss)), w)
 
 
 def _in_a_condition(index, features):

@@ -325,7 +325,8 @@ def test_nccl_is_for_gpus(monkeypatch):
 
 def see_gpus(monkeypatch, number):
     """Lets TensorFlow list GPUs that are not there."""
-    devices = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(number)]
+    make = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
+    devices = [make(f"/physical_device:GPU:{i}", "GPU") for i in range(number)]
     monkeypatch.setattr(tf.config.experimental, "list_physical_devices", lambda kind=None: devices)
 
 

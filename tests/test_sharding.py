@@ -505,7 +505,7 @@ def test_arrays_of_a_generator_are_not_overwritten(is_ragged):
         data = tf.data.Dataset.from_generator(rows, tf.float32, [64])
         batch = tf.data.make_one_shot_iterator(data).get_next()
         if is_ragged:
-            batch = tf.RaggedTensor.from_uniform_row_length(batch, 2)
+            batch = tf.RaggedTensor.from_row_lengths(batch, [2] * 32)
         else:
             batch = tf.reshape(batch, [4, 16])  # Of rows that end where others may begin.
         shards = sharding.shard(batch, None, 2, need_row=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as tf2
 
 import replicate
 from bodies import TRAIN, build, control_flow, matching, session, spec
@@ -122,7 +123,7 @@ WAYS = {
     "Variable of unknown shape": lambda i, x: [
         tf.Variable(tf.placeholder_with_default([1.0], None), validate_shape=False)
     ],
-    "Variable of TensorFlow 2": lambda i, x: [tf.compat.v2.Variable([1.0], name="v")],
+    "Variable of TensorFlow 2": lambda i, x: [tf2.Variable([1.0], name="v")],
     "text": lambda i, x: [tf.get_variable("v", initializer="text", trainable=False)],
     "layers without names": _trainable,
     "layers with names": lambda i, x: (tf.layers.dense(x, 2, name="d"), tf.global_variables())[1],

@@ -298,9 +298,9 @@ def test_a_penalty_of_what_each_tower_draws():
     """It differs among towers, though no row enters; means of the towers' count, as of rows."""
 
     def model_fn(features, labels, mode, params):
+        errors = (linear(features) - labels) ** 2
         index = tf.cast(tf.convert_to_tensor(replicate.tower_index()), F64)
         mask = tf.cast(tf.sequence_mask(tf.cast(index, tf.int32) + 1, 4), F64)[:, None]
-        errors = (linear(features) - labels) ** 2
         (weights,) = tf.trainable_variables()
         loss = tf.reduce_mean(errors) + 0.1 * tf.nn.l2_loss(weights * tf.stop_gradient(mask))
         return spec(mode, loss, optimizer(params).minimize(loss, step()))
@@ -316,6 +316,7 @@ def test_a_penalty_of_what_each_tower_draws():
     contract.assert_same_run(record(model_fn, 2, contract.plain, contract.UNEVEN), want)
 
 
+@pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices")
 @pytest.mark.usefixtures("resource_variables")
 @pytest.mark.parametrize("by", ["boolean_mask", "where"])
 def test_a_mean_over_chosen_rows_is_said(by, warnings):
