@@ -23,7 +23,7 @@ class Declaration(NamedTuple):
 
 
 def declare_merge(
-    variables: tf.Variable | Sequence[tf.Variable],
+    variables: tf.Variable | list[tf.Variable] | tuple[tf.Variable, ...],
     merge: Callable[..., tf.Tensor | Sequence[tf.Tensor]],
 ) -> None:
     """Declares how the towers' values of metric variables become one.

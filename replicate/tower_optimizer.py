@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
     Pair = Tuple[Gradient, tf.Variable]
-    Loss = TypeVar("Loss", bound=Union[tf.Tensor, Callable[[], tf.Tensor]])
+    AnyLoss = Union[tf.Tensor, Callable[[], tf.Tensor]]  # In eager mode, a function.
+    Loss = TypeVar("Loss", bound=AnyLoss)
 
 
 class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
@@ -114,7 +115,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         """The `LossScale` that losses are multiplied by, None if they are not."""
         return self._wrapped.loss_scale
 
-    def minimize(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Operation:
+    def minimize(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> tf.Operation:
         """Computes and applies gradients; takes what `tf.train.Optimizer.minimize` takes.
 
         Returns:
@@ -134,7 +135,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         ancestor.remember_use()
         return engine.apply_minimized(self, grads_and_vars, applied)
 
-    def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> list[Pair]:
+    def compute_gradients(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> list[Pair]:
         """Returns the gradients of the loss; outside of functions, towers' are the whole batch's.
 
         Args:
@@ -145,8 +146,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         Returns:
             List of `(gradient, variable)` pairs, unscaled, neither transformed nor clipped.
         """
-        scaled = self.scale_loss(loss)
-        pairs = list(context.engine().compute_gradients(self, scaled, args, kwargs))
+        pairs = list(context.engine().compute_gradients(self, self.scale_loss(loss), args, kwargs))
         grads = self.unscale([gradient for gradient, _ in pairs])
         return [(gradient, variable) for gradient, (_, variable) in zip(grads, pairs)]
 
@@ -246,7 +246,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             return SyncHook(self.optimizer, is_chief, num_tokens)
         return self.optimizer.make_session_run_hook(is_chief, num_tokens)
 
-    def get_updates(self, loss: tf.Tensor, params: list[tf.Variable]) -> list[tf.Operation]:
+    def get_updates(self, loss: AnyLoss, params: list[tf.Variable]) -> list[tf.Operation]:
         """Computes and applies gradients, in the way of the optimizers of Keras 2.
 
         Args:

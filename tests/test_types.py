@@ -187,7 +187,7 @@ REVEALED = ["bool", "int", "int", "float", "float", "replicate.loss_scale.Dynami
 WRONG = {
     "replicate.replicate_model_fn(3)": "[arg-type]",
     "replicate.replicate_model_fn(print, devices=3)": "[arg-type]",
-    "replicate.replicate_model_fn(print, variable_placement='mirrored')": "[arg-type]",
+    "replicate.replicate_model_fn(print, variable_placement='everywhere')": "[arg-type]",
     "replicate.replicate_model_fn(print, towers=2)": "[call-arg]",
     "replicate.TowerOptimizer(None, accumulate_steps='4')": "[arg-type]",
     "replicate.TowerOptimizer(None, gather='ring')": "[arg-type]",
