@@ -10,7 +10,7 @@
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
 #              20,000 steps, and of 50 rounds of training and evaluating
-# make lint    ruff, changing nothing        make format  ruff, rewriting the files
+# make lint    ruff and mypy, changing nothing      make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
 # Each makes the virtualenv it needs; choose where and of which Python with
@@ -123,6 +123,7 @@ nightly: $(VENV)/.test
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
 
 format: $(VENV)/.test
 	$(VENV)/bin/ruff check --fix .
@@ -132,7 +133,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(VENV)-[12].* build dist runs .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-[12].* build dist runs .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -161,7 +162,7 @@ define install
 echo "Installing replicate-estimator[$(2)], TensorFlow $(TENSORFLOW) included; \
 this takes a minute or two"; \
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check \
-    -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)]'
+    -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter test2.15,$(2)$(TENSORFLOW)),$(comma)types)]'
 endef
 comma := ,
 

@@ -17,6 +17,9 @@ TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
 CONTRACT = ["pytest>=7", "pytest-xdist>=3"]  # What the contract's tests need.
+# What `make lint` checks types with: one version, for each says something else. It needs a newer
+# `typing_extensions` than some TensorFlows take, so it is not in `TEST`.
+TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
 TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *TFDS]
 
 setup(
@@ -61,5 +64,6 @@ setup(
         "progress": PROGRESS,
         "test": TEST,
         "tfds": TFDS,
+        "types": TYPES,
     },
 )

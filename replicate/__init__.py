@@ -1,5 +1,7 @@
 """Trains a TensorFlow Estimator's `model_fn` on every accelerator of a host."""
 
+from typing import TYPE_CHECKING
+
 from replicate.compat import environment
 
 environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
@@ -20,7 +22,10 @@ from replicate.tower_optimizer import TowerOptimizer
 from replicate.towers import PerTower
 from replicate.version import __version__
 
-estimator = _estimator.offered()
+if TYPE_CHECKING:
+    from tensorflow.compat.v1 import estimator  # So that its classes are types.
+else:
+    estimator = _estimator.offered()
 
 __all__ = (
     "BatchNormalization",

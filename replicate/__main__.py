@@ -5,9 +5,12 @@ TensorFlow can be imported, importing `replicate` has said so before. `python -m
 `replicate.bench.command`, and `python -m replicate compare` is `replicate.comparing.command`.
 """
 
+from __future__ import annotations
+
 import argparse
 import platform
 import sys
+from typing import Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -17,7 +20,7 @@ from replicate.compat import environment, estimator
 from replicate.version import __version__
 
 
-def report():
+def report() -> list[str]:
     """Returns the lines to print."""
     available = devices.local()
     chosen = devices.default(available)
@@ -48,17 +51,17 @@ def report():
     return lines
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Does what the command line `argv` asks for; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["bench"]:
-        from replicate.bench import command
+        from replicate.bench import command as benchmark
 
-        return command.main(argv[1:])
+        return benchmark.main(argv[1:])
     if argv[:1] == ["compare"]:
-        from replicate.comparing import command
+        from replicate.comparing import command as comparison
 
-        return command.main(argv[1:])
+        return comparison.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m replicate",
         description="Without a command: prints versions, devices, and what replicate_model_fn "

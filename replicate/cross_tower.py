@@ -4,8 +4,11 @@ Outside towers these are identities: the one tower has the whole batch. Replicas
 tf.distribute have shards of equal size.
 """
 
+from __future__ import annotations
+
 import functools
 import weakref
+from typing import Any, Callable, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -16,10 +19,12 @@ from replicate.engines import context
 _GRADIENT = "ReplicateCrossTower"
 
 # By graph and name of an identity that `_link` made: the function of its gradient.
-_links = weakref.WeakKeyDictionary()
+_links: weakref.WeakKeyDictionary[tf.Graph, dict[str, Callable[..., list[tf.Tensor | None]]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def cross_tower_sum(x):
+def cross_tower_sum(x: Any) -> Any:
     """Sums `x` over all towers.
 
     The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, with dyⱼ the gradient
@@ -42,7 +47,7 @@ def cross_tower_sum(x):
     return tf.nest.pack_sequence_as(x, _sum_over_towers(_tensors(x)))
 
 
-def cross_tower_mean(x):
+def cross_tower_mean(x: Any) -> Any:
     """Averages `x` over all towers, each weighted by its share of the batch's rows.
 
     With tensors that are means over the tower's rows, this gives the mean over the whole batch, no
@@ -71,7 +76,7 @@ def cross_tower_mean(x):
         return tf.nest.pack_sequence_as(x, _sum_over_towers(shares))
 
 
-def _tensors(x):
+def _tensors(x: Any) -> list[tf.Tensor | None]:
     """Returns the leaves of `x` as numeric tensors, or None."""
     leaves = [None if leaf is None else tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(x)]
     for leaf in leaves:
@@ -85,7 +90,7 @@ def _tensors(x):
     return leaves
 
 
-def _sum_over_towers(leaves):
+def _sum_over_towers(leaves: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
     """Returns the tensors `leaves`, each summed over the towers; None stays None."""
     own = [leaf for leaf in leaves if leaf is not None]
     engine = context.engine()
@@ -95,14 +100,16 @@ def _sum_over_towers(leaves):
     return [None if leaf is None else next(sums) for leaf in leaves]
 
 
-def _differentiable_sum(engine, own, label="cross-tower sum"):
+def _differentiable_sum(
+    engine: context.Engine, own: list[tf.Tensor], label: str = "cross-tower sum"
+) -> Sequence[tf.Tensor]:
     """Returns the sums over towers of the tensors `own`, with a gradient for `own`."""
     with seeds.uncounted():
         sums, name = engine.add(own, label)
         return _link(own, sums, functools.partial(_gradient_of_sum, name))
 
 
-def _gradient_of_sum(name, *upstream):
+def _gradient_of_sum(name: str, *upstream: tf.Tensor | None) -> list[tf.Tensor | None]:
     """Returns the gradients for what was summed up under `name`, from those for the sums."""
     engine = context.engine()
     if engine.size == 1:
@@ -111,7 +118,7 @@ def _gradient_of_sum(name, *upstream):
             f"built inside `model_fn`, but that of {name} was asked for outside of it."
         )
 
-    def add_gradients(known):
+    def add_gradients(known: list[tf.Tensor]) -> list[tf.Tensor]:
         # Where backward passes start from 1, tower i's is Σⱼ (wⱼ/wᵢ)·dyⱼ; from wᵢ, Σⱼ dyⱼ. The sum
         # is differentiable itself, so second derivatives follow.
         weights = [engine.pending_weight(dy.dtype) for dy in known]
@@ -124,7 +131,9 @@ def _gradient_of_sum(name, *upstream):
     return _of_numbers(add_gradients, upstream)
 
 
-def _of_numbers(function, upstream):
+def _of_numbers(
+    function: Callable[[list[tf.Tensor]], list[tf.Tensor]], upstream: Sequence[tf.Tensor | None]
+) -> list[tf.Tensor | None]:
     """Returns what `function` gives for the list of gradients; None for None and integers."""
     are_known = [
         dy is not None and (dy.dtype.is_floating or dy.dtype.is_complex) for dy in upstream
@@ -134,7 +143,11 @@ def _of_numbers(function, upstream):
     return [next(results) if is_known else None for is_known in are_known]
 
 
-def _link(own, results, gradient):
+def _link(
+    own: list[tf.Tensor],
+    results: Iterable[tf.Tensor],
+    gradient: Callable[..., list[tf.Tensor | None]],
+) -> Sequence[tf.Tensor]:
     """Returns the tensors `results`, of which gradients lead to the tensors `own` by `gradient`.
 
     Of an identity of `own` and the results, only the results are used, while the overridden
@@ -153,7 +166,7 @@ def _link(own, results, gradient):
 
 
 @tf.RegisterGradient(_GRADIENT)
-def _gradient_of_link(op, *upstream):
+def _gradient_of_link(op: tf.Operation, *upstream: tf.Tensor | None) -> list[tf.Tensor | None]:
     """Gradient of the identity in `_link`, built when a tower asks for gradients."""
     count = len(upstream) // 2
     return _links[op.graph][op.name](*upstream[count:]) + [None] * count

@@ -9,17 +9,20 @@ session sees are numbered anew among these by `gpu_options.visible_device_list`.
 session's: `gpu_options.allow_growth` and `per_process_gpu_memory_fraction`.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import contextlib
 import os
 import re
+from typing import Any, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.clusters import cluster
 
 
-def canonical(device):
+def canonical(device: str | tf.DeviceSpec | Any) -> str:
     """Returns the canonical string of a device.
 
     Args:
@@ -51,7 +54,7 @@ def canonical(device):
     return spec.replace(device_type=spec.device_type.upper()).to_string()
 
 
-def canonical_list(devices):
+def canonical_list(devices: Iterable[str | tf.DeviceSpec | Any]) -> list[str]:
     """Returns the canonical strings of `devices`, which must be several or one, each once.
 
     Raises:
@@ -79,7 +82,7 @@ def canonical_list(devices):
     return names
 
 
-def local(config=None):
+def local(config: tf.ConfigProto | None = None) -> list[str]:
     """Returns the canonical strings of the devices that sessions of this process have.
 
     Args:
@@ -100,13 +103,13 @@ def local(config=None):
     return names
 
 
-def default(available):
+def default(available: Iterable[str]) -> list[str]:
     """Returns every GPU of the device strings `available`, every CPU device if there is none."""
     gpus = [name for name in available if _kind(name) == "GPU"]
     return gpus or [name for name in available if _kind(name) == "CPU"]
 
 
-def are_tpus(devices):
+def are_tpus(devices: Sequence[str]) -> bool:
     """Whether all of the device strings name TPU cores.
 
     Raises:
@@ -123,7 +126,9 @@ def are_tpus(devices):
     return bool(tpus)
 
 
-def check_exist(devices, config=None, cpus_known=True):
+def check_exist(
+    devices: Iterable[str], config: tf.ConfigProto | None = None, cpus_known: bool = True
+) -> None:
     """Raises unless the sessions have all of `devices`.
 
     Args:
@@ -150,12 +155,12 @@ def check_exist(devices, config=None, cpus_known=True):
         )
 
 
-def is_default_device(name):
+def is_default_device(name: str) -> bool:
     """Whether TensorFlow would place operations on device `name` without being asked to."""
     return default(local())[0] == name
 
 
-def session_config(devices=None, **kwargs):
+def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.ConfigProto:
     """Returns a session configuration under which `devices` exist.
 
         devices = ["/cpu:0", "/cpu:1"]
@@ -194,7 +199,7 @@ def session_config(devices=None, **kwargs):
     if len(cpus) > 1:
         # Towers compute side by side: with all cores each, their kernels would get in each
         # other's way.
-        fields["intra_op_parallelism_threads"] = max(1, os.cpu_count() // len(cpus))
+        fields["intra_op_parallelism_threads"] = max(1, (os.cpu_count() or 1) // len(cpus))
     config = tf.ConfigProto(**{**fields, **kwargs})
     options = config.graph_options.rewrite_options
     options.meta_optimizer_iterations = options.meta_optimizer_iterations or options.ONE
@@ -204,7 +209,7 @@ def session_config(devices=None, **kwargs):
     return config
 
 
-def _set_threads(number):
+def _set_threads(number: int) -> None:
     """Sets the threads of the process's kernels, unless the user or TensorFlow already did.
 
     A session's own number comes too late in an Estimator: its global step is read in a `tf.cond`,
@@ -215,5 +220,5 @@ def _set_threads(number):
             tf.config.threading.set_intra_op_parallelism_threads(number)
 
 
-def _kind(name):
+def _kind(name: str) -> str:
     return tf.DeviceSpec.from_string(name).device_type

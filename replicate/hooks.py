@@ -3,10 +3,12 @@
 A *step* is one increment of the global step; an *example* one row of the whole batch, whatever N.
 """
 
+from __future__ import annotations
+
 import sys
 import threading
 import time
-from typing import NamedTuple, Optional, TextIO, Union
+from typing import NamedTuple, TextIO
 
 import tensorflow.compat.v1 as tf
 
@@ -89,17 +91,17 @@ class ProgressHook(tf.train.SessionRunHook):
 
     def __init__(
         self,
-        total_steps: Optional[int] = None,
-        batch_size: Union[int, str, tf.Tensor, None] = None,
+        total_steps: int | None = None,
+        batch_size: int | str | tf.Tensor | None = None,
         *,
-        steps: Optional[int] = None,
-        loss: Union[str, tf.Tensor, None] = None,
+        steps: int | None = None,
+        loss: str | tf.Tensor | None = None,
         description: str = "training",
         every_secs: float = 0.1,
-        stream: Optional[TextIO] = None,
-        log_secs: Optional[float] = 30.0,
-        config=None,
-    ):
+        stream: TextIO | None = None,
+        log_secs: float | None = 30.0,
+        config: tf.estimator.RunConfig | None = None,
+    ) -> None:
         if total_steps is not None and steps is not None:
             raise ValueError(
                 "Give `total_steps`, the global step at which training ends, or `steps`, the "
@@ -135,9 +137,9 @@ class ProgressHook(tf.train.SessionRunHook):
         self._stream_arg = stream
         self._log_secs = log_secs
         self._config_arg = config
-        self._bar = None
+        self._bar: ProgressBar | ProgressLog | None = None
 
-    def begin(self):
+    def begin(self) -> None:
         """Finds the tensors to watch. Called by the session, before the graph is finalised."""
         self._stream = sys.stderr if self._stream_arg is None else self._stream_arg
         self._on_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
@@ -156,7 +158,7 @@ class ProgressHook(tf.train.SessionRunHook):
         self._batch_size = progress_values.batch_size(self._batch_size_arg)
         self._summary = self._find_summary()
 
-    def _find_summary(self):
+    def _find_summary(self) -> RateSummary | None:
         """Returns the `RateSummary` of the chief, None where no rate is to be written."""
         config = self._config_arg or config_of(tf.get_default_graph())
         has_rate = self._log_secs is not None and self._batch_size is not None
@@ -164,7 +166,7 @@ class ProgressHook(tf.train.SessionRunHook):
             return None
         return RateSummary(config.model_dir)
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Draws the bar at the global step from which training starts or resumes."""
         if not self._active:
             return
@@ -175,12 +177,14 @@ class ProgressHook(tf.train.SessionRunHook):
         self._step = start
         self._runs = 0  # since `_step` was read
         self._examples = 0
-        self._first = None  # the mark of the first step; what it took includes one-time set-up
-        self._drawn = None  # the mark of the last redraw
-        self._written = None  # the mark of the last summary
-        self._rate = None
-        self._secs_per_step = None
-        self._last_loss = None
+        self._first: _Mark | None = (
+            None  # the mark of the first step; what it took includes one-time set-up
+        )
+        self._drawn: _Mark | None = None  # of the last redraw
+        self._written: _Mark | None = None  # of the last summary
+        self._rate: str | None = None
+        self._secs_per_step: float | None = None
+        self._last_loss: float | None = None
         if not self._on_terminal:
             self._bar = ProgressLog(self._description, self._total)
             return
@@ -196,7 +200,7 @@ class ProgressHook(tf.train.SessionRunHook):
         closer.start()
         coord.register_thread(closer)
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         """Asks for the loss if the bar is to be redrawn, and for the rows if they may vary."""
         if self._bar is None:
             return None
@@ -212,7 +216,9 @@ class ProgressHook(tf.train.SessionRunHook):
             fetches["rows"] = self._batch_size
         return tf.train.SessionRunArgs(fetches) if fetches else None
 
-    def after_run(self, run_context, run_values):
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
         """Counts the step, and redraws the bar if that is due."""
         if self._bar is None:
             return
@@ -224,28 +230,28 @@ class ProgressHook(tf.train.SessionRunHook):
         if "loss" in fetched:
             self._last_loss = float(fetched["loss"])
         self._read_step(run_context.session)
-        self._draw()
+        self._draw(self._bar)
 
-    def end(self, session):
+    def end(self, session: tf.Session) -> None:
         """Draws the bar a last time. Called by the session when training ended without error."""
         if self._bar is None:
             return
         self._read_step(session)
         if self._on_terminal:
-            self._draw(is_last=True)
+            self._draw(self._bar, is_last=True)
         elif self._drawn is not None and self._drawn.step != self._step:
             self._last_loss = None  # Of an earlier step.
-            self._draw()
+            self._draw(self._bar)
         if self._summary is not None and self._drawn is not None:
-            self._summarise(self._drawn, is_last=True)
+            self._summarise(self._summary, self._drawn, is_last=True)
             self._summary.flush()
         self._close()
 
-    def _period(self):
+    def _period(self) -> float:
         """Returns the seconds from one redraw to the next, or from one line."""
-        return self._every_secs if self._on_terminal else self._log_secs
+        return self._every_secs if self._on_terminal else self._log_secs or 0.0
 
-    def _read_step(self, session):
+    def _read_step(self, session: tf.Session) -> None:
         """Brings the counts up to date; one run may have made several steps, or none."""
         step = int(session.run(self._global_step))
         if isinstance(self._batch_size, int):
@@ -253,7 +259,7 @@ class ProgressHook(tf.train.SessionRunHook):
         self._step = step
         self._runs = 0
 
-    def _draw(self, is_last=False):
+    def _draw(self, bar: ProgressBar | ProgressLog, is_last: bool = False) -> None:
         """Redraws the bar, or logs a line, with the counts of `_read_step`."""
         now = _Mark(time.perf_counter(), self._step, self._examples)
         since = self._first if is_last else self._drawn
@@ -267,26 +273,26 @@ class ProgressHook(tf.train.SessionRunHook):
         self._first = self._first or now
         self._drawn = now
         if self._summary is not None:
-            self._summarise(now)
+            self._summarise(self._summary, now)
         loss = None if self._last_loss is None else f"loss {self._last_loss:.4g}"
-        self._bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))), self._secs_per_step)
+        bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))), self._secs_per_step)
 
-    def _summarise(self, now, is_last=False):
+    def _summarise(self, summary: RateSummary, now: _Mark, is_last: bool = False) -> None:
         """Writes the rate since the last summary if that is due."""
         since = self._written = self._written or now
         seconds = now.time - since.time
-        is_due = is_last or seconds >= self._log_secs
+        is_due = is_last or seconds >= (self._log_secs or 0.0)
         if is_due and seconds > 0 and now.step > since.step:
-            self._summary.write((now.examples - since.examples) / seconds, now.step)
+            summary.write((now.examples - since.examples) / seconds, now.step)
             self._written = now
 
-    def _close(self):
+    def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
-def _close_with_session(coord, bar):
+def _close_with_session(coord: tf.train.Coordinator, bar: ProgressBar) -> None:
     """Thread: closes `bar` when the session of `coord` stops, for whatever reason."""
     coord.wait_for_stop()
     bar.close()

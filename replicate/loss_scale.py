@@ -6,22 +6,22 @@ names, arguments, steps and variables are those of TensorFlow's `tf.compat.v1.mi
 whose loss scales are accepted where these are, and whose checkpoints these restore.
 """
 
+from __future__ import annotations
+
 import abc
 import functools
 import numbers
+from typing import Any, TypeVar, Union, cast
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import saving
 from replicate.engines import context
 from replicate.graphs import GraphLocal
-from replicate.scaling import (
-    finite,
-    loss_scale_hook,
-    scaled,  # noqa: F401 - used as of here.
-    unscaled,  # noqa: F401 - used as of here.
-    update_gathered,  # noqa: F401 - used as of here.
-)
+from replicate.scaling import finite, loss_scale_hook, scaled, unscaled, update_gathered  # noqa: F401
+
+AnyLossScale = Union["LossScale", tf.train.experimental.LossScale]
+_Self = TypeVar("_Self", bound="LossScale")
 
 
 class _Eager:
@@ -40,16 +40,16 @@ class LossScale(tf.Module, abc.ABC):
         RuntimeError: If a subclass adds two variables of one name.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._names = GraphLocal()  # Of the variables that `_add_weight` made.
 
     @abc.abstractmethod
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Returns the current scale, a float32 scalar tensor."""
 
     @abc.abstractmethod
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
         """Changes the scale as the gradients of a step demand: at once in eager mode.
 
         Every tower calls it with its own gradients, and all get the same answer; in a merge
@@ -64,7 +64,7 @@ class LossScale(tf.Module, abc.ABC):
             to be applied, a boolean scalar tensor or a bool.
         """
 
-    def _add_weight(self, name, initial_value, dtype=None):
+    def _add_weight(self, name: str, initial_value: Any, dtype: Any = None) -> tf.Variable:
         """Returns a new variable, for subclasses, as TensorFlow's base class makes it.
 
         It is not trained, the same in every replica, and has its name in object-based checkpoints.
@@ -89,11 +89,11 @@ class LossScale(tf.Module, abc.ABC):
         return variable
 
     @abc.abstractmethod
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the dictionary of the constructor's arguments."""
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls: type[_Self], config: dict[str, Any]) -> _Self:
         """Returns a loss scale as `get_config` described it."""
         return cls(**config)
 
@@ -108,25 +108,25 @@ class FixedLossScale(LossScale):
         ValueError: If it is something else, or not finite in float32.
     """
 
-    def __init__(self, loss_scale_value):
+    def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
         self._value = _number("loss_scale_value", loss_scale_value, 1, "of at least 1", 1024)
 
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Returns the scale, a float32 scalar tensor."""
         # Made anew: a tensor that is kept would be of one graph, function or device.
         return tf.constant(self._value, tf.float32)
 
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
         """Returns an operation that does nothing, None in eager mode, and True."""
         del grads
         return tf.no_op(), True
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the dictionary of `loss_scale_value`."""
         return {"loss_scale_value": self._value}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"FixedLossScale({self._value})"
 
 
@@ -153,7 +153,12 @@ class DynamicLossScale(LossScale):
         ValueError: If an argument is something else.
     """
 
-    def __init__(self, initial_loss_scale=2**15, increment_period=2000, multiplier=2.0):
+    def __init__(
+        self,
+        initial_loss_scale: float = 2**15,
+        increment_period: float = 2000,
+        multiplier: float = 2.0,
+    ) -> None:
         super().__init__()
         number = _number("initial_loss_scale", initial_loss_scale, 1, "of at least 1", "2**15")
         self._initial_loss_scale = number
@@ -172,26 +177,26 @@ class DynamicLossScale(LossScale):
         loss_scale_hook.watch([self.current_loss_scale, self.good_steps])
 
     @property
-    def initial_loss_scale(self):
+    def initial_loss_scale(self) -> float:
         """The first scale, a float."""
         return self._initial_loss_scale
 
     @property
-    def increment_period(self):
+    def increment_period(self) -> int:
         """After how many steps in a row with finite gradients the scale grows, an int."""
         return self._increment_period
 
     @property
-    def multiplier(self):
+    def multiplier(self) -> float:
         """What the scale is multiplied or divided by, a float."""
         return self._multiplier
 
-    def __call__(self):
+    def __call__(self) -> tf.Tensor:
         """Returns the current scale, a float32 scalar tensor."""
         self._check_graph()
         return tf.convert_to_tensor(self.current_loss_scale)
 
-    def update(self, grads):
+    def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
         """Returns what `LossScale.update` does: all towers' gradients must be finite.
 
         Raises:
@@ -203,19 +208,19 @@ class DynamicLossScale(LossScale):
         label = f"update of '{self.current_loss_scale.name}'"
         return context.once(functools.partial(self._advance, is_finite), label)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the dictionary of the constructor's arguments."""
         names = "initial_loss_scale", "increment_period", "multiplier"
         return {name: getattr(self, name) for name in names}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         config = self.get_config()
         if self._graph is None and tf.executing_eagerly():
             scale, count = self.current_loss_scale.numpy(), self.good_steps.numpy()
             config = {"current_loss_scale": scale, "num_good_steps": count, **config}
         return f"DynamicLossScale({', '.join(f'{key}={config[key]}' for key in config)})"
 
-    def _check_graph(self):
+    def _check_graph(self) -> None:
         here = _graph_of_variables()
         if self._graph is not here:
             raise ValueError(
@@ -225,7 +230,7 @@ class DynamicLossScale(LossScale):
                 "`model_fn`, or pass 'dynamic'."
             )
 
-    def _advance(self, is_finite):
+    def _advance(self, is_finite: tf.Tensor) -> tuple[tf.Operation, tf.Tensor]:
         """Updates the variables, and returns what `update` does."""
         with tf.name_scope("replicate/loss_scale/"):
             scale = tf.convert_to_tensor(self.current_loss_scale)
@@ -242,7 +247,7 @@ class DynamicLossScale(LossScale):
             return tf.group(set_scale, set_count), is_finite
 
 
-def get(identifier):
+def get(identifier: float | str | AnyLossScale | None) -> AnyLossScale | None:
     """Returns the loss scale that is meant.
 
     Args:
@@ -258,7 +263,7 @@ def get(identifier):
     if identifier is None or isinstance(identifier, (LossScale, tf.train.experimental.LossScale)):
         return identifier
     if isinstance(identifier, numbers.Real) and not isinstance(identifier, bool):
-        return FixedLossScale(identifier)
+        return FixedLossScale(cast(float, identifier))
     if isinstance(identifier, str) and identifier == "dynamic":
         return DynamicLossScale()
     raise ValueError(
@@ -267,7 +272,7 @@ def get(identifier):
     )
 
 
-def _number(name, value, minimum, rule, example):
+def _number(name: str, value: Any, minimum: float, rule: str, example: Any) -> float:
     """Returns an argument as a float, or raises."""
     if not _is_between(value, minimum, float(tf.float32.max), numbers.Real):
         raise ValueError(
@@ -277,22 +282,18 @@ def _number(name, value, minimum, rule, example):
     return float(value)
 
 
-def _is_between(value, low, high, kind):
+def _is_between(value: Any, low: float, high: float, kind: Any) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high
 
 
-def _variable(initial_value, name, dtype):
+def _variable(initial_value: Any, name: str, dtype: Any) -> tf.Variable:
+    same = tf.VariableAggregation.NONE  # Every replica has the value of all.
     return tf.Variable(
-        initial_value,
-        trainable=False,
-        use_resource=True,
-        name=name,
-        dtype=dtype,
-        aggregation=tf.VariableAggregation.NONE,  # Every replica has the value of all.
+        initial_value, trainable=False, name=name, dtype=dtype, use_resource=True, aggregation=same
     )
 
 
-def _graph_of_variables():
+def _graph_of_variables() -> tf.Graph | None:
     """Returns the graph that variables made here would be in, None in eager mode."""
     with tf.init_scope():
         return None if tf.executing_eagerly() else tf.get_default_graph()

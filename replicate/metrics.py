@@ -4,7 +4,9 @@ Metrics that keep sums, as all of `tf.metrics` and Keras do, need nothing from h
 is added up over towers (see `replicate.towers.merged_updates`).
 """
 
-from typing import Callable, List, NamedTuple
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -16,11 +18,14 @@ __all__ = ("declare_merge",)
 class Declaration(NamedTuple):
     """What `declare_merge` was told."""
 
-    variables: List[tf.Variable]
-    merge: Callable
+    variables: list[tf.Variable]
+    merge: Callable[..., tf.Tensor | Sequence[tf.Tensor]]
 
 
-def declare_merge(variables, merge):
+def declare_merge(
+    variables: tf.Variable | list[tf.Variable] | tuple[tf.Variable, ...],
+    merge: Callable[..., tf.Tensor | Sequence[tf.Tensor]],
+) -> None:
     """Declares how the towers' values of metric variables become one.
 
     For metrics that keep something else than sums, means and extremes of rows, in variables that

@@ -1,6 +1,9 @@
 """`replicate_model_fn`: one `model_fn`, run as towers."""
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -29,19 +32,22 @@ from replicate.towers import (
 )
 from replicate.towers import summaries as summaries_lib
 
+if TYPE_CHECKING:
+    from typing import Literal  # Which Python 3.7 lacks.
+
 
 def replicate_model_fn(
-    model_fn,
-    loss_reduction=tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
-    devices=None,
+    model_fn: Callable[..., tf.estimator.EstimatorSpec | tf.estimator.tpu.TPUEstimatorSpec],
+    loss_reduction: str = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
+    devices: Iterable[str] | None = None,
     *,
-    consolidation_device=None,
-    variable_placement="consolidation",
-    per_tower_batch_size=None,
-    whole_features=(),
-    batch_axis=0,
-    summaries="first",
-):
+    consolidation_device: str | None = None,
+    variable_placement: Literal["consolidation", "round_robin", "replicated"] = "consolidation",
+    per_tower_batch_size: bool | None = None,
+    whole_features: Iterable[str] = (),
+    batch_axis: int | Mapping[str, int] = 0,
+    summaries: Literal["first", "mean", "all"] = "first",
+) -> Callable[..., tf.estimator.EstimatorSpec]:
     """Returns a `model_fn` that runs `model_fn` as towers, one per device.
 
     Each tower takes a shard of the batch. What the Estimator gets is what one device would give it
@@ -131,12 +137,11 @@ def replicate_model_fn(
         batch_axis,
         summaries,
     )
-    devices, consolidation_device = checked.devices, checked.consolidation_device
     on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
 
     call = call_arguments.CallArguments(model_fn)
 
-    def replicated_model_fn(*args, **kwargs):
+    def replicated_model_fn(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
         given, arguments = call.of_call(args, kwargs)
         if tpu_lib.in_computation():
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
@@ -145,10 +150,10 @@ def replicate_model_fn(
         _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
-    def build(given, arguments):
+    def build(given: dict[str, Any], arguments: dict[str, Any]) -> tf.estimator.EstimatorSpec:
         mode, config = given.get("mode"), given.get("config")
         _check_not_distributed()
-        tower_devices, consolidation = _place(devices, consolidation_device, config)
+        tower_devices, consolidation = _place(checked.devices, checked.consolidation_device, config)
         cluster = Cluster.of(config)
         cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
@@ -176,7 +181,7 @@ def replicate_model_fn(
             arguments.get("params"), shards, for_tpus, per_tower_batch_size
         )
 
-        def on_rows(features, labels):
+        def on_rows(features: Any, labels: Any) -> Any:
             own = {"features": features, "labels": labels, "params": params}
             return model_fn(**{name: own.get(name, arguments[name]) for name in arguments})
 
@@ -184,8 +189,8 @@ def replicate_model_fn(
             sessions = getattr(config, "session_config", None)
             return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
 
-        places = {"round_robin": tower_devices, "replicated": tower_devices[:1]}
-        places = places.get(variable_placement, [consolidation])
+        by_placement = {"round_robin": tower_devices, "replicated": tower_devices[:1]}
+        places = by_placement.get(variable_placement, [consolidation])
         replicas = Replicas() if variable_placement == "replicated" else None
         variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
         group = Towers(tower_devices, consolidation, variables, shards, summed)
@@ -203,13 +208,13 @@ def replicate_model_fn(
             report.publish(group, shards, loss_reduction, spec)
         return spec
 
-    functools.update_wrapper(replicated_model_fn, model_fn, updated=())
-    replicated_model_fn.__signature__ = call.signature  # The Estimator passes what it finds here.
-    replicated_model_fn.is_replicated = True
-    return replicated_model_fn
+    replicated: Any = functools.update_wrapper(replicated_model_fn, model_fn, updated=())
+    replicated.__signature__ = call.signature  # The Estimator passes what it finds here.
+    replicated.is_replicated = True
+    return replicated
 
 
-def _start_as(model_fn, config):
+def _start_as(model_fn: Any, config: tf.estimator.RunConfig | None) -> None:
     """Starts from what the Estimator starts from that `model_fn` was taken of, as that does."""
     settings = estimator.start_left_behind(model_fn)
     model_dir = getattr(config, "model_dir", None)
@@ -219,7 +224,7 @@ def _start_as(model_fn, config):
         tf.train.warm_start(*settings)
 
 
-def _check_not_distributed():
+def _check_not_distributed() -> None:
     if tf.distribute.has_strategy():
         raise ValueError(
             "`replicate_model_fn` runs a model on all devices by itself, but was called under "
@@ -233,7 +238,11 @@ def _check_not_distributed():
         )
 
 
-def _place(devices, consolidation_device, config):
+def _place(
+    devices: Sequence[str] | None,
+    consolidation_device: str | None,
+    config: tf.estimator.RunConfig | None,
+) -> tuple[Sequence[str], str]:
     """Returns the towers' devices and the consolidation device, once sessions are known."""
     session_config = getattr(config, "session_config", None)
     if devices is None:
@@ -245,7 +254,7 @@ def _place(devices, consolidation_device, config):
     return devices, consolidation
 
 
-def _with_rows(devices, features, labels, training):
+def _with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool) -> Sequence[str]:
     """Returns as many of the devices as the batch is known to have rows for; one for scalars."""
     sizes, size = sharding.static_rows(features, labels), len(devices)
     if not sizes and tf.nest.flatten(features):
@@ -269,7 +278,7 @@ def _with_rows(devices, features, labels, training):
     return devices
 
 
-def _is_for_export(features, mode):
+def _is_for_export(features: Any, mode: str | None) -> bool:
     """Whether the graph is built for a SavedModel, which is to hold neither towers nor devices."""
     if estimator.is_exporting():
         return True
@@ -277,7 +286,9 @@ def _is_for_export(features, mode):
     return mode == estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)
 
 
-def _call_alone(model_fn, arguments, devices):
+def _call_alone(
+    model_fn: Callable[..., Any], arguments: dict[str, Any], devices: Sequence[str]
+) -> tf.estimator.EstimatorSpec:
     """Calls `model_fn` without towers; returns its spec, as an `EstimatorSpec` if for TPUs."""
     placed = len(devices) == 1 and not devices_lib.are_tpus(devices)
     if placed and not devices_lib.is_default_device(devices[0]):

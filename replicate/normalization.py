@@ -6,7 +6,10 @@ The method is that of Ioffe and Szegedy, "Batch Normalization: Accelerating Deep
 Reducing Internal Covariate Shift", 2015, arXiv 1502.03167.
 """
 
+from __future__ import annotations
+
 import inspect
+from typing import Any, Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -48,7 +51,7 @@ class BatchNormalization(keras.BatchNormalization):
         ImportError: If there is no Keras 2 in this process. The message says what to run.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(keras.BatchNormalization).bind(*args, **kwargs).arguments
         given.update(given.pop("kwargs", {}))
         for name, (reason, way_out) in _REFUSED.items():
@@ -60,7 +63,7 @@ class BatchNormalization(keras.BatchNormalization):
                 )
         super().__init__(**dict(given, fused=False))
 
-    def build(self, input_shape):
+    def build(self, input_shape: tf.TensorShape | Sequence[int | None]) -> None:
         """Makes the variables, as `tf.layers.BatchNormalization` does.
 
         Args:
@@ -74,7 +77,9 @@ class BatchNormalization(keras.BatchNormalization):
                 "features, such as -1."
             )
 
-    def moments(self, inputs, axes, mask):
+    def moments(
+        self, inputs: tf.Tensor, axes: list[int], mask: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns mean and variance of `inputs` over the rows of all towers.
 
         The variance is the mean of squared differences from the mean of *all* rows, for which the
@@ -92,7 +97,7 @@ class BatchNormalization(keras.BatchNormalization):
             same in every tower. Where nothing counts, they are zero.
         """
 
-        def mean_of(x):
+        def mean_of(x: tf.Tensor) -> tf.Tensor:
             if mask is None:
                 return cross_tower_mean(tf.reduce_mean(x, axes, keepdims=True))
             counts = tf.cast(mask, x.dtype)[..., tf.newaxis] + tf.zeros_like(x)
@@ -107,31 +112,31 @@ class BatchNormalization(keras.BatchNormalization):
 
 
 def batch_normalization(
-    inputs,
-    axis=-1,
-    momentum=0.99,
-    epsilon=1e-3,
-    center=True,
-    scale=True,
-    beta_initializer="zeros",
-    gamma_initializer="ones",
-    moving_mean_initializer="zeros",
-    moving_variance_initializer="ones",
-    beta_regularizer=None,
-    gamma_regularizer=None,
-    beta_constraint=None,
-    gamma_constraint=None,
-    training=False,
-    trainable=True,
-    name=None,
-    reuse=None,
-    renorm=False,
-    renorm_clipping=None,
-    renorm_momentum=0.99,
-    fused=None,
-    virtual_batch_size=None,
-    adjustment=None,
-):
+    inputs: tf.Tensor,
+    axis: int | Sequence[int] = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: str | Callable[..., tf.Tensor] = "zeros",
+    gamma_initializer: str | Callable[..., tf.Tensor] = "ones",
+    moving_mean_initializer: str | Callable[..., tf.Tensor] = "zeros",
+    moving_variance_initializer: str | Callable[..., tf.Tensor] = "ones",
+    beta_regularizer: Callable[[tf.Tensor], tf.Tensor | None] | None = None,
+    gamma_regularizer: Callable[[tf.Tensor], tf.Tensor | None] | None = None,
+    beta_constraint: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    gamma_constraint: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    training: bool | tf.Tensor = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: bool | Any | None = None,
+    renorm: bool = False,
+    renorm_clipping: dict[str, tf.Tensor] | None = None,
+    renorm_momentum: float = 0.99,
+    fused: bool | None = None,
+    virtual_batch_size: int | None = None,
+    adjustment: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]] | None = None,
+) -> tf.Tensor:
     """Normalises by the moments of all rows of all towers: batch norm as on one device.
 
     Takes the place of `tf.layers.batch_normalization`, with which each tower would normalise by the

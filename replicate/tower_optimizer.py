@@ -1,6 +1,9 @@
 """`TowerOptimizer`: applies the gradients of all towers once, with options."""
 
+from __future__ import annotations
+
 import inspect
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Tuple, TypeVar, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -8,7 +11,16 @@ from replicate import loss_scale as loss_scales
 from replicate.clusters import SyncHook, check_not_synchronised
 from replicate.compat import saving
 from replicate.engines import context
+from replicate.gathering import Gather
 from replicate.optimizers import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
+
+if TYPE_CHECKING:
+    from typing import Literal  # Which Python 3.7 lacks.
+
+    Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
+    Pair = Tuple[Gradient, tf.Variable]
+    AnyLoss = Union[tf.Tensor, Callable[[], tf.Tensor]]  # In eager mode, a function.
+    Loss = TypeVar("Loss", bound=AnyLoss)
 
 
 class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
@@ -72,15 +84,15 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
 
     def __init__(
         self,
-        optimizer_or_optimizer_fn,
+        optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], tf.train.Optimizer] | Any,
         *,
-        clip_norm=None,
-        transform_gradients=None,
-        loss_scale=None,
-        accumulate_steps=1,
-        check_finite=False,
-        gather="consolidation",
-    ):
+        clip_norm: float | tf.Tensor | None = None,
+        transform_gradients: Callable[[list[Pair]], Iterable[Pair]] | None = None,
+        loss_scale: float | Literal["dynamic"] | loss_scales.AnyLossScale | None = None,
+        accumulate_steps: int = 1,
+        check_finite: bool = False,
+        gather: Gather | Literal["consolidation", "round_robin", "nccl"] = "consolidation",
+    ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
         accumulates = accumulate_steps != 1
         self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
@@ -90,20 +102,20 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         """What becomes of gradients once they are gathered; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)
         context.engine().gathers_by(self.step)
-        self.averages_losses = None
+        self.averages_losses: bool | None = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
 
     @property
-    def optimizer(self):
+    def optimizer(self) -> tf.train.Optimizer:
         """The wrapped optimizer; after `apply_gradients`, the one that applied the gradients."""
         return self._wrapped.optimizer
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> loss_scales.AnyLossScale | None:
         """The `LossScale` that losses are multiplied by, None if they are not."""
         return self._wrapped.loss_scale
 
-    def minimize(self, loss, *args, **kwargs):
+    def minimize(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> tf.Operation:
         """Computes and applies gradients; takes what `tf.train.Optimizer.minimize` takes.
 
         Returns:
@@ -123,7 +135,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         ancestor.remember_use()
         return engine.apply_minimized(self, grads_and_vars, applied)
 
-    def compute_gradients(self, loss, *args, **kwargs):
+    def compute_gradients(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> list[Pair]:
         """Returns the gradients of the loss; outside of functions, towers' are the whole batch's.
 
         Args:
@@ -134,12 +146,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         Returns:
             List of `(gradient, variable)` pairs, unscaled, neither transformed nor clipped.
         """
-        scaled = self.scale_loss(loss)
-        pairs = list(context.engine().compute_gradients(self, scaled, args, kwargs))
+        pairs = list(context.engine().compute_gradients(self, self.scale_loss(loss), args, kwargs))
         grads = self.unscale([gradient for gradient, _ in pairs])
         return [(gradient, variable) for gradient, (_, variable) in zip(grads, pairs)]
 
-    def scale_loss(self, loss):
+    def scale_loss(self, loss: Loss) -> Loss:
         """Returns `loss` times the loss scale, for gradients that are made by hand.
 
             grads = tf.gradients(optimizer.scale_loss(loss), variables)
@@ -154,7 +165,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         scale = self.loss_scale
         return loss if scale is None else loss_scales.scaled(loss, scale())
 
-    def unscale(self, grads):
+    def unscale(self, grads: Iterable[Gradient]) -> list[Gradient]:
         """Returns gradients of a scaled loss divided by the loss scale.
 
         Args:
@@ -182,7 +193,9 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
     get_scaled_loss = scale_loss
     get_unscaled_gradients = unscale
 
-    def apply_gradients(self, grads_and_vars, *args, **kwargs):
+    def apply_gradients(
+        self, grads_and_vars: Iterable[Pair], *args: Any, **kwargs: Any
+    ) -> tf.Operation:
         """Applies gradients of the whole batch once, after gathering those that are not yet.
 
         Args:
@@ -216,7 +229,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         ancestor.remember_use()
         return engine.apply_gradients(self, grads_and_vars, args, kwargs)
 
-    def make_session_run_hook(self, is_chief, num_tokens=0):
+    def make_session_run_hook(self, is_chief: bool, num_tokens: int = 0) -> tf.train.SessionRunHook:
         """Returns the session hook that a wrapped `tf.train.SyncReplicasOptimizer` needs.
 
             hook = optimizer.make_session_run_hook(config.is_chief)
@@ -233,7 +246,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             return SyncHook(self.optimizer, is_chief, num_tokens)
         return self.optimizer.make_session_run_hook(is_chief, num_tokens)
 
-    def get_updates(self, loss, params):
+    def get_updates(self, loss: AnyLoss, params: list[tf.Variable]) -> list[tf.Operation]:
         """Computes and applies gradients, in the way of the optimizers of Keras 2.
 
         Args:
@@ -246,39 +259,39 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return [self.apply_gradients(self.compute_gradients(loss, var_list=params))]
 
     @property
-    def iterations(self):
+    def iterations(self) -> tf.Variable:
         """What an optimizer of Keras 2 counts its steps with; it can be set to the global step."""
         return self.optimizer.iterations
 
     @iterations.setter
-    def iterations(self, variable):
+    def iterations(self, variable: tf.Variable) -> None:
         self.optimizer.iterations = variable
 
-    def get_name(self):
+    def get_name(self) -> str:
         """Returns the wrapped optimizer's name."""
         optimizer = self.optimizer
         return optimizer.get_name() if hasattr(optimizer, "get_name") else type(optimizer).__name__
 
-    def get_slot(self, var, name):
+    def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
         """Returns slot `name` of variable `var`, None if there is none."""
         return self.optimizer.get_slot(var, name)
 
-    def get_slot_names(self):
+    def get_slot_names(self) -> list[str]:
         """Returns the names of the slots."""
         return self.optimizer.get_slot_names()
 
-    def variables(self):
+    def variables(self) -> list[tf.Variable]:
         """Returns the variables that hold the wrapped optimizer's state."""
         return self.optimizer.variables()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
         # What TensorFlow keeps of objects in checkpoints, `_self_…`, is each object's own.
         if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return self._wrapped.attribute(name)
 
-    def answer_as(self, first):
+    def answer_as(self, first: TowerOptimizer) -> None:
         """Makes this tower's optimizer answer with that of another; engines call it.
 
         Args:

@@ -68,7 +68,10 @@ def test_the_surface_is_what_the_page_says():
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signatures(name):
-    assert str(inspect.signature(getattr(replicate, name))) == SIGNATURES[name]
+    signature = inspect.signature(getattr(replicate, name))
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    plain = signature.replace(parameters=plain, return_annotation=signature.empty)
+    assert str(plain) == SIGNATURES[name]
 
 
 def test_version():

@@ -1,6 +1,7 @@
 """`sharding.shard`: nested structures, dense, sparse and ragged, any number of rows."""
 
 import collections
+import collections.abc
 
 import numpy as np
 import pytest
@@ -280,6 +281,30 @@ def test_a_python_list_of_numbers_or_strings_is_data(rows):
             assert got.dtype == want.dtype
             np.testing.assert_array_equal(got, part)
     assert given == kept and given["x"] is rows  # What `input_fn` returned is not changed.
+
+
+class Frozen(collections.abc.Mapping):
+    """A dict that cannot be changed."""
+
+    def __init__(self, entries):
+        self._entries = dict(entries)
+
+    def __getitem__(self, key):
+        return self._entries[key]
+
+    def __iter__(self):
+        return iter(self._entries)
+
+    def __len__(self):
+        return len(self._entries)
+
+
+def test_lists_may_be_in_what_cannot_be_changed():
+    features = Frozen({"x": [1.0, 2.0, 3.0], "inner": Frozen({"y": [4, 5, 6]})})
+    shards, _ = split(features, 2)
+    for part, rows in zip(shards.features, (2, 1)):
+        assert type(part) is Frozen and type(part["inner"]) is Frozen
+        assert part["x"].shape.as_list() == part["inner"]["y"].shape.as_list() == [rows]
 
 
 def test_lists_keep_the_structure_that_they_are_in():

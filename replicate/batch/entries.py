@@ -126,10 +126,12 @@ def lists_as_tensors(structure, path, whole, found):
     }
     if all(made[key] is part for key, part in parts.items()):
         return structure  # Whatever its class is, it need not be made again.
-    if isinstance(structure, collections.abc.Mapping):
+    if isinstance(structure, collections.abc.MutableMapping):
         changed = copy.copy(structure)  # A `defaultdict` keeps its default.
         changed.update(made)
         return changed
+    if isinstance(structure, collections.abc.Mapping):
+        return type(structure)(made)
     make = getattr(structure, "_make", type(structure))
     return make(made.values())
 

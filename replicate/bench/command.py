@@ -9,7 +9,7 @@ import argparse
 import itertools
 import pathlib
 import sys
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 from replicate import devices as devices_lib
 from replicate.bench import choices, engines, harness, losses, models, rows
@@ -68,7 +68,7 @@ def parser():
     return made
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> int:
     """Runs the benchmark that the command line `argv` describes.
 
     Returns:

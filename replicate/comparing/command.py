@@ -1,10 +1,13 @@
 """`python -m replicate compare`: whether a model trains over towers as on one device, for a CI."""
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import json
 import os
 import sys
+from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +16,7 @@ from replicate.comparing import flow, task
 _REDUCTIONS = ("SUM", "MEAN", "SUM_BY_NONZERO_WEIGHTS", "SUM_OVER_BATCH_SIZE")
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m replicate compare",
@@ -41,7 +44,7 @@ def parser():
     return made
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> int:
     """Makes the comparison that the command line `argv` describes; returns the exit status."""
     of_flags = parser()
     args = of_flags.parse_args(argv)
@@ -54,7 +57,7 @@ def main(argv):
     return 0 if made.equal else 1
 
 
-def _task(args):
+def _task(args: argparse.Namespace) -> task.Task:
     """Returns the `Task` that the arguments describe.
 
     Raises:
@@ -85,7 +88,7 @@ def _task(args):
     )
 
 
-def _named(flag, name):
+def _named(flag: str, name: str) -> Any:
     """Returns what `module:name` names; `name` may have dots."""
     module, _, attributes = name.partition(":")
     try:
@@ -100,14 +103,14 @@ def _named(flag, name):
     return found
 
 
-def _made(flag, name):
+def _made(flag: str, name: str) -> Any:
     """Returns what `module:name` names, or what it returns if it is a function."""
     found = _named(flag, name)
     # Parameters may be objects that can be called.
     return found() if hasattr(found, "__code__") else found
 
 
-def _json(flag, text):
+def _json(flag: str, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:

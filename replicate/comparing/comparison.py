@@ -1,7 +1,9 @@
 """What `replicate.compare` returns: how far towers are from one device, and what can explain it."""
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Sequence
 
 from replicate.comparing.deviations import Deviation
 from replicate.comparing.explanations import Explanation
@@ -38,54 +40,54 @@ class Comparison(NamedTuple):
     that it has on one device in any step. `.equal` says whether all are within their tolerances.
     """
 
-    devices: Tuple[str, ...]
+    devices: tuple[str, ...]
     """Device strings of the towers."""
-    rows: tuple
+    rows: tuple[int | None, ...]
     """Rows of each batch, None where its tensors do not agree on it."""
-    losses: Tuple[StepLoss, ...]
-    variables: Tuple[Deviation, ...]
+    losses: tuple[StepLoss, ...]
+    variables: tuple[Deviation, ...]
     """Of each global variable and slot, the largest deviation over all steps and at the start."""
-    parted: Optional[Deviation]
+    parted: Deviation | None
     """At the first step after which a variable was beyond its tolerance, that which was farthest
     beyond it; None if none was."""
-    checkpoint: Tuple[Deviation, ...]
+    checkpoint: tuple[Deviation, ...]
     """Of each entry of the last checkpoint."""
-    metrics: Tuple[Deviation, ...]
+    metrics: tuple[Deviation, ...]
     """Of what `Estimator.evaluate` returned, the loss included."""
-    predictions: Tuple[Deviation, ...]
+    predictions: tuple[Deviation, ...]
     """Of what `Estimator.predict` returned, over all batches."""
-    explanations: Tuple[Explanation, ...]
+    explanations: tuple[Explanation, ...]
     """What in the towers' graph can part them, equal or not."""
-    warnings: Tuple[str, ...]
+    warnings: tuple[str, ...]
     """What the library's log warned of while the towers' graph was built."""
-    not_compared: Tuple[str, ...]
+    not_compared: tuple[str, ...]
     """What was left out, and why."""
     tolerance: float
     """That of the loss: what was given, or what goes by the types that rows are computed in. Arrays
     of a coarser type, such as metrics, have that of theirs."""
 
     @property
-    def all(self):
+    def all(self) -> tuple[Deviation, ...]:
         """Every `Deviation`, in the order of the report."""
         losses = tuple(loss.deviation for loss in self.losses)
         return losses + self.variables + self.checkpoint + self.metrics + self.predictions
 
     @property
-    def equal(self):
+    def equal(self) -> bool:
         """Whether all deviations are within their tolerances."""
         return all(deviation.passes for deviation in self.all)
 
     @property
-    def worst(self):
+    def worst(self) -> Deviation:
         """The `Deviation` that is farthest beyond its tolerance, or nearest to it."""
         return max(self.all, key=lambda deviation: deviation.excess)
 
     @property
-    def cannot_tell(self):
+    def cannot_tell(self) -> tuple[str, ...]:
         """What no comparison of this kind can tell, as phrases."""
         return CANNOT_TELL
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Returns all of it as dicts, lists, numbers and strings, for JSON; infinities are None."""
         return {
             "equal": self.equal,
@@ -111,7 +113,7 @@ class Comparison(NamedTuple):
             "not_compared": list(self.not_compared),
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [
             f"{len(self.losses)} steps on one device and over {len(self.devices)} towers, on "
             f"{', '.join(self.devices)}",
@@ -155,7 +157,7 @@ class Comparison(NamedTuple):
                 lines += [line for text in texts for line in _wrapped(text, "  ")]
         return "\n".join(lines)
 
-    def _of_the_checkpoint(self):
+    def _of_the_checkpoint(self) -> list[str]:
         """Returns lines of what the checkpoint has besides the variables that lines are of."""
         if not self.checkpoint:
             return []
@@ -168,7 +170,7 @@ class Comparison(NamedTuple):
         ]
         return lines + (["", "of the checkpoint alone", *_table(others)] if others else [])
 
-    def _verdict(self):
+    def _verdict(self) -> str:
         if self.equal:
             worst = self.worst
             return f"EQUAL within {worst.tolerance:g}: at most {_number(worst.value)}, {worst.what}"
@@ -187,29 +189,29 @@ class Comparison(NamedTuple):
         return "DIFFERENT: " + "; ".join(found)
 
 
-def _with_note(deviation):
+def _with_note(deviation: Deviation) -> str:
     note = f" ({deviation.note})" if deviation.note else ""
     return f"{_number(deviation.value)}{note}, of {deviation.tolerance:g} allowed"
 
 
-def _record(deviation):
+def _record(deviation: Deviation) -> dict[str, Any]:
     record = dict(deviation._asdict())
     return {**record, "value": _finite(deviation.value), "passes": deviation.passes}
 
 
-def _finite(value):
+def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _number(value):
+def _number(value: float) -> str:
     return f"{value:.1e}" if value else "0"
 
 
-def _mark(deviation):
+def _mark(deviation: Deviation) -> str:
     return "" if deviation.passes else "  *"
 
 
-def _table(deviations):
+def _table(deviations: Sequence[Deviation]) -> list[str]:
     """Returns lines of those that are farthest beyond their tolerances, or nearest to it."""
     lines = []
     for one in sorted(deviations, key=lambda one: -one.excess)[:_MOST]:
@@ -219,16 +221,16 @@ def _table(deviations):
     return lines + _more(len(deviations), "with smaller ones")
 
 
-def _more(count, what):
+def _more(count: int, what: str) -> list[str]:
     return [f"{'':>12}and {count - _MOST} more {what}"] if count > _MOST else []
 
 
-def _some(rows):
+def _some(rows: Sequence[int | None]) -> str:
     shown = ", ".join("?" if count is None else str(count) for count in rows[:_MOST])
     return shown + (", ..." if len(rows) > _MOST else "")
 
 
-def _wrapped(text, indent):
+def _wrapped(text: str, indent: str) -> list[str]:
     """Returns lines of a text, which go on further to the right."""
     lines, line = [], indent
     for word in text.split():

@@ -5,7 +5,9 @@ that the array has on one device in any step: one that starts at 0 is next to no
 is no floating-point number must be equal: its deviation is 0 or infinite.
 """
 
-from typing import NamedTuple, Optional
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple
 
 import numpy as np
 
@@ -20,7 +22,7 @@ TOLERANCES = {
 }
 
 
-def tolerance_of(dtypes):
+def tolerance_of(dtypes: Iterable[str]) -> float:
     """Returns the tolerance of the coarsest of several types, given by name."""
     found = [TOLERANCES[name] for name in dtypes if name in TOLERANCES]
     return max(found, default=TOLERANCES["float64"])
@@ -35,24 +37,31 @@ class Deviation(NamedTuple):
     """The largest deviation in any step; infinite if there is no telling."""
     tolerance: float
     """The largest value that passes."""
-    step: Optional[int] = None
+    step: int | None = None
     """The first step after which the value was above the tolerance, None if it never was; 0 is the
     start. Of predictions, the first batch, from 1 on."""
     note: str = ""
     """Why there is no telling, "" otherwise."""
 
     @property
-    def excess(self):
+    def excess(self) -> float:
         """The value in units of the tolerance."""
         return self.value / self.tolerance
 
     @property
-    def passes(self):
+    def passes(self) -> bool:
         """Whether the value is within the tolerance."""
         return self.value <= self.tolerance
 
 
-def deviation(what, got, want, tolerance=None, coarsest=0.0, largest=0.0):
+def deviation(
+    what: str,
+    got: Any,
+    want: Any,
+    tolerance: float | None = None,
+    coarsest: float = 0.0,
+    largest: float = 0.0,
+) -> Deviation:
     """Returns the `Deviation` of an array.
 
     Args:
@@ -66,7 +75,7 @@ def deviation(what, got, want, tolerance=None, coarsest=0.0, largest=0.0):
     Returns:
         A `Deviation` without a step.
     """
-    want_array = None if want is None else comparable(want)
+    want_array: Any = None if want is None else comparable(want)
     if tolerance is None:
         dtypes = [] if want is None else [want_array.dtype.name]
         tolerance = max(tolerance_of(dtypes), coarsest)
@@ -93,7 +102,7 @@ def deviation(what, got, want, tolerance=None, coarsest=0.0, largest=0.0):
     return Deviation(what, value, tolerance, note="" if largest > 0 else "0 on one device")
 
 
-def largest_of(array):
+def largest_of(array: Any) -> float:
     """Returns the size of the largest finite entry of an array, 0.0 if it has none."""
     array = comparable(array)
     if array.dtype.kind not in "fc":
@@ -102,23 +111,23 @@ def largest_of(array):
     return float(np.max(sizes, where=np.isfinite(sizes), initial=0.0))
 
 
-def comparable(value):
+def comparable(value: Any) -> np.ndarray[Any, Any]:
     """Returns a value as an array of a type that NumPy itself has; bfloat16 becomes float32."""
     array = np.asarray(value)
     # Types that others add to NumPy are of kind V, as are records, which no tensor is.
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
-def _kind(array):
+def _kind(array: np.ndarray[Any, Any]) -> str | np.dtype[Any]:
     # Strings of fixed lengths are as long as the longest at hand.
     return "text" if array.dtype.kind in "OSU" else array.dtype
 
 
-def _described(array):
+def _described(array: np.ndarray[Any, Any]) -> str:
     return f"{array.dtype} {array.shape}"
 
 
-def _not_finite(got, want):
+def _not_finite(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> str:
     where = [
         name
         for name, array in (("one device", want), ("towers", got))
@@ -136,15 +145,20 @@ class Tally:
         largest: The size of the largest entry of each array on one device, by name, in any step.
     """
 
-    def __init__(self, tolerance=None, coarsest=0.0, largest=None):
+    def __init__(
+        self,
+        tolerance: float | None = None,
+        coarsest: float = 0.0,
+        largest: Mapping[str, float] | None = None,
+    ) -> None:
         self._limits = tolerance, coarsest
         self._largest = largest or {}
-        self._worst = {}
-        self.parted = None
+        self._worst: dict[str, Deviation] = {}
+        self.parted: Deviation | None = None
         """The `Deviation`, at the first step at which an array was beyond its tolerance, of that
         which was farthest beyond it; None if none was."""
 
-    def add(self, step, got, want):
+    def add(self, step: int | None, got: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         """Compares the arrays of a step.
 
         Args:
@@ -166,6 +180,6 @@ class Tally:
         if beyond and (self.parted is None or (step or 0) < (self.parted.step or 0)):
             self.parted = max(beyond, key=lambda one: one.excess)
 
-    def deviations(self):
+    def deviations(self) -> tuple[Deviation, ...]:
         """Returns a `Deviation` of each array, in the order in which they came."""
         return tuple(self._worst.values())

@@ -1,11 +1,15 @@
 """`replicate.compare`: one model on one device and over towers, from one start, on one input."""
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import logging
+import os
 import pathlib
 import sys
 import tempfile
+from typing import Any, Callable, Iterable, TextIO
 
 import tensorflow.compat.v1 as tf
 
@@ -18,21 +22,21 @@ from replicate.compat import estimator
 
 
 def compare(
-    model_fn,
-    input_fn,
-    params=None,
-    config=None,
-    devices=None,
-    steps=5,
+    model_fn: Callable[..., tf.estimator.EstimatorSpec | tf.estimator.tpu.TPUEstimatorSpec],
+    input_fn: Callable[..., Any],
+    params: Any = None,
+    config: tf.estimator.RunConfig | None = None,
+    devices: Iterable[str] | None = None,
+    steps: int = 5,
     *,
-    eval_input_fn=None,
-    original=None,
-    checkpoint_path=None,
-    warm_start_from=None,
-    tolerance=None,
-    file=None,
-    **options,
-):
+    eval_input_fn: Callable[..., Any] | None = None,
+    original: Callable[..., Any] | None = None,
+    checkpoint_path: str | os.PathLike[str] | None = None,
+    warm_start_from: str | tf.estimator.WarmStartSettings | None = None,
+    tolerance: float | None = None,
+    file: TextIO | None = None,
+    **options: Any,
+) -> Comparison:
     """Trains a model on one device and over towers, compares the two, and prints a report.
 
         assert replicate.compare(model_fn, input_fn, params).equal
@@ -100,7 +104,7 @@ def compare(
     return made
 
 
-def run(asked):
+def run(asked: task.Task) -> Comparison:
     """Makes the comparison that a `Task` asks for; returns the `Comparison`."""
     modes = estimator.ModeKeys
     given = asked.params, asked.config

@@ -5,8 +5,10 @@ packages fit together. `estimator` is the Estimator API; `revival` brings it bac
 has dropped it. `graph`, `keras` and `tpu` hold what the towers need of each.
 """
 
+from __future__ import annotations
 
-def install(replace_ancestor=False):
+
+def install(replace_ancestor: bool = False) -> None:
     """Makes `tf.estimator` and `tf.contrib.estimator` work, for files written for TensorFlow 1.
 
     Afterwards these names resolve, in every file of the process:

@@ -1,9 +1,12 @@
 """What the replicas of tf.distribute need and has no public name."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import threading
 import weakref
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.autograph.core import config as autograph
@@ -22,7 +25,7 @@ class _Undivided(str):
 _UNDIVIDED = _Undivided(tf.losses.Reduction.SUM)
 
 # By graph: how many replicas are in `losses_as_they_are`, and what to go back to.
-_inside = weakref.WeakKeyDictionary()
+_inside: weakref.WeakKeyDictionary[tf.Graph, Any] = weakref.WeakKeyDictionary()
 
 _local = threading.local()
 

@@ -12,9 +12,10 @@ try:
     from importlib import metadata
 except ImportError:  # Python 3.7
     try:
-        import importlib_metadata as metadata  # What TensorFlow asks for asks for it there.
+        # What TensorFlow asks for asks for it there.
+        import importlib_metadata as metadata  # type: ignore[no-redef]
     except ImportError:
-        metadata = None
+        metadata = None  # type: ignore[assignment]
 
 # TensorFlow is published under several names.
 _DISTRIBUTIONS = (

@@ -1,5 +1,7 @@
 """Lets somebody else make gradients, and apply them, while a model is built."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import threading
@@ -8,9 +10,9 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import gradients_util
 
 _lock = threading.RLock()
-_installed = []
-_appliers = []
-_replaced = []  # Classes, names of their methods and these as they were.
+_installed: list = []
+_appliers: list = []
+_replaced: list = []  # Classes, names of their methods and these as they were.
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """What towers need of Keras: what has no public name, and its optimizers."""
 
 import contextlib
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
@@ -129,7 +130,10 @@ def _batch_normalization():
         return _NoLayer
 
 
-class BatchNormalization(_batch_normalization()):
+_Base: Any = _batch_normalization()
+
+
+class BatchNormalization(_Base):
     """`tf.layers.BatchNormalization`, with the moments of a batch as `moments` computes them.
 
     A subclass defines `moments(inputs, axes, mask)`. It returns mean and variance of the tensor

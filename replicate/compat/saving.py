@@ -1,5 +1,9 @@
 """What checkpoints need and has no public name."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training.saving import saveable_object
 
@@ -65,7 +69,7 @@ class Wrapper(tf.train.Optimizer):
     _in_checkpoints = None
     _manual_tracking = True  # Which TensorFlow asks for; what is wrapped is not to be asked.
 
-    def stand_for(self, optimizer, child):
+    def stand_for(self, optimizer: Any, child: tf.Module) -> None:
         """Makes object-based checkpoints of this hold what those of `optimizer` would.
 
         Args:

@@ -4,6 +4,8 @@ Newer TensorFlows count the seeds that they give out in a graph. TensorFlow 1.15
 the last operation, so that whatever towers add to a graph would change initial weights.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import weakref
@@ -12,9 +14,9 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import random_seed
 
 # By graph in which a model is built: how many operations one device would not have there.
-_added = weakref.WeakKeyDictionary()
+_added: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 # And how many it would have, of those that were made in `counted`.
-_counted = weakref.WeakKeyDictionary()
+_counted: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager

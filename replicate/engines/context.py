@@ -3,15 +3,21 @@
 The same on every engine; see `replicate.engines.engine`.
 """
 
+from __future__ import annotations
+
+from typing import Any, Callable, TypeVar, overload
+
 import tensorflow.compat.v1 as tf
 
 from replicate import towers
 from replicate.engines import distributed, tower_engine, tpu
-from replicate.engines.engine import Alone
+from replicate.engines.engine import Alone, Engine
 from replicate.graphs import unwrapped
 
+T = TypeVar("T")
 
-def engine():
+
+def engine() -> Engine:
     """Returns the `Engine` that runs what is being built here."""
     group = towers.current()
     if group is not None:
@@ -19,7 +25,7 @@ def engine():
     return distributed.engine() or tpu.engine() or Alone()
 
 
-def num_towers():
+def num_towers() -> int:
     """Returns N, the number of towers that the model runs as, an integer; 1 outside of them.
 
     Cores of a TPU and replicas of a tf.distribute strategy count as towers.
@@ -27,14 +33,14 @@ def num_towers():
     return engine().size
 
 
-def is_cross_tower():
+def is_cross_tower() -> bool:
     """Whether all towers are one here: in merge functions, and where a strategy's replicas are."""
     group = towers.current()
     merging = group is not None and group.merging
     return merging or tf.distribute.in_cross_replica_context()
 
 
-def once(fn, label):
+def once(fn: Callable[[], T], label: str) -> T:
     """Calls `fn` once for all towers, wherever this is; returns what it returns.
 
     Args:
@@ -44,7 +50,7 @@ def once(fn, label):
     return fn() if is_cross_tower() else engine().meet(fn, (), label)
 
 
-def tower_index():
+def tower_index() -> int | tf.Tensor | towers.TowerIndex:
     """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
 
     In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor. In a model that
@@ -54,7 +60,15 @@ def tower_index():
     return engine().index
 
 
-def merge_call(fn, *args):
+@overload
+def merge_call(fn: Callable[..., towers.PerTower[T]], *args: Any) -> T: ...
+
+
+@overload
+def merge_call(fn: Callable[..., T], *args: Any) -> T: ...
+
+
+def merge_call(fn: Callable[..., Any], *args: Any) -> Any:
     """Calls `fn` once for all towers, with the arguments of every tower.
 
     `fn` runs once, on the consolidation device, in the name and variable scopes that are open here,
@@ -90,7 +104,7 @@ def merge_call(fn, *args):
     """
     fn_or_type = unwrapped(fn)
     fn_or_type = fn_or_type if hasattr(fn_or_type, "__qualname__") else type(fn)
-    code = getattr(fn_or_type, "__code__", None)
+    code: Any = getattr(fn_or_type, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""
     label = f"merge_call of {fn_or_type.__qualname__}{where} with {len(args)} arguments"
     here = engine()

@@ -5,8 +5,11 @@ the replicas of a tf.distribute strategy (`distributed`). N is the number of cop
 the engine calls them, they are towers here.
 """
 
+from __future__ import annotations
+
 import abc
 import contextlib
+from typing import Any
 
 from replicate.towers import PerTower
 
@@ -22,6 +25,8 @@ class Engine(abc.ABC):
         sees_all: Whether merge functions get the values of all towers.
     """
 
+    size: int
+    index: Any
     checks_gradients = False
     sees_all = True
 

@@ -4,8 +4,11 @@ A checkpoint is *damaged* if its index cannot be read, a file of its data is mis
 the index says, or, up to `READ_BYTES` of data, if a tensor cannot be read: each has a checksum.
 """
 
+from __future__ import annotations
+
 import os
 import re
+from typing import Iterable
 
 import tensorflow.compat.v1 as tf
 
@@ -18,15 +21,15 @@ _BASENAME = "model.ckpt"  # as Estimators have it
 class FallBackHook(tf.train.SessionRunHook):
     """Calls `fall_back` before a session restores; for the chief."""
 
-    def __init__(self, model_dir):
+    def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
 
-    def begin(self):
+    def begin(self) -> None:
         """Falls back. Called by the session before it is created."""
         fall_back(self._model_dir)
 
 
-def fall_back(model_dir):
+def fall_back(model_dir: str) -> str | None:
     """Makes the newest whole checkpoint the one that training resumes from.
 
     If it is not the one that the file `checkpoint` names, or that file cannot be read, a warning
@@ -46,7 +49,8 @@ def fall_back(model_dir):
     if named is not None and defect(named) is None:
         return named
     candidates = _candidates(model_dir, named, kept)
-    damaged, whole = {}, None
+    damaged: dict[str, str] = {}
+    whole = None
     for path in candidates:
         reason = defect(path)
         if reason is None:
@@ -81,7 +85,7 @@ def fall_back(model_dir):
     return whole
 
 
-def defect(path):
+def defect(path: str) -> str | None:
     """Returns what is wrong with a checkpoint.
 
     Args:
@@ -106,7 +110,7 @@ def defect(path):
     return None
 
 
-def _read_state(model_dir):
+def _read_state(model_dir: str) -> tuple[str | None, list[str]]:
     """Returns the path of the latest checkpoint and those of all, as the state file has them."""
     try:
         state = tf.train.get_checkpoint_state(model_dir)
@@ -117,7 +121,7 @@ def _read_state(model_dir):
     return state.model_checkpoint_path, list(state.all_model_checkpoint_paths)
 
 
-def _candidates(model_dir, named, kept):
+def _candidates(model_dir: str, named: str | None, kept: Iterable[str]) -> list[str]:
     """Returns paths of checkpoints, the newest first, up to the one that the state file names."""
     prefix = _BASENAME if named is None else re.sub(r"-\d+$", "", os.path.basename(named))
     paths = {*kept, *([] if named is None else [named])}
@@ -127,17 +131,17 @@ def _candidates(model_dir, named, kept):
             if re.match(re.escape(prefix) + r"-\d+\.index$", file):
                 paths.add(os.path.join(model_dir, file[: -len(".index")]))
     last = None if named is None else _step(named)
-    paths = [path for path in paths if last is None or _step(path) <= last]
-    return sorted(paths, key=_step, reverse=True)
+    early = [path for path in paths if last is None or _step(path) <= last]
+    return sorted(early, key=_step, reverse=True)
 
 
-def _step(path):
+def _step(path: str) -> int:
     """Returns the global step in the path of a checkpoint, -1 if there is none."""
     found = re.search(r"-(\d+)$", path)
     return int(found.group(1)) if found else -1
 
 
-def _files(path):
+def _files(path: str) -> list[str]:
     """Returns the paths of the files of a checkpoint."""
     directory, name = os.path.split(path)
     pattern = re.compile(re.escape(name) + r"\.(index|meta|data-\d+-of-\d+)")
@@ -145,14 +149,14 @@ def _files(path):
     return [os.path.join(directory, file) for file in files if pattern.fullmatch(file)]
 
 
-def _is_number(dtype):
+def _is_number(dtype: tf.DType) -> bool:
     return dtype.is_numpy_compatible and dtype != tf.string
 
 
-def _put_aside(path):
+def _put_aside(path: str) -> None:
     for file in _files(path):
         tf.gfile.Rename(file, f"{file}.damaged", overwrite=True)
 
 
-def _listed(damaged):
+def _listed(damaged: dict[str, str]) -> str:
     return "\n".join(f"{path} is damaged: {reason}." for path, reason in damaged.items())

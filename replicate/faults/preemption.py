@@ -1,9 +1,13 @@
 """`PreemptionHook`: what a process does that is told to leave."""
 
+from __future__ import annotations
+
 import os
 import signal
 import threading
 import weakref
+from types import FrameType
+from typing import Any, Callable, Iterable
 
 import tensorflow.compat.v1 as tf
 
@@ -12,10 +16,10 @@ from replicate.gradients import accumulation_hook
 
 # What `replicate_model_fn` knows of graphs that it made for training: a weak reference to the
 # `Scaffold`, which refers to the graph itself, and the `RunConfig`.
-_training = weakref.WeakKeyDictionary()
+_training: weakref.WeakKeyDictionary[tf.Graph, tuple[Any, Any]] = weakref.WeakKeyDictionary()
 
 
-def remember(scaffold, config):
+def remember(scaffold: tf.train.Scaffold, config: tf.estimator.RunConfig) -> None:
     """Lets the hooks of this graph know how it is saved.
 
     Args:
@@ -25,7 +29,7 @@ def remember(scaffold, config):
     _training[tf.get_default_graph()] = weakref.ref(scaffold), config
 
 
-def config_of(graph):
+def config_of(graph: tf.Graph) -> tf.estimator.RunConfig | None:
     """Returns the `RunConfig` with which `replicate_model_fn` made a graph, None if it did not."""
     return _training.get(graph, (None, None))[1]
 
@@ -61,7 +65,14 @@ class PreemptionHook(tf.train.SessionRunHook):
         ValueError: If `exit_status` is something else.
     """
 
-    def __init__(self, config=None, *, signals=(signal.SIGTERM,), exit_status=143, ending=()):
+    def __init__(
+        self,
+        config: tf.estimator.RunConfig | None = None,
+        *,
+        signals: Iterable[int] = (signal.SIGTERM,),
+        exit_status: int = 143,
+        ending: Iterable[tf.train.SessionRunHook] = (),
+    ) -> None:
         if isinstance(exit_status, bool) or exit_status not in range(1, 256):
             raise ValueError(
                 "`exit_status` must tell leaving early from success, an integer from 1 to 255, but "
@@ -71,9 +82,9 @@ class PreemptionHook(tf.train.SessionRunHook):
         self._signals = tuple(signals)
         self._exit_status = exit_status
         self._ending = tuple(ending)
-        self._previous = {}
+        self._previous: dict[int, Any] = {}
 
-    def begin(self):
+    def begin(self) -> None:
         """Finds out how the graph is saved. Called by the session, before it is created."""
         self._is_told = self._is_leaving = False
         self._graph = tf.get_default_graph()
@@ -94,7 +105,7 @@ class PreemptionHook(tf.train.SessionRunHook):
                 "`RunConfig`: `PreemptionHook(estimator.config)`."
             )
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Takes over the signals, until the session ends."""
         self._restore()  # of an earlier session, lost to a preemption
         self._session = session
@@ -107,23 +118,25 @@ class PreemptionHook(tf.train.SessionRunHook):
         self._previous = {number: signal.signal(number, self._handle) for number in self._signals}
         coord.register_thread(_AtEnd(coord, self._restore))
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         """Leaves if a signal came after the last step."""
         if self._is_told:
             self._leave()
 
-    def after_run(self, run_context, run_values):
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
         """Leaves if a signal came in this step."""
         if self._is_told:
             self._leave()
 
-    def end(self, session):
+    def end(self, session: tf.Session) -> None:
         """Gives the signals back, or leaves if one came while other hooks ended."""
         if self._is_told:
             self._leave()
         self._restore()
 
-    def _find_saver(self):
+    def _find_saver(self) -> tf.train.Saver:
         if getattr(self._scaffold, "saver", None) is not None:
             return self._scaffold.saver
         savers = tf.get_collection(tf.GraphKeys.SAVERS)
@@ -135,28 +148,28 @@ class PreemptionHook(tf.train.SessionRunHook):
             )
         return savers[0]
 
-    def _handle(self, number, frame):
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handles a signal, in the main thread, between two instructions of Python."""
         self._is_told = True
         # In another graph a model is evaluated or exported, between two steps of this one.
         if tf.get_default_graph() is not self._graph:
             self._leave()
 
-    def _leave(self):
+    def _leave(self) -> None:
         if self._is_leaving:
             return
         self._is_leaving = True
         if self._saver is not None:
             with self._graph.as_default():
-                self._save()
+                self._save(self._saver)
         raise SystemExit(self._exit_status)
 
-    def _save(self):
+    def _save(self, saver: tf.train.Saver) -> None:
         directory = self._config.model_dir
         step, is_saved = accumulation_hook.progress(self._session, self._global_step, directory)
         if not is_saved:
             path = os.path.join(directory, "model.ckpt")
-            self._saver.save(self._session, path, global_step=step, write_meta_graph=False)
+            saver.save(self._session, path, global_step=step, write_meta_graph=False)
         for hook in self._ending:
             hook.end(self._session)
         tf.logging.warning(
@@ -166,7 +179,7 @@ class PreemptionHook(tf.train.SessionRunHook):
             self._exit_status,
         )
 
-    def _restore(self):
+    def _restore(self) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
@@ -181,11 +194,11 @@ class _AtEnd:
 
     name = "replicate-preemption"
 
-    def __init__(self, coord, fn):
+    def __init__(self, coord: tf.train.Coordinator, fn: Callable[[], None]) -> None:
         self._coord = coord
         self._fn = fn
 
-    def is_alive(self):
+    def is_alive(self) -> bool:
         """Calls the function when the session has stopped."""
         if self._coord.should_stop():
             self._fn()

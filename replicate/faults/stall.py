@@ -1,10 +1,13 @@
 """`StallHook`: training that stands still ends, with an error that says who is to be looked at."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
 import threading
 import time
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -53,7 +56,7 @@ class StallHook(tf.train.SessionRunHook):
 
     EXIT_STATUS = 138  # What Kubernetes' training operator takes for worth another try.
 
-    def __init__(self, config, limit_secs=600.0):
+    def __init__(self, config: tf.estimator.RunConfig, limit_secs: float = 600.0) -> None:
         if not limit_secs > 0:
             raise ValueError(
                 f"`limit_secs` must be a number of seconds above 0, but is {limit_secs!r}. Pass "
@@ -66,28 +69,30 @@ class StallHook(tf.train.SessionRunHook):
             )
         self._config = config
         self._limit = limit_secs
-        self._watch = None
+        self._watch: Any = None  # The `_Watch` of the session.
 
-    def begin(self):
+    def begin(self) -> None:
         """Begins to watch, before the session is made."""
         self._watch = _Watch(self._config, self._limit)
         self._watch.start()
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Takes note of the session, and of time anew."""
         self._watch.watch(session, coord)
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         """Takes note that a step begins."""
         del run_context
         self._watch.is_in_step = True
 
-    def after_run(self, run_context, run_values):
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
         """Takes note that it is done."""
         del run_context, run_values
         self._watch.made_step()
 
-    def end(self, session):
+    def end(self, session: tf.Session) -> None:
         """Stops watching, and tells the others that nothing more will come."""
         del session
         self._watch.stop()

@@ -4,10 +4,17 @@ On one host the sum itself costs little; what a step waits for is what crosses t
 devices. `replicate.tower_report` says how much that is.
 """
 
+from __future__ import annotations
+
 import numbers
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow.compat.v1 as tf
+
+if TYPE_CHECKING:
+    from typing import Literal  # Which Python 3.7 lacks.
+
+    Where = Literal["consolidation", "round_robin", "nccl"]
 
 _WHERE = ("consolidation", "round_robin", "nccl")
 _NARROW = (tf.float16, tf.bfloat16)
@@ -25,7 +32,7 @@ class Gather(NamedTuple):
     gather gradients in their engine's own way.
     """
 
-    where: str = "consolidation"
+    where: Where = "consolidation"
     """`'consolidation'`: on the consolidation device, which receives the gradients of all others.
 
     `'round_robin'`: each on the device that holds its variable, so that no device receives them
@@ -43,7 +50,7 @@ class Gather(NamedTuple):
     pack_bytes: int = 2 * 2**20
     """What packs hold, about, in bytes. With 0, nothing is packed."""
 
-    wire_dtype: Any = None
+    wire_dtype: tf.DType | str | None = None
     """Type in which gradients of float32 and float64 cross devices: `tf.float16` or `tf.bfloat16`.
 
     They are summed in their own type; the part of the tower that is on the device of the sum never
@@ -52,7 +59,7 @@ class Gather(NamedTuple):
     """
 
     @classmethod
-    def of(cls, given):
+    def of(cls, given: Gather | Where) -> Gather:
         """Returns the `Gather` that the argument `gather` of `TowerOptimizer` means.
 
         Args:
@@ -98,10 +105,10 @@ class Gather(NamedTuple):
             gather = gather._replace(wire_dtype=wire)
         return gather
 
-    def packs(self, size: Optional[int]):
+    def packs(self, size: int | None) -> bool:
         """Returns whether a gradient of `size` bytes, None if unknown, is packed with others."""
         return bool(self.pack_bytes) and size is not None and size <= self.small_bytes
 
-    def narrows(self, dtype):
+    def narrows(self, dtype: tf.DType) -> bool:
         """Returns whether gradients of `dtype` cross devices in another type."""
         return self.wire_dtype is not None and dtype in _WIDE

@@ -6,6 +6,8 @@ loss, so that nothing is scaled afterwards. Whatever the model does to them, it 
 of what depends on rows, such as activations, stay the tower's own, of a loss of weight 1.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
 
@@ -71,7 +73,7 @@ def gathered_by(step=None, apart=False, own=False):
         _local.way = before
 
 
-def own_gradients():
+def own_gradients() -> contextlib.AbstractContextManager[None]:
     """A scope in which gradients of variables stay each tower's own, of its own loss.
 
     For what has to see the gradients of single towers, such as how far they scatter:

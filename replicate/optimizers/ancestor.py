@@ -1,5 +1,9 @@
 """What `tf.contrib.estimator.TowerOptimizer` had besides, for code that asks for it."""
 
+from __future__ import annotations
+
+from typing import NoReturn
+
 import tensorflow.compat.v1 as tf
 
 from replicate.graphs import GraphLocal
@@ -11,7 +15,7 @@ class Ancestor:
     """Static methods of `TowerOptimizer` that the ancestor had."""
 
     @staticmethod
-    def has_been_used():
+    def has_been_used() -> bool:
         """Returns whether any `TowerOptimizer` has applied gradients in the current graph.
 
         if not replicate.TowerOptimizer.has_been_used():
@@ -20,7 +24,7 @@ class Ancestor:
         return _used.get(_graph(), False)
 
     @staticmethod
-    def _graph_state():
+    def _graph_state() -> NoReturn:
         """Raises, since there is one call of `model_fn` for all towers, and nothing to count."""
         raise RuntimeError(
             "`model_fn` is called once for all towers, so there is no state of a graph that says "
@@ -31,12 +35,12 @@ class Ancestor:
         )
 
 
-def remember_use():
+def remember_use() -> None:
     """Lets `has_been_used` know that gradients are applied in the current graph."""
     _used[_graph()] = True
 
 
-def _graph():
+def _graph() -> tf.Graph:
     """Returns the graph that is built here; in the body of a condition, the one around it."""
     with tf.init_scope():
         return tf.get_default_graph()

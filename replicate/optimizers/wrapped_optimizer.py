@@ -1,5 +1,7 @@
 """What a `TowerOptimizer` wraps: an optimizer and a loss scale, as each graph has them."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -161,12 +163,12 @@ class AnswersAsKeras:
     Canned Estimators and heads of TensorFlow 2 ask for such. `type()` stays what it is.
     """
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self):
         wrapped = self.__dict__.get("_wrapped")
         return (None if wrapped is None else wrapped.keras_class) or type(self)
 
-    def get_config(self):
+    def get_config(self: Any) -> dict[str, Any]:
         """Returns the wrapped optimizer's configuration, of which Keras makes another like it.
 
         Raises:

@@ -1,7 +1,9 @@
 """What towers do in a step, for people: where variables are, and what crosses devices."""
 
+from __future__ import annotations
+
 import collections
-from typing import NamedTuple
+from typing import Any, Iterable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -9,7 +11,7 @@ from replicate.reports import transfers
 
 _SIGNAL_BYTES = 8  # Weights of towers, flags and scales: they cost a transfer, but no bandwidth.
 
-_last = None
+_last: TowerReport | None = None
 
 
 class Crossing(NamedTuple):
@@ -22,12 +24,12 @@ class Crossing(NamedTuple):
     """Whether there are more bytes, of tensors whose shapes are only known when the graph runs."""
 
     @classmethod
-    def of(cls, tensors):
+    def of(cls, tensors: Iterable[transfers.Transfer]) -> Crossing:
         """Returns those of a list of `transfers.Transfer`s."""
         sizes = [transfer.size for transfer in tensors]
         return cls(len(sizes), sum(filter(None, sizes)), None in sizes)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.number:>6}  {'at least ' if self.is_least else ''}{_megabytes(self.size)}"
 
 
@@ -37,27 +39,27 @@ class TowerReport(NamedTuple):
     Bytes are those of tensors as the graph is built; TensorFlow may fold some of them away.
     """
 
-    devices: tuple
+    devices: tuple[str, ...]
     """Device strings of the towers."""
-    rows: tuple
+    rows: tuple[int | None, ...]
     """Rows of the batch in each tower, None where only known when the graph runs."""
     loss_reduction: str
     variables: int
     """How many variables all towers share, or have replicas of."""
     variable_bytes: int
-    variable_devices: tuple
+    variable_devices: tuple[str, ...]
     """Device strings of these variables, of replicas those of tower 0's."""
     are_replicated: bool
     """Whether later towers have replicas of the variables that are trained."""
-    summed_on: tuple
+    summed_on: tuple[str, ...]
     """Device strings of where gradients are summed."""
-    kinds: dict
+    kinds: dict[str, Crossing]
     """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on."""
-    links: dict
+    links: dict[tuple[str, str], Crossing]
     """A `Crossing` by source and destination, pairs of device strings; of scalars none."""
 
     @property
-    def crossing(self):
+    def crossing(self) -> Crossing:
         """The `Crossing` of all together."""
         parts = self.kinds.values()
         return Crossing(
@@ -66,7 +68,7 @@ class TowerReport(NamedTuple):
             any(part.is_least for part in parts),
         )
 
-    def __str__(self):
+    def __str__(self) -> str:
         replicas = ", and a replica with each other tower" if self.are_replicated else ""
         lines = [
             f"towers     {len(self.devices)}, on {', '.join(self.devices)}",
@@ -86,7 +88,7 @@ class TowerReport(NamedTuple):
         return "\n".join(lines)
 
 
-def tower_report():
+def tower_report() -> TowerReport:
     """Prints what the towers of the model that was last built for training do in a step.
 
         estimator.train(input_fn, max_steps=1)
@@ -107,7 +109,7 @@ def tower_report():
     return _last
 
 
-def publish(group, shards, loss_reduction, spec):
+def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.EstimatorSpec) -> None:
     """Keeps the report of a model that is built for training, and logs what matters most of it.
 
     Args:
@@ -156,5 +158,5 @@ def publish(group, shards, loss_reduction, spec):
     )
 
 
-def _megabytes(size):
+def _megabytes(size: float) -> str:
     return f"{size / 1e6:.3g} MB"

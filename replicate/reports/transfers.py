@@ -5,7 +5,9 @@ each device that takes it. Graphs are counted as they are built: what the optimi
 folds or moves later is not known here.
 """
 
-from typing import NamedTuple, Optional
+from __future__ import annotations
+
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -36,13 +38,13 @@ class Transfer(NamedTuple):
     """The first operation there that takes it."""
 
     @property
-    def size(self) -> Optional[int]:
+    def size(self) -> int | None:
         """Bytes, None if only known when it runs."""
         elements = self.tensor.shape.num_elements()
         return None if elements is None else elements * self.tensor.dtype.base_dtype.size
 
     @property
-    def is_weight(self):
+    def is_weight(self) -> bool:
         """Whether it is the value of a variable, or rows of it."""
         op = self.tensor.op
         while op.type in _PASSES_ON:
@@ -50,7 +52,7 @@ class Transfer(NamedTuple):
         return op.type in _READS
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         """What it is: one of `KINDS`."""
         if self.is_weight:
             return "weights"

@@ -1,10 +1,16 @@
 """One value for each tower."""
 
+from __future__ import annotations
 
-class PerTower(tuple):
+from typing import Tuple, TypeVar
+
+T = TypeVar("T")
+
+
+class PerTower(Tuple[T, ...]):
     """One value for each tower, in tower order; what a merge function takes, and may return."""
 
-    def of_towers(self, size):
+    def of_towers(self, size: int) -> PerTower[T]:
         """Returns itself, the values of `size` towers; raises if there are more or fewer.
 
         Raises:

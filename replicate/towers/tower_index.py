@@ -1,5 +1,7 @@
 """The index of a tower in a model that is built once for all of them."""
 
+from __future__ import annotations
+
 import tensorflow.compat.v1 as tf
 
 
@@ -16,7 +18,7 @@ class TowerIndex:
     shape = tf.TensorShape([])
     __array_priority__ = 200
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: tf.Tensor) -> None:
         self.tensor = tensor
 
     def _refuse(self, *_):
@@ -29,6 +31,9 @@ class TowerIndex:
 
     __bool__ = __int__ = __index__ = __float__ = __hash__ = __iter__ = __len__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __neg__(self):
+        return -self.tensor
 
     def __format__(self, spec):
         return self._refuse(spec)
@@ -48,7 +53,6 @@ def _operator(name):
 for _name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow"):
     for _prefix in ("__", "__r"):
         setattr(TowerIndex, f"{_prefix}{_name}__", _operator(f"{_prefix}{_name}__"))
-TowerIndex.__neg__ = _operator("__neg__")
 
 
 def _convert(value, dtype=None, name=None, as_ref=False):
