@@ -14,18 +14,19 @@ from replicate.devices import session_config
 from replicate.engines import merge_call, num_towers, tower_index
 from replicate.faults import checkpoints
 from replicate.gathering import Gather
-from replicate.gradients import own_gradients
 from replicate.model_fn import replicate_model_fn
 from replicate.normalization import BatchNormalization, batch_normalization
 from replicate.reports import tower_report
 from replicate.tower_optimizer import TowerOptimizer
-from replicate.towers import PerTower
+from replicate.towers import PerTower, own_gradients
 from replicate.version import __version__
 
 if TYPE_CHECKING:
     from tensorflow.compat.v1 import estimator  # So that its classes are types.
 else:
     estimator = _estimator.offered()
+
+compat.offer(replicate_model_fn=replicate_model_fn, TowerOptimizer=TowerOptimizer)
 
 __all__ = (
     "BatchNormalization",

@@ -16,9 +16,9 @@ from typing import Any, TypeVar, Union, cast
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import saving
-from replicate.engines import context
+from replicate.engines import context, finite
+from replicate.faults import loss_scale_hook
 from replicate.graphs import GraphLocal
-from replicate.scaling import finite, loss_scale_hook, scaled, unscaled, update_gathered  # noqa: F401
 
 AnyLossScale = Union["LossScale", tf.train.experimental.LossScale]
 _Self = TypeVar("_Self", bound="LossScale")

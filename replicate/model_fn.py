@@ -17,8 +17,7 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
 from replicate.engines import tpu_specs, tpu_training
 from replicate.faults import recovery
-from replicate.gradients import whole_gradients
-from replicate.optimizers import unwrapped
+from replicate.gradients import unwrapped
 from replicate.reports import report
 from replicate.towers import (
     Replicas,
@@ -29,6 +28,7 @@ from replicate.towers import (
     last_id,
     references,
     specs,
+    whole_gradients,
 )
 from replicate.towers import summaries as summaries_lib
 
@@ -81,7 +81,7 @@ def replicate_model_fn(
             not tell: a `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for
             terms that no row enters, which count once; with all others they are taken for means
             over the tower's rows, and averaged, weighted by rows. See
-            `replicate.reductions.whole_loss`.
+            `replicate.graphs.whole_loss`.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.

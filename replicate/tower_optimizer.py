@@ -12,7 +12,7 @@ from replicate.clusters import SyncHook, check_not_synchronised
 from replicate.compat import saving
 from replicate.engines import context
 from replicate.gathering import Gather
-from replicate.optimizers import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
+from replicate.gradients import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
 
 if TYPE_CHECKING:
     from typing import Literal  # Which Python 3.7 lacks.
@@ -162,8 +162,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         Returns:
             A tensor, or a function, of the same type; without a loss scale, `loss`.
         """
-        scale = self.loss_scale
-        return loss if scale is None else loss_scales.scaled(loss, scale())
+        return self._wrapped.scaled(loss)
 
     def unscale(self, grads: Iterable[Gradient]) -> list[Gradient]:
         """Returns gradients of a scaled loss divided by the loss scale.
@@ -184,10 +183,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
                     f"`unscale` takes a list of gradients, but one is {gradient!r}. Leave out the "
                     "variables: `optimizer.unscale([gradient for gradient, _ in grads_and_vars])`."
                 )
-        scale = None if self.loss_scale is None else self.loss_scale()
-        if scale is None:
-            return grads
-        return context.engine().rescale(grads, lambda one: loss_scales.unscaled(one, scale))
+        return self._wrapped.unscaled(grads)
 
     # What Keras' `LossScaleOptimizer` calls them.
     get_scaled_loss = scale_loss

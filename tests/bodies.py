@@ -21,7 +21,7 @@ from tensorflow.python.ops import gradients_util
 
 import replicate
 from replicate.batch import weights
-from replicate.gradients import whole_gradients
+from replicate.towers import whole_gradients
 
 DEVICES = [f"/cpu:{index}" for index in range(3)]
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"

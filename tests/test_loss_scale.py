@@ -14,6 +14,7 @@ import tpu_graphs
 from bodies import EVAL, build, matching
 from engines import harness
 from replicate import loss_scale
+from replicate.gradients import loss_scaling
 from replicate.loss_scale import DynamicLossScale, FixedLossScale
 from versions import mixed_precision
 
@@ -141,7 +142,7 @@ def in_merge_functions(rows):
 
 def gathered_in_towers(rows):
     def update(dynamic, own):
-        return replicate.merge_call(lambda all_: loss_scale.update_gathered(dynamic, all_), own)
+        return replicate.merge_call(lambda all_: loss_scaling.update_gathered(dynamic, all_), own)
 
     return _in_towers(update, rows)
 
@@ -161,7 +162,7 @@ def in_replicas(strategy, rows, update=DynamicLossScale.update):
 
 def gathered_in_replicas(strategy, rows):
     def update(dynamic, own):
-        return loss_scale.update_gathered(dynamic, [replicate.cross_tower_sum(own)])
+        return loss_scaling.update_gathered(dynamic, [replicate.cross_tower_sum(own)])
 
     return in_replicas(strategy, rows, update)
 
@@ -259,7 +260,7 @@ def test_gathered_gradients_need_no_other_core(fresh_graph):
     for make in (DynamicLossScale, mixed_precision.DynamicLossScale):
 
         def computation(x, make=make):
-            _, is_finite = loss_scale.update_gathered(make(), [x])
+            _, is_finite = loss_scaling.update_gathered(make(), [x])
             return tf.cast(is_finite, tf.float32)
 
         with tf.Graph().as_default():
@@ -665,7 +666,8 @@ def test_losses_are_scaled_in_their_type(eager):
     scale = tf.constant(3.0)
     for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64):
         loss = tf.constant(0.1, dtype)
-        for got in (loss_scale.scaled(loss, scale), loss_scale.scaled(lambda x=loss: x, scale)()):
+        scaled = loss_scaling.scaled
+        for got in (scaled(loss, scale), scaled(lambda x=loss: x, scale)()):
             assert got.dtype == dtype and got.numpy() == (loss * tf.constant(3.0, dtype)).numpy()
 
 
@@ -673,25 +675,25 @@ def test_gradients_are_unscaled_in_their_type(eager):
     scale = tf.constant(3.0)
     values = np.linspace(-1, 1, 7)
     for dtype in (tf.float32, tf.float64):
-        got = loss_scale.unscaled(tf.constant(values, dtype), scale)
+        got = loss_scaling.unscaled(tf.constant(values, dtype), scale)
         np.testing.assert_array_equal(
             got, values.astype(got.numpy().dtype) / got.numpy().dtype.type(3)
         )
         assert got.dtype == dtype
-    assert loss_scale.unscaled(None, scale) is None
+    assert loss_scaling.unscaled(None, scale) is None
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 def test_a_scale_that_float16_lacks_divides_it_all_the_same(dtype, eager):
     scale = tf.constant(2.0**17)
-    got = loss_scale.unscaled(tf.constant([2.0, -(2.0**10)], dtype), scale)
+    got = loss_scaling.unscaled(tf.constant([2.0, -(2.0**10)], dtype), scale)
     assert got.dtype == dtype
     np.testing.assert_array_equal(tf.cast(got, tf.float64), [2.0**-16, -(2.0**-7)])
 
 
 def test_sparse_gradients_stay_sparse(eager):
     slices = tf.IndexedSlices(tf.constant([[3.0], [6.0]]), tf.constant([4, 4]), tf.constant([9, 1]))
-    got = loss_scale.unscaled(slices, tf.constant(3.0))
+    got = loss_scaling.unscaled(slices, tf.constant(3.0))
     assert got.indices is slices.indices and got.dense_shape is slices.dense_shape
     np.testing.assert_array_equal(got.values, [[1.0], [2.0]])
 
@@ -703,7 +705,7 @@ def test_gathered_gradients_update_scales_of_tensorflow(way, fixed):
 
     def update(gradient):
         scale = mixed_precision.FixedLossScale(8) if fixed else mixed_precision.DynamicLossScale(8)
-        made.append((scale, *loss_scale.update_gathered(scale, [gradient])))
+        made.append((scale, *loss_scaling.update_gathered(scale, [gradient])))
 
     if way == "replicas":
         strategy = harness.mirrored()

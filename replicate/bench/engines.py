@@ -16,11 +16,13 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-import replicate
 from replicate import devices as devices_lib
-from replicate import estimator
 from replicate.bench import choices, harness, models
 from replicate.bench.timer import StepTimer
+from replicate.compat import estimator
+from replicate.model_fn import replicate_model_fn
+from replicate.tower_optimizer import TowerOptimizer
+from replicate.version import __version__
 
 MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
 
@@ -99,15 +101,15 @@ def _central(case, devices, choice):
 def _replicate(case, devices, choice):
     def make_optimizer():
         optimizer = models.OPTIMIZERS[case.optimizer]()
-        return replicate.TowerOptimizer(optimizer, **choices.optimizer_arguments(choice))
+        return TowerOptimizer(optimizer, **choices.optimizer_arguments(choice))
 
-    model_fn = replicate.replicate_model_fn(
+    model_fn = replicate_model_fn(
         models.make_model_fn(case, make_optimizer),
         devices=devices,
         **choices.model_fn_arguments(choice),
     )
     # What the README tells users to pass; it divides the cores among the towers.
-    config = run_config(devices).replace(session_config=replicate.session_config(devices))
+    config = run_config(devices).replace(session_config=devices_lib.session_config(devices))
     return model_fn, config, 1
 
 
@@ -215,7 +217,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
         "tf": tf.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "replicate": replicate.__version__,
+        "replicate": __version__,
     }
 
 

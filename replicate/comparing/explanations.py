@@ -15,8 +15,7 @@ from replicate.comparing import deviations
 from replicate.comparing.statistics import Inside, Statistics, leading_to
 from replicate.compat.functions import function_bodies
 from replicate.compat.graph import id_of
-from replicate.graphs import line_of, state, updates
-from replicate.reductions import WholeLoss
+from replicate.graphs import WholeLoss, line_of, state, updates
 from replicate.towers import boundary, last_id
 
 _STATELESS = re.compile("Stateless(Random|Truncated|Multinomial|Parameterized|Sample|Shuffle)")

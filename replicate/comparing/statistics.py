@@ -9,8 +9,7 @@ a number is divided by; one of which another function than a sum is taken; a lar
 import tensorflow.compat.v1 as tf
 
 from replicate.compat.graph import id_of
-from replicate.graphs import state
-from replicate.reductions import ROWS
+from replicate.graphs import ROWS, state
 
 _REDUCTIONS = frozenset(["Mean", "Sum", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm"])
 _ADD_UP = frozenset(["Mean", "Sum"])

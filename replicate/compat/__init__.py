@@ -7,6 +7,15 @@ has dropped it. `graph`, `keras` and `tpu` hold what the towers need of each.
 
 from __future__ import annotations
 
+from typing import Any
+
+_offered: dict[str, Any] = {}
+
+
+def offer(**ancestors: Any) -> None:
+    """Lets `install` know what takes the place of what was in `tf.contrib.estimator`, by name."""
+    _offered.update(ancestors)
+
 
 def install(replace_ancestor: bool = False) -> None:
     """Makes `tf.estimator` and `tf.contrib.estimator` work, for files written for TensorFlow 1.
@@ -36,4 +45,4 @@ def install(replace_ancestor: bool = False) -> None:
     """
     from replicate.compat import installation
 
-    installation.install(replace_ancestor)
+    installation.install(replace_ancestor, _offered)

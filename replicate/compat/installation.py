@@ -8,13 +8,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import environment, estimator
 
-_TOWERS = ("replicate_model_fn", "TowerOptimizer")
 
-
-def install(replace_ancestor):
-    """See `replicate.compat.install`."""
-    import replicate
-
+def install(replace_ancestor, offered):
+    """See `replicate.compat.install`; `offered` has by name what takes the ancestor's place."""
     environment.check_estimator()
     if not hasattr(tf, "estimator"):
         tf.estimator = estimator.api()
@@ -24,13 +20,13 @@ def install(replace_ancestor):
         tf2.estimator = revival.estimator("v2")
     contrib = _submodule(tf, "contrib")
     towers = _submodule(contrib, "estimator")
-    for name in _TOWERS:
+    for name, value in offered.items():
         if not hasattr(towers, name):
-            setattr(towers, name, getattr(replicate, name))
+            setattr(towers, name, value)
     if replace_ancestor and environment.is_1(tf.__version__):
         ancestors = importlib.import_module("tensorflow.contrib.estimator")  # Takes seconds.
-        for name in _TOWERS:
-            setattr(ancestors, name, getattr(replicate, name))
+        for name, value in offered.items():
+            setattr(ancestors, name, value)
 
 
 def _submodule(module, name):

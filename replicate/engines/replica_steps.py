@@ -10,8 +10,7 @@ from typing import Any, Callable, List, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import distribute
-from replicate.engines import replica_gradients
-from replicate.gradients import accumulation as accumulation_lib
+from replicate.engines import accumulators, replica_gradients
 
 
 class Own(NamedTuple):
@@ -117,7 +116,7 @@ def _make_variables(initial, name, shape=None, towers=(0,), is_own=True):
         if shape is None:
             aggregation = tf.VariableAggregation.SUM
     with tf.distribute.get_strategy().scope():
-        return accumulation_lib.make_variables(
+        return accumulators.make_variables(
             initial,
             name,
             shape,

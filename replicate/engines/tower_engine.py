@@ -7,11 +7,11 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
+from replicate.engines import accumulators
 from replicate.engines.engine import Engine
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER
-from replicate.gradients import tower_accumulation, tower_gathering, whole_gradients
 from replicate.graphs import call_site
-from replicate.towers import PerTower, TowerIndex
+from replicate.towers import PerTower, TowerIndex, gathered_gradients, whole_gradients
 
 
 class TowerEngine(Engine):
@@ -139,11 +139,11 @@ class TowerEngine(Engine):
         if towers.merging or not step.accumulates:
             return optimizer.apply_gradients(grads_and_vars, **kwargs)
         self._check_may_apply(optimizer)
-        by_tower = tower_gathering.of_each(towers, grads_and_vars)
+        by_tower = gathered_gradients.of_each(towers, grads_and_vars)
         # What is not finite must not be added up either.
         with towers.once(), towers.in_merge_function(), step.checked(by_tower, towers.devices):
             apply = self._apply_in_replicas(optimizer)
-            return tower_accumulation.apply(optimizer, by_tower, towers, (), kwargs, apply)
+            return accumulators.apply(optimizer, by_tower, towers, (), kwargs, apply)
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, after gathering those that were made by hand."""
@@ -152,7 +152,7 @@ class TowerEngine(Engine):
             with step.checked([grads_and_vars]):
                 return step.apply(grads_and_vars, args, kwargs)
         self._check_may_apply(optimizer)
-        whole = tower_gathering.gather_by_hand(towers, grads_and_vars, step)
+        whole = gathered_gradients.gather_by_hand(towers, grads_and_vars, step)
         with towers.once(), towers.in_merge_function():
             apply = self._apply_in_replicas(optimizer)
             with self._checked(optimizer, whole):

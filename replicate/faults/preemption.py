@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable
 import tensorflow.compat.v1 as tf
 
 from replicate.clusters import is_chief
-from replicate.gradients import accumulation_hook
+from replicate.faults import accumulation_hook
 
 # What `replicate_model_fn` knows of graphs that it made for training: a weak reference to the
 # `Scaffold`, which refers to the graph itself, and the `RunConfig`.

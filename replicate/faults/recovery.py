@@ -1,10 +1,9 @@
 """What `replicate_model_fn` adds to training, such that nothing is lost when it is cut short."""
 
 from replicate.compat import estimator
+from replicate.faults import accumulation_hook, loss_scale_hook
 from replicate.faults.checkpoints import FallBackHook
 from replicate.faults.preemption import remember
-from replicate.gradients import accumulation_hook
-from replicate.scaling import loss_scale_hook
 
 
 def prepare(spec, mode, config):

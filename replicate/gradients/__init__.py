@@ -1,22 +1,16 @@
-"""Gradients of the whole batch: where they are made, and how several batches add up."""
+"""What becomes of gradients once they are made: added up, checked, unscaled, clipped, applied once.
 
-from replicate.gradients import (
-    accumulation,
-    accumulation_hook,
-    tower_accumulation,
-    tower_gathering,
-    whole_gradients,
-)
-from replicate.gradients.accumulation import COUNTERS, Accumulation
-from replicate.gradients.whole_gradients import own_gradients
+They are made and gathered in `towers.whole_gradients`, summed over devices in `gathering`.
+"""
+
+from replicate.gradients import ancestor, unwrapped
+from replicate.gradients.training_step import TrainingStep
+from replicate.gradients.wrapped_optimizer import AnswersAsKeras, WrappedOptimizer
 
 __all__ = [
-    "COUNTERS",
-    "Accumulation",
-    "accumulation",
-    "accumulation_hook",
-    "own_gradients",
-    "tower_accumulation",
-    "tower_gathering",
-    "whole_gradients",
+    "AnswersAsKeras",
+    "TrainingStep",
+    "WrappedOptimizer",
+    "ancestor",
+    "unwrapped",
 ]

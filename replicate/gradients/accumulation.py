@@ -7,37 +7,10 @@ in one batch. Gradients of 16 bits are added up in 32.
 
 import tensorflow.compat.v1 as tf
 
+from replicate.engines import make_variables
+from replicate.faults import COUNTERS
 from replicate.gathering import collectives
 from replicate.graphs import operations, run_if
-
-COUNTERS = "replicate/accumulated_batches"
-"""Collection of the variables that hold the number of batches since the last update."""
-
-
-def make_variables(initial, name, shape=None, towers=(0,), **kwargs):
-    """Makes what one tower, or all together, add up in: a variable that is saved.
-
-    Args:
-        initial: Function without arguments that returns the initial value.
-        name: Name of the variable, whatever name scopes are open.
-        shape: Its `tf.TensorShape` where that changes; None where it does not.
-        towers: Indices of the towers.
-        **kwargs: More arguments of `tf.Variable`.
-
-    Returns:
-        The variable of each of `towers`, by index; here all have the same.
-    """
-    with tf.init_scope(), tf.name_scope(None):
-        variable = tf.Variable(
-            initial,
-            name=name,
-            shape=shape,
-            validate_shape=shape is None,
-            trainable=False,
-            use_resource=True,
-            **kwargs,
-        )
-    return dict.fromkeys(towers, variable)
 
 
 class Accumulation:

@@ -1,12 +1,20 @@
 """The model as towers: copies of its graph, what they share, and what comes out of them all."""
 
-from replicate.towers import boundary, references, specs, summaries
+from replicate.towers import (
+    boundary,
+    gathered_gradients,
+    references,
+    specs,
+    summaries,
+    whole_gradients,
+)
 from replicate.towers.copies import last_id
 from replicate.towers.group import Towers, current
 from replicate.towers.per_tower import PerTower
 from replicate.towers.replicas import Replicas
 from replicate.towers.tower_index import TowerIndex
 from replicate.towers.variables import SharedVariables
+from replicate.towers.whole_gradients import own_gradients
 
 __all__ = [
     "PerTower",
@@ -16,8 +24,11 @@ __all__ = [
     "Towers",
     "boundary",
     "current",
+    "gathered_gradients",
     "last_id",
+    "own_gradients",
     "references",
     "specs",
     "summaries",
+    "whole_gradients",
 ]

@@ -10,8 +10,17 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import copying
 from replicate.compat.graph import id_of
-from replicate.graphs import line_of, state, static_value
-from replicate.reductions import DIVISIONS, MEAN, SUM, WHOLE, WholeLoss, extents
+from replicate.graphs import (
+    DIVISIONS,
+    MEAN,
+    SUM,
+    WHOLE,
+    WholeLoss,
+    extents,
+    line_of,
+    state,
+    static_value,
+)
 
 _SCOPE = "replicate/updates/"
 _MOST_OPERATIONS = 100  # Between a count and its metric.

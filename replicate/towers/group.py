@@ -15,11 +15,11 @@ from replicate.batch import row_weights
 from replicate.compat import copying, seeds
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, collectives
-from replicate.reductions import Extents
+from replicate.graphs import Extents
 from replicate.towers import own_state, waiting
 from replicate.towers.boundary import put_rows
 from replicate.towers.copies import Copies, last_id
-from replicate.towers.gathered import Gathered
+from replicate.towers.gathered_gradients import Gathered
 from replicate.towers.per_tower import PerTower
 from replicate.towers.tower_index import TowerIndex
 

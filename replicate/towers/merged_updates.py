@@ -9,7 +9,7 @@ the merged value of all towers, so that whoever waits for it or fetches it is le
     ONLY_FIRST_REPLICA      tower 0's
     `declare_merge`         what was declared
     indices and slices      those of all towers
-    otherwise               see `replicate.reductions.extents`; else tower 0's, with a warning
+    otherwise               see `replicate.graphs.extents`; else tower 0's, with a warning
 
 An update of what is trained, from the rows of one tower alone, is an error.
 """
@@ -21,8 +21,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import copying
 from replicate.compat import graph as graph_lib
 from replicate.compat.graph import id_of
-from replicate.graphs import line_of, state
-from replicate.reductions import axis_of, extents
+from replicate.graphs import axis_of, extents, line_of, state
 from replicate.towers import batch_metrics, declared_merges, own_state, own_training
 
 _SCOPE = "replicate/updates/"

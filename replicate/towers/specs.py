@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
 from replicate.gathering import nccl
-from replicate.reductions import WholeLoss, axis_of
+from replicate.graphs import WholeLoss, axis_of
 from replicate.towers import merged_updates
 
 

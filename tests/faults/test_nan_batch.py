@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from bodies import matching
 from faults import training
 from replicate import TowerOptimizer
-from replicate.scaling import loss_scale_hook
+from replicate.faults import loss_scale_hook
 
 ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but by now each one is"
 FOR_TOWERS = "`check_finite` is for towers, and for a model that runs by itself"

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import loss_scale as loss_scales
 from replicate.compat import keras, mixed_precision, tpu
+from replicate.gradients import loss_scaling
 from replicate.graphs import GraphLocal
 
 
@@ -88,6 +89,16 @@ class WrappedOptimizer:
     def may_skip(self):
         """Whether the loss scale skips steps whose gradients are not finite."""
         return _skips(self._wrapped().loss_scale)
+
+    def scaled(self, loss):
+        """Returns `loss` times the loss scale, if there is one."""
+        scale = self.loss_scale
+        return loss if scale is None else loss_scaling.scaled(loss, scale())
+
+    def unscaled(self, grads):
+        """Returns the list of `grads` divided by the loss scale, if there is one."""
+        scale = self.loss_scale
+        return grads if scale is None else loss_scaling.unscaled_in_towers(grads, scale())
 
     def attribute(self, name):
         """Returns an attribute of the optimizer; else of the one that scales losses around it."""

@@ -2,8 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate.engines import context
-from replicate.scaling import finite
+from replicate.engines import context, finite
 
 
 def scaled(loss, scale):
@@ -41,6 +40,19 @@ def unscaled(gradient, scale):
     if gradient.dtype in (tf.float16, tf.bfloat16):  # A scale above 65504 is infinite in float16.
         return tf.cast(tf.cast(gradient, tf.float32) / scale, gradient.dtype)
     return gradient / tf.cast(scale, gradient.dtype)
+
+
+def unscaled_in_towers(grads, scale):
+    """Divides gradients by a scale where they are: with their towers, or once they are gathered.
+
+    Args:
+        grads: List of what `unscaled` takes.
+        scale: Float32 scalar tensor.
+
+    Returns:
+        The list of what it returns.
+    """
+    return context.engine().rescale(grads, lambda gradient: unscaled(gradient, scale))
 
 
 def update_gathered(scale, grads):

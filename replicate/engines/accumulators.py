@@ -10,10 +10,35 @@ import tensorflow.compat.v1 as tf
 
 from replicate.batch import Weights, losses_are_added_up
 from replicate.compat import saving
-from replicate.gradients.accumulation import make_variables
 from replicate.graphs import run_if
 
 _LOCAL = [tf.GraphKeys.LOCAL_VARIABLES]
+
+
+def make_variables(initial, name, shape=None, towers=(0,), **kwargs):
+    """Makes what one tower, or all together, add up in: a variable that is saved.
+
+    Args:
+        initial: Function without arguments that returns the initial value.
+        name: Name of the variable, whatever name scopes are open.
+        shape: Its `tf.TensorShape` where that changes; None where it does not.
+        towers: Indices of the towers.
+        **kwargs: More arguments of `tf.Variable`.
+
+    Returns:
+        The variable of each of `towers`, by index; here all have the same.
+    """
+    with tf.init_scope(), tf.name_scope(None):
+        variable = tf.Variable(
+            initial,
+            name=name,
+            shape=shape,
+            validate_shape=shape is None,
+            trainable=False,
+            use_resource=True,
+            **kwargs,
+        )
+    return dict.fromkeys(towers, variable)
 
 
 def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):

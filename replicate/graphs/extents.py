@@ -13,9 +13,17 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import copying
 from replicate.compat.graph import id_of
 from replicate.gathering import collectives
-from replicate.reductions import row_shapes
-from replicate.reductions.analysis import Reductions
-from replicate.reductions.kinds import LARGEST, MEAN, OF_ALL_ROWS, SMALLEST, SUM, WHOLE, axis_of
+from replicate.graphs import row_shapes
+from replicate.graphs.reduction_kinds import (
+    LARGEST,
+    MEAN,
+    OF_ALL_ROWS,
+    SMALLEST,
+    SUM,
+    WHOLE,
+    axis_of,
+)
+from replicate.graphs.row_reductions import Reductions
 
 _SCOPE = "replicate/updates/"
 

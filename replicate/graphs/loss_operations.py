@@ -1,9 +1,8 @@
 """What operations do to values that are reduced over rows, on their way into a loss."""
 
 from replicate.compat.graph import id_of
-from replicate.graphs import state
-from replicate.reductions import row_shapes
-from replicate.reductions.kinds import MEAN, SUM, WHOLE, axis_of
+from replicate.graphs import row_shapes, state
+from replicate.graphs.reduction_kinds import MEAN, SUM, WHOLE, axis_of
 
 DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _NEAR = 100  # How many operations before a mean are looked at.

@@ -6,7 +6,7 @@ from 0. The axis is None of what has no rows, or of which it is not known.
 
 import tensorflow.compat.v1 as tf
 
-from replicate.reductions import row_shapes
+from replicate.graphs import row_shapes
 
 # Over the last axis, of whatever that is.
 _OVER_THE_LAST = ("Softmax", "LogSoftmax", "BiasAdd")

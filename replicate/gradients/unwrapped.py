@@ -9,8 +9,8 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import keras, tpu
 from replicate.compat.interception import gradients_applied_by
 from replicate.engines import tower_engine
-from replicate.optimizers.ancestor import Ancestor
-from replicate.optimizers.training_step import TrainingStep
+from replicate.gradients.ancestor import Ancestor
+from replicate.gradients.training_step import TrainingStep
 
 
 def intercepted():

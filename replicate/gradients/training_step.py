@@ -9,12 +9,12 @@ import numbers
 
 import tensorflow.compat.v1 as tf
 
-from replicate import loss_scale as loss_scales
 from replicate.batch import losses_are_added_up
 from replicate.gathering import Gather, collectives
-from replicate.gradients import Accumulation
+from replicate.gradients.accumulation import Accumulation
+from replicate.gradients.finite_check import only_if_finite
+from replicate.gradients.loss_scaling import update_gathered
 from replicate.graphs import operations, run_if
-from replicate.scaling import only_if_finite
 
 
 class TrainingStep:
@@ -178,7 +178,7 @@ class TrainingStep:
         if not self.may_skip:
             return apply()
         grads = [gradient for gradient, _ in grads_and_vars]
-        rescale, is_finite = loss_scales.update_gathered(self._wrapped.loss_scale, grads)
+        rescale, is_finite = update_gathered(self._wrapped.loss_scale, grads)
         return tf.group(operations([rescale, run_if(is_finite, apply)]))
 
     def apply_now(self, grads_and_vars, args, kwargs, apply=None):

@@ -15,9 +15,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import copying
 from replicate.compat.graph import id_of
-from replicate.graphs import line_of, state
-from replicate.reductions import loss_operations
-from replicate.reductions.kinds import MEAN, SUM, WHOLE
+from replicate.graphs import loss_operations, state
+from replicate.graphs.functions import line_of
+from replicate.graphs.reduction_kinds import MEAN, SUM, WHOLE
 
 _SCOPE = "replicate/loss/"
 _DEEPEST = 100  # Operations between a loss and its parts.

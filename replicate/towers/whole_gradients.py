@@ -17,8 +17,8 @@ from replicate import towers
 from replicate.batch import losses_are_added_up
 from replicate.compat import graph as graph_lib
 from replicate.compat.interception import gradients_made_by
-from replicate.gradients import tower_gathering
-from replicate.reductions import MEAN, SUM, Start, WholeLoss, axis_of
+from replicate.graphs import MEAN, SUM, Start, WholeLoss, axis_of
+from replicate.towers import gathered_gradients
 
 _local = threading.local()
 # Of TensorFlow's function, after the first three.
@@ -174,8 +174,8 @@ def _make(group, make, ys, xs, grad_ys, by_tape=False):
             wanted.append((position, gradient, x))
     if apart or not wanted:
         return made
-    pairs = [(gradient, tower_gathering.Target(x, group)) for _, gradient, x in wanted]
-    gathered = tower_gathering.gather(group, pairs, step)
+    pairs = [(gradient, gathered_gradients.Target(x, group)) for _, gradient, x in wanted]
+    gathered = gathered_gradients.gather(group, pairs, step)
     for (position, _, _), gradient in zip(wanted, gathered):
         made[position] = gradient
     return made

@@ -3,9 +3,8 @@
 import tensorflow.compat.v1 as tf
 
 from replicate.compat.graph import id_of
-from replicate.graphs import static_value
-from replicate.reductions import row_axes, row_shapes
-from replicate.reductions.kinds import (
+from replicate.graphs import row_axes, row_shapes
+from replicate.graphs.reduction_kinds import (
     LARGEST,
     MEAN,
     OF_ALL_ROWS,
@@ -18,6 +17,7 @@ from replicate.reductions.kinds import (
     axis_of,
     rows_on,
 )
+from replicate.graphs.static_values import static_value
 
 
 class Reductions:

@@ -8,7 +8,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gradients.accumulation import COUNTERS
+COUNTERS = "replicate/accumulated_batches"
+"""Collection of the variables that hold the number of batches since the last update."""
 
 
 def save_at_end(spec, config):

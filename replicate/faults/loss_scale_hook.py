@@ -6,7 +6,7 @@ no step updates anything, and the global step never gets to where training ends.
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gradients import COUNTERS
+from replicate.faults.accumulation_hook import COUNTERS
 
 _VARIABLES = "replicate/loss_scales"
 
