@@ -65,7 +65,7 @@ class Program(NamedTuple):
 
     def command_line(self, *arguments):
         """Returns the line that runs a command of this program, quoted for the shell."""
-        return " ".join(map(shlex.quote, ("python", "-m", self.package, *arguments)))
+        return command_line(self.package, *arguments)
 
     def _parser(self):
         """Returns the parser of the first argument."""
@@ -82,6 +82,11 @@ class Program(NamedTuple):
             "command", choices=self.commands, metavar="command", help="one of the above"
         )
         return parser
+
+
+def command_line(package, *arguments):
+    """Returns the line that runs a package with arguments, quoted for the shell."""
+    return " ".join(map(shlex.quote, ("python", "-m", package, *arguments)))
 
 
 def say(line):

@@ -13,7 +13,7 @@ from batches import assert_same, take
 from examples import data
 from examples.data import order, splits
 from examples.data.datasets import worker_of
-from examples.nas_search import search_input
+from examples.nas_search.search import search_input
 from replicate import estimator
 
 PARAMS = {

@@ -15,8 +15,8 @@ import termios
 import pytest
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import progress
-from examples.nas_search.progress import SearchProgress
+from examples.nas_search.search import search_progress
+from examples.nas_search.search.search_progress import SearchProgress
 from examples.runs import stopping
 from examples.runs.stopping import StopOnSignal
 
@@ -48,7 +48,7 @@ class Terminal:
 def clock(monkeypatch):
     """A clock that moves by one second whenever it is read, so that every step is shown."""
     seconds = itertools.count()
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(seconds)))
+    monkeypatch.setattr(search_progress.time, "perf_counter", lambda: float(next(seconds)))
 
 
 def make_graph(*names):
@@ -135,7 +135,7 @@ def test_a_resumed_search_continues_where_its_checkpoint_stopped(tmp_path):
 
 
 def test_the_last_step_is_shown_even_if_nothing_is_due(monkeypatch):
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(search_progress.time, "perf_counter", lambda: 0.0)
     lines = search(3, 3, "reward")
     assert "| 0/3 [" in lines[0]
     assert "| 3/3 [" in lines[1]

@@ -13,15 +13,9 @@ import nas_searches
 from examples import data
 from examples.classifiers import training as classifiers
 from examples.data import tpu
-from examples.nas_search import (
-    analyze_mobile_search_lib,
-    mobile_classifier_factory,
-    mobile_train_eval,
-    schema_io,
-    train_model_fn,
-)
+from examples.nas_search import analyze_mobile_search_lib, mobile_classifier_factory, schema_io
 from examples.nas_search.commands import evaluate, train
-from examples.nas_search.config import train_settings
+from examples.nas_search.training import mobile_train_eval, train_model_fn, train_settings
 from examples.runs import checkpoints, engines, program
 from examples.runs.errors import UserError
 

@@ -26,13 +26,13 @@ from examples.nas_search import (
     mobile_specs,
     schema,
     schema_io,
-    space_check,
-    train_model_fn,
 )
 from examples.nas_search.commands import analyze, sample
-from examples.nas_search.config import train_settings
-from examples.nas_search.costs import cost_model_io, measured_file
+from examples.nas_search.costs import cost_model_io
+from examples.nas_search.latency import measurement_log
 from examples.nas_search.reports import search_analysis
+from examples.nas_search.spaces import space_check
+from examples.nas_search.training import train_model_fn, train_settings
 from examples.revnet import config as revnet_config
 from examples.revnet import train_settings as revnet_settings
 from examples.runs import json_file, settings_file
@@ -142,14 +142,14 @@ PARSERS = {
     "measured": (
         "measured",
         f"{json.dumps(HEADER)}\n{MEASURED}\n",
-        lambda path: measured_file.read(path, HEADER),
+        lambda path: measurement_log.read(path, HEADER),
         UserError,
         800,
     ),
     "measured_line": (
         "measured",
         MEASURED,
-        lambda path: measured_file.read(path, HEADER),
+        lambda path: measurement_log.read(path, HEADER),
         UserError,
         500,
     ),
@@ -414,7 +414,7 @@ def test_a_latency_of_too_many_digits_is_damage(tmp_path):
     line = MEASURED.replace("0.5", "9" * 5_000)
     (tmp_path / "measured").write_text(f"{json.dumps(HEADER)}\n{line}\n")
     with pytest.raises(UserError, match="must hold measured latencies, but cannot be read"):
-        measured_file.read(str(tmp_path / "measured"), HEADER)
+        measurement_log.read(str(tmp_path / "measured"), HEADER)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": [1]}', '{"a": [1, "2"]}', '{"a": [1, -2]}'])

@@ -19,8 +19,7 @@ def main(args):
         Exit status: 0.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.training import mobile_train_eval, train_settings
 
     evaluate_network = mobile_train_eval.evaluate_network
     return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)

@@ -38,8 +38,8 @@ def main(args):
             "none is to be written. Pass --tflite as well."
         )
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import export
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.serving import export
+    from examples.nas_search.training import train_settings
 
     directory = given["export_dir"].rstrip("/")
     quantize = (given["tflite_quantize"] or "none") if given["tflite"] else None

@@ -17,7 +17,7 @@ from examples import data as data_lib
 from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
-from examples.nas_search.train_model_fn import model_fn, model_spec
+from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, cluster, settings_file
 
 _MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")

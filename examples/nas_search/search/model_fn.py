@@ -25,14 +25,13 @@ from examples.nas_search import (
     mobile_classifier_factory,
     schema_io,
     search_space_utils,
-    summaries,
 )
-from examples.nas_search.costs import search_costs
 from examples.nas_search.custom_layers import (
     cosine_decay_with_linear_warmup,
     linear_decay,
     update_exponential_moving_average,
 )
+from examples.nas_search.search import search_costs, search_summaries
 from examples.nas_search.tpu_optimizer_ops import apply_adam
 from examples.runs import cluster
 from replicate import estimator
@@ -46,12 +45,13 @@ def model_fn(features, labels, mode, params, config=None):
             `'validation'`; or laid out otherwise, see `tpu.network_input`.
         labels: Dict of one-hot labels, float32 [rows, classes], by part.
         mode: `tf.estimator.ModeKeys.TRAIN`.
-        params: Dict of all settings, see `settings.py`.
+        params: Dict of all settings, see `search_settings.py`.
         config: The Estimator's `RunConfig`, by which the workers of a cluster draw networks of
             their own. None: there is one.
 
     Returns:
-        An `EstimatorSpec`, see `summaries.make_spec`. Its loss is that of the shared weights.
+        An `EstimatorSpec`, see `search_summaries.make_spec`. Its loss is that of the shared
+        weights.
 
     Raises:
         NotImplementedError: If `mode` is another.
@@ -157,10 +157,10 @@ def model_fn(features, labels, mode, params, config=None):
         }
     )
     scalars = replicate.cross_tower_mean(scalars)
-    scalars.update(summaries.logits("rlpathlogits", draw["logits_by_path"]))
-    scalars.update(summaries.logits("rltaglogits", draw["logits_by_tag"]))
+    scalars.update(search_summaries.logits("rlpathlogits", draw["logits_by_path"]))
+    scalars.update(search_summaries.logits("rltaglogits", draw["logits_by_tag"]))
     train_op = tf.group(model_update, controller_update)
-    return summaries.make_spec(mode, loss, train_op, scalars, params)
+    return search_summaries.make_spec(mode, loss, train_op, scalars, params)
 
 
 def _seed_of_draw(step, params, config):

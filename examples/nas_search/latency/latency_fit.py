@@ -10,8 +10,8 @@ leave-one-out cross-validation.
 
 import numpy as np
 
-from examples.nas_search import search_spaces
 from examples.nas_search.costs import cost_fit, network_cost
+from examples.nas_search.spaces import search_spaces
 
 # Sets of prior costs to choose from.
 PRIORS = ((), ("madds",), ("madds", "layers"), ("madds", "params", "layers"))

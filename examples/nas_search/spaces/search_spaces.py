@@ -2,7 +2,8 @@
 
 import functools
 
-from examples.nas_search import digits_search_space, mobile_search_space_v3
+from examples.nas_search import mobile_search_space_v3
+from examples.nas_search.spaces import digits_search_space
 
 _SPACES = {
     ssd: functools.partial(mobile_search_space_v3.get_search_space_spec, ssd)
@@ -28,6 +29,6 @@ def get_search_space_spec(ssd):
     if ssd not in _SPACES:
         raise ValueError(
             f"`ssd` must be one of {list(ALL_SSDS)}, but is {ssd!r}. A new space gets its line in "
-            "search_spaces.py."
+            "spaces/search_spaces.py."
         )
     return _SPACES[ssd]()

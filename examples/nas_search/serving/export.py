@@ -21,9 +21,9 @@ import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
 from examples.classifiers.training import METRICS
-from examples.nas_search import tflite
 from examples.nas_search.costs import network_cost
-from examples.nas_search.train_model_fn import model_fn, model_spec
+from examples.nas_search.serving import tflite
+from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, engines, settings_file
 from examples.runs import export_dir as export_dir_lib
 from replicate import estimator

@@ -1,7 +1,8 @@
 """What a person sees of a search while it runs.
 
-A *scalar* is one of the numbers that `summaries.make_spec` puts under `search/progress/`. They
-vary from step to step with the networks that are drawn; shown is the mean over the latest steps.
+A *scalar* is one of the numbers that `search_summaries.make_spec` puts under `search/progress/`.
+They vary from step to step with the networks that are drawn; shown is the mean over the latest
+steps.
 """
 
 import collections
@@ -11,7 +12,7 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search.summaries import PROGRESS_SCOPE
+from examples.nas_search.search.search_summaries import PROGRESS_SCOPE
 from examples.runs.display import Display
 from replicate.reports.progress_bar import import_tqdm
 

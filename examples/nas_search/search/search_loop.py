@@ -5,10 +5,8 @@ import io
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.nas_search import model_fn, search_input
-from examples.nas_search.config import settings
-from examples.nas_search.costs import search_costs
-from examples.nas_search.progress import SearchProgress
+from examples.nas_search.search import model_fn, search_costs, search_input, search_settings
+from examples.nas_search.search.search_progress import SearchProgress
 from examples.runs import checkpoints, cluster, engines
 from examples.runs.errors import UserError
 from examples.runs.stopping import StopOnSignal
@@ -21,7 +19,7 @@ def run(params):
     Of the workers of a cluster, the chief does.
 
     Args:
-        params: Dict of settings, as `settings.resolve` returns it.
+        params: Dict of settings, as `search_settings.resolve` returns it.
 
     Returns:
         Whether the search is at its end; of a worker, whether it was not told to stop.
@@ -30,11 +28,11 @@ def run(params):
         UserError: If it was begun with other settings, an image cannot be decoded, or the loss is
             no longer a number.
     """
-    settings.check_same(params)
+    search_settings.check_same(params)
     searching = engines.make_estimator(model_fn.model_fn, params)
     writes = cluster.writes(searching.config)
     if writes:
-        settings.save(params)
+        search_settings.save(params)
     data = data_lib.open_data(params)
     end = params["max_global_step"]
     start = checkpoints.latest_step(params["checkpoint_dir"])

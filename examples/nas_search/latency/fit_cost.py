@@ -8,15 +8,10 @@ import sys
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import mobile_classifier_factory, mobile_cost_model, search_spaces
-from examples.nas_search.costs import (
-    cost_fit,
-    cost_model_io,
-    device_info,
-    latency,
-    latency_fit,
-    measured_file,
-)
+from examples.nas_search import mobile_classifier_factory, mobile_cost_model
+from examples.nas_search.costs import cost_fit, cost_model_io
+from examples.nas_search.latency import device_info, latency_fit, measurement_log, timing
+from examples.nas_search.spaces import search_spaces
 from examples.runs.display import Display
 from examples.runs.flags import SettingsError
 from replicate import devices as devices_lib
@@ -98,7 +93,7 @@ def run(params, say, stream=None):
             num_draws,
             params["num_held_out"],
         )
-    measured_file.write(params["output"], cost_model_io.to_json(model) + "\n")
+    measurement_log.write(params["output"], cost_model_io.to_json(model) + "\n")
     return model
 
 
@@ -153,9 +148,9 @@ def _measured_model(params, say, stream):
     what = {name: params[name] for name in ("ssd", "num_classes", "seed")}
     header = {**what, **how, "input_shape": list(params["input_shape"])}
     path = params["output"] + ".measured.jsonl"
-    measured = measured_file.read(path, header)
+    measured = measurement_log.read(path, header)
     wanted = [_text(indices) for indices in networks.index_lists]
-    measured_file.check_networks(path, measured, wanted)
+    measurement_log.check_networks(path, measured, wanted)
     say(
         f"Measuring {len(wanted):,} networks of {params['ssd']}"
         + (f", {len(measured):,} of which are known" if measured else "")
@@ -165,7 +160,7 @@ def _measured_model(params, say, stream):
     measured += _measure(wanted[len(measured) :], len(measured), reference, params, path, stream)
     measured = measured[: len(wanted)]
 
-    costs = latency.at_one_speed(
+    costs = timing.at_one_speed(
         np.array([each.ms for each in measured]), np.array([each.reference_ms for each in measured])
     )
     held_out = cost_fit.is_held_out(len(costs), params["num_held_out"])
@@ -205,9 +200,9 @@ def _measure(wanted, num_known, reference, params, path, stream):
         stream: Where progress is shown.
 
     Returns:
-        List of `measured_file.Measured`.
+        List of `measurement_log.Measured`.
     """
-    setting = latency.Setting(
+    setting = timing.Setting(
         params["input_shape"],
         params["num_classes"],
         params["batch_size"],
@@ -219,13 +214,13 @@ def _measure(wanted, num_known, reference, params, path, stream):
     display = Display("fit-cost", "network", num_known, total, stream)
     measured = []
     with contextlib.closing(display):
-        for start in range(0, len(wanted), latency.GROUP):
-            group = wanted[start : start + latency.GROUP]
+        for start in range(0, len(wanted), timing.GROUP):
+            group = wanted[start : start + timing.GROUP]
 
             def on_round(done, before=num_known + start, group=group):
                 display.show(before + len(group) * done // setting.rounds)
 
-            latencies, reference_ms = latency.measure_group(
+            latencies, reference_ms = timing.measure_group(
                 [_spec(params["ssd"], indices) for indices in group],
                 reference,
                 setting,
@@ -233,10 +228,10 @@ def _measure(wanted, num_known, reference, params, path, stream):
                 on_round,
             )
             new = [
-                measured_file.Measured(indices, float(ms), reference_ms)
+                measurement_log.Measured(indices, float(ms), reference_ms)
                 for indices, ms in zip(group, latencies)
             ]
-            measured_file.append(path, new)
+            measurement_log.append(path, new)
             measured += new
     return measured
 

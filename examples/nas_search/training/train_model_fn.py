@@ -11,8 +11,9 @@ import tensorflow.compat.v1 as tf
 import replicate
 from examples.classifiers import classification
 from examples.data import tpu
-from examples.nas_search import mobile_classifier_factory, search_space_utils, summaries
+from examples.nas_search import mobile_classifier_factory, search_space_utils
 from examples.nas_search.custom_layers import cosine_decay_with_linear_warmup
+from examples.runs import summaries
 from examples.runs.errors import UserError
 from replicate import estimator
 

@@ -15,9 +15,9 @@ Learning rates are those for the batch, no longer those for 256 images.
 """
 
 from examples import data as data_lib
-from examples.nas_search import search_spaces
-from examples.nas_search.config.search_flags import FLAGS, PRESETS
-from examples.nas_search.costs import search_costs
+from examples.nas_search.search import search_costs
+from examples.nas_search.search.search_flags import FLAGS, PRESETS
+from examples.nas_search.spaces import search_spaces
 from examples.runs import engines, settings_file
 from examples.runs.common_flags import last_step
 from examples.runs.flags import SettingsError, with_defaults

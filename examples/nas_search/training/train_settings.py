@@ -1,7 +1,7 @@
 """The settings of stand-alone training: what the flags say, and what follows from them.
 
-*Resolved* settings are complete, as those of a search are, see `settings.py`. They have the names
-of the flags, see `train_flags.py`, and besides
+*Resolved* settings are complete, as those of a search are, see `search_settings.py`. They have the
+names of the flags, see `train_flags.py`, and besides
 
     max_global_step, warmup_steps    steps of training, and those with a rising rate
     learning_rate                    the peak rate for the batch, no longer for 256 images
@@ -14,9 +14,9 @@ import reprlib
 
 from examples import data as data_lib
 from examples.classifiers import settings as classifier_settings
-from examples.nas_search.config.train_flags import FLAGS, PRESETS
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
+from examples.nas_search.training.train_flags import FLAGS, PRESETS
 from examples.runs import common_flags, engines, settings_file
 from examples.runs.flags import SettingsError, check, with_defaults
 
