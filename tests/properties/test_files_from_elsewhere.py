@@ -33,8 +33,8 @@ from examples.nas_search.latency import measurement_log
 from examples.nas_search.reports import search_analysis
 from examples.nas_search.spaces import space_check
 from examples.nas_search.training import train_model_fn, train_settings
-from examples.revnet import config as revnet_config
-from examples.revnet import train_settings as revnet_settings
+from examples.revnet.network import config as revnet_config
+from examples.revnet.training import train_settings as revnet_settings
 from examples.runs import json_file, settings_file
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError

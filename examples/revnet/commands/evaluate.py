@@ -19,7 +19,7 @@ def main(args):
         Exit status: 0.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.revnet import train_settings, training
+    from examples.revnet.training import train_eval, train_settings
 
-    evaluate_network = training.evaluate_network
+    evaluate_network = train_eval.evaluate_network
     return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)

@@ -20,7 +20,8 @@ def main(args):
     """
     given = flags.with_defaults(vars(args), common_flags.EXPORT, {})
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.revnet import export, train_settings
+    from examples.revnet import export
+    from examples.revnet.training import train_settings
 
     directory = given["export_dir"].rstrip("/")
     params = train_settings.resolve_evaluation(checkpoint_dir=given["checkpoint_dir"])

@@ -11,8 +11,8 @@ is two of them, the input or the output of a unit.
 
 import tensorflow.compat.v1 as tf
 
-from examples.revnet import pooling
-from examples.revnet.residual import Residual, after
+from examples.revnet.network import pooling
+from examples.revnet.network.residual_functions import Residual, after
 
 
 class Unit(tf.keras.layers.Layer):

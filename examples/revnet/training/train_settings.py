@@ -12,8 +12,8 @@ import dataclasses
 
 from examples import data as data_lib
 from examples.classifiers import settings as classifier_settings
-from examples.revnet.config import RevNetConfig, preset
-from examples.revnet.train_flags import DEFAULTS, FLAGS, NETWORK
+from examples.revnet.network.config import RevNetConfig, preset
+from examples.revnet.training.train_flags import DEFAULTS, FLAGS, NETWORK
 from examples.runs import engines
 from examples.runs.flags import SettingsError, with_defaults
 

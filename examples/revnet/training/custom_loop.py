@@ -13,8 +13,8 @@ import time
 import tensorflow.compat.v1 as tf
 
 from examples.classifiers import classification
-from examples.revnet import model_fn
-from examples.revnet import optimizer as optimizer_lib
+from examples.revnet.training import model_fn
+from examples.revnet.training import optimizer as optimizer_lib
 from examples.runs import summaries
 from examples.runs.display import Display
 from examples.runs.stopping import StopOnSignal

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.revnet.normalization import BatchNorm, Statistics
-from examples.revnet.weights import Weights
+from examples.revnet.network.normalization import BatchNorm, Statistics
+from examples.revnet.network.weights import Weights
 
 
 class Activations(NamedTuple):

@@ -32,7 +32,7 @@ class RevNetConfig:
         recompute: Whether activations are recomputed in the backward pass; False stores them.
         stored_units: How many activations are stored all the same: as many as so many units of
             each stage but the first have. With 0, a step takes the least memory, with more, less
-            time. Which they are, see `storing.py`.
+            time. Which they are, see `stored_activations.py`.
         cross_tower_batch_norm: Whether batch norm takes its moments over the rows of all towers,
             as one device does; False: over those of each tower.
         batch_norm_momentum: How much of the moving statistics stays in each step.

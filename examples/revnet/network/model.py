@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.revnet.body import Body
-from examples.revnet.config import RevNetConfig
-from examples.revnet.ends import Head, Stem
+from examples.revnet.network.config import RevNetConfig
+from examples.revnet.network.stages import Body
+from examples.revnet.network.stem_and_head import Head, Stem
 
 # There is nothing to convert in what follows, and AutoGraph takes longer to see that than the graph
 # takes to be built.

@@ -4,7 +4,7 @@ A preset is a network and how it is trained. CIFAR and ImageNet are trained as p
 `digits` takes a minute on a laptop.
 """
 
-from examples.revnet.config import DATA_FORMATS, PRESETS
+from examples.revnet.network.config import DATA_FORMATS, PRESETS
 from examples.runs import common_flags
 from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, Flag, boolean
 

@@ -2,10 +2,10 @@
 
 import tensorflow.compat.v1 as tf
 
-from examples.revnet import pooling
-from examples.revnet.normalization import BatchNorm, Statistics
-from examples.revnet.residual import Activations
-from examples.revnet.weights import Weights
+from examples.revnet.network import pooling
+from examples.revnet.network.normalization import BatchNorm, Statistics
+from examples.revnet.network.residual_functions import Activations
+from examples.revnet.network.weights import Weights
 
 _XAVIER = 1.0  # variance 1 / fan-in: no ReLU follows
 

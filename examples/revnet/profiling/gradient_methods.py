@@ -9,8 +9,8 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from examples.revnet.body import Saved
-from examples.revnet.model import RevNet
+from examples.revnet.network.model import RevNet
+from examples.revnet.network.stages import Saved
 
 
 def make(config, way, engine, batch_size):

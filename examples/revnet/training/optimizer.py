@@ -8,7 +8,7 @@ import json
 
 import tensorflow.compat.v1 as tf
 
-from examples.revnet import train_settings
+from examples.revnet.training import train_settings
 
 
 class PiecewiseConstant(

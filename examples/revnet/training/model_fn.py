@@ -5,9 +5,9 @@ import tensorflow.compat.v1 as tf
 import replicate
 from examples.classifiers import classification
 from examples.data import tpu
-from examples.revnet import optimizer as optimizer_lib
-from examples.revnet.model import RevNet
-from examples.revnet.train_settings import network
+from examples.revnet.network.model import RevNet
+from examples.revnet.training import optimizer as optimizer_lib
+from examples.revnet.training.train_settings import network
 from examples.runs import summaries
 from examples.runs.flags import SettingsError
 from replicate import estimator

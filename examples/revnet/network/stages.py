@@ -5,15 +5,15 @@ more it saves, to be faster, does not grow with the number of units:
 
     the input of the second unit of the first stage   without it, half of recomputing that unit is
                                                       for reconstructing its input
-    activations of the last units of other stages     see `storing.py`
+    activations of the last units of other stages     see `stored_activations.py`
 """
 
 from typing import Any, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.revnet import storing
-from examples.revnet.units import DownsamplingUnit, Unit
+from examples.revnet.network import stored_activations
+from examples.revnet.network.reversible_units import DownsamplingUnit, Unit
 
 _WITH_INPUTS = 2  # first units of the first stage
 _FIRST_ORDER = (
@@ -39,7 +39,7 @@ class Body(tf.keras.layers.Layer):
 
     def __init__(self, config):
         super().__init__(dtype=config.variable_dtype)
-        self._recompute, self._stored = config.recompute, storing.plan(config)
+        self._recompute, self._stored = config.recompute, stored_activations.plan(config)
         self.stages = []
         width = config.initial_filters
         for stage, (units, filters, stride, out_width) in enumerate(
@@ -158,9 +158,9 @@ class Body(tf.keras.layers.Layer):
         """Returns what a unit gives, and what is `Saved` of it; no name holds what is not."""
         y, kept, activations = self.stages[stage][unit].forward(x, values)
         stored = self._stored[stage][unit]
-        if stored == storing.NOTHING:
+        if stored == stored_activations.NOTHING:
             activations = []
-        elif stored == storing.INPUTS:
+        elif stored == stored_activations.INPUTS:
             activations = [[each._replace(z=None) for each in function] for function in activations]
         return y, Saved(x if self._keeps_input(stage, unit) else (), kept, activations)
 
@@ -169,7 +169,7 @@ class Body(tf.keras.layers.Layer):
             return True
         # A unit that recomputes goes by what it returned, the input of the one above.
         below, stored = self._stored[stage][unit - 1 : unit + 1]
-        return stored != storing.NOTHING and below == storing.NOTHING
+        return stored != stored_activations.NOTHING and below == stored_activations.NOTHING
 
     def updates(self, saved):
         """Yields each moving statistic, a variable, and the value of the batch that moves it."""

@@ -13,7 +13,7 @@ _LINES = {
 
 
 def save(records, path):
-    """Saves the plot of records, as `measuring.measure` returns them, as a PNG file."""
+    """Saves the plot of records, as `gradient_costs.measure` returns them, as a PNG file."""
     figures.png(lambda: draw(records), path)
 
 

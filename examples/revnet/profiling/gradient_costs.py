@@ -5,7 +5,7 @@
     time         of a step, in a process that makes steps in all ways, in turns
 
 Functions and graphs take the same memory, so both are measured in graphs, where it is known
-exactly, see `allocations.py`. Eagerly, it is the largest use of TensorFlow's allocator, less what
+exactly, see `peak_memory.py`. Eagerly, it is the largest use of TensorFlow's allocator, less what
 was in use before; that counts blocks, which may be up to twice as large as what was asked for.
 """
 
@@ -43,7 +43,7 @@ def measure(case, ways, rounds, show=lambda: None):
 
     def run(what, in_ways, env=None):
         request = {"what": what, "case": case, "ways": in_ways, "rounds": rounds}
-        found = harness.run("examples.revnet.measuring", request, TIMEOUT_S, env)
+        found = harness.run("examples.revnet.profiling.gradient_costs", request, TIMEOUT_S, env)
         show()
         return found
 
@@ -84,8 +84,8 @@ def _measured(what, case, ways, rounds):
     import numpy as np
     import tensorflow.compat.v1 as tf
 
-    from examples.revnet import ways as steps
-    from examples.revnet.config import preset
+    from examples.revnet.network.config import preset
+    from examples.revnet.profiling import gradient_methods as steps
 
     config = preset(case["preset"], seed=1, **case["overrides"])
     if what == "memory" and case["engine"] != "eager":
@@ -111,11 +111,11 @@ def _exactly(config, way, batch_size):
     """Measures the memory of a step, as `_measured` does, in a graph."""
     import tensorflow.compat.v1 as tf
 
-    from examples.revnet import allocations, ways
+    from examples.revnet.profiling import gradient_methods, peak_memory
 
     with tf.Graph().as_default():
-        model, step = ways.build(config, way, batch_size)
-        peak = allocations.peak_bytes([step(), model.updates])
+        model, step = gradient_methods.build(config, way, batch_size)
+        peak = peak_memory.peak_bytes([step(), model.updates])
     return _memory(config, model, peak / MB)
 
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.revnet.model import RevNet
-from examples.revnet.ways import batch
+from examples.revnet.network.model import RevNet
+from examples.revnet.profiling.gradient_methods import batch
 
 _LEARNING_RATE = 0.1
 _MOMENTUM = 0.9

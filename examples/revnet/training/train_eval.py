@@ -5,7 +5,7 @@
 
 The engines are
 
-    eager        a loop in Python, see `loops.py`
+    eager        a loop in Python, see `custom_loop.py`
     function     the same, with steps that `tf.function` compiles
     estimator    an Estimator
     towers       one whose `model_fn` is replicated
@@ -22,10 +22,11 @@ import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
 from examples.classifiers import training as classifiers
-from examples.revnet import loops, restoring
-from examples.revnet.model_fn import make_model, model_fn
-from examples.revnet.train_settings import network
+from examples.revnet.training import custom_loop
+from examples.revnet.training.model_fn import make_model, model_fn
+from examples.revnet.training.train_settings import network
 from examples.runs import checkpoints, cluster, settings_file
+from examples.runs.errors import UserError
 
 
 def train_network(params, on_step=None):
@@ -74,8 +75,8 @@ def train(params, on_step=None):
     data = data_lib.open_data(params)
     rates = " ".join(f"{rate:g}" for rate in params["learning_rates"])
     with data_lib.naming_broken_images(data), classifiers.naming_lost_loss("learning_rates", rates):
-        if params["engine"] in loops.ENGINES:
-            return loops.train(params, data, on_step)
+        if params["engine"] in custom_loop.ENGINES:
+            return custom_loop.train(params, data, on_step)
         hooks = [] if on_step is None else [_LossHook(on_step)]
         return classifiers.train(model_fn, params, data, hooks)
 
@@ -97,10 +98,10 @@ def evaluate_network(params, split=None, checkpoint=None):
     """
 
     def measure(data, split, checkpoint):
-        if params["engine"] not in loops.ENGINES:
+        if params["engine"] not in custom_loop.ENGINES:
             return classifiers.evaluate(model_fn, params, data, split, checkpoint)
-        model = restoring.load(params, checkpoint)
-        return loops.evaluate(model, params, data, split, checkpoints.step_of(checkpoint))
+        model = load_model(params, checkpoint)
+        return custom_loop.evaluate(model, params, data, split, checkpoints.step_of(checkpoint))
 
     return {
         **classifiers.evaluate_network(params, split, checkpoint, measure),
@@ -108,6 +109,34 @@ def evaluate_network(params, split=None, checkpoint=None):
         "depth": network(params).depth,
         **{name: params[name] for name in ("preset", "engine", "recompute", "seed")},
     }
+
+
+def load_model(params, checkpoint):
+    """Returns the `RevNet` of resolved settings with the weights of a checkpoint.
+
+    Args:
+        params: Settings, of which `engine` says how the checkpoint was written.
+        checkpoint: Its path.
+
+    Raises:
+        UserError: If it is that of another network.
+    """
+    model = make_model(params)
+    try:
+        if params["engine"] in custom_loop.ENGINES:
+            restored = tf.compat.v2.train.Checkpoint(model=model).restore(checkpoint)
+            restored.assert_existing_objects_matched().expect_partial()
+        else:
+            reader = tf.train.load_checkpoint(checkpoint)
+            for variable in model.variables:
+                variable.assign(reader.get_tensor(variable.name.split(":")[0]))
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"A checkpoint must be of the network that params.json describes, but {checkpoint} is "
+            f"not: {reason}. Name one that this network's training wrote."
+        ) from error
+    return model
 
 
 def num_weights(model):
