@@ -161,9 +161,9 @@ def _versions():
 
 def _quiet():
     """Keeps TensorFlow's warnings about itself from the log of a process."""
-    from examples.runs import program
+    from examples.runs import command_line
 
-    program.quiet_tensorflow()
+    command_line.quiet_tensorflow()
 
 
 def _search(args, seed):

@@ -20,7 +20,7 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.classifiers import classification
+from examples.classifiers import evaluation
 from examples.classifiers.training import METRICS
 from examples.revnet.training import train_eval
 from examples.revnet.training.train_settings import network
@@ -71,7 +71,7 @@ def _signatures(model, serving, image_shape):
 
     def classify(pixels):
         logits, _ = model(serving.normalised(pixels), training=False)
-        return classification.predictions(tf.cast(logits, tf.float32))
+        return evaluation.predictions(tf.cast(logits, tf.float32))
 
     def of_files(contents):
         return classify(tf.map_fn(serving.decoded, contents, dtype=tf.float32))

@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 import record_sets
 from batches import take
 from examples import data
-from examples.data import record_splits
+from examples.data.sources import record_splits
 from examples.nas_search.commands import PROGRAM
 from examples.nas_search.search import search_settings
 from examples.nas_search.training import train_settings

@@ -11,8 +11,8 @@ import nas_searches
 import record_sets
 from batches import assert_same, take
 from examples import data
-from examples.data import tfrecords
-from examples.data.preprocessing import Preprocessing
+from examples.data.preprocessing.image_files import Preprocessing
+from examples.data.sources import tfrecords
 from examples.nas_search.search import search_input
 
 IMAGES = record_sets.pictures(38)

@@ -17,8 +17,9 @@ import hostile_files
 import nas_searches
 import record_sets
 from bodies import matching
-from examples.data import kept, record_files, tfrecords
+from examples.data import dataset_metadata
 from examples.data.errors import DataError
+from examples.data.sources import record_manifest, tfrecords
 from examples.nas_search import (
     analyze_mobile_search_lib,
     basic_specs,
@@ -156,14 +157,14 @@ PARSERS = {
     "records": (
         "records.json",
         json.dumps({"train-00000-of-00001": [120, 4, 0, 9]}),
-        record_files._read,
+        record_manifest._read,
         DataError,
         800,
     ),
     "classes": (
         "dataset/classes.json",
         json.dumps({"classes": ["cat", "dog"], "sizes": {"train": 3}}),
-        lambda path: kept.class_names(os.path.dirname(os.path.dirname(path))),
+        lambda path: dataset_metadata.class_names(os.path.dirname(os.path.dirname(path))),
         DataError,
         500,
     ),
@@ -422,7 +423,7 @@ def test_counts_of_records_that_were_changed_are_named(text, tmp_path):
     (tmp_path / "records.json").write_text(text)
     message = "must be what the run found out about its data, but cannot be used…Name a new"
     with pytest.raises(DataError, match=matching(message)):
-        record_files._read(str(tmp_path / "records.json"))
+        record_manifest._read(str(tmp_path / "records.json"))
 
 
 def test_a_file_name_that_promises_billions_of_files_takes_no_memory(tmp_path):

@@ -1,11 +1,11 @@
 """`export`: makes a SavedModel of a network that was trained alone, and a TensorFlow Lite file."""
 
 from examples.classifiers import commands
-from examples.runs import common_flags, flags
+from examples.runs import flags, training_flags
 from examples.runs.flags import Flag, SettingsError, boolean
 
 FLAGS = (
-    *common_flags.EXPORT,
+    *training_flags.EXPORT,
     Flag("tflite", boolean, False, "whether to write model.tflite as well, for one image at once"),
     Flag(
         "tflite_quantize",

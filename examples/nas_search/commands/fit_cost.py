@@ -9,8 +9,8 @@ import sys
 
 from examples.nas_search.commands import PROGRAM
 from examples.runs import flags
+from examples.runs.command_line import INTERRUPTED
 from examples.runs.flags import ANY, POSITIVE, Flag, SettingsError
-from examples.runs.program import INTERRUPTED
 
 FLAGS = (
     Flag(

@@ -3,7 +3,7 @@
 from examples.nas_search.commands import PROGRAM
 from examples.nas_search.search import search_flags
 from examples.runs import flags
-from examples.runs.program import INTERRUPTED
+from examples.runs.command_line import INTERRUPTED
 
 
 def add_flags(parser):

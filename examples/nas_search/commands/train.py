@@ -6,7 +6,7 @@ from examples.classifiers import commands
 from examples.nas_search.commands import PROGRAM
 from examples.nas_search.training import train_flags
 from examples.runs import flags
-from examples.runs.program import say
+from examples.runs.command_line import say
 
 
 def add_flags(parser):

@@ -12,8 +12,8 @@ from examples.nas_search import mobile_classifier_factory, mobile_cost_model
 from examples.nas_search.costs import cost_fit, cost_model_io
 from examples.nas_search.latency import device_info, latency_fit, measurement_log, timing
 from examples.nas_search.spaces import search_spaces
-from examples.runs.display import Display
 from examples.runs.flags import SettingsError
+from examples.runs.progress_display import Display
 from replicate import devices as devices_lib
 
 LATENCY = "latency"

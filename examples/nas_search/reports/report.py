@@ -20,7 +20,7 @@ import numpy as np
 from examples.nas_search.reports import choice_plots, network_drawing, search_plots
 from examples.nas_search.search import search_costs
 from examples.runs import figures
-from examples.runs.program import command_line
+from examples.runs.command_line import command_line
 
 PAGE = "search.html"
 _TEMPLATE = pathlib.Path(__file__).with_name("report.html")

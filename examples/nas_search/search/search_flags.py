@@ -4,7 +4,7 @@ Names and the values of the preset `imagenet` are those of `mobile_architecture_
 (Bender, Liu et al., CVPR 2020) where that has them. The preset `digits` searches on a laptop.
 """
 
-from examples.runs import common_flags
+from examples.runs import training_flags
 from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
 _NON_NEGATIVE = (0, ANY)
@@ -17,10 +17,10 @@ FLAGS = (
         "what flags are by default: digits searches in minutes on a laptop, imagenet as published",
         choices=("digits", "imagenet"),
     ),
-    *common_flags.RUN,
+    *training_flags.RUN,
     Flag("ssd", str, "proxylessnas_search", "search space"),
-    *common_flags.DATA,
-    *common_flags.ENGINE,
+    *training_flags.DATA,
+    *training_flags.ENGINE,
     Flag("epochs", int, 90, "passes through the training images", POSITIVE),
     Flag(
         "max_global_step",
@@ -131,7 +131,7 @@ FLAGS = (
 
 PRESETS = {
     "digits": {
-        **common_flags.DIGITS,
+        **training_flags.DIGITS,
         "ssd": "digits_search",
         "epochs": 120,
         "train_batch_size": 64,

@@ -9,7 +9,7 @@ from examples.nas_search.search import model_fn, search_costs, search_input, sea
 from examples.nas_search.search.search_progress import SearchProgress
 from examples.runs import checkpoints, cluster, engines
 from examples.runs.errors import UserError
-from examples.runs.stopping import StopOnSignal
+from examples.runs.stop_on_signal import StopOnSignal
 
 
 def run(params):

@@ -13,7 +13,7 @@ import time
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search.search.search_summaries import PROGRESS_SCOPE
-from examples.runs.display import Display
+from examples.runs.progress_display import Display
 from replicate.reports.progress_bar import import_tqdm
 
 _SCALARS = ("reward", "validation_accuracy", "entropy")

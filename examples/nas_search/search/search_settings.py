@@ -19,9 +19,9 @@ from examples.nas_search.search import search_costs
 from examples.nas_search.search.search_flags import FLAGS, PRESETS
 from examples.nas_search.spaces import search_spaces
 from examples.runs import engines, settings_file
-from examples.runs.common_flags import last_step
 from examples.runs.flags import SettingsError, with_defaults
 from examples.runs.settings_file import save, write_json
+from examples.runs.training_flags import last_step
 
 __all__ = ("SettingsError", "check_same", "resolve", "save", "write_json")
 

@@ -4,7 +4,7 @@ Names and the values of the preset `imagenet` are those of `mobile_train_eval` o
 Liu et al., CVPR 2020) where that has them. The preset `digits` trains in seconds on a laptop.
 """
 
-from examples.runs import common_flags
+from examples.runs import training_flags
 from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
 # Of the command alone: they do not change what is trained.
@@ -30,18 +30,18 @@ FLAGS = (
         None,
         "directory of a search: trains the network that it found, on the same data",
     ),
-    *common_flags.RUN,
+    *training_flags.RUN,
     Flag("ssd", str, "proxylessnas_mobile", "reference network, or space that --indices are of"),
     Flag("indices", str, "", "the network's choices as `analyze` prints them, like 0:3:1"),
     Flag("filters_multiplier", float, 1.0, "factor of all widths", (0, ANY)),
-    *common_flags.DATA,
+    *training_flags.DATA,
     Flag(
         "use_held_out_test_set",
         boolean,
         False,
         "whether to train on validation images as well, and to evaluate on test images",
     ),
-    *common_flags.ENGINE,
+    *training_flags.ENGINE,
     Flag(
         "epochs",
         int,
@@ -69,7 +69,7 @@ FLAGS = (
 
 PRESETS = {
     "digits": {
-        **common_flags.DIGITS,
+        **training_flags.DIGITS,
         "ssd": "digits_search",
         "epochs": 60,
         "train_batch_size": 64,

@@ -9,7 +9,7 @@ evaluated. After `mobile_train_eval` of TuNAS (Bender, Liu et al., CVPR 2020).
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.classifiers import classification
+from examples.classifiers import evaluation
 from examples.data import tpu
 from examples.nas_search import mobile_classifier_factory, search_space_utils
 from examples.nas_search.custom_layers import cosine_decay_with_linear_warmup
@@ -83,16 +83,16 @@ def model_fn(features, labels, mode, params):
     logits, _ = model.apply(images, training)
     logits = tf.cast(logits, tf.float32)
     if mode == estimator.ModeKeys.PREDICT:
-        return classification.inference_spec(mode, logits, None, None, params)
+        return evaluation.inference_spec(mode, logits, None, None, params)
 
     empirical_loss = tf.losses.softmax_cross_entropy(
-        labels, logits, weights=classification.weights(labels), label_smoothing=0.1
+        labels, logits, weights=evaluation.weights(labels), label_smoothing=0.1
     )
     regularization_loss = model.regularization_loss()
     loss = empirical_loss + regularization_loss
 
     if mode == estimator.ModeKeys.EVAL:
-        return classification.inference_spec(mode, logits, labels, loss, params)
+        return evaluation.inference_spec(mode, logits, labels, loss, params)
 
     step = tf.train.get_or_create_global_step()
     learning_rate = cosine_decay_with_linear_warmup(

@@ -17,12 +17,12 @@ from examples.classifiers import settings as classifier_settings
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
 from examples.nas_search.training.train_flags import FLAGS, PRESETS
-from examples.runs import common_flags, engines, settings_file
+from examples.runs import engines, settings_file, training_flags
 from examples.runs.flags import SettingsError, check, with_defaults
 
 _LONG_TRAINING = 150  # epochs from which on the published networks are trained with dropout
 # What a network has in common with the search that found it.
-_OF_SEARCH = ("preset", "ssd", *(flag.name for flag in common_flags.DATA))
+_OF_SEARCH = ("preset", "ssd", *(flag.name for flag in training_flags.DATA))
 
 
 def resolve(**given):
@@ -55,7 +55,7 @@ def resolve(**given):
 
     data, of_data = classifier_settings.data_settings(params)
     params.update(of_data)
-    params["max_global_step"] = common_flags.last_step(
+    params["max_global_step"] = training_flags.last_step(
         params, data.size(params["train_split"]), "Training"
     )
     params["warmup_steps"] = int(params["warmup_steps_fraction"] * params["max_global_step"])
@@ -66,7 +66,7 @@ def resolve_evaluation(**given):
     """Returns the settings with which a network was trained, but with what is given for evaluation.
 
     Args:
-        **given: Values of `common_flags.EVALUATE` by name, `checkpoint_dir` among them.
+        **given: Values of `training_flags.EVALUATE` by name, `checkpoint_dir` among them.
 
     Returns:
         Settings as `resolve` returns them.
@@ -89,7 +89,7 @@ def _with_search(given):
     """Returns the settings given, with those taken over from the search in `search_dir`."""
     directory = given["search_dir"]
     searched = settings_file.read(directory)
-    check(searched, common_flags.DATA)
+    check(searched, training_flags.DATA)
     if not all(isinstance(searched.get(name, ""), str) for name in ("preset", "ssd")):
         raise SettingsError(
             "--search_dir must be of a search, whose preset and ssd are texts, but in "

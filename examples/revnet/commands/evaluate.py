@@ -1,12 +1,12 @@
 """`evaluate`: tells how accurate a network is that was trained."""
 
 from examples.classifiers import commands
-from examples.runs import common_flags, flags
+from examples.runs import flags, training_flags
 
 
 def add_flags(parser):
     """Adds the command's flags to an `argparse` parser."""
-    flags.add_flags(parser, common_flags.EVALUATE, {"all": {}})
+    flags.add_flags(parser, training_flags.EVALUATE, {"all": {}})
 
 
 def main(args):

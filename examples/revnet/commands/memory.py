@@ -70,7 +70,7 @@ def main(args):
         Exit status.
     """
     from examples.revnet.profiling import gradient_costs, memory_plot
-    from examples.runs.display import Display
+    from examples.runs.progress_display import Display
     from replicate.bench import harness
 
     settings = flags.with_defaults(vars(args), FLAGS, {})

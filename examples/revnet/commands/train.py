@@ -4,7 +4,7 @@ from examples.classifiers import commands
 from examples.revnet.commands import PROGRAM
 from examples.revnet.training import train_flags
 from examples.runs import flags
-from examples.runs.program import say
+from examples.runs.command_line import say
 
 
 def add_flags(parser):

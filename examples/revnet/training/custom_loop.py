@@ -12,12 +12,12 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-from examples.classifiers import classification
+from examples.classifiers import evaluation
 from examples.revnet.training import model_fn
 from examples.revnet.training import optimizer as optimizer_lib
 from examples.runs import summaries
-from examples.runs.display import Display
-from examples.runs.stopping import StopOnSignal
+from examples.runs.progress_display import Display
+from examples.runs.stop_on_signal import StopOnSignal
 
 ENGINES = ("eager", "function")
 _SAVE_SECONDS = 600  # as Estimators do
@@ -151,7 +151,7 @@ def evaluate(model, params, data, split, step):
         logits, _ = model(model_fn.network_input(images, params), training=False)
         labels = tf.cast(labels, logits.dtype)
         losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
-        classes = classification.predictions(logits)["classes"]
+        classes = evaluation.predictions(logits)["classes"]
         hits = tf.cast(tf.equal(classes, tf.argmax(labels, axis=1)), tf.int32)
         return tf.reduce_sum(hits), tf.reduce_sum(losses), tf.size(hits)
 

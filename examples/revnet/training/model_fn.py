@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.classifiers import classification
+from examples.classifiers import evaluation
 from examples.data import tpu
 from examples.revnet.network.model import RevNet
 from examples.revnet.training import optimizer as optimizer_lib
@@ -69,13 +69,13 @@ def model_fn(features, labels, mode, params):
 
     logits, _ = model(images, training=False)
     if mode == estimator.ModeKeys.PREDICT:
-        return classification.inference_spec(mode, logits, None, None, params)
+        return evaluation.inference_spec(mode, logits, None, None, params)
     labels = tf.cast(labels, logits.dtype)
-    weights = classification.weights(labels)
+    weights = evaluation.weights(labels)
     losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
     loss = tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
     loss = tf.add_n([loss, *model.losses])
-    return classification.inference_spec(mode, logits, labels, loss, params)
+    return evaluation.inference_spec(mode, logits, labels, loss, params)
 
 
 def _training(model, images, labels, params):

@@ -5,7 +5,7 @@ A preset is a network and how it is trained. CIFAR and ImageNet are trained as p
 """
 
 from examples.revnet.network.config import DATA_FORMATS, PRESETS
-from examples.runs import common_flags
+from examples.runs import training_flags
 from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, Flag, boolean
 
 ENGINES = ("eager", "function", "estimator", "towers", "tpu")
@@ -48,7 +48,7 @@ FLAGS = (
         "a network, and what flags are by default",
         choices=tuple(PRESETS),
     ),
-    *common_flags.RUN,
+    *training_flags.RUN,
     Flag(
         "engine",
         str,
@@ -58,14 +58,14 @@ FLAGS = (
         choices=ENGINES,
     ),
     *NETWORK,
-    *common_flags.DATA,
+    *training_flags.DATA,
     Flag(
         "use_held_out_test_set",
         boolean,
         False,
         "whether to train on validation images as well, and to evaluate on test images",
     ),
-    *common_flags.ENGINE,
+    *training_flags.ENGINE,
     Flag("max_global_step", int, 80000, "steps of training", POSITIVE),
     Flag("train_batch_size", int, 100, "images per step, of all towers", POSITIVE),
     Flag("eval_batch_size", int, 256, "images per step of evaluation, of all towers", POSITIVE),
@@ -99,7 +99,7 @@ _IMAGENET = {
 }
 DEFAULTS = {
     "digits": {
-        **common_flags.DIGITS,
+        **training_flags.DIGITS,
         "max_global_step": 500,
         "train_batch_size": 64,
         "boundaries": [300, 400],

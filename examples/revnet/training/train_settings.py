@@ -44,7 +44,7 @@ def resolve_evaluation(**given):
     """Returns the settings with which a network was trained, but with what is given for evaluation.
 
     Args:
-        **given: Values of `common_flags.EVALUATE` by name, `checkpoint_dir` among them.
+        **given: Values of `training_flags.EVALUATE` by name, `checkpoint_dir` among them.
 
     Returns:
         Settings as `resolve` returns them.

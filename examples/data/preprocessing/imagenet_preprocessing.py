@@ -23,7 +23,7 @@ def for_training(contents, size, channels, key, position):
         contents: String scalar, the bytes of an image file.
         size: Side of the input, in pixels.
         channels: 1 or 3.
-        key: Int, see `order.stream_key`.
+        key: Int, see `shuffling.stream_key`.
         position: int64 scalar. What is random is a function of this and `key`.
     """
 

@@ -5,7 +5,7 @@ An *augmentation* says how training distorts images, and what of them evaluation
     imagenet    random crops, mirrored half of the time; centre crops, see
                 `imagenet_preprocessing.py`
     small       shifted by up to 4 pixels, mirrored half of the time; whole images, see
-                `small_preprocessing.py`
+                `cifar_preprocessing.py`
     shift       as small, but not mirrored: for characters
     none        whole images, undistorted
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.data import imagenet_preprocessing, small_preprocessing
+from examples.data.preprocessing import cifar_preprocessing, imagenet_preprocessing
 
 _PHOTOGRAPH_SIZE = 224
 _SMALL = 64  # pixels, the longest side of what counts as a small image
@@ -78,9 +78,9 @@ class Preprocessing(NamedTuple):
                     contents, self.size, self.channels, key, position
                 )
         else:
-            image = small_preprocessing.whole(contents, self.size, self.channels)
+            image = cifar_preprocessing.whole(contents, self.size, self.channels)
             if key is not None and self.augmentation != "none":
-                image = small_preprocessing.shifted(image, key, position)
+                image = cifar_preprocessing.shifted(image, key, position)
         if key is not None and is_mirrored:
             image = tf.compat.v2.image.stateless_random_flip_left_right(image, [key ^ 1, position])
         return image

@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from examples.data import kept
+from examples.data import dataset_metadata
 from examples.data.errors import DataError
 from examples.runs import settings_file
 
@@ -39,7 +39,7 @@ def facts(directory, names, checkpoint_dir, count):
     Raises:
         DataError: If a file is missing, or differs from when the run began.
     """
-    kept_dir = os.path.join(checkpoint_dir, kept.DIRECTORY)
+    kept_dir = os.path.join(checkpoint_dir, dataset_metadata.DIRECTORY)
     sizes = dict(zip(names, _sizes(directory, names)))
     before = _read(os.path.join(kept_dir, _NAME))
     if before and tf.train.latest_checkpoint(checkpoint_dir):
@@ -71,7 +71,9 @@ def _sizes(directory, names):
 def _read(path):
     if not tf.io.gfile.exists(path):
         return {}
-    return {name: FileFacts(*known) for name, known in kept.read(path, _is_right).items()}
+    return {
+        name: FileFacts(*known) for name, known in dataset_metadata.read(path, _is_right).items()
+    }
 
 
 def _is_right(value):

@@ -11,14 +11,15 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.data import file_lists, kept, order, splits
-from examples.data.preprocessing import Preprocessing
+from examples.data import dataset_metadata, shuffling, splits
+from examples.data.preprocessing.image_files import Preprocessing
+from examples.data.sources import image_lists
 
-_SUMMARY = kept.CLASSES  # written last: where it is, the lists are complete
+_SUMMARY = dataset_metadata.CLASSES  # written last: where it is, the lists are complete
 
 
 class ImageFolder:
-    """A folder of images as a source, see `datasets.py`; its layout is that of `file_lists.py`."""
+    """A folder of images as a source, see `datasets.py`; its layout is that of `image_lists.py`."""
 
     def __init__(self, params):
         """Finds the images, unless the run in `checkpoint_dir` did so when it started.
@@ -28,19 +29,19 @@ class ImageFolder:
                 `augmentation`, `validation_fraction`, `test_fraction` and `checkpoint_dir`.
 
         Raises:
-            DataError: See `file_lists.scan`.
+            DataError: See `image_lists.scan`.
         """
         self._root = params["dataset_dir"]
-        file_lists.check_exists(self._root)
+        image_lists.check_exists(self._root)
         self._as_input = Preprocessing.of(params)
-        self._lists = os.path.join(params["checkpoint_dir"], kept.DIRECTORY)
+        self._lists = os.path.join(params["checkpoint_dir"], dataset_metadata.DIRECTORY)
         summary = os.path.join(self._lists, _SUMMARY)
         started = tf.train.latest_checkpoint(params["checkpoint_dir"])
         if not (started and tf.io.gfile.exists(summary)):
             self._write_lists(
-                file_lists.scan(self._root, params["validation_fraction"], params["test_fraction"])
+                image_lists.scan(self._root, params["validation_fraction"], params["test_fraction"])
             )
-        recorded = kept.read(summary, _is_summary)
+        recorded = dataset_metadata.read(summary, _is_summary)
         self.num_classes = len(recorded["classes"])
         self.sizes = recorded["sizes"]
         self.image_shape = self._as_input.shape
@@ -49,11 +50,11 @@ class ImageFolder:
     def training(self, parts, key, start, worker):
         """Returns the images of a stream and their labels, see `datasets.py`."""
         size = sum(self.sizes[part] for part in parts)
-        return self._load(parts, order.shuffled(size, key, start, worker), key)
+        return self._load(parts, shuffling.shuffled(size, key, start, worker), key)
 
     def evaluation(self, parts):
         """Returns the images of parts and their labels, each once."""
-        return self._load(parts, order.once(sum(self.sizes[part] for part in parts)))
+        return self._load(parts, shuffling.once(sum(self.sizes[part] for part in parts)))
 
     def _load(self, parts, rows, key=None):
         lines = tf.concat([self._lines(part) for part in parts], axis=0)
@@ -107,7 +108,7 @@ class ImageFolder:
 
 
 def _is_summary(value):
-    sizes = value.get("sizes") if kept.has_classes(value) else None
+    sizes = value.get("sizes") if dataset_metadata.has_classes(value) else None
     return isinstance(sizes, dict) and all(
         type(sizes.get(part)) is int and sizes[part] >= 0 for part in splits.PARTS
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.data import order, splits
+from examples.data import shuffling, splits
 from examples.data.errors import DataError
 from examples.data.serving import Serving
 
@@ -57,11 +57,11 @@ class Digits:
     def training(self, parts, key, start, worker):
         """Returns the images of a stream and their labels, see `datasets.py`; in [0, 1]."""
         size = sum(self.sizes[part] for part in parts)
-        return self._load(parts, order.shuffled(size, key, start, worker))
+        return self._load(parts, shuffling.shuffled(size, key, start, worker))
 
     def evaluation(self, parts):
         """Returns the images of parts and their labels, each once."""
-        return self._load(parts, order.once(sum(self.sizes[part] for part in parts)))
+        return self._load(parts, shuffling.once(sum(self.sizes[part] for part in parts)))
 
     def _load(self, parts, rows):
         # In the graph they are bytes, which every checkpoint holds a copy of.

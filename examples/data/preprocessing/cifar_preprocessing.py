@@ -28,7 +28,7 @@ def shifted(image, key, position):
 
     Args:
         image: float32 [height, width, channels].
-        key: Int, see `order.stream_key`.
+        key: Int, see `shuffling.stream_key`.
         position: int64 scalar. What is random is a function of this and `key`.
     """
     padded = tf.pad(image, [[_PADDING, _PADDING], [_PADDING, _PADDING], [0, 0]])

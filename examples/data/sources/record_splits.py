@@ -10,7 +10,7 @@ No record is in two parts:
     train         the training records that remain
 """
 
-from examples.data.record_order import Shard
+from examples.data.sources.record_shuffling import Shard
 
 OFFICIAL = ("train", "validation", "test")
 

@@ -5,8 +5,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from examples.data import record_order, record_splits
-from examples.runs.whole_records import count_whole_records
+from examples.data.sources import record_shuffling, record_splits
+from examples.runs.record_lengths import count_whole_records
 
 
 class Records:
@@ -31,7 +31,7 @@ class Records:
             params["test_fraction"],
         )
         files = [known for files in official.values() for _, known in files]
-        self._window = record_order.window_size(
+        self._window = record_shuffling.window_size(
             sum(known.bytes for known in files), sum(known.records for known in files)
         )
         self._parse = parse
@@ -45,14 +45,14 @@ class Records:
 
     def training(self, parts, key, start, worker):
         """Returns the images of a stream and their labels, see `datasets.py`."""
-        records = record_order.shuffled(self._shards(parts), self._window, key, start, worker)
+        records = record_shuffling.shuffled(self._shards(parts), self._window, key, start, worker)
         return records.map(
             lambda record, position: self._load(record, key, position), os.cpu_count()
         )
 
     def evaluation(self, parts):
         """Returns the images of parts and their labels, each once."""
-        return record_order.once(self._shards(parts)).map(self._load, os.cpu_count())
+        return record_shuffling.once(self._shards(parts)).map(self._load, os.cpu_count())
 
     def broken_images(self):
         """Returns what is wrong with records that cannot be read or decoded: a list of texts."""

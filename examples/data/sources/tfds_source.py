@@ -3,7 +3,7 @@
     tfds:NAME[/CONFIG][:VERSION]
 
 TFDS says which files there are, how many records they have, and what a record is; they are read as
-other TFRecord files are, see `record_order.py`. Nothing is ever downloaded.
+other TFRecord files are, see `record_shuffling.py`. Nothing is ever downloaded.
 """
 
 import os
@@ -12,10 +12,11 @@ import re
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.data import kept, record_files, record_splits
+from examples.data import dataset_metadata
 from examples.data.errors import DataError
-from examples.data.preprocessing import Preprocessing
-from examples.data.records import Records
+from examples.data.preprocessing.image_files import Preprocessing
+from examples.data.sources import record_manifest, record_splits
+from examples.data.sources.records import Records
 from examples.runs import settings_file
 
 _INFO = "dataset_info.json"
@@ -50,12 +51,12 @@ def open_tfds(params):
     image = info.features[image_key]
     wanted = {key: info.features[key] for key in (image_key, label_key)}
     counts, official = _files(name, directory, info)
-    known = record_files.facts(
+    known = record_manifest.facts(
         directory,
         list(counts),
         params["checkpoint_dir"],
         lambda names, sizes: [
-            record_files.FileFacts(size, counts[name]) for name, size in zip(names, sizes)
+            record_manifest.FileFacts(size, counts[name]) for name, size in zip(names, sizes)
         ],
     )
 
@@ -73,7 +74,9 @@ def open_tfds(params):
     }
     names = {"classes": info.features[label_key].names}
     settings_file.write_json(
-        names, os.path.join(params["checkpoint_dir"], kept.DIRECTORY), kept.CLASSES
+        names,
+        os.path.join(params["checkpoint_dir"], dataset_metadata.DIRECTORY),
+        dataset_metadata.CLASSES,
     )
     num_classes = _NUM_CLASSES.get(name, info.features[label_key].num_classes)
     as_input = Preprocessing.of(params, image.shape, are_characters=name in _CHARACTERS)

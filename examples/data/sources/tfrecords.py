@@ -21,11 +21,11 @@ import re
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
-from examples.data import record_files, record_splits
 from examples.data.errors import DataError
-from examples.data.preprocessing import Preprocessing
-from examples.data.records import Records, faults
-from examples.runs.whole_records import count_whole_records
+from examples.data.preprocessing.image_files import Preprocessing
+from examples.data.sources import record_manifest, record_splits
+from examples.data.sources.records import Records, faults
+from examples.runs.record_lengths import count_whole_records
 from replicate.reports.progress_bar import import_tqdm
 
 LAYOUT = (
@@ -60,7 +60,7 @@ def open_tfrecords(params):
     directory = params["dataset_dir"]
     names = _names(directory)
     every = [name for of_split in names.values() for name in of_split]
-    known = record_files.facts(
+    known = record_manifest.facts(
         directory,
         every,
         params["checkpoint_dir"],
@@ -143,7 +143,7 @@ def _count(directory, names, sizes):
                     records, lowest, highest = map(int, session.run(following))
                 except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
                     raise _damage(path) from error
-                found.append(record_files.FileFacts(size, records, lowest, highest))
+                found.append(record_manifest.FileFacts(size, records, lowest, highest))
                 bar.update()
     return found
 

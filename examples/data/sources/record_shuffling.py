@@ -1,6 +1,6 @@
 """In which order records of files are seen: shuffled as far as reading in sequence allows.
 
-The contract is that of `order.py`: a stream is a function of its key, it can be entered at any
+The contract is that of `shuffling.py`: a stream is a function of its key, it can be entered at any
 position, and worker w of W takes the positions p with p mod W = w.
 
 In each epoch, the files are put in a random order, and the records, so lined up, are cut into 48
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from examples.data import order
+from examples.data import shuffling
 
 _LANES = 48  # many numbers of workers divide it
 _WINDOWS_BYTES = 256 << 20  # of the windows of all lanes; a copy waits to be read
@@ -48,7 +48,7 @@ def shuffled(shards, window, key, start=0, worker=(0, 1)):
     Args:
         shards: List of `Shard`s, with a record at least.
         window: Records of a lane that are shuffled together, see `window_size`.
-        key: Int, see `order.stream_key`.
+        key: Int, see `shuffling.stream_key`.
         start: Position >= 0 in the stream of all workers before which records are left out.
         worker: `(w, W)`.
 
@@ -76,7 +76,7 @@ def shuffled(shards, window, key, start=0, worker=(0, 1)):
 
             def shuffle(window_number, held):
                 at = begin + lane + window_number * window * _LANES  # no other window's
-                held = tf.gather(held, order.permutation(tf.size(held), key ^ 2, at))
+                held = tf.gather(held, shuffling.permutation(tf.size(held), key ^ 2, at))
                 return tf.data.Dataset.from_tensor_slices(held)
 
             windows = records.batch(window).enumerate(skipped // window)
@@ -105,7 +105,7 @@ def _columns(shards):
 def _line_up(columns, key, number):
     """Returns shards in a random order; the first of them begins anywhere, and ends the line."""
     paths, firsts, counts = (
-        tf.gather(column, order.permutation(column.shape[0], key, number)) for column in columns
+        tf.gather(column, shuffling.permutation(column.shape[0], key, number)) for column in columns
     )
     # Without this, the lanes of a few files would have the same records in every epoch.
     cut = tf.random.stateless_uniform(
