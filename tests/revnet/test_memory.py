@@ -35,12 +35,12 @@ def test_recomputed_activations_do_not_grow_with_the_units(way, units, bottlenec
 @pytest.mark.thorough
 def test_a_tape_keeps_nothing_that_is_recomputed_eagerly():
     code = """
-from examples.revnet import measuring
+from examples.revnet.profiling import gradient_costs
 widths = {"filters": [16, 16], "initial_filters": 16, "image_shape": [16, 16, 1]}
 overrides = {"units": [6, 1], **widths}
 case = {"preset": "digits", "overrides": overrides, "batch_size": 64, "engine": "eager"}
 for way in ("stored", "recomputed"):
-    print(measuring._measured("memory", case, [way], 2)["activations_mb"])
+    print(gradient_costs._measured("memory", case, [way], 2)["activations_mb"])
 """
     result = programs.run("-c", code, env={"TF_CPU_ALLOCATOR_USE_BFC": "1"})
     assert result.returncode == 0, result.stderr
