@@ -161,20 +161,20 @@ def _versions():
 
 def _quiet():
     """Keeps TensorFlow's warnings about itself from the log of a process."""
-    from examples.runs import program
+    from examples.runs import command_line
 
-    program.quiet_tensorflow()
+    command_line.quiet_tensorflow()
 
 
 def _search(args, seed):
     """Searches; returns indices, time, and the log probability of every network in the window."""
-    from examples.nas_search import search, search_spaces
-    from examples.nas_search.config import settings
     from examples.nas_search.reports import network_distribution, search_analysis
+    from examples.nas_search.search import search_loop, search_settings
+    from examples.nas_search.spaces import search_spaces
 
     directory = args.out / f"search_{seed}"
     given = {"max_global_step": 20} if args.quick else {}
-    params = settings.resolve(
+    params = search_settings.resolve(
         preset="digits",
         num_towers=2,
         seed=seed,
@@ -182,8 +182,8 @@ def _search(args, seed):
         checkpoint_dir=str(directory),
         **given,
     )
-    settings.check_same(params)  # also if it is at its end
-    seconds = _finish(search.run, params)
+    search_settings.check_same(params)  # also if it is at its end
+    seconds = _finish(search_loop.run, params)
     analysis = search_analysis.analyze(str(directory))
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(SPACE))
     rows = analysis.probabilities[analysis.global_step]
@@ -199,8 +199,7 @@ def _search(args, seed):
 
 def _train(args, indices):
     """Trains a network alone, several times; returns its figures."""
-    from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.training import mobile_train_eval, train_settings
     from examples.runs import settings_file
 
     runs = []

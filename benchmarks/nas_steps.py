@@ -26,10 +26,10 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from benchmarks.nas_speed import Case
-from examples.nas_search import controller, mobile_classifier_factory, model_fn, schema
+from examples.nas_search import controller, mobile_classifier_factory, schema
 from examples.nas_search.basic_specs import OP_TAG
-from examples.nas_search.config import settings
 from examples.nas_search.rematlib import switch
+from examples.nas_search.search import model_fn, search_settings
 from replicate.bench import harness
 
 _SEED = 3
@@ -92,7 +92,7 @@ def measure(case, engine, networks, repeats):
 
 def _params(case, num_towers, directory):
     """Returns settings of a search that draws from step 0 on and whose controller never learns."""
-    params = settings.resolve(
+    params = search_settings.resolve(
         preset="digits",
         checkpoint_dir=directory,
         num_towers=num_towers,

@@ -25,7 +25,7 @@ def _measured(way, seed, steps):
     import numpy as np
     import tensorflow as tf
 
-    from examples.revnet import train_settings, training
+    from examples.revnet.training import train_eval, train_settings
 
     with tempfile.TemporaryDirectory() as directory:
         params = train_settings.resolve(
@@ -36,7 +36,7 @@ def _measured(way, seed, steps):
             use_held_out_test_set=True,
             max_global_step=steps,
         )
-        metrics = training.train_network(params)
+        metrics = train_eval.train_network(params)
     return {**metrics, "tf": tf.__version__, "numpy": np.__version__}
 
 

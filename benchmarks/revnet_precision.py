@@ -3,8 +3,8 @@
     python -m benchmarks.revnet_precision --units 3 9 18 36 --train_steps 0 100
 
 Networks of three stages of 32, 64 and 112 channels on random images of 32×32 pixels; see
-`examples/revnet/precision.py` for what is compared. Figures do not depend on the machine's speed.
-Prints one JSON line per case, and a table.
+`examples/revnet/profiling/precision.py` for what is compared. Figures do not depend on the
+machine's speed. Prints one JSON line per case, and a table.
 """
 
 import argparse
@@ -37,8 +37,8 @@ def _measured(units, dtype, batch_size, train_steps, quick):
     import numpy as np
     import tensorflow as tf
 
-    from examples.revnet import precision
-    from examples.revnet.config import preset
+    from examples.revnet.network.config import preset
+    from examples.revnet.profiling import precision
 
     small = {"filters": (32, 32, 32), "image_shape": (8, 8, 3)} if quick else {}
     config = preset("cifar38", units=(units,) * 3, dtype=dtype, seed=1, **small)

@@ -13,12 +13,12 @@ import sys
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples.nas_search import search
 from examples.nas_search.commands import PROGRAM
+from examples.nas_search.search import search_loop
 from examples.runs import cluster
 
 _SAVE_STEPS = 5
-_seed_of_draw, _train = search.model_fn._seed_of_draw, cluster.train
+_seed_of_draw, _train = search_loop.model_fn._seed_of_draw, cluster.train
 _session_config = replicate.session_config
 _seeds = []  # int32 [2], of each tower
 
@@ -97,7 +97,7 @@ def main():
             more.append(saver)
         _train(training, input_fn, max_steps, [*hooks, *more])
 
-    cluster.train, search.model_fn._seed_of_draw = train, _kept_seed
+    cluster.train, search_loop.model_fn._seed_of_draw = train, _kept_seed
     replicate.session_config = _quick_session_config
     return PROGRAM.main(argv)
 

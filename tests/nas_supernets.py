@@ -5,10 +5,11 @@ import tensorflow.compat.v1 as tf
 
 import nas_layers
 from examples.nas_search import mobile_classifier_factory as factory
-from examples.nas_search import schema, search_spaces
+from examples.nas_search import schema
 from examples.nas_search.basic_specs import ConvTowerSpec, block
 from examples.nas_search.mobile_search_space_v3 import choose_filters
 from examples.nas_search.rematlib import layers as lib
+from examples.nas_search.spaces import search_spaces
 
 NUM_CLASSES = 5
 

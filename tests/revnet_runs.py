@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from examples.revnet import train_settings, training
+from examples.revnet.training import train_eval, train_settings
 
 ENGINES = ("eager", "function", "estimator", "towers", "tpu")
 SMALL = {
@@ -34,7 +34,7 @@ def settings(directory, **given):
 def losses(params):
     """Trains; returns the loss of each step, by step."""
     found = {}
-    assert training.train(params, found.__setitem__)
+    assert train_eval.train(params, found.__setitem__)
     return found
 
 

@@ -9,20 +9,20 @@ import tensorflow.compat.v1 as tf
 import replicate
 from examples import data as data_lib
 from examples.classifiers import commands
-from examples.runs import checkpoints, common_flags, engines, settings_file, summaries
-from examples.runs import program as program_lib
+from examples.runs import checkpoints, engines, settings_file, summaries, training_flags
+from examples.runs import command_line as program_lib
+from examples.runs.command_line import BAD_INPUT, INTERRUPTED, Program, check_tensorflow
 from examples.runs.errors import UserError
 from examples.runs.flags import Flag, SettingsError, with_defaults
-from examples.runs.program import BAD_INPUT, INTERRUPTED, Program, check_tensorflow
 from replicate import estimator
 
 STEPS = 4
 WEIGHTS = ("dense/kernel", "dense/bias")
 NOWHERE = {"devices": None, "num_towers": None, "tpu": ""}
 FLAGS = (
-    *common_flags.RUN,
-    *common_flags.DATA,
-    *common_flags.ENGINE,
+    *training_flags.RUN,
+    *training_flags.DATA,
+    *training_flags.ENGINE,
     Flag("engine", str, "towers", "how to run", choices=("eager", "estimator", "towers", "tpu")),
     Flag("train_batch_size", int, 20, "images per step"),
 )
@@ -44,7 +44,7 @@ def model_fn(features, labels, mode, params):
 def train(directory, engine, max_steps):
     """Trains from where the run in a directory stands; returns weights and loss after all steps."""
     given = {"checkpoint_dir": str(directory), "engine": engine, "tpu_iterations_per_loop": 2}
-    params = with_defaults(given, FLAGS, common_flags.DIGITS)
+    params = with_defaults(given, FLAGS, training_flags.DIGITS)
     params.update(engines.resolve(params))
     data = data_lib.open_data(params)
     params.update(data.settings)

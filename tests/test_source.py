@@ -1,4 +1,7 @@
-"""What must hold of the source text; it is parsed, so that strings and comments do not count."""
+"""What must hold of the source text; it is parsed, so that strings and comments do not count.
+
+Of the examples' text, see `test_source_examples.py`.
+"""
 
 import ast
 import importlib
@@ -9,6 +12,7 @@ import pytest
 
 import replicate
 from bodies import source_files
+from imports import check_one_way, imported
 
 ROOT = pathlib.Path(replicate.__file__).parent
 MODULES = {
@@ -33,30 +37,7 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
-# What the examples have in common, and what of the examples it may import.
-EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
-IN_COMMON = {
-    "data": ("examples", "examples.data", "examples.runs"),
-    "runs": ("examples", "examples.runs"),
-    "classifiers": ("examples", "examples.classifiers", "examples.data", "examples.runs"),
-}
-COMMON_FILES = [
-    pytest.param(package, path, id=f"{package}/{path.name}")
-    for package in IN_COMMON
-    for path in sorted((EXAMPLES / package).rglob("*.py"))
-]
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
-
-
-def imported(tree):
-    """Yields the full names of what `tree` imports; of `from a import b` both `a` and `a.b`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports name their package"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def own(tree):
@@ -192,28 +173,8 @@ def test_nothing_imports_the_flow_but_what_starts_it(module):
         assert all(name.startswith("replicate.compat") for name in own(MODULES[module]))
 
 
-@pytest.mark.parametrize(("package", "path"), COMMON_FILES)
-def test_what_examples_have_in_common_does_not_know_them(package, path):
-    text = path.read_text()
-    for name in imported(ast.parse(text)):
-        if name.split(".")[0] == "examples":
-            assert ".".join(name.split(".")[:2]) in IN_COMMON[package], name
-    programs = [child.parent.name for child in EXAMPLES.glob("*/__main__.py")]
-    assert "nas_search" in programs
-    assert [name for name in programs if name in text] == []
-
-
 def test_imports_run_one_way():
-    """Each module can be put after all that it imports."""
-    # A package's own name in `from replicate import x` is not a use of what it re-exports.
-    remaining = {
-        module: {name for name in own(tree) if name != module} for module, tree in MODULES.items()
-    }
-    while remaining:
-        free = [module for module, needs in remaining.items() if not needs & set(remaining)]
-        assert free, f"these import one another: {sorted(remaining)}"
-        for module in free:
-            del remaining[module]
+    check_one_way({module: own(tree) for module, tree in MODULES.items()})
 
 
 @pytest.mark.parametrize("path", source_files(), ids=lambda path: path.name)

@@ -1,11 +1,11 @@
 """What the commands `train`, `evaluate` and `export` of all programs say.
 
-Importing this imports no TensorFlow: see `program.py`.
+Importing this imports no TensorFlow: see `command_line.py`.
 """
 
 import json
 
-from examples.runs.program import INTERRUPTED, say
+from examples.runs.command_line import INTERRUPTED, say
 
 
 def train(program, params, run):
@@ -47,7 +47,7 @@ def evaluate(args, resolve, run):
     """Evaluates a network; prints its metrics as JSON.
 
     Args:
-        args: Namespace of the flags `common_flags.EVALUATE`.
+        args: Namespace of the flags `training_flags.EVALUATE`.
         resolve: Function of these flags, by name, that returns settings.
         run: Function of settings, split and checkpoint that returns metrics.
 

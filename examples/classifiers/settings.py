@@ -1,9 +1,9 @@
-"""What the settings of all trainings of classifiers have in common, see `common_flags.py`."""
+"""What the settings of all trainings of classifiers have in common, see `training_flags.py`."""
 
 import reprlib
 
 from examples import data as data_lib
-from examples.runs import common_flags, engines, settings_file
+from examples.runs import engines, settings_file, training_flags
 from examples.runs.flags import SettingsError, check, with_defaults
 
 
@@ -41,7 +41,7 @@ def evaluation(given, mark, what, flags):
     """Returns the settings with which a network was trained, but with what is given for evaluation.
 
     Args:
-        given: Dict of values of `common_flags.EVALUATE` by name, `checkpoint_dir` among them.
+        given: Dict of values of `training_flags.EVALUATE` by name, `checkpoint_dir` among them.
         mark: Name of a setting that such a network has, and no other run.
         what: Function of a directory without it, that returns the error's text: what it must be,
             and the way out.
@@ -50,7 +50,7 @@ def evaluation(given, mark, what, flags):
     Raises:
         SettingsError: If a setting is out of range, or no such network was trained there.
     """
-    given = with_defaults(given, common_flags.EVALUATE, {})
+    given = with_defaults(given, training_flags.EVALUATE, {})
     directory = given["checkpoint_dir"]
     params = settings_file.read(directory)
     if mark not in params:

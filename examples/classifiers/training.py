@@ -18,7 +18,7 @@ from examples import data as data_lib
 from examples.data import tpu
 from examples.runs import checkpoints, cluster, engines, settings_file
 from examples.runs.errors import UserError
-from examples.runs.stopping import StopOnSignal
+from examples.runs.stop_on_signal import StopOnSignal
 from replicate.hooks import ProgressHook
 
 METRICS = "metrics.json"
@@ -102,7 +102,7 @@ def evaluate(model_fn, params, data, split, checkpoint):
     """Evaluates an Estimator on every image of a part of the data, each once.
 
     Args:
-        model_fn: As that of `train`, whose metrics are those of `classification.metrics`.
+        model_fn: As that of `train`, whose metrics are those of `evaluation.metrics`.
         params: Dict of settings.
         data: An open `Data`.
         split: See `examples.data`.

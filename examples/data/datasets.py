@@ -9,8 +9,8 @@ function of the settings that opens the data, and one that tells how networks ar
     training(parts, key, start, worker)
                                  an endless `tf.data.Dataset` of images, float32 [height, width,
                                  channels], and labels, int32 []: of the stream of `key`, see
-                                 `order.py`, over the images of some parts, what the worker takes
-                                 from position `start` on
+                                 `shuffling.py`, over the images of some parts, what the worker
+                                 takes from position `start` on
     evaluation(parts)            a dataset of each of their images once, in a fixed order
 
 and, if images can be damaged, `broken_images()`, a list of texts.
@@ -22,13 +22,13 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from examples.data import order, splits
-from examples.data.digits import Digits
+from examples.data import shuffling, splits
 from examples.data.errors import DataError
-from examples.data.image_folder import ImageFolder
 from examples.data.serving import of_image_files
-from examples.data.tfds_source import VALIDATION_FRACTIONS, open_tfds
-from examples.data.tfrecords import open_tfrecords
+from examples.data.sources.digits import Digits
+from examples.data.sources.image_folder import ImageFolder
+from examples.data.sources.tfds_source import VALIDATION_FRACTIONS, open_tfds
+from examples.data.sources.tfrecords import open_tfrecords
 
 BATCHES_AHEAD = 2  # that are made while a step runs
 
@@ -194,7 +194,7 @@ class Data:
             DataError: If the split has no images.
         """
         self.size(split)
-        key = order.stream_key(self._seed if seed is None else seed, split)
+        key = shuffling.stream_key(self._seed if seed is None else seed, split)
         examples = self._source.training(splits.parts_of(split), key, start, worker)
         batches = self._batches(examples, batch_size)
         axis = 3 if self._use_tpu else 0

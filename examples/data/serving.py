@@ -6,8 +6,9 @@ network can be exported where they are not.
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
-from examples.data import imagenet_preprocessing, kept
-from examples.data.preprocessing import Preprocessing
+from examples.data import dataset_metadata
+from examples.data.preprocessing import imagenet_preprocessing
+from examples.data.preprocessing.image_files import Preprocessing
 
 
 class Serving(NamedTuple):
@@ -26,8 +27,8 @@ class Serving(NamedTuple):
 
 
 def of_image_files(params):
-    """Returns the `Serving` of what `preprocessing.py` makes inputs of."""
+    """Returns the `Serving` of what `preprocessing/image_files.py` makes inputs of."""
     size, _, channels = params["image_shape"]
     as_input = Preprocessing(params.get("augmentation", "imagenet"), size, channels)
-    names = kept.class_names(params["checkpoint_dir"])
+    names = dataset_metadata.class_names(params["checkpoint_dir"])
     return Serving((0, 255), imagenet_preprocessing.normalised, as_input.pixels, names)

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from examples.nas_search import basic_specs
-from examples.runs.whole_records import count_whole_records
+from examples.runs.record_lengths import count_whole_records
 
 _EVENT_FILE = "events.out.tfevents."
 _PATH_LOGIT = re.compile(r"rlpathlogits/(?P<node>.+)/(?P<choice>\d{1,9})")

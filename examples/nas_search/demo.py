@@ -105,8 +105,7 @@ def _networks(search_dir, args):
 
 def _train(name, indices, args):
     """Trains a network alone; returns its name and metrics."""
-    from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.training import mobile_train_eval, train_settings
 
     print(f"{name}: {indices}", flush=True)
     params = train_settings.resolve(

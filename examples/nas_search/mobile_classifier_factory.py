@@ -3,11 +3,12 @@
 Function and argument names are those of TuNAS (Bender, Liu et al., CVPR 2020).
 """
 
-from examples.nas_search import schema, search_space_utils, search_spaces
+from examples.nas_search import schema, search_space_utils
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, ConvTowerSpec
 from examples.nas_search.mobile_search_space_v3 import ResidualSpec
 from examples.nas_search.rematlib import mobile_model_v3
 from examples.nas_search.schema import OneOf
+from examples.nas_search.spaces import search_spaces
 
 
 def get_model_spec(

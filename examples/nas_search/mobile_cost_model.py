@@ -1,8 +1,8 @@
 """The cost models of the search spaces on the images that they are made for, and usual targets."""
 
-from examples.nas_search import digits_search_space, search_spaces
 from examples.nas_search import mobile_search_space_v3 as mobile
 from examples.nas_search.costs import cost_features, cost_fit
+from examples.nas_search.spaces import digits_search_space, search_spaces
 
 # Height, width and channels of images and the number of classes that a space is made for.
 _IMAGENET = ((224, 224, 3), 1001)

@@ -3,7 +3,7 @@
 import importlib
 
 # Not imported before they are asked for: the command line must answer without TensorFlow.
-_PLACES = {"RevNet": "model", "RevNetConfig": "config", "preset": "config"}
+_PLACES = {"RevNet": "network.model", "RevNetConfig": "network.config", "preset": "network.config"}
 
 __all__ = ("RevNet", "RevNetConfig", "preset")
 

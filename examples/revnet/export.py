@@ -20,10 +20,10 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.classifiers import classification
+from examples.classifiers import evaluation
 from examples.classifiers.training import METRICS
-from examples.revnet import restoring, training
-from examples.revnet.train_settings import network
+from examples.revnet.training import train_eval
+from examples.revnet.training.train_settings import network
 from examples.runs import checkpoints, settings_file
 from examples.runs import export_dir as export_dir_lib
 
@@ -52,9 +52,9 @@ def export_network(params, export_dir, checkpoint=None):
         checkpoint = checkpoints.find(params["checkpoint_dir"], checkpoint)
         serving = data_lib.serving(params)
         # Weights are the same in both formats, and every device knows this one.
-        model = restoring.load({**params, "data_format": "channels_last"}, checkpoint)
+        model = train_eval.load_model({**params, "data_format": "channels_last"}, checkpoint)
         signatures = _signatures(model, serving, params["image_shape"])
-        weights = training.num_weights(model)
+        weights = train_eval.num_weights(model)
         record = _record(params, serving, checkpoint, weights, list(signatures))
         saved = os.path.join(partial, "model")
         # Not the model itself, whose layers Keras would save too.
@@ -71,7 +71,7 @@ def _signatures(model, serving, image_shape):
 
     def classify(pixels):
         logits, _ = model(serving.normalised(pixels), training=False)
-        return classification.predictions(tf.cast(logits, tf.float32))
+        return evaluation.predictions(tf.cast(logits, tf.float32))
 
     def of_files(contents):
         return classify(tf.map_fn(serving.decoded, contents, dtype=tf.float32))

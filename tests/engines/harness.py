@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 import tpu_graphs
 from engines.models import MODELS
-from examples.nas_search.config import settings
+from examples.nas_search.search import search_settings
 from replicate import estimator
 
 ROWS, STEPS, SEED = 12, 4, 7
@@ -185,7 +185,7 @@ def settings_of(name, towers, directory):
     """Returns the `params` of a model."""
     if not MODELS[name].own_networks:
         return {}
-    return settings.resolve(
+    return search_settings.resolve(
         preset="digits",
         train_batch_size=ROWS,
         rl_batch_size_multiplier=2.0,

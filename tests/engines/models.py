@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 import replicate
 from examples import revnet
 from examples.nas_search import custom_layers, tpu_optimizer_ops
-from examples.nas_search import model_fn as nas_search
+from examples.nas_search.search import model_fn as nas_search
 from replicate import estimator
 
 F64 = tf.float64

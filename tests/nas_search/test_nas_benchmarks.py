@@ -11,8 +11,8 @@ import pytest
 import nas_searches
 import programs
 from benchmarks import nas_quality, nas_speed, nas_steps
-from examples.nas_search import mobile_train_eval, search
-from examples.nas_search.config import settings, train_settings
+from examples.nas_search.search import search_loop, search_settings
+from examples.nas_search.training import mobile_train_eval, train_settings
 from examples.runs.flags import SettingsError
 
 NETWORK = ":".join(map(str, nas_searches.INDICES))
@@ -79,7 +79,7 @@ def args(tmp_path):
 
 
 def test_what_was_stopped_is_no_result(args, monkeypatch):
-    monkeypatch.setattr(search, "run", lambda params: False)
+    monkeypatch.setattr(search_loop, "run", lambda params: False)
     monkeypatch.setattr(mobile_train_eval, "train", lambda params: False)
     for run in (
         lambda: nas_quality._search(args, 0),
@@ -106,10 +106,10 @@ def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
 def test_searches_of_other_settings_are_refused(args, change):
     given = {"num_towers": 2, "seed": 1, "rl_cost_model_target": args.target}
     directory = args.out / "search_1"
-    params = settings.resolve(
+    params = search_settings.resolve(
         preset="digits", checkpoint_dir=str(directory), max_global_step=20, **given
     )
-    settings.save(params)
+    search_settings.save(params)
     nas_searches.save_checkpoint(directory)
     (directory / "seconds.json").write_text("[1.0, true]")
     with pytest.raises(SettingsError, match="differ"):
@@ -126,7 +126,7 @@ def test_trainings_of_other_settings_are_refused(args):
         epochs=1,
         num_towers=1,
     )
-    settings.save(params)
+    search_settings.save(params)
     nas_searches.save_checkpoint(directory)
     (directory / "figures.json").write_text(json.dumps({**network(0.9), "runs": 0}))
     assert nas_quality._train(args, indices)["test"] == 0.9

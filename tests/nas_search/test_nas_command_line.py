@@ -12,10 +12,10 @@ import tensorflow.compat.v1 as tf
 
 import programs
 import replicate
-from examples.nas_search import search
 from examples.nas_search.commands import PROGRAM
 from examples.nas_search.commands import search as search_command
-from examples.nas_search.config import search_flags, settings, train_flags
+from examples.nas_search.search import search_flags, search_loop, search_settings
+from examples.nas_search.training import train_flags
 from examples.runs.errors import UserError
 from replicate import estimator
 
@@ -195,7 +195,7 @@ def model_fn(features, labels, mode, params):
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Runs `search` for 6 steps on two towers; returns its exit status and what it printed."""
-    monkeypatch.setattr(search.model_fn, "model_fn", model_fn)
+    monkeypatch.setattr(search_loop.model_fn, "model_fn", model_fn)
 
     def run_search(*argv, name="run"):
         flags = ["--max_global_step=6", "--num_towers=2", "--train_batch_size=20"]
@@ -214,7 +214,7 @@ def weights(directory):
 def stop_at(step, monkeypatch):
     """Has Ctrl-C pressed once, after a step."""
 
-    class Stop(search.StopOnSignal):
+    class Stop(search_loop.StopOnSignal):
         left = step
 
         def after_run(self, run_context, run_values):
@@ -223,7 +223,7 @@ def stop_at(step, monkeypatch):
                 os.kill(os.getpid(), signal.SIGINT)
             super().after_run(run_context, run_values)
 
-    monkeypatch.setattr(search, "StopOnSignal", Stop)
+    monkeypatch.setattr(search_loop, "StopOnSignal", Stop)
 
 
 def test_a_search_leaves_a_full_record(run, tmp_path):
@@ -238,7 +238,7 @@ def test_a_search_leaves_a_full_record(run, tmp_path):
     )
     assert "search: step 6 of 6" in shown.err
     params = json.loads((directory / "params.json").read_text())
-    expected = settings.resolve(
+    expected = search_settings.resolve(
         checkpoint_dir=str(directory), max_global_step=6, num_towers=2, train_batch_size=20
     )
     assert params == expected

@@ -8,9 +8,10 @@ import tensorflow.compat.v1 as tf
 
 import nas_steps
 from bodies import matching
-from examples.nas_search import controller, schema, search_spaces
+from examples.nas_search import controller, schema
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, FilterMultiplier
 from examples.nas_search.schema import OneOf
+from examples.nas_search.spaces import search_spaces
 
 SPACE = {
     "skip": OneOf(

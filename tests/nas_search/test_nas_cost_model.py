@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import nas_searches
 from bodies import matching
-from examples.nas_search import controller, cost_model_lib, mobile_cost_model, schema, search_spaces
+from examples.nas_search import controller, cost_model_lib, mobile_cost_model, schema
 from examples.nas_search.basic_specs import (
     FILTERS_TAG,
     OP_TAG,
@@ -25,7 +25,6 @@ from examples.nas_search.costs import (
     cost_model_io,
     network_batch,
     network_cost,
-    search_costs,
 )
 from examples.nas_search.mobile_search_space_v3 import (
     ActivationSpec,
@@ -34,6 +33,8 @@ from examples.nas_search.mobile_search_space_v3 import (
     ResidualSpec,
 )
 from examples.nas_search.schema import OneOf
+from examples.nas_search.search import search_costs
+from examples.nas_search.spaces import search_spaces
 
 INPUTS = {
     "proxylessnas_search": ((224, 224, 3), 1001),

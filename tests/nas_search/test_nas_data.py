@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 
 from batches import assert_same, take
 from examples import data
-from examples.data import order, splits
+from examples.data import shuffling, splits
 from examples.data.datasets import worker_of
-from examples.nas_search import search_input
+from examples.nas_search.search import search_input
 from replicate import estimator
 
 PARAMS = {
@@ -84,7 +84,7 @@ def test_a_split_of_something_else_is_an_error(split):
 
 
 def stream(count, num_rows=10, seed=1, **kwargs):
-    return take(order.shuffled(num_rows, order.stream_key(seed, "train"), **kwargs), count)
+    return take(shuffling.shuffled(num_rows, shuffling.stream_key(seed, "train"), **kwargs), count)
 
 
 def test_every_epoch_has_each_row_once_in_an_order_of_its_own():
@@ -98,7 +98,7 @@ def test_every_epoch_has_each_row_once_in_an_order_of_its_own():
 def test_the_order_depends_on_the_seed_and_on_the_name():
     assert stream(10) == stream(10)
     assert stream(10) != stream(10, seed=2)
-    assert order.stream_key(1, "train") != order.stream_key(1, "validation")
+    assert shuffling.stream_key(1, "train") != shuffling.stream_key(1, "validation")
 
 
 @pytest.mark.parametrize("start", [1, 9, 10, 11, 25])
@@ -121,7 +121,7 @@ def test_workers_share_the_stream(num_rows, workers, start):
 
 
 def test_evaluation_takes_each_row_once_in_order():
-    assert take(order.once(4)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert take(shuffling.once(4)) == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
 # Digits.

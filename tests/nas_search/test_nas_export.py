@@ -14,9 +14,9 @@ import nas_searches
 import programs
 from examples import data
 from examples.data import datasets
-from examples.nas_search import export, mobile_train_eval, tflite, train_model_fn
 from examples.nas_search.commands import PROGRAM
-from examples.nas_search.config import train_settings
+from examples.nas_search.serving import export, tflite
+from examples.nas_search.training import mobile_train_eval, train_model_fn, train_settings
 from examples.runs import engines, settings_file
 from examples.runs.errors import UserError
 

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search import mobile_model_archive as archive
 from examples.nas_search import mobile_search_space_v3 as v3
-from examples.nas_search import schema, search_spaces
+from examples.nas_search import schema
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, FilterMultiplier, ZeroSpec
 from examples.nas_search.mobile_classifier_factory import (
     get_model_for_search,
@@ -14,6 +14,7 @@ from examples.nas_search.mobile_classifier_factory import (
     mobile_model_v3,
 )
 from examples.nas_search.schema import OneOf
+from examples.nas_search.spaces import search_spaces
 
 # Skips the optional layer of block 1 and keeps that of block 2.
 DIGITS_INDICES = [0, *(0, 0), *(1, 1, 1), 0, *(1, 0), *(0, 1, 0), 1, 0]

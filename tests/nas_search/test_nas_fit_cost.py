@@ -7,19 +7,14 @@ import numpy as np
 import pytest
 
 from bodies import matching
-from examples.nas_search import mobile_cost_model, search_spaces
+from examples.nas_search import mobile_cost_model
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, ConvTowerSpec, block
 from examples.nas_search.commands import PROGRAM
-from examples.nas_search.costs import (
-    cost_fit,
-    cost_measurement,
-    cost_model_io,
-    device_info,
-    latency,
-    network_cost,
-)
+from examples.nas_search.costs import cost_fit, cost_model_io, network_cost
+from examples.nas_search.latency import device_info, fit_cost, timing
 from examples.nas_search.mobile_specs import ActivationSpec, ConvSpec
 from examples.nas_search.schema import OneOf
+from examples.nas_search.spaces import search_spaces
 from examples.runs.errors import UserError
 
 SSD = "digits_search"
@@ -49,7 +44,7 @@ def machine(monkeypatch):
         return groups
 
     machine.stop_at = None
-    monkeypatch.setattr(latency, "measure_group", measure_group)
+    monkeypatch.setattr(timing, "measure_group", measure_group)
     monkeypatch.setattr(device_info, "_cpu_model", lambda: "Abacus 1")
     return machine
 
@@ -217,11 +212,11 @@ def test_a_directory_is_no_output(run, machine, tmp_path):
 
 
 def test_all_cores_are_used_unless_told_otherwise(monkeypatch):
-    monkeypatch.setattr(cost_measurement.os, "sched_getaffinity", lambda pid: {0, 3, 5})
-    assert cost_measurement._cores() == 3
-    monkeypatch.delattr(cost_measurement.os, "sched_getaffinity")
-    monkeypatch.setattr(cost_measurement.os, "cpu_count", lambda: 12)
-    assert cost_measurement._cores() == 12
+    monkeypatch.setattr(fit_cost.os, "sched_getaffinity", lambda pid: {0, 3, 5})
+    assert fit_cost._cores() == 3
+    monkeypatch.delattr(fit_cost.os, "sched_getaffinity")
+    monkeypatch.setattr(fit_cost.os, "cpu_count", lambda: 12)
+    assert fit_cost._cores() == 12
 
 
 def test_real_networks_are_measured(run, monkeypatch):

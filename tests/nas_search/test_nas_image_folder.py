@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 import nas_searches
 from batches import assert_same, take
 from examples import data
-from examples.data.preprocessing import Preprocessing
+from examples.data.preprocessing.image_files import Preprocessing
 from examples.runs import settings_file
 
 RNG = np.random.RandomState(0)

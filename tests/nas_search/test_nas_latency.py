@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from examples.nas_search import mobile_classifier_factory
-from examples.nas_search.costs import device_info, latency
+from examples.nas_search.latency import device_info, timing
 from nas_searches import INDICES, SSD
 
 
@@ -26,7 +26,7 @@ class Machine:
 
     def time(self, rounds, seed=0, on_round=lambda done: None):
         random = np.random.RandomState(seed)
-        return latency.time_turns(self.runs, rounds, random, on_round, clock=lambda: self.now)
+        return timing.time_turns(self.runs, rounds, random, on_round, clock=lambda: self.now)
 
 
 def test_every_network_has_a_turn_in_every_round():
@@ -58,7 +58,7 @@ def test_runs_that_another_program_disturbs_do_not_count():
     machine.disturb = lambda machine, k: 5.0 * (late.rand() < 0.4)
     turns = machine.time(30)
     assert np.mean(turns > 2) > 0.01  # Some turns are lost.
-    np.testing.assert_allclose(latency.without_drift(turns), [1.0, 1.5])
+    np.testing.assert_allclose(timing.without_drift(turns), [1.0, 1.5])
 
 
 def test_drift_is_not_taken_for_latency():
@@ -67,7 +67,7 @@ def test_drift_is_not_taken_for_latency():
     def slow_down(done):
         machine.slowness = 1 + done / 10  # up to twice as slow
 
-    latencies = latency.without_drift(machine.time(11, on_round=slow_down))
+    latencies = timing.without_drift(machine.time(11, on_round=slow_down))
     np.testing.assert_allclose(latencies / latencies[0], [1.0, 2.0, 4.0])
     np.testing.assert_allclose(latencies[0], 1.5)  # the median
 
@@ -76,14 +76,14 @@ def test_rounds_of_different_speed_can_be_compared():
     turns = np.outer([1.0, 1.0, 1.0, 2.0, 2.0], [1.0, 3.0, 5.0, 7.0])
     # The median of what is left would be twice as high.
     turns[:2, 0] *= 3
-    np.testing.assert_allclose(latency.without_drift(turns), [1.0, 3.0, 5.0, 7.0])
+    np.testing.assert_allclose(timing.without_drift(turns), [1.0, 3.0, 5.0, 7.0])
 
 
 def test_groups_are_compared_by_their_reference_network():
     # The second group was measured when all was 20 % slower.
     latencies = np.array([1.0, 2.0, 3.0, 1.2, 2.4])
     references = np.array([5.0, 5.0, 5.0, 6.0, 6.0])
-    got = latency.at_one_speed(latencies, references)
+    got = timing.at_one_speed(latencies, references)
     np.testing.assert_allclose(got, [1.0, 2.0, 3.0, 1.0, 2.0])
 
 
@@ -112,7 +112,7 @@ def test_networks_are_built_alone_and_run(monkeypatch):
 
     monkeypatch.setattr(mobile_classifier_factory, "get_standalone_model", remember)
     small = mobile_classifier_factory.get_model_spec(SSD, indices=INDICES)
-    setting = latency.Setting((8, 8, 1), 10, 3, "/device:CPU:0", 2, rounds=3)
+    setting = timing.Setting((8, 8, 1), 10, 3, "/device:CPU:0", 2, rounds=3)
     shapes = []
 
     def look(runs, *args, **kwargs):
@@ -120,9 +120,9 @@ def test_networks_are_built_alone_and_run(monkeypatch):
         builds = [0.5, 9.0, 0.4, 0.7, 0.6, 8.0]  # three of each network, then six of the reference
         return np.outer([1.0, 1.0, 1.0], [*builds, 2.0, 4.0, 1.0, 3.0, 9.0, 0.1])
 
-    monkeypatch.setattr(latency, "time_turns", look)
+    monkeypatch.setattr(timing, "time_turns", look)
     random = np.random.RandomState(0)
-    latencies, reference = latency.measure_group([small, small], small, setting, random)
+    latencies, reference = timing.measure_group([small, small], small, setting, random)
     assert [kwargs for _, kwargs in built] == 12 * [{"num_classes": 10}]
     assert shapes == 12 * [(3, 10)]
     # Of the builds of a network the median counts.

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from examples.nas_search import search_spaces
-from examples.nas_search.costs import cost_fit, latency_fit, network_cost
+from examples.nas_search.costs import cost_fit, network_cost
+from examples.nas_search.latency import latency_fit
 from examples.nas_search.mobile_cost_model import inputs_of
+from examples.nas_search.spaces import search_spaces
 
 
 def networks_of(ssd, count, seed=7):

@@ -8,15 +8,8 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-from examples.nas_search import (
-    controller,
-    cost_model_lib,
-    mobile_classifier_factory,
-    model_fn,
-    schema_io,
-)
-from examples.nas_search.config import settings
-from examples.nas_search.costs import search_costs
+from examples.nas_search import controller, cost_model_lib, mobile_classifier_factory, schema_io
+from examples.nas_search.search import model_fn, search_costs, search_settings
 from graphs import behind
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
@@ -44,7 +37,7 @@ def make_params(directory, **changes):
         "checkpoint_dir": str(directory),
         **changes,
     }
-    return settings.resolve(**given)
+    return search_settings.resolve(**given)
 
 
 def make_batches(seed=0):

@@ -9,7 +9,6 @@ from examples.nas_search import (
     mobile_classifier_factory,
     mobile_search_space_v3,
     search_space_utils,
-    search_spaces,
 )
 from examples.nas_search.basic_specs import (
     FILTERS_TAG,
@@ -31,6 +30,7 @@ from examples.nas_search.mobile_search_space_v3 import (
     SeparableConvSpec,
 )
 from examples.nas_search.schema import OneOf
+from examples.nas_search.spaces import search_spaces
 
 IMAGENET = (224, 224, 3)
 SPACES = [

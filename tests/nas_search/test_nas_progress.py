@@ -15,10 +15,10 @@ import termios
 import pytest
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import progress
-from examples.nas_search.progress import SearchProgress
-from examples.runs import stopping
-from examples.runs.stopping import StopOnSignal
+from examples.nas_search.search import search_progress
+from examples.nas_search.search.search_progress import SearchProgress
+from examples.runs import stop_on_signal
+from examples.runs.stop_on_signal import StopOnSignal
 
 
 class Terminal:
@@ -48,7 +48,7 @@ class Terminal:
 def clock(monkeypatch):
     """A clock that moves by one second whenever it is read, so that every step is shown."""
     seconds = itertools.count()
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(seconds)))
+    monkeypatch.setattr(search_progress.time, "perf_counter", lambda: float(next(seconds)))
 
 
 def make_graph(*names):
@@ -135,7 +135,7 @@ def test_a_resumed_search_continues_where_its_checkpoint_stopped(tmp_path):
 
 
 def test_the_last_step_is_shown_even_if_nothing_is_due(monkeypatch):
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(search_progress.time, "perf_counter", lambda: 0.0)
     lines = search(3, 3, "reward")
     assert "| 0/3 [" in lines[0]
     assert "| 3/3 [" in lines[1]
@@ -200,7 +200,7 @@ class SignalAt(tf.train.SessionRunHook):
 @pytest.fixture
 def handlers():
     """The signals' handlers before the test, with which a signal raises `KeyboardInterrupt`."""
-    before = {number: signal.getsignal(number) for number in stopping._SIGNALS}
+    before = {number: signal.getsignal(number) for number in stop_on_signal._SIGNALS}
     for number in before:
         signal.signal(number, signal.default_int_handler)
     yield dict.fromkeys(before, signal.default_int_handler)
@@ -217,13 +217,13 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
     handlers, tmp_path, number, monkeypatch
 ):
     written = []
-    monkeypatch.setattr(stopping.os, "write", lambda *args: written.append(args))
+    monkeypatch.setattr(stop_on_signal.os, "write", lambda *args: written.append(args))
     with StopOnSignal() as stop:
         train(make_graph(), [SignalAt(3, number), stop], 10, str(tmp_path))
         assert current(handlers) == handlers
     assert stop.is_stopped
     assert tf.train.load_variable(str(tmp_path), "global_step") == 3
-    assert written == [(2, stopping._NOTICE)]
+    assert written == [(2, stop_on_signal._NOTICE)]
 
 
 def test_a_second_signal_stops_at_once(handlers):
@@ -256,7 +256,7 @@ def test_signals_act_as_ever_after_an_error(handlers):
 
 
 def test_in_another_thread_the_hook_does_nothing(handlers, monkeypatch):
-    monkeypatch.setattr(stopping.threading, "main_thread", lambda: None)
+    monkeypatch.setattr(stop_on_signal.threading, "main_thread", lambda: None)
     with StopOnSignal() as stop:
         stop.after_create_session(None, None)
         assert current(handlers) == handlers

@@ -5,8 +5,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from batches import take
-from examples.data import order, record_order, record_splits
-from examples.data.record_order import Shard
+from examples.data import shuffling
+from examples.data.sources import record_shuffling, record_splits
+from examples.data.sources.record_shuffling import Shard
 
 COUNTS = (70, 1, 50, 33)  # of these, 154 in all, most lanes have 3 and ten have 4
 NUM_RECORDS = sum(COUNTS)
@@ -29,9 +30,9 @@ def files(tmp_path_factory):
 
 def stream(shards, count, seed=1, window=WINDOW, **kwargs):
     """Returns (record, position) of the first elements of a stream."""
-    key = order.stream_key(seed, "train")
+    key = shuffling.stream_key(seed, "train")
     with tf.Graph().as_default():
-        elements = take(record_order.shuffled(shards, window, key, **kwargs), count)
+        elements = take(record_shuffling.shuffled(shards, window, key, **kwargs), count)
     return [(int(record), int(position)) for record, position in elements]
 
 
@@ -107,7 +108,7 @@ def test_a_stream_begins_anywhere_in_a_single_file(files):
 def test_evaluation_takes_each_record_once_in_order(files):
     part = [files[0]._replace(first=68, count=2), files[2]]
     with tf.Graph().as_default():
-        records = take(record_order.once(part))
+        records = take(record_shuffling.once(part))
     assert [int(record) for record in records] == [68, 69, *range(71, 121)]
 
 
@@ -120,7 +121,7 @@ def test_evaluation_takes_each_record_once_in_order(files):
     ],
 )
 def test_windows_hold_so_many_bytes(num_bytes, num_records, window):
-    assert record_order.window_size(int(num_bytes), num_records) == window
+    assert record_shuffling.window_size(int(num_bytes), num_records) == window
 
 
 # Parts, by position.

@@ -17,9 +17,9 @@ from examples.nas_search.mobile_search_space_v3 import ActivationSpec, ConvSpec
 from examples.nas_search.reports import (
     choice_plots,
     network_drawing,
-    plots,
     report,
     search_analysis,
+    search_plots,
 )
 from examples.runs import figures
 from nas_searches import INDICES, logits, write_search
@@ -293,11 +293,11 @@ def panels_of(figure):
 
 def test_a_series_without_values_has_no_panel():
     series = [
-        plots.Series("a", {1: 0.5}),
-        plots.Series("b", {}),
-        plots.Series("cost\n(ms)", {1: 2.0, 2: 3.0}, target=2.5),
+        search_plots.Series("a", {1: 0.5}),
+        search_plots.Series("b", {}),
+        search_plots.Series("cost\n(ms)", {1: 2.0, 2: 3.0}, target=2.5),
     ]
-    figure = plots.draw_search(series, "title", controller_start=1)
+    figure = search_plots.draw_search(series, "title", controller_start=1)
     assert panels_of(figure) == ["a", "cost\n(ms)"]
     labels = figure.axes[1].get_legend_handles_labels()[1]
     assert labels == ["target 2.5"]
@@ -307,7 +307,7 @@ def test_a_series_without_values_has_no_panel():
 def test_the_line_is_the_mean_of_all_points_and_few_are_drawn():
     random = np.random.RandomState(0)
     values = {step: random.rand() for step in range(5000)}
-    lines = plots.draw_search([plots.Series("a", values)]).axes[0].lines
+    lines = search_plots.draw_search([search_plots.Series("a", values)]).axes[0].lines
     points, mean = (line.get_xydata() for line in lines[:2])
     assert len(points) == len(mean) == 400
     assert points[-1].tolist() == [4999, values[4999]]
@@ -316,9 +316,9 @@ def test_the_line_is_the_mean_of_all_points_and_few_are_drawn():
 
 def test_a_plot_of_nothing_is_refused():
     with pytest.raises(ValueError, match=r"at least one series with values, but of a there are"):
-        plots.draw_search([plots.Series("a", {})])
+        search_plots.draw_search([search_plots.Series("a", {})])
     with pytest.raises(ValueError, match=r"but of no series there are none\. Let the search run"):
-        plots.draw_search([])
+        search_plots.draw_search([])
 
 
 @pytest.mark.parametrize(("number", "limit"), [(3, 5), (5, 5), (100, 7)])

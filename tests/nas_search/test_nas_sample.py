@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import nas_searches
-from examples.nas_search import mobile_cost_model, search_spaces
+from examples.nas_search import mobile_cost_model
 from examples.nas_search.commands import sample
 from examples.nas_search.costs import network_cost
+from examples.nas_search.spaces import search_spaces
 from examples.runs.errors import UserError
 
 SSD = "digits_search"

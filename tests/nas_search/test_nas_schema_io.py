@@ -6,9 +6,10 @@ import json
 import pytest
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import basic_specs, schema_io, search_spaces
+from examples.nas_search import basic_specs, schema_io
 from examples.nas_search import mobile_search_space_v3 as v3
 from examples.nas_search.schema import OneOf
+from examples.nas_search.spaces import search_spaces
 
 PUBLISHED_NAMES = {
     basic_specs.ZeroSpec: "basic_specs.ZeroSpec",

@@ -9,11 +9,11 @@ import tensorflow.compat.v1 as tf
 import nas_searches
 import replicate
 from bodies import matching
-from examples.nas_search import mobile_cost_model, model_fn, summaries
+from examples.nas_search import mobile_cost_model
 from examples.nas_search.commands import PROGRAM
-from examples.nas_search.config import settings
-from examples.nas_search.costs import cost_model_io, search_costs
+from examples.nas_search.costs import cost_model_io
 from examples.nas_search.reports import report, search_analysis
+from examples.nas_search.search import model_fn, search_costs, search_settings, search_summaries
 from examples.runs.flags import SettingsError
 from nas_searches import INDICES, SSD, latency_model, write_latency_model
 
@@ -28,7 +28,7 @@ def file(tmp_path):
 @pytest.fixture
 def resolve(tmp_path):
     def resolve_given(**given):
-        return settings.resolve(**{"checkpoint_dir": str(tmp_path / "run"), **given})
+        return search_settings.resolve(**{"checkpoint_dir": str(tmp_path / "run"), **given})
 
     return resolve_given
 
@@ -135,17 +135,17 @@ def test_the_search_keeps_its_models_and_the_files_may_go(resolve, file, tmp_pat
 
 def test_a_changed_file_is_refused_on_resume(resolve, file, tmp_path):
     params = resolve(cost_model=[file])
-    settings.save(params)
+    search_settings.save(params)
     search_costs.load(params)
     nas_searches.save_checkpoint(tmp_path / "run")
-    settings.check_same(resolve(cost_model=[file]))
+    search_settings.check_same(resolve(cost_model=[file]))
     elsewhere = write_latency_model(tmp_path / "same.json")
-    settings.check_same(resolve(cost_model=[elsewhere]))
+    search_settings.check_same(resolve(cost_model=[elsewhere]))
     write_latency_model(tmp_path / "latency.json", bias=7.0)
     changed = resolve(cost_model=[file])
     message = 'differ: cost_model was ["latency, ms on Abacus 1…and is ["latency, ms on Abacus 1'
     with pytest.raises(SettingsError, match=matching(message)):
-        settings.check_same(changed)
+        search_settings.check_same(changed)
     message = "must be of its settings, but…cost_model.json has 'latency, ms…where the search has"
     with pytest.raises(ValueError, match=matching(message)):
         search_costs.load(changed)
@@ -206,7 +206,7 @@ def write_search(tmp_path):
     file = write_latency_model(tmp_path / "latency.json")
     run = tmp_path / "run"
     given = {"cost_model": [file, "madds"], "rl_cost_model_target": [2.0, 0.02]}
-    params = settings.resolve(checkpoint_dir=str(run), **given)
+    params = search_settings.resolve(checkpoint_dir=str(run), **given)
     steps = {
         step: {
             **nas_searches.logits(3.0),
@@ -269,7 +269,7 @@ def small_model_fn(features, labels, mode, params):
     for suffix, cost in zip(search_costs.suffixes(costs), costs):
         scalars[f"rlcontroller/estimated_cost{suffix}"] = weight * cost.target / 2
     train_op = tf.group(tf.assign_add(step, 1), list(features.values()))
-    return summaries.make_spec(mode, weight, train_op, scalars, params)
+    return search_summaries.make_spec(mode, weight, train_op, scalars, params)
 
 
 def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monkeypatch):
@@ -302,7 +302,7 @@ def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monk
 )
 def test_a_kept_model_that_is_damaged_is_told(resolve, file, tmp_path, capsys, kept, message):
     params = resolve(cost_model=[file])
-    settings.save(params)
+    search_settings.save(params)
     nas_searches.save_checkpoint(tmp_path / "run")
     other = cost_model_io.to_json(latency_model("Abacus 2"))
     (tmp_path / "run" / "cost_model.json").write_text(kept if kept == "{" else other)

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 import nas_searches
 from examples.nas_search import mobile_cost_model, search_space_utils
-from examples.nas_search.config import search_flags, settings
+from examples.nas_search.search import search_flags, search_settings
 from examples.runs import engines, settings_file
 from examples.runs.errors import UserError
 from examples.runs.flags import Flag, SettingsError, boolean, with_defaults
@@ -50,7 +50,7 @@ def resolve(tmp_path):
     """Resolves settings of a search in a directory that does not exist yet."""
 
     def resolve_given(**given):
-        return settings.resolve(**{"checkpoint_dir": str(tmp_path / "run"), **given})
+        return search_settings.resolve(**{"checkpoint_dir": str(tmp_path / "run"), **given})
 
     return resolve_given
 
@@ -71,7 +71,7 @@ class FakeImages:
 @pytest.fixture
 def imagenet(resolve, monkeypatch):
     """Resolves settings of the preset `imagenet`."""
-    monkeypatch.setattr(settings.data_lib, "open_data", lambda params: FakeImages())
+    monkeypatch.setattr(search_settings.data_lib, "open_data", lambda params: FakeImages())
     monkeypatch.setattr(mobile_cost_model, "target_cost", lambda *args: 320.5)
     return lambda **given: resolve(**{"preset": "imagenet", **given})
 
@@ -296,7 +296,7 @@ def test_none_is_not_given():
 def saved(resolve):
     """Settings that are saved."""
     params = resolve(num_towers=2)
-    settings.save(params)
+    search_settings.save(params)
     return params
 
 
@@ -314,18 +314,18 @@ def test_settings_are_saved_for_people_to_read(saved, tmp_path):
 
 
 def test_a_run_that_never_began_may_be_given_other_settings(saved, resolve):
-    settings.check_same(resolve(num_towers=4, epochs=3))
+    search_settings.check_same(resolve(num_towers=4, epochs=3))
 
 
 def test_the_same_settings_may_resume(begun, resolve):
-    settings.check_same(resolve(num_towers=2))
-    settings.check_same(resolve(devices=["/cpu:2", "/cpu:5"]))  # as many
-    settings.check_same({**begun, "tpu_zone": "elsewhere"})
-    settings.check_same({**begun, "seed": 7}, may_change=["seed"])
+    search_settings.check_same(resolve(num_towers=2))
+    search_settings.check_same(resolve(devices=["/cpu:2", "/cpu:5"]))  # as many
+    search_settings.check_same({**begun, "tpu_zone": "elsewhere"})
+    search_settings.check_same({**begun, "seed": 7}, may_change=["seed"])
 
 
 def test_a_new_run_may_have_any_settings(resolve):
-    settings.check_same(resolve())
+    search_settings.check_same(resolve())
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_new_run_may_have_any_settings(resolve):
 )
 def test_changed_settings_are_named(begun, resolve, change, message):
     with pytest.raises(SettingsError, match=message):
-        settings.check_same(resolve(**{"num_towers": 2, **change}))
+        search_settings.check_same(resolve(**{"num_towers": 2, **change}))
 
 
 def test_settings_that_came_or_went_are_named(begun):
@@ -356,7 +356,7 @@ def test_settings_that_came_or_went_are_named(begun):
     with pytest.raises(
         SettingsError, match=r"new was not set and is null; seed was 0 and is not set"
     ):
-        settings.check_same(now)
+        search_settings.check_same(now)
 
 
 def test_checkpoints_without_settings_are_an_error(resolve, tmp_path):
@@ -366,14 +366,14 @@ def test_checkpoints_without_settings_are_an_error(resolve, tmp_path):
         session.run(tf.global_variables_initializer())
         tf.train.Saver().save(session, str(tmp_path / "run" / "model.ckpt"))
     with pytest.raises(SettingsError, match=r"has checkpoints and no params\.json .* Name a new"):
-        settings.check_same(params)
+        search_settings.check_same(params)
 
 
 def test_broken_settings_are_an_error(begun):
     with open(settings_file.path(begun["checkpoint_dir"]), "w") as file:
         file.write("{")
     with pytest.raises(SettingsError, match=r"params\.json must be the settings .*Name a new"):
-        settings.check_same(begun)
+        search_settings.check_same(begun)
 
 
 def test_a_directory_that_cannot_be_made_is_an_error(resolve, tmp_path):
@@ -382,7 +382,7 @@ def test_a_directory_that_cannot_be_made_is_an_error(resolve, tmp_path):
     with pytest.raises(
         SettingsError, match=r"--checkpoint_dir must be .* be written to, but .*/run"
     ):
-        settings.save(params)
+        search_settings.save(params)
 
 
 def test_cost_may_be_what_one_likes(resolve):

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from examples.nas_search import digits_search_space
 from examples.nas_search.costs import network_cost
 from examples.nas_search.search_space_utils import cardinality, scale_filters
-from examples.nas_search.search_spaces import get_search_space_spec as get_spec
+from examples.nas_search.spaces import digits_search_space
+from examples.nas_search.spaces.search_spaces import get_search_space_spec as get_spec
 
 
 def count_by_listing(layers, choices):

@@ -3,14 +3,15 @@
 import pytest
 
 from examples.nas_search import mobile_search_space_v3 as v3
-from examples.nas_search import schema, search_spaces
+from examples.nas_search import schema
 from examples.nas_search.basic_specs import (
     FILTERS_TAG,
     OP_TAG,
     FilterMultiplier,
     ZeroSpec,
 )
-from examples.nas_search.search_spaces import get_search_space_spec as get_spec
+from examples.nas_search.spaces import search_spaces
+from examples.nas_search.spaces.search_spaces import get_search_space_spec as get_spec
 
 # Widths to choose from in the two published spaces that search for widths.
 NARROW = [8, 16, 24, 32]

@@ -10,10 +10,10 @@ import replicate
 import selection
 from examples.nas_search import mobile_classifier_factory as factory
 from examples.nas_search import mobile_search_space_v3 as v3
-from examples.nas_search import search_spaces
 from examples.nas_search.basic_specs import OP_TAG
 from examples.nas_search.costs import network_cost
 from examples.nas_search.search_space_utils import prune_model_spec
+from examples.nas_search.spaces import search_spaces
 
 SPACES, SHAPES = nas_supernets.SPACES, nas_supernets.SHAPES
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")

@@ -10,9 +10,10 @@ import tensorflow_datasets as tfds
 import record_sets
 from batches import take
 from examples import data
-from examples.data import record_splits
+from examples.data.sources import record_splits
 from examples.nas_search.commands import PROGRAM
-from examples.nas_search.config import settings, train_settings
+from examples.nas_search.search import search_settings
+from examples.nas_search.training import train_settings
 
 CIFAR = record_sets.pictures(40, side=8)  # CIFAR's have 32 pixels, which takes longer
 
@@ -133,11 +134,11 @@ def test_imagenet_is_divided_as_published():
 
 def test_defaults_of_a_data_set_win_over_the_preset_and_flags_over_both(given):
     shown = {"train_batch_size": 8, "max_global_step": 1, "rl_batch_size_multiplier": 1.0}
-    params = settings.resolve(**given("cifar10", preset="digits", **shown))
+    params = search_settings.resolve(**given("cifar10", preset="digits", **shown))
     assert (params["image_size"], params["image_shape"]) == (None, [8, 8, 3])
     assert params["augmentation"] == "small"
     assert data.defaults("digits") == data.defaults(None) == {}
-    params = settings.resolve(
+    params = search_settings.resolve(
         **given("imagenet2012", validation_fraction=0.25, image_size=32, preset="digits", **shown)
     )
     assert params["image_shape"] == [32, 32, 3]

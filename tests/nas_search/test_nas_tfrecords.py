@@ -11,9 +11,9 @@ import nas_searches
 import record_sets
 from batches import assert_same, take
 from examples import data
-from examples.data import tfrecords
-from examples.data.preprocessing import Preprocessing
-from examples.nas_search import search_input
+from examples.data.preprocessing.image_files import Preprocessing
+from examples.data.sources import tfrecords
+from examples.nas_search.search import search_input
 
 IMAGES = record_sets.pictures(38)
 TRAIN = 30  # of them; the others are the official validation images

@@ -9,8 +9,9 @@ import tensorflow.compat.v1 as tf
 
 import tpu_graphs
 from examples.classifiers import training as classifiers
-from examples.nas_search import analyze_mobile_search_lib, search, summaries
+from examples.nas_search import analyze_mobile_search_lib
 from examples.nas_search.commands import PROGRAM
+from examples.nas_search.search import search_loop, search_summaries
 from graphs import behind
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TPUEstimator's own
@@ -60,7 +61,7 @@ def build(keep, command, directory, *flags):
 def searched(patch, tmp_path_factory):
     """A function of flags, from which it builds a search."""
     keep = Hook()
-    patch.setattr(search, "SearchProgress", lambda *_: keep)
+    patch.setattr(search_loop, "SearchProgress", lambda *_: keep)
     return functools.lru_cache(maxsize=None)(
         lambda *flags: build(keep, "search", tmp_path_factory.mktemp("search"), *flags)
     )
@@ -115,7 +116,7 @@ def test_the_host_writes_the_means_over_the_cores_now_and_then(tmp_path):
     params = {"use_tpu": True, "tpu_iterations_per_loop": 2, "checkpoint_dir": str(tmp_path)}
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.get_or_create_global_step()
-        spec = summaries.make_spec(
+        spec = search_summaries.make_spec(
             "train", tf.zeros([]), tf.no_op(), {"b": tf.zeros([]), "a": tf.zeros([])}, params
         )
         write, values = spec.host_call

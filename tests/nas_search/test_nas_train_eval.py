@@ -13,16 +13,10 @@ import nas_searches
 from examples import data
 from examples.classifiers import training as classifiers
 from examples.data import tpu
-from examples.nas_search import (
-    analyze_mobile_search_lib,
-    mobile_classifier_factory,
-    mobile_train_eval,
-    schema_io,
-    train_model_fn,
-)
+from examples.nas_search import analyze_mobile_search_lib, mobile_classifier_factory, schema_io
 from examples.nas_search.commands import evaluate, train
-from examples.nas_search.config import train_settings
-from examples.runs import checkpoints, engines, program
+from examples.nas_search.training import mobile_train_eval, train_model_fn, train_settings
+from examples.runs import checkpoints, command_line, engines
 from examples.runs.errors import UserError
 
 SMALL = "0:0:0:0:0:1:0:0:0:0:0:1:0:0"  # the smallest network of digits_search
@@ -142,7 +136,7 @@ def test_training_stops_and_resumes_as_if_it_had_not(tmp_path, monkeypatch, caps
         patched.setattr(classifiers, "ProgressHook", Interrupt)
         flags = ("max_global_step", "checkpoint_dir", "indices", "train_batch_size", "num_towers")
         args = argparse.Namespace(mode=mode, **{name: params[name] for name in flags})
-        assert train.main(args) == program.INTERRUPTED
+        assert train.main(args) == command_line.INTERRUPTED
     step = checkpoints.latest_step(params["checkpoint_dir"])
     assert 2 <= step <= 3
     assert f"saved at step {step} of 5. The same command goes on" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from examples.nas_search.config import train_flags, train_settings
+from examples.nas_search.training import train_flags, train_settings
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
 from nas_searches import INDICES, write_search

@@ -17,8 +17,9 @@ import hostile_files
 import nas_searches
 import record_sets
 from bodies import matching
-from examples.data import kept, record_files, tfrecords
+from examples.data import dataset_metadata
 from examples.data.errors import DataError
+from examples.data.sources import record_manifest, tfrecords
 from examples.nas_search import (
     analyze_mobile_search_lib,
     basic_specs,
@@ -26,15 +27,15 @@ from examples.nas_search import (
     mobile_specs,
     schema,
     schema_io,
-    space_check,
-    train_model_fn,
 )
 from examples.nas_search.commands import analyze, sample
-from examples.nas_search.config import train_settings
-from examples.nas_search.costs import cost_model_io, measured_file
+from examples.nas_search.costs import cost_model_io
+from examples.nas_search.latency import measurement_log
 from examples.nas_search.reports import search_analysis
-from examples.revnet import config as revnet_config
-from examples.revnet import train_settings as revnet_settings
+from examples.nas_search.spaces import space_check
+from examples.nas_search.training import train_model_fn, train_settings
+from examples.revnet.network import config as revnet_config
+from examples.revnet.training import train_settings as revnet_settings
 from examples.runs import json_file, settings_file
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
@@ -142,28 +143,28 @@ PARSERS = {
     "measured": (
         "measured",
         f"{json.dumps(HEADER)}\n{MEASURED}\n",
-        lambda path: measured_file.read(path, HEADER),
+        lambda path: measurement_log.read(path, HEADER),
         UserError,
         800,
     ),
     "measured_line": (
         "measured",
         MEASURED,
-        lambda path: measured_file.read(path, HEADER),
+        lambda path: measurement_log.read(path, HEADER),
         UserError,
         500,
     ),
     "records": (
         "records.json",
         json.dumps({"train-00000-of-00001": [120, 4, 0, 9]}),
-        record_files._read,
+        record_manifest._read,
         DataError,
         800,
     ),
     "classes": (
         "dataset/classes.json",
         json.dumps({"classes": ["cat", "dog"], "sizes": {"train": 3}}),
-        lambda path: kept.class_names(os.path.dirname(os.path.dirname(path))),
+        lambda path: dataset_metadata.class_names(os.path.dirname(os.path.dirname(path))),
         DataError,
         500,
     ),
@@ -414,7 +415,7 @@ def test_a_latency_of_too_many_digits_is_damage(tmp_path):
     line = MEASURED.replace("0.5", "9" * 5_000)
     (tmp_path / "measured").write_text(f"{json.dumps(HEADER)}\n{line}\n")
     with pytest.raises(UserError, match="must hold measured latencies, but cannot be read"):
-        measured_file.read(str(tmp_path / "measured"), HEADER)
+        measurement_log.read(str(tmp_path / "measured"), HEADER)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": [1]}', '{"a": [1, "2"]}', '{"a": [1, -2]}'])
@@ -422,7 +423,7 @@ def test_counts_of_records_that_were_changed_are_named(text, tmp_path):
     (tmp_path / "records.json").write_text(text)
     message = "must be what the run found out about its data, but cannot be used…Name a new"
     with pytest.raises(DataError, match=matching(message)):
-        record_files._read(str(tmp_path / "records.json"))
+        record_manifest._read(str(tmp_path / "records.json"))
 
 
 def test_a_file_name_that_promises_billions_of_files_takes_no_memory(tmp_path):

@@ -7,8 +7,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import programs
-from examples.revnet import allocations, measuring, preset, storing, ways
+from examples.revnet import preset
 from examples.revnet.commands import memory
+from examples.revnet.network import stored_activations
+from examples.revnet.profiling import gradient_costs, gradient_methods, peak_memory
 from examples.runs.flags import SettingsError
 
 
@@ -17,8 +19,8 @@ def activations(way, units, **fields):
     widths = {"filters": [8, 16], "initial_filters": 8, "image_shape": [16, 16, 1]}
     config = preset("digits", units=[units, units], **{**widths, **fields})
     with tf.Graph().as_default():
-        model, step = ways.build(config, way, 64)
-        peak = allocations.peak_bytes([step(), model.updates])
+        model, step = gradient_methods.build(config, way, 64)
+        peak = peak_memory.peak_bytes([step(), model.updates])
     return peak - sum(4 * each.shape.num_elements() for each in model.trainable_variables)
 
 
@@ -33,12 +35,12 @@ def test_recomputed_activations_do_not_grow_with_the_units(way, units, bottlenec
 @pytest.mark.thorough
 def test_a_tape_keeps_nothing_that_is_recomputed_eagerly():
     code = """
-from examples.revnet import measuring
+from examples.revnet.profiling import gradient_costs
 widths = {"filters": [16, 16], "initial_filters": 16, "image_shape": [16, 16, 1]}
 overrides = {"units": [6, 1], **widths}
 case = {"preset": "digits", "overrides": overrides, "batch_size": 64, "engine": "eager"}
 for way in ("stored", "recomputed"):
-    print(measuring._measured("memory", case, [way], 2)["activations_mb"])
+    print(gradient_costs._measured("memory", case, [way], 2)["activations_mb"])
 """
     result = programs.run("-c", code, env={"TF_CPU_ALLOCATOR_USE_BFC": "1"})
     assert result.returncode == 0, result.stderr
@@ -67,7 +69,7 @@ def test_stored_units_take_memory():
 )
 def test_what_is_stored(stored_units, units, expected):
     config = preset("cifar110", units=units, stored_units=stored_units)
-    assert storing.plan(config) == [[storing.NOTHING] * units[0], *expected]
+    assert stored_activations.plan(config) == [[stored_activations.NOTHING] * units[0], *expected]
 
 
 def test_stored_activations_grow():
@@ -87,7 +89,7 @@ def test_the_command_writes_a_record_for_each_network_and_way_and_a_plot(tmp_pat
     flags = ["--preset", "digits", "--depth", "1", "--filters", "32", "--batch_size", "4"]
     assert memory.main(parsed(*flags, "--rounds", "2", "--out", str(out))) == 0
     records = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [record["way"] for record in records] == list(measuring.WAYS)
+    assert [record["way"] for record in records] == list(gradient_costs.WAYS)
     for record in records:
         assert record["layers"] == 6
         for figure in ("activations_mb", "gradients_mb", "variables_mb", "peak_rss_mb"):

@@ -10,7 +10,7 @@ import pytest
 from bodies import matching
 from examples import revnet
 from examples.revnet import RevNet, RevNetConfig, preset
-from examples.revnet.config import PRESETS
+from examples.revnet.network.config import PRESETS
 
 _DEFAULTS = {
     "bottleneck": False,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bodies import matching
-from examples.revnet import restoring, training
+from examples.revnet.training import train_eval
 from examples.runs import checkpoints
 from examples.runs.errors import UserError
 from revnet_runs import (
@@ -67,7 +67,7 @@ def test_training_stops_and_resumes_as_if_it_had_not(tmp_path, trained, engine):
         if step == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    assert not training.train(params, interrupt)
+    assert not train_eval.train(params, interrupt)
     stopped = checkpoints.latest_step(params["checkpoint_dir"])
     assert 2 <= stopped <= 3
     rest = losses(params)
@@ -86,8 +86,8 @@ def test_tensorboard_gets_the_scalars(trained, engine, tmp_path_factory):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_image_is_evaluated_once(trained, engine):
-    metrics = training.evaluate_network({**trained[engine][0], "eval_batch_size": 100})
-    want = training.evaluate_network(trained["eager"][0])
+    metrics = train_eval.evaluate_network({**trained[engine][0], "eval_batch_size": 100})
+    want = train_eval.evaluate_network(trained["eager"][0])
     assert metrics["engine"] == engine
     # Metrics of Estimators are float32.
     for name in ("accuracy", "cross_entropy", "num_images", "global_step", "params", "depth"):
@@ -101,4 +101,4 @@ def test_a_checkpoint_of_another_network_is_an_error(trained, engine):
     text = "A checkpoint must be of the network that params.json…is not: …Name one that this"
     for other in ({"filters": [8]}, {"units": [3]}):
         with pytest.raises(UserError, match=matching(text)):
-            restoring.load({**params, **other}, checkpoints.find(params["checkpoint_dir"]))
+            train_eval.load_model({**params, **other}, checkpoints.find(params["checkpoint_dir"]))

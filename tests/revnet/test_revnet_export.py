@@ -10,8 +10,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import programs
 from examples import data
-from examples.revnet import training
 from examples.revnet.commands import PROGRAM
+from examples.revnet.training import train_eval
 from revnet_runs import (
     fresh_graph,  # noqa: F401
     settings,
@@ -40,7 +40,7 @@ def exported(tmp_path_factory):
     found, jobs = {}, []
     for engine in ("function", "towers"):
         params = settings(root / engine, engine=engine, max_global_step=2)
-        metrics = training.train_network(params)
+        metrics = train_eval.train_network(params)
         directory = root / f"{engine}-exported"
         flags = [f"--checkpoint_dir={root / engine}", f"--export_dir={directory}"]
         assert PROGRAM.main(["export", *flags]) == 0

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import revnet_networks as networks
-from examples.revnet import precision
+from examples.revnet.profiling import precision
 from revnet_networks import eager
 
 _FIGURES = ("reconstruction_error", "gradient_difference", "gradient_difference_max")

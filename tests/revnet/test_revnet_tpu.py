@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 import tpu_graphs
 from examples.classifiers import training as classifiers
-from examples.revnet import training
+from examples.revnet.training import train_eval
 from graphs import behind
 from revnet_runs import (
     fresh_graph,  # noqa: F401
@@ -51,7 +51,7 @@ def graphs(tmp_path_factory):
             train_batch_size=ROWS * CORES,
         )
         with pytest.raises(tpu_graphs.BuiltError):
-            training.train(params)
+            train_eval.train(params)
     functions = [each.signature.name for each in keep.graph.as_graph_def().library.function]
     bodies = [keep.graph._get_function(name).graph for name in functions]
     (body,) = [body for body in bodies if "CrossReplicaSum" in tpu_graphs.by_type(body)]

@@ -7,9 +7,10 @@ import pytest
 
 import programs
 import record_sets
-from examples.revnet import RevNet, loops, train_settings, training
+from examples.revnet import RevNet
 from examples.revnet.commands import PROGRAM
-from examples.revnet.optimizer import PiecewiseConstant
+from examples.revnet.training import custom_loop, train_eval, train_settings
+from examples.revnet.training.optimizer import PiecewiseConstant
 from examples.runs import checkpoints
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
@@ -50,11 +51,11 @@ def test_training_leaves_a_full_record_and_is_evaluated_alike(tmp_path, capsys):
     assert test["split"] == "test" and test["num_images"] != metrics["num_images"]
     # A training that is at its end is not repeated.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops, "train", None)
+        patch.setattr(custom_loop, "train", None)
         again = run(capsys, "train", *small_flags(tmp_path, engine="eager"))
     assert {**again, "train_seconds": 0} == {**metrics, "train_seconds": 0}
     with pytest.raises(UserError, match=r"momentum was 0\.9 and is 0\.5"):
-        training.train({**params, "momentum": 0.5})
+        train_eval.train({**params, "momentum": 0.5})
 
 
 @pytest.mark.parametrize("dataset", ["tfds:cifar10", "tfrecords"])
@@ -81,7 +82,7 @@ def test_records_reach_training(tmp_path, dataset):
     )
     assert params["image_shape"] == [8, 8, 3]
     assert params["weight_decay"] == 2e-4
-    metrics = training.train_network(params)
+    metrics = train_eval.train_network(params)
     assert np.isfinite(metrics["cross_entropy"])
     assert metrics["num_images"] > 0
 
@@ -124,7 +125,7 @@ def test_the_command_line_shows_the_text_alone(tmp_path, capsys):
 def test_a_loss_that_is_no_number_ends_training(tmp_path, engine):
     params = settings(tmp_path, engine=engine, learning_rates=[1e30, 1], max_global_step=9)
     with pytest.raises(UserError, match=r"no longer a number\. Lower --learning_rates, 1e\+30 1,"):
-        training.train(params)
+        train_eval.train(params)
     assert checkpoints.latest_step(str(tmp_path)) == 0
 
 
@@ -161,5 +162,5 @@ def test_a_cluster_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
     params = train_settings.resolve(engine="towers", checkpoint_dir=str(tmp_path))
     with pytest.raises(SettingsError, match=r"A RevNet trains on the devices of one .*Unset it"):
-        training.train(params)
+        train_eval.train(params)
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 import revnet_networks as networks
 from bodies import matching
-from examples.revnet.units import DownsamplingUnit, Unit
+from examples.revnet.network.reversible_units import DownsamplingUnit, Unit
 from revnet_networks import eager, error
 
 _KINDS = {

@@ -1,6 +1,6 @@
 """The commands of `python -m examples.nas_search`, one module each."""
 
-from examples.runs.program import Program
+from examples.runs.command_line import Program
 
 PROGRAM = Program(
     "examples.nas_search",

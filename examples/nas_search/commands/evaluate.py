@@ -1,12 +1,12 @@
 """`evaluate`: tells how accurate a network is that was trained alone."""
 
 from examples.classifiers import commands
-from examples.runs import common_flags, flags
+from examples.runs import flags, training_flags
 
 
 def add_flags(parser):
     """Adds the command's flags to an `argparse` parser."""
-    flags.add_flags(parser, common_flags.EVALUATE, {"all": {}})
+    flags.add_flags(parser, training_flags.EVALUATE, {"all": {}})
 
 
 def main(args):
@@ -19,8 +19,7 @@ def main(args):
         Exit status: 0.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.training import mobile_train_eval, train_settings
 
     evaluate_network = mobile_train_eval.evaluate_network
     return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)

@@ -1,11 +1,11 @@
 """`export`: makes a SavedModel of a network that was trained alone, and a TensorFlow Lite file."""
 
 from examples.classifiers import commands
-from examples.runs import common_flags, flags
+from examples.runs import flags, training_flags
 from examples.runs.flags import Flag, SettingsError, boolean
 
 FLAGS = (
-    *common_flags.EXPORT,
+    *training_flags.EXPORT,
     Flag("tflite", boolean, False, "whether to write model.tflite as well, for one image at once"),
     Flag(
         "tflite_quantize",
@@ -38,8 +38,8 @@ def main(args):
             "none is to be written. Pass --tflite as well."
         )
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import export
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.serving import export
+    from examples.nas_search.training import train_settings
 
     directory = given["export_dir"].rstrip("/")
     quantize = (given["tflite_quantize"] or "none") if given["tflite"] else None

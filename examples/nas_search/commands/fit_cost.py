@@ -9,8 +9,8 @@ import sys
 
 from examples.nas_search.commands import PROGRAM
 from examples.runs import flags
+from examples.runs.command_line import INTERRUPTED
 from examples.runs.flags import ANY, POSITIVE, Flag, SettingsError
-from examples.runs.program import INTERRUPTED
 
 FLAGS = (
     Flag(
@@ -69,14 +69,14 @@ def main(args):
         Exit status: 0 if the model is written, `INTERRUPTED` if measuring was stopped before.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search.costs import cost_measurement
+    from examples.nas_search.latency import fit_cost
 
     given = vars(args)
     _check_used(given)
     preset = PRESETS.get(given.get("preset", "digits"), {})
-    settings = cost_measurement.resolve(flags.with_defaults(given, FLAGS, preset))
+    settings = fit_cost.resolve(flags.with_defaults(given, FLAGS, preset))
     try:
-        model = cost_measurement.run(settings, say=_say)
+        model = fit_cost.run(settings, say=_say)
     except KeyboardInterrupt:
         print(
             "\nStopped. What was measured is kept, but for the networks in work. Go on with\n"

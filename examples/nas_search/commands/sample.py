@@ -139,7 +139,7 @@ def sample_networks(
 
 def _of_search(directory, ssd):
     """Returns space, target and cost model of the search in a directory, of several the first."""
-    from examples.nas_search.costs import search_costs
+    from examples.nas_search.search import search_costs
     from examples.runs import settings_file
 
     params = settings_file.read(directory)
@@ -168,7 +168,7 @@ def _of_search(directory, ssd):
 
 
 def _space(ssd):
-    from examples.nas_search import search_spaces
+    from examples.nas_search.spaces import search_spaces
 
     try:
         return search_spaces.get_search_space_spec(ssd)

@@ -1,9 +1,9 @@
 """`search`: searches for a network that is as accurate as can be at a given cost."""
 
 from examples.nas_search.commands import PROGRAM
-from examples.nas_search.config import search_flags
+from examples.nas_search.search import search_flags
 from examples.runs import flags
-from examples.runs.program import INTERRUPTED
+from examples.runs.command_line import INTERRUPTED
 
 
 def add_flags(parser):
@@ -22,9 +22,7 @@ def main(args):
         cluster, of what this task does of it: a parameter server serves and does not return.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import search
-    from examples.nas_search.config import settings
-    from examples.nas_search.costs import search_costs
+    from examples.nas_search.search import search_costs, search_loop, search_settings
     from examples.runs import checkpoints, cluster
 
     task = cluster.this_task()
@@ -33,17 +31,17 @@ def main(args):
     if task.task_type == "evaluator":
         _say("A search is not evaluated: its evaluator has nothing to do.")
         return 0
-    params = settings.resolve(**vars(args))
+    params = search_settings.resolve(**vars(args))
     directory = params["checkpoint_dir"]
     start, end = checkpoints.latest_step(directory), params["max_global_step"]
-    settings.check_same(params)  # before anything is announced
+    search_settings.check_same(params)  # before anything is announced
     if start < end:
         _say(_plan(params, start, task))
         costs = search_costs.load(params, keep=False) if params["enable_cost_model"] else []
         for cost in costs:
             weight = f", weight {cost.weight:.3g}" if len(costs) > 1 else ""
             _say(f"Cost: {cost}{weight}.")
-    is_done = search.run(params)
+    is_done = search_loop.run(params)
     if not cluster.writes(task):
         return 0 if is_done else INTERRUPTED
     if is_done:

@@ -4,9 +4,9 @@ import json
 
 from examples.classifiers import commands
 from examples.nas_search.commands import PROGRAM
-from examples.nas_search.config import train_flags
+from examples.nas_search.training import train_flags
 from examples.runs import flags
-from examples.runs.program import say
+from examples.runs.command_line import say
 
 
 def add_flags(parser):
@@ -27,8 +27,7 @@ def main(args):
         serves, and does not return.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search import mobile_train_eval
-    from examples.nas_search.config import train_settings
+    from examples.nas_search.training import mobile_train_eval, train_settings
     from examples.runs import cluster
 
     task = cluster.this_task()

@@ -1,1 +1,1 @@
-"""What networks cost: exactly, by linear models, and as measured on a device."""
+"""What networks cost: exactly, and by linear models that are fitted and kept in files."""

@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from examples.nas_search import search_spaces
 from examples.nas_search.costs import cost_features, network_batch, network_cost
 from examples.nas_search.costs.cost_model_io import CostModel
+from examples.nas_search.spaces import search_spaces
 
 _DRAWS = 40_000
 _TOLERANCE = 1e-10  # relative, of the solution

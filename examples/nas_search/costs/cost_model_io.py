@@ -7,8 +7,8 @@ from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
-from examples.nas_search import search_spaces
 from examples.nas_search.costs import cost_features, network_batch
+from examples.nas_search.spaces import search_spaces
 from examples.runs import json_file
 
 _FORMAT = 2  # of the JSON text

@@ -17,10 +17,10 @@ import string
 
 import numpy as np
 
-from examples.nas_search.commands import PROGRAM
-from examples.nas_search.costs import search_costs
-from examples.nas_search.reports import choice_plots, network_drawing, plots
+from examples.nas_search.reports import choice_plots, network_drawing, search_plots
+from examples.nas_search.search import search_costs
 from examples.runs import figures
+from examples.runs.command_line import command_line
 
 PAGE = "search.html"
 _TEMPLATE = pathlib.Path(__file__).with_name("report.html")
@@ -82,16 +82,16 @@ def _series(analysis, title=""):
     percent = {step: 100 * value for step, value in history["accuracy"].items()}
     suffixes = search_costs.suffixes(analysis.costs)
     costs = [
-        plots.Series(f"{cost.label}\n({cost.unit})", history[f"cost{suffix}"], cost.target)
+        search_plots.Series(f"{cost.label}\n({cost.unit})", history[f"cost{suffix}"], cost.target)
         for cost, suffix in zip(analysis.costs, suffixes)
     ]
     panels = [
-        plots.Series("reward", history["reward"]),
-        plots.Series("validation\naccuracy (%)", percent),
+        search_plots.Series("reward", history["reward"]),
+        search_plots.Series("validation\naccuracy (%)", percent),
         *costs,
-        plots.Series("entropy of\ncontroller (nats)", history["entropy"], is_sampled=False),
+        search_plots.Series("entropy of\ncontroller (nats)", history["entropy"], is_sampled=False),
     ]
-    return plots.draw_search(panels, title, analysis.controller_start)
+    return search_plots.draw_search(panels, title, analysis.controller_start)
 
 
 def _headline(analysis):
@@ -176,7 +176,8 @@ def _commands(analysis):
             ("export", "--checkpoint_dir", alone, "--export_dir", exported, "--tflite"),
         ),
     ):
-        yield f"<p>{words}</p>\n<pre>{_text(PROGRAM.command_line(*command))}</pre>"
+        line = command_line("examples.nas_search", *command)
+        yield f"<p>{words}</p>\n<pre>{_text(line)}</pre>"
 
 
 def _settings(analysis):

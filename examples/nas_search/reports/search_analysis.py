@@ -17,7 +17,7 @@ from examples.nas_search import (
     search_space_utils,
 )
 from examples.nas_search.basic_specs import ConvTowerSpec
-from examples.nas_search.costs import network_cost, search_costs
+from examples.nas_search.costs import network_cost
 from examples.nas_search.reports import architecture_text, search_files
 from examples.nas_search.reports.network_distribution import (
     enclosing,
@@ -28,6 +28,7 @@ from examples.nas_search.reports.network_distribution import (
     softmax,
 )
 from examples.nas_search.reports.search_files import UnreadableError
+from examples.nas_search.search import search_costs
 
 
 class Node(NamedTuple):

@@ -9,8 +9,9 @@ import reprlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from examples.nas_search import analyze_mobile_search_lib, schema_io, space_check
+from examples.nas_search import analyze_mobile_search_lib, schema_io
 from examples.nas_search.reports.network_distribution import name_of, softmax
+from examples.nas_search.spaces import space_check
 from examples.runs import checkpoints, json_file
 from examples.runs.errors import UserError
 

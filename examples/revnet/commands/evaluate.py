@@ -1,12 +1,12 @@
 """`evaluate`: tells how accurate a network is that was trained."""
 
 from examples.classifiers import commands
-from examples.runs import common_flags, flags
+from examples.runs import flags, training_flags
 
 
 def add_flags(parser):
     """Adds the command's flags to an `argparse` parser."""
-    flags.add_flags(parser, common_flags.EVALUATE, {"all": {}})
+    flags.add_flags(parser, training_flags.EVALUATE, {"all": {}})
 
 
 def main(args):
@@ -19,7 +19,7 @@ def main(args):
         Exit status: 0.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.revnet import train_settings, training
+    from examples.revnet.training import train_eval, train_settings
 
-    evaluate_network = training.evaluate_network
+    evaluate_network = train_eval.evaluate_network
     return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)

@@ -1,12 +1,12 @@
 """`export`: makes a SavedModel of a network that was trained."""
 
 from examples.classifiers import commands
-from examples.runs import common_flags, flags
+from examples.runs import flags, training_flags
 
 
 def add_flags(parser):
     """Adds the command's flags to an `argparse` parser."""
-    flags.add_flags(parser, common_flags.EXPORT, {"all": {}})
+    flags.add_flags(parser, training_flags.EXPORT, {"all": {}})
 
 
 def main(args):
@@ -18,9 +18,10 @@ def main(args):
     Returns:
         Exit status: 0.
     """
-    given = flags.with_defaults(vars(args), common_flags.EXPORT, {})
+    given = flags.with_defaults(vars(args), training_flags.EXPORT, {})
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.revnet import export, train_settings
+    from examples.revnet import export
+    from examples.revnet.training import train_settings
 
     directory = given["export_dir"].rstrip("/")
     params = train_settings.resolve_evaluation(checkpoint_dir=given["checkpoint_dir"])

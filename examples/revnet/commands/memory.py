@@ -7,7 +7,7 @@ Four ways to the same gradients are measured, each in processes of its own: stor
 import pathlib
 import sys
 
-from examples.revnet.config import PRESETS, preset
+from examples.revnet.network.config import PRESETS, preset
 from examples.runs import flags
 from examples.runs.flags import POSITIVE, Flag, SettingsError
 
@@ -69,8 +69,8 @@ def main(args):
     Returns:
         Exit status.
     """
-    from examples.revnet import measuring, memory_plot
-    from examples.runs.display import Display
+    from examples.revnet.profiling import gradient_costs, memory_plot
+    from examples.runs.progress_display import Display
     from replicate.bench import harness
 
     settings = flags.with_defaults(vars(args), FLAGS, {})
@@ -81,7 +81,8 @@ def main(args):
             f"but is {settings['out']!r}. Make {out.parent}, or name another file."
         )
     cases = [_case(settings, units) for units in settings["depth"] or _DEPTHS]
-    total = len(cases) * (2 * len(measuring.WAYS) + 1)
+    ways = gradient_costs.WAYS
+    total = len(cases) * (2 * len(ways) + 1)
     display, done, made = Display("memory", "process", 0, total, sys.stderr), [], []
 
     def show():
@@ -90,20 +91,20 @@ def main(args):
 
     try:
         for case in cases:
-            for record in measuring.measure(case, measuring.WAYS, settings["rounds"], show):
+            for record in gradient_costs.measure(case, ways, settings["rounds"], show):
                 made.append({**record, **harness.machine()})
                 harness.append(made[-1], out)  # At once: what was measured is not lost.
     finally:
         display.close()
     plot = out.with_suffix(".png")
     memory_plot.save(made, plot)
-    print(measuring.table(made))
+    print(gradient_costs.table(made))
     print(f"\nFigures are in {out}, a plot is in {plot}.")
     return 0
 
 
 def _case(settings, units):
-    """Returns a case of `measuring.measure`; raises what is wrong with it."""
+    """Returns a case of `gradient_costs.measure`; raises what is wrong with it."""
     of_preset = PRESETS[settings["preset"]]
     filters = settings["filters"] or of_preset["filters"]
     overrides = {"filters": list(filters), "units": [units] * len(filters)}

@@ -1,10 +1,10 @@
 """`train`: trains a network, and tells how accurate it is."""
 
 from examples.classifiers import commands
-from examples.revnet import train_flags
 from examples.revnet.commands import PROGRAM
+from examples.revnet.training import train_flags
 from examples.runs import flags
-from examples.runs.program import say
+from examples.runs.command_line import say
 
 
 def add_flags(parser):
@@ -22,10 +22,10 @@ def main(args):
         Exit status: 0, or `INTERRUPTED` if it was stopped before the end.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.revnet import train_settings, training
+    from examples.revnet.training import train_eval, train_settings
 
     params = train_settings.resolve(**vars(args))
     end = params["max_global_step"]
     depth = train_settings.network(params).depth
     say(f"Training a RevNet of {depth} layers, engine {params['engine']}: {end:,} steps.")
-    return commands.train(PROGRAM, params, lambda: training.train_network(params))
+    return commands.train(PROGRAM, params, lambda: train_eval.train_network(params))

@@ -1,1 +1,0 @@
-"""The settings of searches and trainings: flags, presets, and params.json."""

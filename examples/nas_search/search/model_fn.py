@@ -1,0 +1,222 @@
+"""The search step: weight sharing and REINFORCE in one training step.
+
+After "Can weight sharing outperform random architecture search? An investigation with TuNAS",
+Bender, Liu et al., CVPR 2020. A *network* is one member of the search space; N towers draw N of
+them per step. The *super-network* holds the weights that all networks share. The *controller* is
+a distribution over networks: a vector of logits for each choice. In every step, each tower
+
+1. draws a network from the controller,
+2. estimates its cost,
+3. takes part in one update of the shared weights, by the loss of its network on training images,
+4. measures with the updated weights how accurate its network is on validation images,
+5. rewards the controller for accuracy and cost, by one update together with all towers.
+
+Nothing here names a device: the same function runs on one, on towers and in the replicas of a TPU.
+"""
+
+import tensorflow.compat.v1 as tf
+
+import replicate
+from examples.data import tpu
+from examples.data.datasets import worker_of
+from examples.nas_search import (
+    controller,
+    cost_model_lib,
+    mobile_classifier_factory,
+    schema_io,
+    search_space_utils,
+)
+from examples.nas_search.custom_layers import (
+    cosine_decay_with_linear_warmup,
+    linear_decay,
+    update_exponential_moving_average,
+)
+from examples.nas_search.search import search_costs, search_summaries
+from examples.nas_search.tpu_optimizer_ops import apply_adam
+from examples.runs import cluster
+from replicate import estimator
+
+
+def model_fn(features, labels, mode, params, config=None):
+    """Builds the search step; an Estimator's `model_fn`, to be replicated or not.
+
+    Args:
+        features: Dict of images, float [rows, height, width, channels], by part: `'train'` and
+            `'validation'`; or laid out otherwise, see `tpu.network_input`.
+        labels: Dict of one-hot labels, float32 [rows, classes], by part.
+        mode: `tf.estimator.ModeKeys.TRAIN`.
+        params: Dict of all settings, see `search_settings.py`.
+        config: The Estimator's `RunConfig`, by which the workers of a cluster draw networks of
+            their own. None: there is one.
+
+    Returns:
+        An `EstimatorSpec`, see `search_summaries.make_spec`. Its loss is that of the shared
+        weights.
+
+    Raises:
+        NotImplementedError: If `mode` is another.
+    """
+    if mode != estimator.ModeKeys.TRAIN:
+        raise NotImplementedError(
+            f"A search can only be trained, but `mode` is {mode!r}. To evaluate the network that "
+            "it found, train that alone: `python -m examples.nas_search train`."
+        )
+    step = tf.train.get_or_create_global_step()
+    images = {part: tpu.network_input(batch, params) for part, batch in features.items()}
+    scalars = {}
+
+    # 1. Draw a network. At first some choices are replaced, so that all weights get trained: by
+    #    the mean over all operations, or by the largest width.
+    space = mobile_classifier_factory.get_model_spec(params["ssd"])
+    if cluster.writes(config):
+        schema_io.save(space, params["checkpoint_dir"], "model_spec.json")
+    scalars["increase_ops_prob"] = linear_decay(step, params["increase_ops_warmup_steps"])
+    scalars["increase_filters_prob"] = linear_decay(step, params["increase_filters_warmup_steps"])
+    with tf.variable_scope("rl_controller") as controller_scope:
+        network, draw = controller.independent_sample(
+            space,
+            increase_ops_probability=scalars["increase_ops_prob"],
+            increase_filters_probability=scalars["increase_filters_prob"],
+            seed=_seed_of_draw(step, params, config),
+        )
+
+    # 2. What does it cost?
+    costs, estimates = [], []
+    if params["enable_cost_model"]:
+        costs = search_costs.load(params, keep=cluster.writes(config))
+        cost_features = cost_model_lib.coupled_tf_features(network)
+        estimates = [cost_model_lib.estimate_cost(cost_features, cost.model) for cost in costs]
+
+    # 3. Train the shared weights.
+    model = mobile_classifier_factory.get_model_for_search(
+        network,
+        kernel_regularizer=lambda kernel: params["model_weight_decay"] * tf.nn.l2_loss(kernel),
+        num_classes=params["num_classes"],
+    )
+    with tf.variable_scope("model"):
+        model.build(images["train"].shape)
+        logits = _logits(model, images["train"], training=True)
+    empirical_loss = tf.losses.softmax_cross_entropy(labels["train"], logits, label_smoothing=0.1)
+    regularization_loss = model.regularization_loss()
+    loss = empirical_loss + regularization_loss
+    model_learning_rate = cosine_decay_with_linear_warmup(
+        params["model_learning_rate"],
+        step,
+        params["max_global_step"],
+        params["model_warmup_steps"],
+    )
+    optimizer = replicate.TowerOptimizer(
+        tf.train.RMSPropOptimizer(
+            model_learning_rate, decay=0.9, momentum=params["model_momentum"], epsilon=1.0
+        ),
+        transform_gradients=_wait_for_all if params["use_gradient_sync_barrier"] else None,
+    )
+    model_update = optimizer.minimize(loss, var_list=model.trainable_variables())
+
+    # 4. How accurate is the same network with the updated weights?
+    with tf.control_dependencies([model_update]):
+        validation_logits = _logits(model, images["validation"], training=False)
+    accuracy = _accuracy(labels["validation"], validation_logits)
+
+    # 5. Reward the controller. All towers compare their rewards with one baseline.
+    reward, cost_scalars = _reward(accuracy, costs, estimates, params)
+    step_baseline = replicate.cross_tower_mean(reward)
+    baseline = update_exponential_moving_average(step_baseline, params["rl_baseline_momentum"])
+    advantage = reward - baseline
+    controller_loss = -tf.stop_gradient(advantage) * draw["sample_log_prob"]
+    entropy_loss = -params["rl_entropy_regularization"] * draw["entropy"]
+    controller_learning_rate = _controller_learning_rate(step, params)
+    controller_update = apply_adam(
+        controller_loss,
+        global_step=step,
+        var_list=tf.trainable_variables(controller_scope.name),
+        learning_rate=controller_learning_rate,
+        beta1=0.0,
+        beta2=0.999,
+        epsilon=1e-8,
+        regularization_loss=entropy_loss,
+    )
+
+    scalars.update(
+        {
+            "model/loss": loss,
+            "model/empirical_loss": empirical_loss,
+            "model/regularization_loss": regularization_loss,
+            "model/learning_rate": model_learning_rate,
+            "rlcontroller/empirical_loss": controller_loss,
+            "rlcontroller/entropy_loss": entropy_loss,
+            "rlcontroller/entropy": draw["entropy"],
+            "rlcontroller/validation_accuracy": accuracy,
+            "rlcontroller/reward": reward,
+            "rlcontroller/step_baseline": step_baseline,
+            "rlcontroller/baseline": baseline,
+            "rlcontroller/advantage": advantage,
+            "rlcontroller/log_prob": draw["sample_log_prob"],
+            "rlcontroller/learning_rate": controller_learning_rate,
+            **cost_scalars,
+        }
+    )
+    scalars = replicate.cross_tower_mean(scalars)
+    scalars.update(search_summaries.logits("rlpathlogits", draw["logits_by_path"]))
+    scalars.update(search_summaries.logits("rltaglogits", draw["logits_by_tag"]))
+    train_op = tf.group(model_update, controller_update)
+    return search_summaries.make_spec(mode, loss, train_op, scalars, params)
+
+
+def _seed_of_draw(step, params, config):
+    """Returns the seed of this tower's draw, int32 [2], so that a resumed search draws the same."""
+    if params["seed"] is None:
+        return None
+    draw = tf.cast(step, tf.int32)
+    if not params["use_tpu"]:  # On TPUs, towers are counted over all hosts.
+        worker, workers = worker_of(config)
+        draw = draw * workers + worker  # Several workers may be at the same step.
+    draw = draw * replicate.num_towers() + replicate.tower_index()
+    return tf.stack([params["seed"], draw])
+
+
+def _logits(model, images, training):
+    """Returns float32 [rows, classes], computed with the weights as they are now."""
+    logits, _ = model.apply(images, training)
+    return tf.cast(logits, tf.float32)
+
+
+def _wait_for_all(grads_and_vars):
+    """Lets no gradient be used before all exist, so that none of them overtakes the others."""
+    gradients, variables = zip(*grads_and_vars)
+    return list(zip(tf.tuple(list(gradients)), variables))
+
+
+def _accuracy(labels, logits):
+    """Returns the share of rows whose most probable class is theirs, float32 scalar."""
+    is_correct = tf.equal(tf.argmax(labels, axis=1), tf.argmax(logits, axis=1))
+    return tf.reduce_mean(tf.cast(is_correct, tf.float32))
+
+
+def _reward(accuracy, costs, estimates, params):
+    """Returns the reward of a network, float32 scalar, and a dict of what it was made of."""
+    if not costs:
+        return accuracy, {}
+    parts = search_space_utils.reward_for_cost_models(
+        accuracy,
+        rl_reward_function=params["rl_reward_function"],
+        estimated_costs=estimates,
+        rl_cost_model_targets=[cost.target for cost in costs],
+        rl_cost_model_exponent=params["rl_cost_model_exponent"],
+        cost_model_weights=[cost.weight for cost in costs],
+    )
+    scalars = {"rlcontroller/cost_adjustment": parts["rl_cost_adjustment"]}
+    for suffix, cost, ratio in zip(search_costs.suffixes(costs), estimates, parts["rl_cost_ratio"]):
+        scalars[f"rlcontroller/estimated_cost{suffix}"] = cost
+        scalars[f"rlcontroller/cost_ratio{suffix}"] = ratio
+    return parts["rl_reward"], scalars
+
+
+def _controller_learning_rate(step, params):
+    """Returns 0 until `rl_delay_steps`, then the rate, which may grow tenfold until the end."""
+    delay, end = params["rl_delay_steps"], params["max_global_step"]
+    rate = tf.constant(params["rl_learning_rate"])
+    if params["use_exponential_rl_learning_rate_schedule"]:
+        progress = tf.cast(step - delay, tf.float32) / max(end - delay, 1)
+        rate *= tf.pow(10.0, tf.clip_by_value(progress, 0.0, 1.0))
+    return tf.where(step < delay, tf.zeros_like(rate), rate)

@@ -1,0 +1,60 @@
+"""Runs a search: an Estimator trains `model_fn.model_fn` and can be stopped and resumed."""
+
+import io
+
+import tensorflow.compat.v1 as tf
+
+from examples import data as data_lib
+from examples.nas_search.search import model_fn, search_costs, search_input, search_settings
+from examples.nas_search.search.search_progress import SearchProgress
+from examples.runs import checkpoints, cluster, engines
+from examples.runs.errors import UserError
+from examples.runs.stop_on_signal import StopOnSignal
+
+
+def run(params):
+    """Searches to the end, or until it is told to stop; a rerun resumes.
+
+    Leaves params.json, model_spec.json, checkpoints and event files in `params['checkpoint_dir']`.
+    Of the workers of a cluster, the chief does.
+
+    Args:
+        params: Dict of settings, as `search_settings.resolve` returns it.
+
+    Returns:
+        Whether the search is at its end; of a worker, whether it was not told to stop.
+
+    Raises:
+        UserError: If it was begun with other settings, an image cannot be decoded, or the loss is
+            no longer a number.
+    """
+    search_settings.check_same(params)
+    searching = engines.make_estimator(model_fn.model_fn, params)
+    writes = cluster.writes(searching.config)
+    if writes:
+        search_settings.save(params)
+    data = data_lib.open_data(params)
+    end = params["max_global_step"]
+    start = checkpoints.latest_step(params["checkpoint_dir"])
+
+    def input_fn(params, config):
+        return search_input.input_fn(data, params, start, config)
+
+    costs = search_costs.load(params, writes) if params["enable_cost_model"] else []
+    targets = {
+        f"estimated_cost{suffix}": cost.target
+        for suffix, cost in zip(search_costs.suffixes(costs), costs)
+    }
+    progress = SearchProgress(end, targets, None if writes else io.StringIO())
+    stop = StopOnSignal()
+    try:
+        with data_lib.naming_broken_images(data), progress, stop:
+            cluster.train(searching, input_fn, end, [progress, stop])
+    except tf.train.NanLossDuringTrainingError as error:
+        raise UserError(
+            f"The loss is no longer a number, near step {progress.step}. Lower "
+            "--model_learning_rate, and name a new --checkpoint_dir."
+        ) from error
+    if not writes:
+        return not stop.is_stopped
+    return checkpoints.latest_step(params["checkpoint_dir"]) >= end

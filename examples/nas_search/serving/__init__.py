@@ -1,0 +1,1 @@
+"""What products take: a SavedModel of a trained network, and a TensorFlow Lite file."""

@@ -1,0 +1,1 @@
+"""The search spaces by name, and those that are not published ones."""

@@ -1,0 +1,34 @@
+"""All search spaces by name. A space of your own is one module and one line here."""
+
+import functools
+
+from examples.nas_search import mobile_search_space_v3
+from examples.nas_search.spaces import digits_search_space
+
+_SPACES = {
+    ssd: functools.partial(mobile_search_space_v3.get_search_space_spec, ssd)
+    for ssd in mobile_search_space_v3.ALL_SSDS
+}
+_SPACES[digits_search_space.DIGITS_SEARCH] = digits_search_space.get_search_space_spec
+
+ALL_SSDS = tuple(_SPACES)
+
+
+def get_search_space_spec(ssd):
+    """Returns a space.
+
+    Args:
+        ssd: Its name, one of `ALL_SSDS`.
+
+    Returns:
+        A `ConvTowerSpec`.
+
+    Raises:
+        ValueError: If there is no such space.
+    """
+    if ssd not in _SPACES:
+        raise ValueError(
+            f"`ssd` must be one of {list(ALL_SSDS)}, but is {ssd!r}. A new space gets its line in "
+            "spaces/search_spaces.py."
+        )
+    return _SPACES[ssd]()

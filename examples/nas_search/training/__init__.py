@@ -1,0 +1,1 @@
+"""Training a network alone, and measuring how accurate it is."""

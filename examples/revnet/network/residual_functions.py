@@ -1,0 +1,185 @@
+"""The residual functions F and G, forward, replayed and backward.
+
+A residual function is a chain of *layers*, each of batch norm, ReLU and a convolution:
+
+    z = relu(batch_norm(x; gamma, beta))        y = conv(z; kernel)
+
+Its functions take the values of the weights, not the variables, so that they do the same in eager
+mode, in graphs and inside of a custom gradient. Gradients are written out: TensorFlow's own would
+come with a second forward pass that nobody can steer.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from examples.revnet.network.normalization import BatchNorm, Statistics
+from examples.revnet.network.weights import Weights
+
+
+class Activations(NamedTuple):
+    """What the backward pass needs of a layer, beside its weights and statistics."""
+
+    x: Any  # input, in the type that the layer computes in
+    z: Any  # what is convolved; None to find it from `x`, by the statistics that are kept
+
+
+class Residual(Weights):
+    """F or G of a unit.
+
+    Args:
+        config: A `RevNetConfig`.
+        in_channels: Channels of its input, a half of those of the unit.
+        out_channels: Channels of its output.
+        filters: Channels between its convolutions.
+        stride: Of the first convolution of 3×3.
+        name: By which its weights are told from others.
+    """
+
+    def __init__(self, config, in_channels, out_channels, filters, stride, name):
+        super().__init__(config, name)
+        self._norm = BatchNorm(config)
+        self._dropout_rate = config.dropout_rate
+        self._compute_type = tf.as_dtype(config.dtype)
+        self._data_format = "NCHW" if config.data_format == "channels_first" else "NHWC"
+        if config.bottleneck:
+            shapes = [(1, in_channels, filters), (3, filters, filters), (1, filters, out_channels)]
+            self._strides = [1, stride, 1]
+        else:
+            shapes = [(3, in_channels, filters), (3, filters, out_channels)]
+            self._strides = [stride, 1]
+        self._moving = []
+        for index, (size, before, after) in enumerate(shapes):
+            _, _, moving = self.add_batch_norm(f"layer_{index}", before)
+            self._moving.append(moving)
+            self.add_kernel(f"layer_{index}/kernel", [size, size, before, after])
+
+    def forward(self, x, values):
+        """Computes the function in training.
+
+        Args:
+            x: Float [n, height, width, channels], or [n, channels, height, width].
+            values: List of the values of its weights, in the order of `learned`.
+
+        Returns:
+            Its result, in the type of `x`; what is to be kept to replay it, a list; and the
+            `Activations` of its layers, a list.
+        """
+        seed = None
+        if self._dropout_rate:
+            seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+        return self._run(x, values, None, seed)
+
+    def replay(self, x, values, kept, with_result=True):
+        """Computes the function anew, as it was computed: with its statistics, and its dropout.
+
+        Args:
+            x: As of `forward`.
+            values: Likewise.
+            kept: What `forward` returned.
+            with_result: Whether the result is asked for, which the gradients do not need.
+
+        Returns:
+            Its result or None, and the `Activations` of its layers, as `forward` returns them.
+        """
+        seed = kept.get("dropout_seed")
+        y, _, activations = self._run(x, values, kept["statistics"], seed, with_result)
+        return y, activations
+
+    def infer(self, x, values):
+        """Computes the function with the moving statistics; returns its result."""
+        moving = [
+            Statistics(*map(tf.convert_to_tensor, of_layer), None, ()) for of_layer in self._moving
+        ]
+        return self._run(x, values, moving, None)[0]
+
+    def _run(self, x, values, statistics, dropout_seed, with_result=True):
+        dtype, x = x.dtype, tf.cast(x, self._compute_type)
+        found, activations, last = [], [], len(self._strides) - 1
+        for layer, stride in enumerate(self._strides):
+            gamma, beta, kernel = values[3 * layer : 3 * layer + 3]
+            if statistics is None:
+                z, of_layer = self._norm.normalise(x, gamma, beta)
+                found.append(of_layer)
+            else:
+                z = self._norm.replay(x, gamma, beta, statistics[layer])
+            z = self._activate(z, layer, dropout_seed)
+            activations.append(Activations(x, z))
+            if layer < last or with_result:
+                kernel = tf.cast(kernel, self._compute_type)
+                x = tf.nn.conv2d(z, kernel, **self._convolution(stride))
+        kept = {"statistics": found}
+        if dropout_seed is not None:
+            kept["dropout_seed"] = dropout_seed
+        return tf.cast(x, dtype) if with_result else None, kept, activations
+
+    def gradients(self, dy, values, kept, activations):
+        """Returns the gradients for the input and for the weights.
+
+        Args:
+            dy: Gradient for the result of `forward`.
+            values: The values of the weights that it was computed with.
+            kept: What it returned.
+            activations: Those of its layers. The list is emptied, so that nothing lives longer than
+                it must.
+
+        Returns:
+            The gradient for `x`, like that, and a list of those for the weights, in their order.
+        """
+        dtype, dy = dy.dtype, tf.cast(dy, self._compute_type)
+        found = []
+        for layer in reversed(range(len(self._strides))):
+            gamma, _, kernel = values[3 * layer : 3 * layer + 3]
+            x, z = activations.pop()
+            if z is None:
+                (waited,) = after([dy], x)
+                z = self._norm.replay(waited, *values[3 * layer :][:2], kept["statistics"][layer])
+                z = self._activate(z, layer, kept.get("dropout_seed"))
+            convolution = self._convolution(self._strides[layer])
+            d_kernel = tf.raw_ops.Conv2DBackpropFilter(
+                input=z, filter_sizes=kernel.shape, out_backprop=dy, **convolution
+            )
+            # One name, so that eagerly, too, nothing lives longer than it must.
+            dy = tf.raw_ops.Conv2DBackpropInput(
+                input_sizes=tf.shape(z),
+                filter=tf.cast(kernel, self._compute_type),
+                out_backprop=dy,
+                **convolution,
+            )
+            if layer == len(self._strides) - 1 and self._dropout_rate:
+                dy /= 1 - self._dropout_rate
+            # What was dropped is zero, as what ReLU cut off.
+            dy = tf.raw_ops.ReluGrad(gradients=dy, features=z)
+            dy, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, kept["statistics"][layer])
+            found = [d_gamma, d_beta, tf.cast(d_kernel, kernel.dtype), *found]
+        return tf.cast(dy, dtype), found
+
+    def updates(self, kept):
+        """Yields each moving statistic, a variable, and the value of the batch that moves it."""
+        for (mean, variance), of_batch in zip(self._moving, kept["statistics"]):
+            yield mean, of_batch.mean
+            yield variance, of_batch.sample_variance
+
+    def _activate(self, z, layer, dropout_seed):
+        """Returns what a layer convolves, from what it normalised."""
+        z = tf.nn.relu(z)
+        is_dropped = layer == len(self._strides) - 1 and dropout_seed is not None
+        return self._drop(z, dropout_seed) if is_dropped else z
+
+    def _drop(self, z, seed):
+        rate = self._dropout_rate
+        noise = tf.random.stateless_uniform(tf.shape(z), seed, dtype=tf.float32)
+        return tf.where(noise >= rate, z / (1 - rate), tf.zeros_like(z))
+
+    def _convolution(self, stride):
+        is_first = self._data_format == "NCHW"
+        strides = [1, 1, stride, stride] if is_first else [1, stride, stride, 1]
+        return {"strides": strides, "padding": "SAME", "data_format": self._data_format}
+
+
+def after(waited_for, *tensors):
+    """Returns tensors that a graph has only once it has others; eagerly, as they are."""
+    if tf.executing_eagerly():
+        return tensors
+    with tf.control_dependencies(waited_for):
+        return [tf.identity(tensor) for tensor in tensors]

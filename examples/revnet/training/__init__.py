@@ -1,0 +1,1 @@
+"""Training a RevNet on every engine, and measuring how accurate it is."""

@@ -1,0 +1,154 @@
+"""What must hold of the source text of the examples: who may import whom, and files of one concept.
+
+A *room* is a package in a package, or a module beside them.
+"""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+from imports import check_one_way, imported
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+# The rooms of the examples and of what is in them, from the ground up: imports run down alone, and
+# rooms of one floor do not know each other.
+FLOORS = {
+    "examples": (
+        ("__init__", "comparison", "runs"),
+        ("data", "digits"),
+        ("classifiers", "cluster", "mixed_precision"),
+        ("nas_search", "revnet"),
+    ),
+    "examples.runs": (
+        ("__init__", "errors", "figures", "json_file", "progress_display", "record_lengths")
+        + ("stop_on_signal", "summaries"),
+        ("checkpoints", "command_line", "export_dir", "flags"),
+        ("cluster", "engines", "settings_file", "training_flags"),
+    ),
+    "examples.data": (
+        ("errors", "preprocessing", "shuffling", "splits", "tpu"),
+        ("dataset_metadata",),
+        ("serving",),
+        ("sources",),
+        ("datasets",),
+        ("__init__",),
+    ),
+    "examples.classifiers": (("__init__", "evaluation"), ("settings", "training"), ("commands",)),
+    "examples.cluster": (("__init__", "local", "train"), ("slurm",)),
+    # What TuNAS has too is a module, at the place that it has there; the rest is in rooms.
+    "examples.nas_search": (
+        ("__init__", "custom_layers", "depthwise_initializers", "mobile_model_archive"),
+        ("rewards", "schema", "tpu_optimizer_ops"),
+        ("schema_io",),
+        ("basic_specs",),
+        ("analyze_mobile_search_lib", "controller", "search_space_utils"),
+        ("mobile_specs",),
+        ("mobile_search_space_v3", "rematlib"),
+        ("spaces",),
+        ("costs", "mobile_classifier_factory"),
+        ("mobile_cost_model",),
+        ("cost_model_lib", "latency"),
+        ("search",),
+        ("reports",),
+        ("training",),
+        ("serving",),
+        ("commands",),
+        ("__main__", "demo"),
+    ),
+    "examples.revnet": (
+        ("__init__", "network"),  # Of which `__init__` imports what is asked for, late.
+        ("profiling", "training"),
+        ("export",),
+        ("commands",),
+        ("__main__",),
+    ),
+}
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted((ROOT / "examples").rglob("*.py"))
+MODULES = {name_of(path): ast.parse(path.read_text()) for path in FILES}
+
+
+def room_of(module, package):
+    """Returns the room of a module in a package, None if it is not in it."""
+    if module == package:
+        return "__init__"
+    inside = module.startswith(f"{package}.")
+    return module[len(package) + 1 :].split(".")[0] if inside else None
+
+
+def own(module):
+    """Returns the examples' modules that a module imports, without packages that are but ways."""
+    used = {name for name in imported(MODULES[module]) if name in MODULES}
+    # Of `from a import b`, where `b` is a module, `a` is but the way to it.
+    for node in ast.walk(MODULES[module]):
+        if isinstance(node, ast.ImportFrom) and all(
+            f"{node.module}.{alias.name}" in MODULES for alias in node.names
+        ):
+            used.discard(node.module)
+    return used
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_every_module_is_in_a_room(package):
+    rooms = [room for floor in FLOORS[package] for room in floor]
+    assert sorted(rooms) == sorted({room_of(module, package) for module in MODULES} - {None})
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_imports_run_down(package):
+    floor_of = {room: floor for floor, rooms in enumerate(FLOORS[package]) for room in rooms}
+    for module in MODULES:
+        room = room_of(module, package)
+        if room is None:
+            continue
+        for used in own(module):
+            other = room_of(used, package)
+            if other not in (None, room):
+                assert floor_of[other] < floor_of[room], f"{module} imports {used}"
+
+
+def test_the_rule_of_floors_finds_what_runs_up(monkeypatch):
+    upward = ast.parse("from examples.nas_search.commands import PROGRAM")
+    monkeypatch.setitem(MODULES, "examples.nas_search.reports.report", upward)
+    with pytest.raises(AssertionError, match=r"report imports examples\.nas_search\.commands"):
+        test_imports_run_down("examples.nas_search")
+
+
+def test_imports_run_one_way():
+    check_one_way({module: own(module) for module in MODULES})
+
+
+@pytest.mark.parametrize("package", ["classifiers", "data", "runs"])
+def test_what_examples_have_in_common_does_not_name_them(package):
+    programs = [child.parent.name for child in ROOT.glob("examples/*/__main__.py")]
+    assert "nas_search" in programs
+    for path in ROOT.glob(f"examples/{package}/**/*.py"):
+        assert [name for name in programs if name in path.read_text()] == [], path.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_holds_one_concept(path):
+    assert len(path.read_text().splitlines()) <= 300
+    assert ast.get_docstring(ast.parse(path.read_text())), "its docstring names it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_path_of_a_machine(path):
+    found = re.findall(
+        r"[\"'`( ](/(?:home|root|work|tmp|usr|Users|opt)/[^\s\"']*)", path.read_text()
+    )
+    assert found == []
+
+
+def test_python_3_7_can_read_it():
+    for path in FILES:
+        ast.parse(path.read_text(), feature_version=(3, 7))
