@@ -65,15 +65,28 @@ PYTHON_3_7 := $(shell \
 endif
 endif
 # What `make test` runs there, and `make test-all` besides.
-FIRST_TESTS := $(patsubst %,tests/test_%.py,ancestor contract contract_estimator contract_graph tf1)
-BETWEEN_TESTS := $(patsubst %,tests/test_%.py,contract contract_estimator contract_graph called_once)
-FIRST_MORE := $(patsubst %,tests/test_%.py,accumulation batches_of_all_kinds call_arguments called_once checkpoints compare \
-    conformance cross_tower devices digits estimators_model_fn export failing_towers \
-    gather gradients hooks keras_class loss_scale metrics normalization nothing_left \
-    own_training public_api replicas report same_graph scaled_training sharding \
-    silent_defects specs summaries tower_optimizer towers unwrapped_optimizers \
-    variables whole_loss) \
-    $(patsubst %,tests/clusters/test_cluster_%.py,faults training)
+# By rooms; what is of none lies in `tests` itself.
+in = $(patsubst %,tests/$(1)/test_%.py,$(2))
+CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
+FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) $(call in,compat,tf1)
+BETWEEN_TESTS := $(CONTRACT_TESTS) $(call in,towers,called_once)
+FIRST_MORE := \
+    $(patsubst %,tests/test_%.py,cross_tower devices hooks loss_scale metrics normalization \
+    public_api tower_optimizer) \
+    $(call in,arguments,call_arguments estimators_model_fn) \
+    $(call in,batch,batches_of_all_kinds sharding) \
+    $(call in,clusters,cluster_faults cluster_training) \
+    $(call in,comparing,compare) \
+    $(call in,compat,keras_class) \
+    $(call in,conformance,conformance) \
+    $(call in,contract,checkpoints export silent_defects) \
+    $(call in,examples,digits) \
+    $(call in,gathering,gather) \
+    $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
+    $(call in,graphs,whole_loss) \
+    $(call in,reports,report) \
+    $(call in,towers,called_once failing_towers nothing_left own_training replicas specs \
+    summaries towers variables)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile

@@ -1,6 +1,6 @@
 """Every TensorFlow name that the library uses exists in TensorFlow 1.15, which cannot run here.
 
-The names are read from the library's source and looked up in `data/tf-1.15-names.txt`. That listing
+The names are read from the library's source and looked up in `tf-1.15-names.txt`. That listing
 was made from the wheels of TensorFlow 1.15, and is made anew whenever the library uses a name that
 it did not use before; the listing itself says how. Names tell nothing of arguments or behaviour.
 """
@@ -14,7 +14,7 @@ import sys
 import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LISTING = ROOT / "tests" / "data" / "tf-1.15-names.txt"
+LISTING = ROOT / "tests" / "tf-1.15-names.txt"
 ESTIMATOR = "replicate.compat.estimator"
 
 HEADER = """\

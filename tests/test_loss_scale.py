@@ -10,9 +10,8 @@ from tensorflow.python.eager import context
 
 import bodies
 import replicate
-import tpu_graphs
 from bodies import EVAL, build, matching
-from engines import harness
+from engines import harness, tpu_graphs
 from replicate import loss_scale
 from replicate.gradients import loss_scaling
 from replicate.loss_scale import DynamicLossScale, FixedLossScale

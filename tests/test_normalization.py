@@ -15,7 +15,7 @@ import contract
 import replicate
 from bodies import control_flow, matching
 from contract import ModeKeys
-from contract_models import GLOROT, L2, reduce_rows
+from contract.models import GLOROT, L2, reduce_rows
 
 pytestmark = [
     pytest.mark.conformance,

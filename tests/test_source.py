@@ -37,6 +37,9 @@ FLOORS = (
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+TESTS = pathlib.Path(__file__).parent
+# Folders of `tests` that are no rooms: they hold what is of all rooms, or beside them.
+NO_ROOMS = {"benchmarks", "conformance", "contract", "examples", "properties", "soak"}
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 
 
@@ -144,6 +147,32 @@ def rooms_used(module):
 
 def test_every_module_is_in_a_room():
     assert {module.split(".")[1] for module in MODULES} == set(FLOOR_OF)
+
+
+def folders(directory):
+    """Returns the names of the folders in a directory of tests, and asserts that each has tests."""
+    found = sorted({path.relative_to(directory).parts[0] for path in directory.glob("*/**/*.py")})
+    assert [name for name in found if not list((directory / name).rglob("test_*.py"))] == []
+    return found
+
+
+def packages(directory):
+    return {path.parent.name for path in directory.glob("*/__init__.py")}
+
+
+def test_the_tests_mirror_the_rooms():
+    examples = TESTS.parent / "examples"
+    found = {*folders(TESTS)} - NO_ROOMS
+    assert found >= {*ROOMS}, "every room of the library has tests"
+    assert found <= {*ROOMS, *packages(examples)}
+    for name in found - {*ROOMS}:
+        assert {*folders(TESTS / name)} <= packages(examples / name), name
+
+
+def test_tests_have_names_of_their_own():
+    """By which pytest imports them, from whichever folder."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert sorted(names) == sorted({*names})
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-import cluster_runs as runs
+from clusters import cluster_runs as runs
 from replicate.hooks import StallHook
 
 _MANY = "1000000"  # steps, for jobs that are killed

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-import cluster_runs as runs
 import programs
+from clusters import cluster_runs as runs
 from examples.cluster import local, slurm, train
 from replicate.hooks import StallHook
 

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-import cluster_runs as runs
 import programs
 from bodies import matching
+from clusters import cluster_runs as runs
 from examples.cluster.local import LocalCluster
 from examples.nas_search.commands import PROGRAM
 
@@ -16,7 +16,7 @@ _END = 12
 _HELD = 4  # steps of the chief, before it waits to be killed
 _HOLD = ["--hold_at", str(_HELD)]
 _AS_JSON = ["--output_format", "json", "--plot", "false"]
-_TASK = (str(programs.ROOT / "tests" / "nas_search_task.py"),)
+_TASK = (str(programs.ROOT / "tests" / "clusters" / "nas_search_task.py"),)
 
 
 def draws(task):

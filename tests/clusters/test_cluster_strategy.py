@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-import cluster_runs as runs
 import programs
 from bodies import matching
+from clusters import cluster_runs as runs
 
 # Of two processes each calls it in its replica; nothing is waited for.
 MERGES = """

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import cluster_runs as runs
+from clusters import cluster_runs as runs
 
 _STEPS = 12
 

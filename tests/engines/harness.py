@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-import tpu_graphs
+from engines import tpu_graphs
 from engines.models import MODELS
 from examples.nas_search.search import search_settings
 from replicate import estimator

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import nas_steps
 from bodies import matching
 from examples.nas_search.tpu_optimizer_ops import apply_adam
+from nas_search import nas_steps
 
 W0 = {"a": np.array([[1.0, -2.0], [0.5, 3.0]]), "b": np.array([0.3, -0.7, 2.0])}
 STEPS = 5

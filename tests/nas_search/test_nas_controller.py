@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import nas_steps
 from bodies import matching
 from examples.nas_search import controller, schema
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, FilterMultiplier
 from examples.nas_search.schema import OneOf
 from examples.nas_search.spaces import search_spaces
+from nas_search import nas_steps
 
 SPACE = {
     "skip": OneOf(

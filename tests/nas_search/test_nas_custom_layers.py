@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import nas_steps
 import replicate
 from bodies import matching
 from examples.nas_search import custom_layers
+from nas_search import nas_steps
 
 
 def evaluate(tensor):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import analyze_mobile_search_lib
-from nas_searches import log
+from nas_search.nas_searches import log
 
 
 def test_path_logits_come_by_step_and_node(tmp_path):

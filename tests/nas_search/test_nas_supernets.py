@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import nas_layers
-import nas_supernets
 import replicate
 import selection
 from examples.nas_search import mobile_classifier_factory as factory
@@ -14,6 +12,7 @@ from examples.nas_search.basic_specs import OP_TAG
 from examples.nas_search.costs import network_cost
 from examples.nas_search.search_space_utils import prune_model_spec
 from examples.nas_search.spaces import search_spaces
+from nas_search import nas_layers, nas_supernets
 
 SPACES, SHAPES = nas_supernets.SPACES, nas_supernets.SHAPES
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")

@@ -13,10 +13,10 @@ import tensorflow.compat.v1 as tf
 from hypothesis import strategies as st
 
 import contract
-import random_examples
 import replicate
 from contract import MEAN, SUM
-from random_examples import holds
+from properties import random_examples
+from properties.random_examples import holds
 
 RTOL = 1e-10
 # Beyond it, training diverges, and the next step multiplies rounding errors, too.

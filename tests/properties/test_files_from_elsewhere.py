@@ -13,8 +13,6 @@ import tracemalloc
 import pytest
 import tensorflow.compat.v1 as tf
 
-import hostile_files
-import nas_searches
 import record_sets
 from bodies import matching
 from examples.data import dataset_metadata
@@ -39,6 +37,8 @@ from examples.revnet.training import train_settings as revnet_settings
 from examples.runs import json_file, settings_file
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
+from nas_search import nas_searches
+from properties import hostile_files
 
 SPACE = schema_io.serialize(mobile_classifier_factory.get_model_spec(nas_searches.SSD))
 DATA = {"dataset": "digits", "validation_fraction": 0.2, "test_fraction": 0.2, "image_size": 32}

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 from hypothesis import strategies as st
 
 import contract
-import random_examples
 from contract import ModeKeys
-from random_examples import holds
+from properties import random_examples
+from properties.random_examples import holds
 
 export = tf.estimator.export
 

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from random_examples import holds, session
+from properties.random_examples import holds, session
 from replicate.batch import sharding
 
 CONFORMS = pytest.mark.conformance

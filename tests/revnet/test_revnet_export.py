@@ -12,7 +12,7 @@ import programs
 from examples import data
 from examples.revnet.commands import PROGRAM
 from examples.revnet.training import train_eval
-from revnet_runs import (
+from revnet.revnet_runs import (
     fresh_graph,  # noqa: F401
     settings,
 )

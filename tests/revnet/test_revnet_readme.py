@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import programs
-from revnet_runs import fresh_graph  # noqa: F401
+from revnet.revnet_runs import fresh_graph  # noqa: F401
 
 README = programs.ROOT / "examples" / "revnet" / "README.md"
 

@@ -1,0 +1,184 @@
+"""The search's benchmarks: their statistics by other ways to compute them, and a run of each."""
+
+import argparse
+import itertools
+import json
+import types
+
+import numpy as np
+import pytest
+
+import programs
+from benchmarks import nas_quality, nas_speed, nas_steps
+from examples.nas_search.search import search_loop, search_settings
+from examples.nas_search.training import mobile_train_eval, train_settings
+from examples.runs.flags import SettingsError
+from nas_search import nas_searches
+
+NETWORK = ":".join(map(str, nas_searches.INDICES))
+
+
+def network(test, validation=0.5, madds=10_000):
+    run = {"test": test, "validation": validation}
+    return {**run, "madds": madds, "seconds": 2.0, "runs": [run, {"test": 0.5, "validation": 0.5}]}
+
+
+RANDOM = [
+    network(0.90, 0.8, 9_600),
+    network(0.92, 0.9, 10_100),
+    network(0.88, 0.7, 9_900),
+    network(0.95, 0.6, 10_400),
+]
+
+
+def test_the_comparison_is_that_of_means_and_ranks():
+    found = [network(0.94), network(0.96)]
+    log_probabilities = [[-2.0, -1.0, -3.0, -0.5], [-0.5, -3.0, -1.0, -2.0]]
+    got = nas_quality.compare(found, RANDOM, log_probabilities, search_seconds=6.0)
+    assert got["search_mean"] - got["random_mean"] == pytest.approx(0.95 - 0.9125)
+    assert (got["search_min"], got["random_max"]) == (0.94, 0.95)
+    # Better than 3 of 4, and than all.
+    assert (got["percentile_mean"], got["percentile_min"]) == (87.5, 75)
+    # Of the 15 places that two of six can have, two are at least as good: first and second, or
+    # first and third.
+    assert got["mann_whitney_p"] == pytest.approx(2 / 15)
+    # t = 0.0375 / √(0.0002 / 2 + 0.00089167 / 4) = 2.087, with 3.925 degrees of freedom.
+    assert got["welch_p"] == pytest.approx(0.05326, abs=1e-5)
+    # Ranks 2, 3, 1, 4: the first controller has the same, the second 4, 1, 3, 2: 1 − 6 · 16 / 60.
+    assert got["preference"] == pytest.approx(np.mean([1.0, -0.6]))
+    assert got["preference_min"] == pytest.approx(-0.6)
+    assert (got["affordable"], got["searches"], got["random_networks"]) == (4.0, 2, 4)
+    # Of all four, that with the best validation accuracy; in the second training all are alike.
+    assert got["best_of_k"] == pytest.approx((0.92 + 0.5) / 2)
+
+
+def test_a_difference_that_cost_explains_is_none_at_equal_cost():
+    def of(madds):
+        return network(0.1 * np.log(madds), madds=madds)
+
+    random = [of(madds) for madds in (9_000, 9_500, 10_000, 10_500)]
+    # A little noise, as a difference of zeros has no test.
+    random[0]["test"] += 1e-9
+    got = nas_quality.compare([of(20_000), of(21_000)], random, [[0, 1, 2, 3]] * 2, 1.0)
+    assert got["search_mean"] > got["random_max"]
+    assert got["at_equal_cost"] == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 9])
+def test_the_best_of_some_is_the_mean_over_all_ways_to_draw_them(number):
+    draws = itertools.combinations(RANDOM, min(number, len(RANDOM)))
+    want = np.mean([max(draw, key=lambda one: one["validation"])["test"] for draw in draws])
+    assert nas_quality.best_of(number, RANDOM) == pytest.approx(want)
+
+
+@pytest.fixture
+def args(tmp_path):
+    """Arguments of a benchmark of two searches and a random network."""
+    numbers = {"num_searches": 2, "num_random": 1, "num_trainings": 1}
+    return argparse.Namespace(out=tmp_path, target=0.01, window=0.05, quick=True, **numbers)
+
+
+def test_what_was_stopped_is_no_result(args, monkeypatch):
+    monkeypatch.setattr(search_loop, "run", lambda params: False)
+    monkeypatch.setattr(mobile_train_eval, "train", lambda params: False)
+    for run in (
+        lambda: nas_quality._search(args, 0),
+        lambda: nas_quality._train(args, NETWORK),
+    ):
+        # A second time, too.
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                run()
+    assert not list(args.out.rglob("figures.json"))
+
+
+def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
+    clock = itertools.count(0, 10)
+    monkeypatch.setattr(nas_quality.time, "perf_counter", lambda: next(clock))
+    params = {"checkpoint_dir": str(tmp_path)}
+    with pytest.raises(KeyboardInterrupt):
+        nas_quality._finish(lambda params: False, params)
+    assert nas_quality._finish(lambda params: True, params) == 20
+    assert nas_quality._finish(lambda params: pytest.fail("It is done."), params) == 20
+
+
+@pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}])
+def test_searches_of_other_settings_are_refused(args, change):
+    given = {"num_towers": 2, "seed": 1, "rl_cost_model_target": args.target}
+    directory = args.out / "search_1"
+    params = search_settings.resolve(
+        preset="digits", checkpoint_dir=str(directory), max_global_step=20, **given
+    )
+    search_settings.save(params)
+    nas_searches.save_checkpoint(directory)
+    (directory / "seconds.json").write_text("[1.0, true]")
+    with pytest.raises(SettingsError, match="differ"):
+        nas_quality._search(argparse.Namespace(**{**vars(args), **change}), 1)
+
+
+def test_trainings_of_other_settings_are_refused(args):
+    indices = NETWORK
+    directory = args.out / "alone" / indices.replace(":", "") / "0"
+    params = train_settings.resolve(
+        ssd=nas_quality.SPACE,
+        indices=indices,
+        checkpoint_dir=str(directory),
+        epochs=1,
+        num_towers=1,
+    )
+    search_settings.save(params)
+    nas_searches.save_checkpoint(directory)
+    (directory / "figures.json").write_text(json.dumps({**network(0.9), "runs": 0}))
+    assert nas_quality._train(args, indices)["test"] == 0.9
+    args.quick = False
+    with pytest.raises(SettingsError, match="max_global_step was"):
+        nas_quality._train(args, indices)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_quick_comparison_of_networks(tmp_path):
+    numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
+    args = ["-m", "benchmarks.nas_quality", "--quick", f"--out={tmp_path}", *numbers]
+    result = programs.run(*args)
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [line.get("network") for line in lines] == [
+        *("search 0", "search 1", "random 0", "random 1", None)
+    ]
+    assert all(9_500 <= line["madds"] <= 10_500 for line in lines[2:4])
+    assert lines[-1]["random_mean"] == np.mean([line["test"] for line in lines[2:4]])
+
+
+@pytest.mark.parametrize("engine", ["alone", "all"])
+def test_counting_operations_is_no_part_of_building_a_graph(monkeypatch, engine):
+    now = [0.0]
+
+    def count(make_spec, params):
+        now[0] += 1000
+        return 7.0
+
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0])
+    monkeypatch.setattr(nas_steps, "time", clock)
+    monkeypatch.setattr(nas_steps, "_forward_mflops", count)
+    figures = nas_steps.measure(nas_speed.CASES["digits"], engine, networks=2, repeats=0)
+    assert (figures["build_s"], figures["build_cpu_s"]) == (0, 0)
+    assert figures["forward_mflops"] == 7
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_quick_steps_of_each_kind():
+    args = ["-m", "benchmarks.nas_speed", "--quick", "--rounds=1", "--networks=2"]
+    result = programs.run(*args, "--cases=digits,build")
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    kinds = ["search", "alone", "masked", "towers", "all"]
+    assert [line["engine"] for line in lines] == [*kinds, "towers"]
+    by_kind = {line["engine"]: line for line in lines[:-1]}
+    flops = {kind: by_kind[kind]["forward_mflops"] for kind in ("alone", "masked", "all")}
+    assert 0 < flops["alone"] <= flops["masked"] < flops["all"]
+    assert all(line["step_ms"]["median"] > 0 for line in by_kind.values())
+    assert "step_ms" not in lines[-1]
+    assert lines[-1]["build_s"]["median"] > 0
+    assert "| digits | masked |" in result.stdout

@@ -1,0 +1,150 @@
+"""One program, one checkpoint and the same batches give one curve on every TensorFlow.
+
+Those that are installed take part: the environments that `make` makes beside this one. As a table:
+
+    python tests/compat/test_one_curve.py
+"""
+
+import concurrent.futures
+import functools
+import itertools
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import curve_program
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # Of the largest entry.
+CASES = list(curve_program.CASES)
+
+
+def _environments():
+    """Returns the Python of each version of TensorFlow that is here, with this one first."""
+    here = ".".join(tf.__version__.split(".")[:2])
+    found = {here: sys.executable}
+    prefix = pathlib.Path(sys.prefix)
+    for path in sorted(prefix.parent.glob(f"{prefix.name}-[12].*")):
+        if (path / ".test").exists():  # Made, and wholly.
+            found.setdefault(path.name[len(prefix.name) + 1 :], str(path / "bin" / "python"))
+    return found
+
+
+PYTHONS = _environments()
+HERE, *OTHERS = PYTHONS
+PAIRS = list(itertools.product(PYTHONS, PYTHONS))
+
+
+def _run(version, *args):
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    env.pop("TF_USE_LEGACY_KERAS", None)
+    if version.startswith("2.") and int(version[2:]) > 15:
+        env["TF_USE_LEGACY_KERAS"] = "1"
+    program = str(ROOT / "tests" / "compat" / "curve_program.py")
+    done = subprocess.run(
+        [PYTHONS[version], program, *map(str, args)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split()[-1].startswith(version + ".")
+
+
+@functools.lru_cache(maxsize=None)
+def found():
+    """Returns what each version found, in training, and in going on with what others trained."""
+    with tempfile.TemporaryDirectory() as made:
+        made = pathlib.Path(made)
+        trained, gone_on = made / "trained", made / "gone_on"
+
+        def train(version):
+            _run(version, "train", trained / version, made / "start")
+
+        def go_on(version):
+            _run(version, "go_on", gone_on / version, *(trained / other for other in PYTHONS))
+
+        train(HERE)  # It makes the checkpoint that all begin with.
+        with concurrent.futures.ThreadPoolExecutor(2) as processes:
+            list(processes.map(train, OTHERS))
+            list(processes.map(go_on, PYTHONS))
+        return tuple(
+            {version: dict(np.load(str(path / version / "found.npz"))) for version in PYTHONS}
+            for path in (trained, gone_on)
+        )
+
+
+def deviation(got, want):
+    """Returns by how much two dicts of arrays differ, of the largest entry of each."""
+    assert {*got} == {*want} and got
+    return max(
+        float(np.max(np.abs(got[key] - want[key])) / max(np.max(np.abs(want[key])), 1e-30))
+        for key in want
+    )
+
+
+def trained_by(version, case):
+    found_by = found()[0][version]
+    return {key: value for key, value in found_by.items() if case in key}
+
+
+def continued(version, first, case, whole):
+    """Returns what `version` made of the checkpoint of `first`, and what is to come out."""
+    prefix = f"{first}/whole/{case}/" if whole else f"{first}/served/{case}"
+    got = {key: value for key, value in found()[1][version].items() if key.startswith(prefix)}
+    want = found()[0][HERE]
+    return got, {key: want[key.partition("/")[2]] for key in got}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("version", PYTHONS)
+def test_losses_weights_and_slots(version, case):
+    losses = found()[0][version][f"{case}/losses"]
+    assert losses.shape == (curve_program.STEPS,) and losses.dtype == case
+    assert np.ptp(losses) > 0.1
+    found_here = deviation(trained_by(version, case), trained_by(HERE, case))
+    assert found_here < TOLERANCE[case]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("version", "first"), PAIRS)
+def test_a_checkpoint_of_one_is_continued_by_another(version, first, case):
+    assert deviation(*continued(version, first, case, whole=True)) < TOLERANCE[case]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("version", "first"),
+    [
+        pair
+        for pair in PAIRS
+        if tuple(map(int, pair[1].split("."))) <= tuple(map(int, pair[0].split(".")))
+    ],
+)
+def test_a_saved_model_is_served_by_newer_ones(version, first, case):
+    assert deviation(*continued(version, first, case, whole=False)) < TOLERANCE[case]
+
+
+def main():
+    """Prints the largest deviations from this version, as a table in Markdown."""
+    print("| TensorFlow | " + " | ".join(f"trained, {case}" for case in CASES), end=" | ")
+    print(" | ".join(f"continued from {first}" for first in PYTHONS) + " |")
+    print("| --- " * (1 + len(CASES) + len(PYTHONS)) + "|")
+    for version in sorted(PYTHONS):
+        cells = [deviation(trained_by(version, c), trained_by(HERE, c)) for c in CASES]
+        for first in PYTHONS:
+            pairs = [continued(version, first, case, whole=True) for case in CASES]
+            cells.append(" / ".join(f"{deviation(*pair):.0e}" for pair in pairs))
+        cells = [cell if isinstance(cell, str) else f"{cell:.0e}" for cell in cells]
+        print(f"| {version} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""`variable_placement='replicated'`: each tower has what it trains, and no weight leaves it.
+
+That all models train as on one device is shown with the ways of gathering, in `test_gather.py`.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import contract
+import replicate
+import selection
+from bodies import matching
+from contract.models import MODELS
+from replicate.reports import transfers
+
+PLACED = {"variable_placement": "replicated"}
+SYNC = "but a `SyncReplicasOptimizer` updates those that workers share"
+ASSIGNED = (
+    "optimizers alone may change what is trained, which they do in every tower, but 'w:0' is "
+    "changed by "
+)
+SHARED = "an optimizer updates each tower's variables, but this one changes"
+LAYERS, WIDTH = 4, 16
+BYTES = LAYERS * (WIDTH + 1) * WIDTH * 4
+
+
+def model_fn(features, labels, mode, params):
+    x = features
+    for _ in range(LAYERS):
+        x = tf.layers.dense(
+            x, WIDTH, tf.nn.tanh, kernel_initializer=tf.glorot_uniform_initializer()
+        )
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={"x": x})
+    loss = tf.reduce_mean(tf.squared_difference(x, labels))
+    step = tf.train.get_or_create_global_step()
+    optimizer = tf.train.AdamOptimizer(0.01)
+    optimizer = replicate.TowerOptimizer(optimizer, **params.get("wrapped", {}))
+    train_op = optimizer.minimize(loss, step)
+    metrics = {"mean": tf.metrics.mean(x)}
+    return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=train_op, eval_metric_ops=metrics, predictions={"x": x}
+    )
+
+
+def built(num_towers, **params):
+    tf.train.get_or_create_global_step()
+    rows = tf.random.stateless_normal([2 * num_towers, WIDTH], [1, 2])
+    return contract.replicated(model_fn, num_towers, **PLACED)(
+        rows, tf.sin(rows), mode="train", params=params
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_towers", "wrapped"),
+    [
+        (8, {}),
+        (4, {"clip_norm": 1.0}),
+        (2, {"loss_scale": 8.0}),
+        (2, {"check_finite": True}),
+    ],
+)
+def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
+    spec = built(num_towers, wrapped=wrapped)
+    crossing = transfers.crossing([spec.train_op, spec.loss])
+    assert [transfer for transfer in crossing if transfer.kind == "weights"] == []
+    # One pack of gradients from each other tower, and what is gathered to each.
+    for kind in ("gradients", "sums"):
+        sizes = [each.size for each in crossing if each.kind == kind and each.size > 4]
+        assert sizes == [BYTES] * (num_towers - 1)
+    # With variables on one device, all cross.
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        rows = tf.ones([2 * num_towers, WIDTH])
+        placed = contract.replicated(model_fn, num_towers)
+        spec = placed(rows, rows, mode="train", params={"wrapped": wrapped})
+        weights = [each for each in transfers.crossing([spec.train_op]) if each.is_weight]
+    assert sum(each.size for each in weights) >= (num_towers - 1) * (BYTES - LAYERS * WIDTH * 4)
+
+
+def test_each_tower_has_its_variables_and_slots_on_its_device():
+    built(3)
+    saved = {variable.op.name: variable for variable in tf.global_variables()}
+    assert {v.device for name, v in saved.items() if name != "global_step"} == {"/device:CPU:0"}
+    trained = {variable.name for name, variable in saved.items() if name.startswith("dense")}
+    assert len(trained) == 3 * 2 * LAYERS  # with Adam's two slots
+    for index in (1, 2):
+        own = [v for v in tf.local_variables() if v.device == f"/device:CPU:{index}"]
+        assert {f"replicate/tower_{index}/{name}" for name in trained} <= {v.name for v in own}
+        assert not {variable.op.name for variable in own} & set(saved)
+    assert not [name for name in saved if "tower_" in name]
+
+
+@pytest.mark.parametrize("how", ["consolidation", "round_robin", "float16"])
+def test_replicas_stay_equal_to_the_last_bit(how):
+    gather = replicate.Gather(wire_dtype=tf.float16) if how == "float16" else how
+    spec = built(3, wrapped={"gather": gather})
+    pairs = [
+        (first, own)
+        for first in tf.global_variables()
+        for own in tf.local_variables()
+        if own.name.split("/", 2)[-1] == first.name and first.name.startswith("dense")
+    ]
+    assert len(pairs) == 2 * 3 * 2 * LAYERS  # of both later towers
+    with tf.Session(config=replicate.session_config(contract.device_names(3))) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.local_variables_initializer())
+        before = session.run(pairs)
+        for _ in range(5):
+            session.run(spec.train_op)
+        for (first, other), (start, _) in zip(session.run(pairs), before):
+            assert first.tobytes() == other.tobytes()
+            assert (first != start).any()
+
+
+WRAPPED = {
+    "clip_norm": {"clip_norm": 0.1},
+    "fixed_scale": {"loss_scale": 8.0},
+    "dynamic_scale": {"loss_scale": "dynamic"},
+    "accumulate": {"accumulate_steps": 2},
+    "accumulate_and_scale": {"accumulate_steps": 2, "loss_scale": "dynamic", "clip_norm": 0.1},
+    "check_finite": {"check_finite": True},
+}
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("wrapped", list(WRAPPED))
+def test_what_towers_do_with_gradients_they_do_with_replicas(wrapped, optimizer):
+    wrapped, model = WRAPPED[wrapped], MODELS["get_variable"]
+    wrap = functools.partial(replicate.TowerOptimizer, **wrapped)
+    batches = contract.UNEVEN
+    params = contract.make_params(optimizer, wrap=wrap)
+    want = contract.record(model, functools.partial(contract.dataset, batches), params)
+    got = contract.record_towers(model, batches, 3, optimizer, wrapped=wrapped, **PLACED)
+    for values in want.variables:  # What towers accumulate is in no collection.
+        for name in [name for name in values if "accumulated" in name]:
+            del values[name]
+    contract.assert_same_run(got, want)
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        selection.cell((1, 3, 1), is_quick=False),
+        selection.cell((3, 1, 3), is_quick=True),
+        selection.cell((2, 3, 2), is_quick=False),
+    ],
+)
+def test_checkpoints_move_between_replicas_and_one_device(tmp_path, devices):
+    """The weights and Adam's slots go on from what another number of towers left."""
+    rows = np.random.RandomState(1).normal(size=[12, WIDTH]).astype(np.float32)
+
+    def input_fn(size, epochs=None):
+        data = tf.data.Dataset.from_tensor_slices((rows, np.sin(rows)))
+        return data.batch(size).repeat(epochs)
+
+    def make(directory, number):
+        own = contract.replicated(model_fn, number, **PLACED) if number > 1 else model_fn
+        config = tf.estimator.RunConfig(
+            str(directory),
+            tf_random_seed=1,
+            session_config=replicate.session_config(contract.device_names(3)),
+        )
+        return tf.estimator.Estimator(own, config=config, params={})
+
+    def train(directory, numbers):
+        for done, number in enumerate(numbers):
+            made = make(directory, number)
+            made.train(lambda: input_fn(12), max_steps=2 * done + 2)
+        return {name: made.get_variable_value(name) for name in made.get_variable_names()}
+
+    want, got = train(tmp_path / "alone", [1, 1, 1]), train(tmp_path / "moved", devices)
+    assert got["global_step"] == 6
+    contract.assert_same_values(got, want, 1e-4)
+    # Replicas are restored to be evaluated, too, in uneven shards.
+    values = [make(tmp_path / "moved", n).evaluate(lambda: input_fn(5, 1)) for n in (1, 3)]
+    for name in ("loss", "mean"):
+        np.testing.assert_allclose(values[0][name], values[1][name], rtol=1e-5)
+    outputs = [list(make(tmp_path / "moved", n).predict(lambda: input_fn(5, 1))) for n in (1, 3)]
+    assert len(outputs[0]) == len(rows)
+    for one, other in zip(*outputs):
+        np.testing.assert_allclose(one["x"], other["x"], rtol=1e-4, atol=1e-6)
+
+
+def own_model(train):
+    """Returns a `model_fn` of one weight, trained by `train(loss, step)`."""
+
+    def model_fn(features, labels, mode):
+        weight = tf.get_variable("w", [3])
+        loss = tf.reduce_mean(features * weight)
+        step = tf.train.get_or_create_global_step()
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss, step, weight))
+
+    return model_fn
+
+
+SGD = tf.train.GradientDescentOptimizer
+
+
+def by_sync_replicas(loss, step, weight):
+    sync = tf.train.SyncReplicasOptimizer(SGD(0.1), 1, 1)
+    return replicate.TowerOptimizer(sync).minimize(loss, step)
+
+
+def by_assignment(loss, step, weight):
+    with tf.control_dependencies([replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)]):
+        return weight.assign(tf.clip_by_value(weight, -1.0, 1.0)).op
+
+
+def by_assignment_in_a_condition(loss, step, weight):
+    with tf.control_dependencies([replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)]):
+        return tf.cond(step > 0, lambda: weight.assign(-weight), lambda: weight.read_value())
+
+
+class Counting(SGD):
+    """Counts the global step by itself."""
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        applied = super().apply_gradients(grads_and_vars)
+        return tf.group(applied, tf.train.get_global_step().assign_add(1))
+
+
+def by_counting(loss, step, weight):
+    return replicate.TowerOptimizer(Counting(0.1)).minimize(loss)
+
+
+def by_counting_in_a_condition(loss, step, weight):
+    return replicate.TowerOptimizer(Counting(0.1), loss_scale="dynamic").minimize(loss)
+
+
+@pytest.mark.parametrize(
+    ("train", "text"),
+    [
+        (by_sync_replicas, SYNC),
+        (by_assignment, f"{ASSIGNED}Assign"),
+        (by_assignment_in_a_condition, f"{ASSIGNED}cond"),
+    ],
+)
+def test_what_replicas_cannot_follow_is_refused(train, text):
+    replicated = contract.replicated(own_model(train), 2, **PLACED)
+    with pytest.raises(ValueError, match=matching(text)):
+        replicated(tf.ones([4, 3]), None, mode="train")
+    # As it is with variables that are shared.
+    with tf.Graph().as_default():
+        contract.replicated(own_model(train), 2)(tf.ones([4, 3]), None, mode="train")
+
+
+def test_a_step_may_be_counted_besides():
+    def train(loss, step, weight):
+        with tf.control_dependencies([replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)]):
+            return step.assign_add(1).op
+
+    contract.replicated(own_model(train), 2, **PLACED)(tf.ones([4, 3]), None, mode="train")
+
+
+def test_an_assignment_in_the_step_is_refused():
+    """Optimizers change all towers' replicas, wrapped or not; nothing else does."""
+
+    def change(loss, step, weight):
+        train_op = SGD(0.1).minimize(loss, step)
+        with tf.control_dependencies([train_op]):
+            return weight.assign(tf.clip_by_value(weight, -1.0, 1.0), name="clip")
+
+    replicated = contract.replicated(own_model(change), 2, **PLACED)
+    with pytest.raises(ValueError, match=matching(ASSIGNED)):
+        replicated(tf.ones([4, 3]), None, mode="train")
+
+
+def test_replicas_of_variables_without_handles_have_memory_of_their_own():
+    """What reads such a variable is its memory, which it changes in place."""
+
+    def model_fn(features, labels, mode):
+        weight = tf.get_variable("w", [3], use_resource=False)
+        optimizer = replicate.TowerOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
+        train_op = optimizer.minimize(tf.reduce_mean(features * weight))
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
+
+    contract.replicated(model_fn, 2, **PLACED)(tf.ones([4, 3]), None, mode="train")
+    names = {"w:0", "w/Momentum:0"}
+    firsts = {v.name: v for v in tf.global_variables() if v.name in names}
+    replicas = {
+        name: variable
+        for variable in tf.local_variables()
+        for name in names
+        if variable.name == f"replicate/tower_1/{name}"
+    }
+    assert set(firsts) == set(replicas) == names
+    with tf.Session(config=replicate.session_config(contract.device_names(2))) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.local_variables_initializer())
+        before = session.run(replicas)
+        session.run([first.assign_add(tf.ones([3])) for first in firsts.values()])
+        contract.assert_same_values(session.run(replicas), before, 0.0)
