@@ -46,6 +46,9 @@ PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3
 PYTHON_CANDIDATES += $$(ls "$$(pyenv root 2>/dev/null)"/versions/*/bin/python3 2>/dev/null)
 $(VENV)/% $(OLDEST)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
 $(NEWEST)/% $(DOCS)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
+# Of the Python that others are made with, if it can be.
+$(DOCS)/%: PYTHON_CANDIDATES := $(PYTHON) $(PYTHON_CANDIDATES)
+$(DOCS)/%: override PYTHON =
 $(FIRST)/%: PYTHONS = (3, 7),
 $(FIRST)/%: override PYTHON = $(PYTHON_3_7)
 

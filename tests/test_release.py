@@ -25,7 +25,7 @@ def test_the_newest_version_without_changes_is_released():
     ],
 )
 def test_what_is_not_released(version, changelog, changes, text):
-    with pytest.raises(release.NotReleasable, match=text):
+    with pytest.raises(release.NotReleasableError, match=text):
         release.check(version, changelog, changes)
 
 

@@ -1,8 +1,9 @@
 """Builds a release and tries it: `make release`. It publishes nothing.
 
-The version in `replicate/version.py` must be the newest of CHANGELOG.md, and the tree without changes.
-The source distribution and the wheel go to `dist/`. The wheel is installed in a clean environment,
-with the TensorFlow of the constraints, and runs the quickstart of the README from a folder of its own.
+The version in `replicate/version.py` must be the newest of CHANGELOG.md, and the tree without
+changes. The source distribution and the wheel go to `dist/`. The wheel is installed in a clean
+environment, with the TensorFlow of the constraints, and runs the quickstart of the README from a
+folder of its own.
 """
 
 import argparse
@@ -25,7 +26,7 @@ print("replicate", replicate.__version__, "of", pathlib.Path(replicate.__file__)
 """
 
 
-class NotReleasable(Exception):
+class NotReleasableError(Exception):
     """What is to be released is not what the changelog says, or nobody knows what it is."""
 
 
@@ -33,7 +34,9 @@ def newest(changelog):
     """Returns the name of the first version in the text of the changelog, a str."""
     found = re.search(r"^## \[([^\]]+)\]", changelog, re.MULTILINE)
     if found is None:
-        raise NotReleasable("CHANGELOG.md must have a heading such as `## [0.1.0] - 2026-12-31`.")
+        raise NotReleasableError(
+            "CHANGELOG.md must have a heading such as `## [0.1.0] - 2026-12-31`."
+        )
     return found[1]
 
 
@@ -46,17 +49,18 @@ def check(version, changelog, changes):
         changes: What `git status --porcelain` prints.
 
     Raises:
-        NotReleasable: If the versions differ, or there are changes.
+        NotReleasableError: If the versions differ, or there are changes.
     """
     if newest(changelog) != version:
-        raise NotReleasable(
-            f"The version in replicate/version.py must be the newest of CHANGELOG.md, but one is "
-            f"{version} and the other [{newest(changelog)}]. Set the one, and date the other's heading."
+        raise NotReleasableError(
+            "The version in replicate/version.py must be the newest of CHANGELOG.md, but one is "
+            f"{version} and the other [{newest(changelog)}]. Set the one, and date the heading of "
+            "the other."
         )
     if changes.strip():
-        raise NotReleasable(
-            f"A release is made from what is committed, but there are changes:\n{changes.rstrip()}\n"
-            f"Commit them, or put them aside."
+        raise NotReleasableError(
+            "A release is made from what is committed, but there are changes:\n"
+            f"{changes.rstrip()}\nCommit them, or put them aside."
         )
 
 
@@ -100,11 +104,11 @@ def main(argv=None):
     args = parser.parse_args(argv)
     version = runpy.run_path(str(ROOT / "replicate" / "version.py"))["__version__"]
     git = ["git", "-C", str(ROOT), "status", "--porcelain"]
-    changes = subprocess.run(git, stdout=subprocess.PIPE, check=True, universal_newlines=True)
+    changes = subprocess.run(git, stdout=subprocess.PIPE, check=True)
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     try:
-        check(version, changelog, changes.stdout)
-    except NotReleasable as error:
+        check(version, changelog, changes.stdout.decode())
+    except NotReleasableError as error:
         print(f"Not released: {error}", file=sys.stderr)
         return 1
     wheel = build(pathlib.Path(args.builder).absolute())
