@@ -12,6 +12,7 @@ import replicate
 PAGES = {pages.name_of(path): path for path in pages.PAGES}
 # Each says why, in a comment before it.
 NOT_RUN = {}
+SLOW = {"docs/tutorial.md": pytest.mark.slow}
 
 
 def page(name):
@@ -32,7 +33,9 @@ def is_python(name):
 
 
 @pytest.mark.filterwarnings("ignore")  # What TensorFlow warns of is not at issue here.
-@pytest.mark.parametrize("name", [name for name in PAGES if is_python(name)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=SLOW.get(n, ())) for n in PAGES if is_python(n)]
+)
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
@@ -181,6 +184,15 @@ def test_files_and_pages_that_are_named_are_there(name):
     assert [path for path in named if not (pages.ROOT / path).exists()] == []
 
 
+def test_links_into_a_page_name_a_heading():
+    """Of the pages that are not in the site; those in it are looked at when it is built."""
+    for name in ("README.md", "CONTRIBUTING.md"):
+        for link, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", sentences(page(name))):
+            headings = re.findall(r"^#+ (.*)$", page(link or name), re.MULTILINE)
+            slugs = [re.sub(r"[^\w -]", "", heading.lower()) for heading in headings]
+            assert anchor in [slug.replace(" ", "-") for slug in slugs]
+
+
 def test_the_readme_is_one_page():
     text = page("README.md")
     assert len(text.splitlines()) <= 110
@@ -204,3 +216,20 @@ def test_the_reference_has_every_public_name():
     wanted = set(replicate.__all__) - set(modules)
     wanted |= {f"{module}.{name}" for module, names in modules.items() for name in names}
     assert found == wanted
+
+
+def test_the_command_line_is_documented():
+    text = page("docs/reference/command_line.md")
+    folder = pages.ROOT / "replicate"
+    source = "".join((folder / room / "command.py").read_text() for room in ("bench", "comparing"))
+    flags = set(re.findall(r"\"(--\w+)\"", source))
+    assert {"--devices", "--json", "--rows"} <= flags
+    assert sorted(flag for flag in flags if f"`{flag}`" not in text) == []
+
+
+def test_all_that_builds_the_site_is_pinned():
+    setup = (pages.ROOT / "setup.py").read_text()
+    (wanted,) = re.findall(r"^DOCS = (\[.*\])$", setup, re.MULTILINE)
+    pinned = (pages.ROOT / "constraints" / "docs.txt").read_text()
+    for name in re.findall(r"\"([\w-]+)", wanted):
+        assert re.search(rf"^{name}==[\d.]+$", pinned, re.MULTILINE), name
