@@ -95,9 +95,10 @@ demo: $(VENV)/.examples
 test: lint docs test-1.15 test-newest
 	$(VENV)/bin/python -m pytest -n 2 -m "not thorough and not nightly"
 
-# The site takes nothing from other hosts, neither when it is built nor when it is read.
+# Warnings are errors, but not with --quiet. The site takes nothing from other hosts, neither when it
+# is built nor when it is read.
 docs: $(DOCS)/.docs
-	$(DOCS)/bin/mkdocs --quiet build --strict
+	$(DOCS)/bin/mkdocs build --strict
 	@! grep -rnE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include=*.html
 
 release: $(VENV)/.test $(DOCS)/.docs
