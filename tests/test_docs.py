@@ -200,6 +200,11 @@ def test_the_readme_is_one_page():
     assert "`slow`" in text
 
 
+def test_the_picture_is_the_same_in_both_places():
+    (picture,) = [b.text for b in pages.blocks(page("README.md")) if b.language == "text"]
+    assert picture in page("docs/how_towers_are_built.md")
+
+
 def test_every_page_is_in_the_sites_list():
     listed = re.findall(r"[\w/]+\.md", (pages.ROOT / "mkdocs.yml").read_text())
     there = [name[len("docs/") :] for name in PAGES if name.startswith("docs/")]
