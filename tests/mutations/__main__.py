@@ -23,9 +23,14 @@ import time
 from tests.mutations.defects import DEFECTS
 
 ROOT = pathlib.Path(__file__).parents[2]
-LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".pytest_cache", "runs", "*.egg-info")
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv*", "__pycache__", ".pytest_cache", "runs", "*.egg-info"
+)
 # In turn, until one fails: what is quick first.
-SUITES = (("check", ["-m", "check"]), ("test", ["-m", "not thorough and not nightly and not check"]))
+SUITES = (
+    ("check", ["-m", "check"]),
+    ("test", ["-m", "not thorough and not nightly and not check"]),
+)
 
 
 def spoil(tree, defect):
@@ -47,7 +52,9 @@ def caught_by(tree, suites):
             [*command, *arguments], cwd=tree, env=environment, capture_output=True, text=True
         )
         if done.returncode not in (0, 5):  # 5: no test was selected.
-            failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+            failed = [
+                line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))
+            ]
             return name, (failed or done.stdout.splitlines()[-1:] or [done.stderr[-200:]])[0]
     return None, None
 
