@@ -25,7 +25,7 @@ def by_minimize(optimizer, loss, model):
 def model_fn_builder(train):
     def model_fn(features, labels, mode, params):
         model = tf.keras.Sequential(
-            [tf.keras.layers.Dense(8, activation=tf.nn.swish), tf.keras.layers.Dense(3)]
+            [tf.keras.layers.Dense(8, activation="swish"), tf.keras.layers.Dense(3)]
         )
         logits = model(features)
         if mode == estimator.ModeKeys.PREDICT:

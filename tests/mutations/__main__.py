@@ -44,7 +44,7 @@ def spoil(tree, defect):
 
 
 def caught_by(tree, suites):
-    """Returns the first suite that fails in `tree` and its first test to fail; None, None if none."""
+    """Returns the first suite that fails in `tree`, and its first test to fail; or Nones."""
     environment = dict(os.environ, PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
     for name, arguments in suites:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]

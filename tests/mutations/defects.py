@@ -250,7 +250,8 @@ DEFECTS = (
     Defect(
         "predictions are those of tower 0",
         "towers/specs.py",
-        "        return group.row_weights.concatenated([own for (own,) in group.each([value])], axis)",
+        "        return group.row_weights.concatenated(["
+        "own for (own,) in group.each([value])], axis)",
         "        return value",
     ),
     # What becomes of gradients.
@@ -321,7 +322,7 @@ DEFECTS = (
         "batch norm's variance is that of differences from one tower's mean",
         "normalization.py",
         "tf.math.squared_difference(inputs, tf.stop_gradient(mean)))",
-        "tf.math.squared_difference(inputs, tf.reduce_mean(inputs, axes, keepdims=True)))",
+        "tf.math.squared_difference(inputs, tf.reduce_mean(inputs, axes, True)))",
     ),
     Defect(
         "TensorFlow 2's seeds are those of the towers' graph",
