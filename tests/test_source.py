@@ -146,6 +146,13 @@ def test_every_module_is_in_a_room():
     assert {module.split(".")[1] for module in MODULES} == set(FLOOR_OF)
 
 
+def test_the_drawing_shows_every_floor():
+    page = (ROOT.parent / "docs" / "how_towers_are_built.md").read_text()
+    drawn = re.findall(r"^(\d)   (.*)$", page, flags=re.MULTILINE)
+    assert [int(number) for number, _ in drawn] == list(range(len(FLOORS), 0, -1))
+    assert [tuple(rooms.split()) for _, rooms in reversed(drawn)] == list(FLOORS)
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_run_down(module):
     own_floor = FLOOR_OF[module.split(".")[1]]
