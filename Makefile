@@ -10,6 +10,9 @@
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
 #              20,000 steps, and of 50 rounds of training and evaluating
+# make docs    the documentation as a site in build/site, a warning being an error
+# make check   what a change is looked at by first
+# make release the wheel, and the README's quickstart in a clean environment that has it; publishes nothing
 # make lint    ruff and mypy, changing nothing      make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #
@@ -19,7 +22,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo test test-newest test-oldest test-1.15 test-all nightly lint format bench clean
+.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-all nightly lint format bench clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
@@ -30,17 +33,22 @@ VENV ?= .venv
 NEWEST := $(VENV)-2.21
 OLDEST := $(VENV)-2.12
 FIRST := $(VENV)-1.15
+DOCS := $(VENV)-docs
 $(VENV)/%: TENSORFLOW = 2.15
 $(NEWEST)/%: TENSORFLOW = 2.21
 $(OLDEST)/%: TENSORFLOW = 2.12
 $(FIRST)/%: TENSORFLOW = 1.15
+$(DOCS)/%: TENSORFLOW = no
 
 # Empty: the first of PYTHON_CANDIDATES that TensorFlow supports.
 PYTHON ?=
 PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python3.7
 PYTHON_CANDIDATES += $$(ls "$$(pyenv root 2>/dev/null)"/versions/*/bin/python3 2>/dev/null)
 $(VENV)/% $(OLDEST)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
-$(NEWEST)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
+$(NEWEST)/% $(DOCS)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
+# Of the Python that others are made with, if it can be.
+$(DOCS)/%: PYTHON_CANDIDATES := $(PYTHON) $(PYTHON_CANDIDATES)
+$(DOCS)/%: override PYTHON =
 $(FIRST)/%: PYTHONS = (3, 7),
 $(FIRST)/%: override PYTHON = $(PYTHON_3_7)
 
@@ -97,8 +105,17 @@ search: $(VENV)/.examples
 demo: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.digits
 
-test: lint test-1.15 test-newest
+test: lint docs test-1.15 test-newest
 	$(VENV)/bin/python -m pytest -n 2 -m "not thorough and not nightly"
+
+# Warnings are errors, but not with --quiet. The site takes nothing from other hosts, neither when it
+# is built nor when it is read.
+docs: $(DOCS)/.docs
+	$(DOCS)/bin/mkdocs build --strict
+	@! grep -rnE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include=*.html
+
+release: $(VENV)/.test $(DOCS)/.docs
+	$(VENV)/bin/python -m tools.release --builder $(DOCS)/bin/python
 
 test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and not thorough"
@@ -138,6 +155,8 @@ lint: $(VENV)/.test
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+check: lint
+
 format: $(VENV)/.test
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
@@ -146,7 +165,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(VENV)-[12].* build dist runs .pytest_cache .ruff_cache .mypy_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) build dist runs .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -155,6 +174,7 @@ $(VENV)/.made: constraints/tf-2.15.txt
 $(NEWEST)/.made: constraints/tf-2.21.txt
 $(OLDEST)/.made: constraints/tf-2.12.txt
 $(FIRST)/.made: constraints/tf-1.15.txt
+$(DOCS)/.made: constraints/docs.txt
 
 %/.made: setup.py
 	@$(check_venv); $(find_python); \
@@ -162,13 +182,18 @@ $(FIRST)/.made: constraints/tf-1.15.txt
 	"$$python" -m venv --clear "$(@D)"
 	@touch $@
 
-.PRECIOUS: %/.made %/.test %/.examples
+.PRECIOUS: %/.made %/.test %/.examples %/.docs
 %/.test: %/.made
 	@$(call install,$(@D),$(if $(filter $(TENSORFLOW),$(BETWEEN)),contract,test))
 	@touch $@
 
 %/.examples: %/.made
 	@$(call install,$(@D),examples)
+	@touch $@
+
+%/.docs: %/.made
+	@echo "Installing what builds the documentation"
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/docs.txt
 	@touch $@
 
 define install
@@ -200,7 +225,7 @@ for candidate in $(or $(PYTHON),$(PYTHON_CANDIDATES)); do \
     if "$$candidate" -c "$$is_supported" 2>/dev/null; then python=$$candidate; break; fi; \
 done; \
 if [ -z "$$python" ]; then \
-    echo "TensorFlow $(TENSORFLOW) needs a Python of $(PYTHONS), but found: $$tried." >&2; \
+    echo "$(if $(filter no,$(TENSORFLOW)),The documentation,TensorFlow $(TENSORFLOW)) needs a Python of $(PYTHONS), but found: $$tried." >&2; \
     echo "Install one of them, or name it: make $(or $(MAKECMDGOALS),demo) PYTHON=/path/to/python3.11" >&2; \
     exit 1; \
 fi

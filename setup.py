@@ -11,6 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parent
 VERSION = runpy.run_path(str(ROOT / "replicate" / "version.py"))["__version__"]
 README = ROOT / "README.md"
 
+# What builds the site of `docs/`; constraints/docs.txt names all that these need.
+DOCS = ["mkdocs>=1.6", "mkdocstrings[python]>=1.0", "pymdown-extensions>=10,<12"]
 PROGRESS = ["tqdm>=4.59"]
 EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
 TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
@@ -59,6 +61,7 @@ setup(
     ],
     extras_require={
         "contract": CONTRACT,
+        "docs": DOCS,
         "examples": EXAMPLES,
         "keras2": KERAS_2,
         "progress": PROGRESS,

@@ -39,7 +39,7 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 TESTS = pathlib.Path(__file__).parent
 # Folders of `tests` that are no rooms: they hold what is of all rooms, or beside them.
-NO_ROOMS = {"benchmarks", "conformance", "contract", "examples", "properties", "soak"}
+NO_ROOMS = {"benchmarks", "conformance", "contract", "examples", "mutations", "properties", "soak"}
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 
 
@@ -173,6 +173,13 @@ def test_tests_have_names_of_their_own():
     """By which pytest imports them, from whichever folder."""
     names = [path.name for path in TESTS.rglob("test_*.py")]
     assert sorted(names) == sorted({*names})
+
+
+def test_the_drawing_shows_every_floor():
+    page = (ROOT.parent / "docs" / "how_towers_are_built.md").read_text()
+    drawn = re.findall(r"^(\d)   (.*)$", page, flags=re.MULTILINE)
+    assert [int(number) for number, _ in drawn] == list(range(len(FLOORS), 0, -1))
+    assert [tuple(rooms.split()) for _, rooms in reversed(drawn)] == list(FLOORS)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -1,10 +1,11 @@
-"""Prints the table of the conformance suite: `python -m tests.conformance [rows] [--json PATH]`."""
+"""Measures the table of the conformance suite: `python -m tests.conformance [--page PATH]`."""
 
 import argparse
 import json
 import math
 import os
 import pathlib
+import re
 import sys
 import time
 import warnings
@@ -21,6 +22,7 @@ def main():
     parser.add_argument("rows", nargs="*", help="rows to run; all if there are none")
     parser.add_argument("--towers", type=int, nargs="*", default=[2, 3], help="numbers of towers")
     parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
+    parser.add_argument("--page", type=pathlib.Path, help="also write them into its table")
     parser.add_argument("--show", type=int, default=0, help="deviations to show of each cell")
     parser.add_argument("--raise", action="store_true", dest="stop", help="stop at an exception")
     args = parser.parse_args()
@@ -41,6 +43,10 @@ def main():
             print(_line(result, time.time() - start), flush=True)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
+    if args.page:
+        import tables
+
+        tables.write(args.page, _measured(results), is_column_of)
     return 0 if all(result["status"] != "fail" for result in results) else 1
 
 
@@ -64,6 +70,28 @@ def _run(harness, name, towers, args):
         "tolerance": worst.tolerance,
         "what": f"{worst.what} {worst.note}".strip(),
     }
+
+
+def _measured(results):
+    """Returns the cells of the page's table, by the names of rows and the titles of columns."""
+    made = {}
+    for row in dict.fromkeys(result["row"] for result in results):
+        own = [result for result in results if result["row"] == row]
+        towers = " and ".join(str(result["towers"]) for result in own)
+        title = f"TensorFlow {own[0]['tensorflow']}, {towers} towers"
+        made[row] = {title: ", ".join(map(_cell, own))}
+    return made
+
+
+def _cell(result):
+    found = result["deviation"]
+    figure = "" if found is None else f" {found:.0e}".replace("e-0", "e-")
+    return result["status"] + figure
+
+
+def is_column_of(title):
+    """Returns what two titles have in common that are of one TensorFlow, such as 2.15."""
+    return re.sub(r"^(TensorFlow \d+\.\d+)\.\d+", r"\1", title)
 
 
 def _line(result, seconds):

@@ -1,5 +1,6 @@
-"""Prints the table of engines: `python -m tests.engines`."""
+"""Measures the table of engines: `python -m tests.engines [--page PATH]`."""
 
+import argparse
 import os
 import pathlib
 import sys
@@ -13,6 +14,11 @@ sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", help="rows to measure; all if there are none")
+    parser.add_argument("--page", type=pathlib.Path, help="also write them into its table")
+    args = parser.parse_args()
+
     import tensorflow.compat.v1 as tf
 
     warnings.simplefilter("ignore")  # Of what strategies make TensorFlow warn.
@@ -28,10 +34,16 @@ def main():
     titles = [harness.ENGINES[name].title for name in columns]
     print(f"| `model_fn` | {' | '.join(titles)} | TPU graph |")
     print("| --- " * (len(columns) + 2) + "|")
-    for model in harness.MODELS:
+    measured = {}
+    for model in args.models or harness.MODELS:
         cells = [_cell(harness, model, engine) for engine in columns]
         sums = "—" if harness.MODELS[model].own_networks else f"{harness.tpu_graph(model)} sums"
         print(f"| `{model}` | {' | '.join(cells)} | {sums} |", flush=True)
+        measured[model] = dict(zip([*titles, "TPU graph"], [*cells, sums]))
+    if args.page:
+        import tables
+
+        tables.write(args.page, measured)
 
 
 def _cell(harness, model, engine):
@@ -39,7 +51,7 @@ def _cell(harness, model, engine):
     if reference is None:
         return "—"
     deviation = harness.deviation(harness.run(model, engine), harness.run(model, reference))
-    return "0" if deviation == 0 else f"{deviation:.0e}"
+    return "0" if deviation == 0 else f"{deviation:.0e}".replace("e-0", "e-")
 
 
 if __name__ == "__main__":

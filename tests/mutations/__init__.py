@@ -1,0 +1,1 @@
+"""Defects that tests must catch, and what applies them one by one: `python -m tests.mutations`."""

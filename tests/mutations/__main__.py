@@ -1,0 +1,100 @@
+"""Applies defects one by one to a copy of the library, and tells which the tests catch.
+
+    python -m tests.mutations                       all of them, by the tests of `make check`, and
+                                                    those left by the tests of `make test`
+    python -m tests.mutations --only dropped        those whose names hold a word
+    python -m tests.mutations -- tests/test_x.py    by these tests, or by other arguments of pytest
+
+Prints a line of JSON for each, and a summary; exits with 1 if tests miss one.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.mutations.defects import DEFECTS
+
+ROOT = pathlib.Path(__file__).parents[2]
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv*", "__pycache__", ".pytest_cache", "runs", "*.egg-info"
+)
+# In turn, until one fails: what is quick first.
+SUITES = (
+    ("check", ["-m", "check"]),
+    ("test", ["-m", "not thorough and not nightly and not check"]),
+)
+
+
+def spoil(tree, defect):
+    """Puts a defect into the library in `tree`; returns the file and its text before."""
+    path = tree / "replicate" / defect.file
+    text = path.read_text()
+    if text.count(defect.right) != 1:
+        raise ValueError(f"'{defect.name}' must change one place of {defect.file}.")
+    path.write_text(text.replace(defect.right, defect.wrong))
+    return path, text
+
+
+def caught_by(tree, suites):
+    """Returns the first suite that fails in `tree`, and its first test to fail; or Nones."""
+    environment = dict(os.environ, PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
+    for name, arguments in suites:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, *arguments], cwd=tree, env=environment, capture_output=True, text=True
+        )
+        if done.returncode not in (0, 5):  # 5: no test was selected.
+            failed = [
+                line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))
+            ]
+            return name, (failed or done.stdout.splitlines()[-1:] or [done.stderr[-200:]])[0]
+    return None, None
+
+
+def main(arguments=None):
+    """Runs the command line; returns the status to exit with."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
+    parser.add_argument("--only", default="", help="a word that the names of defects hold")
+    parser.add_argument("--processes", type=int, default=2, help="how many run side by side")
+    parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
+    given = parser.parse_args(arguments)
+    suites = [("given", given.pytest)] if given.pytest else SUITES
+    chosen = [defect for defect in DEFECTS if given.only in defect.name]
+    with tempfile.TemporaryDirectory() as directory:
+        trees = queue.Queue()
+        for index in range(given.processes):
+            tree = pathlib.Path(directory, str(index))
+            shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+            trees.put(tree)
+
+        def run(defect):
+            tree, start = trees.get(), time.monotonic()
+            path, text = spoil(tree, defect)
+            try:
+                suite, test = caught_by(tree, suites)
+            finally:
+                path.write_text(text)
+                trees.put(tree)
+            seconds = round(time.monotonic() - start, 1)
+            line = {"defect": defect.name, "caught by": suite, "test": test, "seconds": seconds}
+            print(json.dumps(line), flush=True)
+            return suite
+
+        with concurrent.futures.ThreadPoolExecutor(given.processes) as pool:
+            caught = list(pool.map(run, chosen))
+    counts = {suite: caught.count(suite) for suite, _ in suites}
+    missed = [defect.name for defect, suite in zip(chosen, caught) if suite is None]
+    print(json.dumps({"defects": len(chosen), "caught by": counts, "missed": missed}))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The tables of the documentation: commands write them, and their rows are those of the code."""
+
+import re
+
+import pytest
+
+import pages
+import tables
+import versions
+from benchmarks import ancestor, loss_scaling, towers
+from conformance import __main__ as conformance_command
+from conformance import harness as conformance
+from engines import harness as engines
+
+DOCS = pages.ROOT / "docs"
+PAGE = """# A page
+
+| what | TensorFlow 2.15.0, 2 towers | TensorFlow 2.21.0, 2 towers |
+| --- | --- | --- |
+| One | of a kind (`one`) | 1 | 2 |
+| Two (`two`) | 3 | 4 |
+
+Text.
+"""
+# How each table is made, and how its titles begin.
+MADE = {
+    "conformance.md": ("`python -m tests.conformance --page docs/conformance.md`", "| `model_fn`"),
+    "engines.md": ("`python -m tests.engines --page docs/engines.md`", "| `model_fn` | 2 towers |"),
+    "figures.md": ("`make bench`", "| case | figure |"),
+    "ancestor.md": ("`python -m benchmarks.ancestor`", "| case | figure |"),
+    "versions.md": ("`python tests/compat/test_one_curve.py`", "| TensorFlow | float32 |"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_page_says_how_its_table_is_made(name):
+    command, titles = MADE[name]
+    before, _, _ = (DOCS / name).read_text().partition(titles)
+    assert command in re.sub(r"\s+", " ", before)
+
+
+def test_every_model_function_has_a_row():
+    found = tables.find((DOCS / "conformance.md").read_text())
+    wanted = [*conformance.ROWS, *(versions.ROWS_NOT_IN_1 if versions.IS_1 else ())]
+    assert sorted(found.rows) == sorted(wanted)
+    for cells in found.rows.values():
+        for cell in cells[1:]:
+            assert re.fullmatch(r"pass \de-\d+, pass \de-\d+", cell)
+
+
+def test_every_engine_has_a_row_and_a_column():
+    found = tables.find((DOCS / "engines.md").read_text())
+    assert list(found.rows) == list(engines.MODELS)
+    titles = [engine.title for name, engine in engines.ENGINES.items() if name != "one_device"]
+    assert found.titles == ["`model_fn`", *titles, "TPU graph"]
+
+
+def cases(command):
+    """Returns the cases in the section of the figures that a command makes, such as `wide8`."""
+    text = (DOCS / "figures.md").read_text()
+    (section,) = [part for part in text.split("\n## ") if f"\n`{command}`" in part]
+    return [
+        "".join(found) for found in re.findall(r"^\| (\w+), N=(\d+)", section, flags=re.MULTILINE)
+    ]
+
+
+def test_the_figures_have_the_cases_of_their_commands():
+    large = {"resnet50x4", "resnet50x8"}  # The text has these.
+    assert sorted(cases("make bench")) == sorted(set(towers.CASES) - large)
+    assert sorted(cases("python -m benchmarks.ancestor")) == sorted(ancestor.CASES)
+    assert set(cases("python -m benchmarks.loss_scaling")) <= set(loss_scaling.NAMES)
+
+
+def test_a_command_writes_its_column(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(PAGE.replace("One | of", "One of"))
+    tables.write(
+        path, {"two": {"TensorFlow 2.15.1, 2 towers": "5"}}, conformance_command.is_column_of
+    )
+    made = PAGE.replace("One | of", "One of").replace("2.15.0", "2.15.1").replace("| 3 |", "| 5 |")
+    assert path.read_text() == made
+
+
+def test_a_row_that_the_page_lacks_is_an_error(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(PAGE.replace("One | of", "One of"))
+    with pytest.raises(KeyError, match="three"):
+        tables.write(path, {"three": {"what": "5"}})

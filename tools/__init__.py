@@ -1,0 +1,1 @@
+"""What the developers of `replicate` run, and no user does."""
