@@ -1,17 +1,17 @@
 # make search  finds a network for handwritten digits on two towers, and trains what it found
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
-# make test    lint, formatting and tests, ending with pytest's summary; before that, those marked
-#              `conformance` on the newest TensorFlow, with `make test-newest`, and the contract on
-#              TensorFlow 1.15, with `make test-1.15`, where there is a Python 3.7
-# make test-all  the same, the `conformance` tests on TensorFlow 2.12 too, more on 1.15, all of clusters and
-#              faults on the newest, and those marked `thorough`, which `make test` leaves out: more
-#              cases of what others show
+# make check   what a change is looked at by first: lint, types and the heart of every room
+# make test    lint, types, the documentation, and tests, ending with pytest's summary: on TensorFlow
+#              1.15, where there is a Python 3.7, the contract, with `make test-1.15`; on the newest
+#              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
+# make test-all  as `make test`, with slow tests, and with more on 1.15: what CI runs
+# make test-thorough  more cases of what others show, marked `thorough`; all of clusters and faults on
+#              the newest TensorFlow, and the `conformance` tests on 2.12
 # make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
 #              20,000 steps, and of 50 rounds of training and evaluating
 # make docs    the documentation as a site in build/site, a warning being an error
-# make check   what a change is looked at by first
 # make release the wheel, and the README's quickstart in a clean environment that has it; publishes nothing
 # make lint    ruff and mypy, changing nothing      make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
@@ -22,7 +22,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-all nightly lint format bench clean
+.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-all test-thorough nightly lint format bench clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
@@ -72,7 +72,11 @@ PYTHON_3_7 := $(shell \
     done)
 endif
 endif
-# What `make test` runs there, and `make test-all` besides.
+# What `make test` runs, and `make test-all`; see tests/durations.py.
+QUICK := not slow and not thorough and not nightly
+ALL := not thorough and not nightly
+OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples nas_search revnet runs)
+# What `make test` runs on TensorFlow 1.15, and `make test-all` besides.
 # By rooms; what is of none lies in `tests` itself.
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
 CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
@@ -105,8 +109,9 @@ search: $(VENV)/.examples
 demo: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.digits
 
+# The conformance table goes to the newest TensorFlow.
 test: lint docs test-1.15 test-newest
-	$(VENV)/bin/python -m pytest -n 2 -m "not thorough and not nightly"
+	$(VENV)/bin/python -m pytest -n 2 -m "$(QUICK)" --ignore=tests/conformance
 
 # Warnings are errors, but not with --quiet. The site takes nothing from other hosts, neither when it
 # is built nor when it is read.
@@ -118,11 +123,11 @@ release: $(VENV)/.test $(DOCS)/.docs
 	$(VENV)/bin/python -m tools.release --builder $(DOCS)/bin/python
 
 test-newest: $(NEWEST)/.test
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and not thorough"
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(QUICK)"
 
 ifneq (,$(PYTHON_3_7))
 test-1.15: $(FIRST)/.test
-	$(FIRST)/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(FIRST_TESTS)
+	$(FIRST)/bin/python -m pytest -n 2 -m "$(QUICK)" $(FIRST_TESTS)
 else
 test-1.15:
 	@echo "*** NOT RUN: the tests on TensorFlow 1.15 need a Python 3.7, and none was found. ***" >&2
@@ -137,14 +142,20 @@ test-oldest: $(OLDEST)/.test
 test-between: $(BETWEEN:%=test-%)
 
 $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
-	$(VENV)-$*/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(BETWEEN_TESTS)
+	$(VENV)-$*/bin/python -m pytest -n 2 -m "$(ALL)" $(BETWEEN_TESTS)
 
-test-all: test-oldest test
-	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "not thorough and not nightly" $(FIRST_MORE))
+test-all: lint docs test-1.15 $(NEWEST)/.test
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "slow and $(ALL)" $(FIRST_TESTS))
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(QUICK)" $(FIRST_MORE))
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)"
+	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)"
+
+test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "slow and $(ALL)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults
-	$(VENV)/bin/python -m pytest -n 2 -m thorough
+	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
 	@echo "Random examples by the thousand, others every time: make nightly"
 
 nightly: $(VENV)/.test
@@ -156,6 +167,7 @@ lint: $(VENV)/.test
 	$(VENV)/bin/mypy
 
 check: lint
+	$(VENV)/bin/python -m pytest -n 2 -m heart $(OF_EXAMPLES)
 
 format: $(VENV)/.test
 	$(VENV)/bin/ruff check --fix .

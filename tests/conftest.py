@@ -27,6 +27,7 @@ with python_warnings.catch_warnings():  # Which turn into errors; these are Tens
     python_warnings.simplefilter("ignore")
     import tensorflow.compat.v1 as tf
 
+import durations  # noqa: E402
 import replicate  # noqa: E402
 import versions  # noqa: E402
 
@@ -53,7 +54,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Leaves out, on TensorFlow 1.15, what it cannot do, and says why."""
+    """Marks what is slow; leaves out, on TensorFlow 1.15, what it cannot do, and says why."""
+    seconds = durations.read()
+    for item in items:
+        for mark in durations.marks(item.nodeid, seconds.get(item.nodeid, 0)):
+            item.add_marker(mark)
     for item in items if versions.IS_1 else ():
         reasons = [why for part, why in versions.NOT_IN_1.items() if part in item.nodeid]
         if reasons:

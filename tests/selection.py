@@ -1,4 +1,4 @@
-"""Which cells of a table `make test` runs; it leaves the others, marked, to `make test-all`."""
+"""Which cells of a table `make test` runs; it leaves others, marked, to `make test-thorough`."""
 
 import pytest
 
