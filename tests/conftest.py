@@ -55,9 +55,11 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     """Marks what is slow; leaves out, on TensorFlow 1.15, what it cannot do, and says why."""
-    seconds = durations.read()
-    for item in items:
-        for mark in durations.marks(item.nodeid, seconds.get(item.nodeid, 0)):
+    measured = [
+        i for i in items if not {m.name for m in i.iter_markers()} & {"thorough", "nightly"}
+    ]
+    for item, marks in zip(measured, durations.marks([item.nodeid for item in measured])):
+        for mark in marks:
             item.add_marker(mark)
     for item in items if versions.IS_1 else ():
         reasons = [why for part, why in versions.NOT_IN_1.items() if part in item.nodeid]

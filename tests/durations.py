@@ -6,6 +6,7 @@
 A test that is not in there is quick. Seconds are of TensorFlow 2.15 on two cores.
 """
 
+import collections
 import pathlib
 import sys
 
@@ -17,7 +18,8 @@ SLOW = 0.75
 """Tests that take longer, in seconds, are `slow`, unless they are rows of tables that must hold."""
 TABLES = ("conformance", "contract")
 EXAMPLES = ("benchmarks", "data", "examples", "nas_search", "revnet", "runs")
-# Of these, tests of half a second are in the heart, too.
+# How many cells of a table are in the heart, and of which rooms more, of half a second each.
+CELLS, CORE_CELLS = 3, 12
 CORE = ("contract", "graphs")
 
 
@@ -27,13 +29,26 @@ def read():
     return {name: float(seconds) for seconds, _, name in (line.partition(" ") for line in lines)}
 
 
-def marks(name, seconds):
-    """Returns the marks of a test of this id that takes so long, a list of strings."""
-    room = name.split("/")[1]
-    if seconds > SLOW:
-        return [] if room in TABLES else ["slow"]
-    limit = 0.5 if room in CORE else LISTED
-    return ["heart"] if seconds <= limit and room not in EXAMPLES else []
+def marks(names):
+    """Yields the marks of tests.
+
+    Args:
+        names: Their ids, in order; of what is parametrised, the first ones are the heart.
+
+    Returns:
+        For each the list of its marks, strings.
+    """
+    seconds, cells = read(), collections.Counter()
+    for name in names:
+        room, function, taken = name.split("/")[1], name.partition("[")[0], seconds.get(name, 0)
+        is_core = room in CORE
+        if taken > SLOW:
+            yield [] if room in TABLES else ["slow"]
+        elif room in EXAMPLES or taken > (0.5 if is_core else LISTED):
+            yield []
+        else:
+            cells[function] += 1
+            yield ["heart"] if cells[function] <= (CORE_CELLS if is_core else CELLS) else []
 
 
 class Measured:
