@@ -86,16 +86,26 @@ def resource_variables():
     yield
 
 
+def _choose_variables(path):
+    if any(path.match(end) for end in versions.OF_REFERENCES):
+        tf.disable_resource_variables()
+    else:
+        tf.enable_resource_variables()
+
+
+@pytest.fixture(scope="module", autouse=versions.IS_1)
+def variables_of_module(request):
+    """Chooses for what fixtures make once for a whole file, which is before the file's tests."""
+    _choose_variables(request.path)
+
+
 @pytest.fixture(autouse=versions.IS_1)
 def variables_of_version(request):
     """Begins every test with the variables that TensorFlow 1.15 makes, where the file is of these.
 
     All other tests ask for what newer TensorFlows make, whichever test was before.
     """
-    if request.path.name in versions.OF_REFERENCES:
-        tf.disable_resource_variables()
-    else:
-        tf.enable_resource_variables()
+    _choose_variables(request.path)
 
 
 @pytest.fixture

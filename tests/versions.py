@@ -33,7 +33,8 @@ NOT_IN_1 = {
     "test_towers.py::test_comparing_variables_costs_less": "comparing variables costs nothing",
     "test_nothing_left.py::test_an_estimator_leaves": "it names the threads of TensorFlow 2",
 }
-# Files whose tests train with TensorFlow 1.15's own variables there, which are references.
+# How paths of files end whose tests train with TensorFlow 1.15's own variables there, which are
+# references.
 OF_REFERENCES = [
     *ONLY_IN_1,
     "test_called_once.py",
