@@ -55,9 +55,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     """Marks what is slow; leaves out, on TensorFlow 1.15, what it cannot do, and says why."""
-    measured = [
-        i for i in items if not {m.name for m in i.iter_markers()} & {"thorough", "nightly"}
-    ]
+    others = {"slow", "thorough", "nightly"}
+    measured = [item for item in items if not others & {m.name for m in item.iter_markers()}]
     for item, marks in zip(measured, durations.marks([item.nodeid for item in measured])):
         for mark in marks:
             item.add_marker(mark)

@@ -17,9 +17,11 @@ LISTED = 0.2
 SLOW = 0.75
 """Tests that take longer, in seconds, are `slow`, unless they are rows of tables that must hold."""
 TABLES = ("conformance", "contract")
+LONG = 10
+"""Of a file with a test that takes longer, in seconds, none is in the heart."""
 EXAMPLES = ("benchmarks", "data", "examples", "nas_search", "revnet", "runs")
 # How many cells of a table are in the heart, and of which rooms more, of half a second each.
-CELLS, CORE_CELLS = 3, 12
+CELLS, CORE_CELLS = 2, 8
 CORE = ("contract", "graphs")
 
 
@@ -39,16 +41,17 @@ def marks(names):
         For each the list of its marks, strings.
     """
     seconds, cells = read(), collections.Counter()
+    # Of their files' fixtures, which belong to the first test alone as far as pytest tells.
+    long = {name.partition("::")[0] for name, taken in seconds.items() if taken > LONG}
     for name in names:
         room, function, taken = name.split("/")[1], name.partition("[")[0], seconds.get(name, 0)
-        is_core = room in CORE
+        limit, most = (0.5, CORE_CELLS) if room in CORE else (LISTED, CELLS)
         if taken > SLOW:
             yield [] if room in TABLES else ["slow"]
-        elif room in EXAMPLES or taken > (0.5 if is_core else LISTED):
-            yield []
-        else:
-            cells[function] += 1
-            yield ["heart"] if cells[function] <= (CORE_CELLS if is_core else CELLS) else []
+            continue
+        is_quick = taken <= limit and room not in EXAMPLES and name.partition("::")[0] not in long
+        cells[function] += is_quick
+        yield ["heart"] if is_quick and cells[function] <= most else []
 
 
 class Measured:

@@ -35,6 +35,12 @@ def test_the_first_cells_of_a_table_are_the_heart(monkeypatch):
     assert found == names[: durations.CELLS] + others
 
 
+def test_a_file_with_a_long_test_has_no_heart(monkeypatch):
+    name = "tests/towers/test_x.py::test_y"
+    monkeypatch.setattr(durations, "read", lambda: {f"{name}[1]": durations.LONG + 1})
+    assert list(durations.marks([f"{name}[0]", f"{name}[1]"])) == [[], ["slow"]]
+
+
 @pytest.mark.slow
 def test_the_table_names_tests_that_there_are():
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
