@@ -20,7 +20,7 @@ from examples.runs import cluster
 _SAVE_STEPS = 5
 _seed_of_draw, _train = search_loop.model_fn._seed_of_draw, cluster.train
 _session_config = replicate.session_config
-_seeds = []  # int32 [2], of each tower
+_seeds = []  # int32 [2], of tower 0: the model is called once
 
 
 class PrintHook(tf.train.SessionRunHook):
@@ -39,6 +39,7 @@ class PrintHook(tf.train.SessionRunHook):
         graph = tf.get_default_graph()
         towers = ("", "tower_1/") if _seeds else ()
         self._draws = [graph.get_tensor_by_name(tower + draw) for tower in towers]
+        self._seeds = [graph.get_tensor_by_name(tower + _seeds[0].name) for tower in towers]
         with tf.device("/job:ps/task:0/cpu:0"):
             self._call = _calls(self._other).enqueue(True)
             self._wait = _calls(self._name).dequeue()
@@ -49,7 +50,7 @@ class PrintHook(tf.train.SessionRunHook):
 
     def before_run(self, run_context):
         """Asks for the step and the draws."""
-        return tf.train.SessionRunArgs([tf.train.get_global_step(), _seeds, self._draws])
+        return tf.train.SessionRunArgs([tf.train.get_global_step(), self._seeds, self._draws])
 
     def after_run(self, run_context, run_values):
         """Prints them, and waits for the other."""
