@@ -145,7 +145,6 @@ $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
 	$(VENV)-$*/bin/python -m pytest -n 2 -m "$(ALL)" $(BETWEEN_TESTS)
 
 test-all: lint docs test-1.15 $(NEWEST)/.test
-	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "slow and $(ALL)" $(FIRST_TESTS))
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(QUICK)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)"
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)"
