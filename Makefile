@@ -12,7 +12,7 @@
 #              examples or more that are others every time; memory, threads and files of
 #              20,000 steps, and of 50 rounds of training and evaluating
 # make docs    the documentation as a site in build/site, a warning being an error
-# make release the wheel, and the README's quickstart in a clean environment that has it; publishes nothing
+# make release the wheel, and the README's program and the tutorial in a clean environment that has it
 # make lint    ruff and mypy, changing nothing      make format  ruff, rewriting the files
 # make bench   replicate against its peers   make clean   removes what these targets made
 #

@@ -1,5 +1,6 @@
 """What a release refuses, and what it tries out; `make release` itself is for who releases."""
 
+import ast
 import re
 
 import pytest
@@ -31,12 +32,19 @@ def test_what_is_not_released(version, changelog, changes, text):
 
 def test_the_quickstart_is_the_readmes_first_block():
     readme = (pages.ROOT / "README.md").read_text()
-    program = release.quickstart(readme)
-    assert program == pages.blocks(readme)[0].text
+    program = release.programs()["quickstart"]
+    assert program == pages.blocks(readme)[0].text + release.PROOF
     assert "model.train(" in program
     # In a namespace of what the program makes, the proof finds what it asks for.
     asked = set(re.findall(r"\b(np|model|replicate)\.", release.PROOF))
     assert all(re.search(rf"\b{name}\b", program) for name in asked)
+
+
+def test_the_tutorial_is_a_program_from_one_device_to_a_savedmodel():
+    program = release.programs()["tutorial"]
+    ast.parse(program)
+    steps = ["def model_fn(", "replicate_model_fn(", "replicate.compare(", "export_saved_model("]
+    assert sorted(steps, key=program.index) == steps
 
 
 def test_the_changelog_begins_with_a_version():

@@ -2,8 +2,8 @@
 
 The version in `replicate/version.py` must be the newest of CHANGELOG.md, and the tree without
 changes. The source distribution and the wheel go to `dist/`. The wheel is installed in a clean
-environment, with the TensorFlow of the constraints, and runs the quickstart of the README from a
-folder of its own.
+environment, with the TensorFlow of the constraints, and runs the quickstart of the README and the
+tutorial from a folder of its own.
 """
 
 import argparse
@@ -64,9 +64,16 @@ def check(version, changelog, changes):
         )
 
 
-def quickstart(readme):
-    """Returns the program that a first-time reader copies: the README's first block."""
-    return re.search(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[1]
+def programs():
+    """Returns the texts of what readers copy, by name: the README's first block, the tutorial."""
+    readme = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    tutorial = blocks((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    return {"quickstart": readme[0] + PROOF, "tutorial": "\n".join(tutorial)}
+
+
+def blocks(page):
+    """Returns the Python that a page shows, a list of its blocks."""
+    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def build(builder):
@@ -79,15 +86,16 @@ def build(builder):
 
 
 def try_out(wheel, folder):
-    """Installs the wheel in a clean environment in `folder`, and runs the quickstart there."""
+    """Installs the wheel in a clean environment in `folder`, and runs the programs there."""
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run(*pip, "-c", CONSTRAINTS, wheel)
-    program = folder / "quickstart.py"
-    program.write_text(quickstart((ROOT / "README.md").read_text(encoding="utf-8")) + PROOF)
-    # Neither this clone nor the user's own packages are to be found.
-    run(python, "-I", program, cwd=folder)
+    for name, text in programs().items():
+        program = folder / f"{name}.py"
+        program.write_text(text, encoding="utf-8")
+        # Neither this clone nor the user's own packages are to be found.
+        run(python, "-I", program, cwd=folder)
 
 
 def run(*command, cwd=ROOT):
@@ -114,7 +122,7 @@ def main(argv=None):
     wheel = build(pathlib.Path(args.builder).absolute())
     with tempfile.TemporaryDirectory() as folder:
         try_out(wheel, pathlib.Path(folder))
-    print(f"{version} is in {wheel.parent}; the quickstart runs with it.")
+    print(f"{version} is in {wheel.parent}; the README's program and the tutorial run with it.")
     return 0
 
 
