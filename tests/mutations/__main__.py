@@ -23,14 +23,25 @@ import time
 from tests.mutations.defects import DEFECTS
 
 ROOT = pathlib.Path(__file__).parents[2]
-LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv*", "__pycache__", ".pytest_cache", "runs", "*.egg-info"
-)
+LEFT_OUT = {"build", "dist", "runs"}  # At the root, and what begins with a dot.
 # In turn, until one fails: what is quick first.
 SUITES = (
     ("check", ["-m", "heart"]),
     ("test", ["-m", "not thorough and not nightly and not heart"]),
 )
+
+
+def copy_to(tree):
+    """Copies the repository to `tree`, and checks that its tests can be collected there."""
+
+    def left_out(folder, names):
+        names = [name for name in names if name.startswith(".") or name == "__pycache__"]
+        return names + list(LEFT_OUT) if pathlib.Path(folder) == ROOT else names
+
+    shutil.copytree(ROOT, tree, ignore=left_out)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    environment = dict(os.environ, PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
+    subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, check=True)
 
 
 def spoil(tree, defect):
@@ -72,7 +83,7 @@ def main(arguments=None):
         trees = queue.Queue()
         for index in range(given.processes):
             tree = pathlib.Path(directory, str(index))
-            shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+            copy_to(tree)
             trees.put(tree)
 
         def run(defect):
