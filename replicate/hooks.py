@@ -177,9 +177,8 @@ class ProgressHook(tf.train.SessionRunHook):
         self._step = start
         self._runs = 0  # since `_step` was read
         self._examples = 0
-        self._first: _Mark | None = (
-            None  # the mark of the first step; what it took includes one-time set-up
-        )
+        # Marks of the first step, whose time includes what is set up once, and of the last ones.
+        self._first: _Mark | None = None
         self._drawn: _Mark | None = None  # of the last redraw
         self._written: _Mark | None = None  # of the last summary
         self._rate: str | None = None
