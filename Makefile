@@ -4,7 +4,7 @@
 # make test    lint, types, the documentation, and tests, ending with pytest's summary: on TensorFlow
 #              1.15, where there is a Python 3.7, the contract, with `make test-1.15`; on the newest
 #              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
-# make test-all  as `make test`, with slow tests, and with more on 1.15: what CI runs
+# make test-all  as `make test`, with slow tests, and with more on 1.15 and the newest: what CI runs
 # make test-thorough  more cases of what others show, marked `thorough`; all of clusters and faults on
 #              the newest TensorFlow, and the `conformance` tests on 2.12
 # make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
@@ -123,7 +123,8 @@ release: $(VENV)/.test $(DOCS)/.docs
 	$(VENV)/bin/python -m tools.release --builder $(DOCS)/bin/python
 
 test-newest: $(NEWEST)/.test
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(QUICK)"
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or heart) and $(QUICK)" \
+	    --unoptimized $(shell grep -rl mark.conformance tests)
 
 ifneq (,$(PYTHON_3_7))
 test-1.15: $(FIRST)/.test

@@ -44,8 +44,17 @@ tf.config.experimental.set_virtual_device_configuration(
 replicate.compat.install()
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--unoptimized",
+        action="store_true",
+        help="run the conformance table without TensorFlow's graph optimizer, which is quicker",
+    )
+
+
 def pytest_configure(config):
-    """Lets old TensorFlows warn of what Python and NumPy have become since they were written."""
+    """Measures fixtures; lets old TensorFlows warn of what Python and NumPy have become since."""
+    config.pluginmanager.register(durations.Fixtures())
     if versions.IS_OLD:
         for category in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning"):
             config.addinivalue_line("filterwarnings", f"ignore::{category}")
@@ -57,7 +66,8 @@ def pytest_collection_modifyitems(items):
     """Marks what is slow; leaves out, on TensorFlow 1.15, what it cannot do, and says why."""
     others = {"slow", "thorough", "nightly"}
     measured = [item for item in items if not others & {m.name for m in item.iter_markers()}]
-    for item, marks in zip(measured, durations.marks([item.nodeid for item in measured])):
+    told = [(item.nodeid, item.fixturenames) for item in measured]
+    for item, marks in zip(measured, durations.marks(told)):
         for mark in marks:
             item.add_marker(mark)
     for item in items if versions.IS_1 else ():

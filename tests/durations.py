@@ -2,23 +2,28 @@
 
     python -m tests.durations           runs all tests but `thorough` and `nightly` ones, and writes
                                         what took more than 0.2 s into `durations.txt`
+    python -m tests.durations FILE...   those of these files; what others took stays
 
-A test that is not in there is quick. Seconds are of TensorFlow 2.15 on two cores.
+A test that is not in there is quick. Seconds are of TensorFlow 2.15 on two cores. A fixture that a
+whole file shares is listed beside its tests, and is not part of what its first test took: all tests
+that use it are slow if it is.
 """
 
 import collections
 import pathlib
 import sys
+import time
 
 import pytest
 
 TABLE = pathlib.Path(__file__).with_name("durations.txt")
 LISTED = 0.2
 SLOW = 0.75
-"""Tests that take longer, in seconds, are `slow`, unless they are rows of tables that must hold."""
+"""Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
+FURTHER = 0.4
+"""Of what is parametrised, all cells but the first of those that are not slow are, from here."""
 TABLES = ("conformance", "contract")
-LONG = 10
-"""Of a file with a test that takes longer, in seconds, none is in the heart."""
+PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "nas_search", "revnet", "runs")
 # How many cells of a table are in the heart, and of which rooms more, of half a second each.
 CELLS, CORE_CELLS = 2, 8
@@ -31,44 +36,81 @@ def read():
     return {name: float(seconds) for seconds, _, name in (line.partition(" ") for line in lines)}
 
 
-def marks(names):
+def marks(items):
     """Yields the marks of tests.
 
     Args:
-        names: Their ids, in order; of what is parametrised, the first ones are the heart.
+        items: Pairs of a test's id and the names of its fixtures, in order; of what is
+            parametrised, the first ones are the heart.
 
     Returns:
         For each the list of its marks, strings.
     """
-    seconds, cells = read(), collections.Counter()
-    # Of their files' fixtures, which belong to the first test alone as far as pytest tells.
-    long = {name.partition("::")[0] for name, taken in seconds.items() if taken > LONG}
-    for name in names:
-        room, function, taken = name.split("/")[1], name.partition("[")[0], seconds.get(name, 0)
+    seconds, cells, kept = read(), collections.Counter(), collections.Counter()
+    for name, fixtures in items:
+        file, _, _ = name.partition("::")
+        room, function = name.split("/")[1], name.partition("[")[0]
+        taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
         limit, most = (0.5, CORE_CELLS) if room in CORE else (LISTED, CELLS)
-        if taken > SLOW:
-            yield [] if room in TABLES else ["slow"]
+        if room not in TABLES and taken > (FURTHER if kept[function] else SLOW):
+            yield ["slow"]
             continue
-        is_quick = taken <= limit and room not in EXAMPLES and name.partition("::")[0] not in long
+        kept[function] += 1
+        is_quick = taken <= limit and room not in EXAMPLES
         cells[function] += is_quick
-        yield ["heart"] if is_quick and cells[function] <= most else []
+        chosen = ["table"] if room in TABLES else []
+        yield [*chosen, "heart"] if is_quick and cells[function] <= most else chosen
+
+
+class Fixtures:
+    """A plugin of pytest that lets a test's report carry what fixtures of its whole file took."""
+
+    def __init__(self):
+        self._made = []
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef):
+        start = time.monotonic()
+        yield
+        if fixturedef.scope == "module":
+            name = f"{fixturedef.baseid}::{fixturedef.argname}"
+            self._made.append((PROPERTY, [name, time.monotonic() - start]))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item, call):
+        if call.when == "setup":
+            item.user_properties.extend(self._made)
+            self._made = []
 
 
 class Measured:
-    """A plugin of pytest that adds up what each test takes, its fixtures included."""
+    """A plugin of pytest that adds up what each test takes, and what shared fixtures do.
+
+    Tests run in processes of their own, which have `Fixtures`.
+    """
 
     def __init__(self):
-        self.seconds = {}
+        self.seconds = collections.Counter()
 
     def pytest_runtest_logreport(self, report):
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
+        self.seconds[report.nodeid] += report.duration
+        if report.when != "setup":  # Later reports repeat what the first one carries.
+            return
+        for key, value in report.user_properties:
+            if key == PROPERTY:
+                self.seconds[value[0]] += value[1]
+                self.seconds[report.nodeid] -= value[1]
 
 
 def main(arguments):
     """Runs the command line; returns the status to exit with."""
     measured = Measured()
     status = pytest.main(["-n", "2", "-m", "not thorough and not nightly", *arguments], [measured])
-    longer = {name: s for name, s in measured.seconds.items() if s > LISTED}
+    files = {name.partition("::")[0] for name in measured.seconds}
+    longer = {
+        name: s for name, s in read().items() if arguments and name.split("::")[0] not in files
+    }
+    longer.update((name, s) for name, s in measured.seconds.items() if s > LISTED)
     lines = [f"{seconds:.2f} {name}\n" for name, seconds in sorted(longer.items())]
     TABLE.write_text("".join(lines), encoding="utf-8")
     return status

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
 import durations
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize(
@@ -18,27 +21,68 @@ import durations
         ("nas_search", 0, []),
         ("towers", 0.8, ["slow"]),
         ("nas_search", 60, ["slow"]),
-        ("contract", 60, []),
+        ("contract", 60, ["table"]),
+        ("contract", 0, ["table", "heart"]),
     ],
 )
 def test_marks(room, seconds, marks, monkeypatch):
     name = f"tests/{room}/test_x.py::test_y"
     monkeypatch.setattr(durations, "read", lambda: {name: seconds})
-    assert list(durations.marks([name])) == [marks]
+    assert list(durations.marks([(name, [])])) == [marks]
 
 
 def test_the_first_cells_of_a_table_are_the_heart(monkeypatch):
     monkeypatch.setattr(durations, "read", dict)
     names = [f"tests/towers/test_x.py::test_y[{i}]" for i in range(5)]
     others = [f"tests/towers/test_x.py::test_z[{i}]" for i in range(2)]
-    found = [name for name, marks in zip(names + others, durations.marks(names + others)) if marks]
+    told = [(name, []) for name in names + others]
+    found = [name for (name, _), marks in zip(told, durations.marks(told)) if marks]
     assert found == names[: durations.CELLS] + others
 
 
-def test_a_file_with_a_long_test_has_no_heart(monkeypatch):
-    name = "tests/towers/test_x.py::test_y"
-    monkeypatch.setattr(durations, "read", lambda: {f"{name}[1]": durations.LONG + 1})
-    assert list(durations.marks([f"{name}[0]", f"{name}[1]"])) == [[], ["slow"]]
+def test_of_cells_that_take_a_while_the_first_is_not_slow(monkeypatch):
+    names = [f"tests/towers/test_x.py::test_y[{i}]" for i in range(4)]
+    taken = durations.SLOW + 1, durations.SLOW, durations.FURTHER, durations.SLOW
+    monkeypatch.setattr(durations, "read", lambda: dict(zip(names, taken)))
+    marks = durations.marks([(name, []) for name in names])
+    assert list(marks) == [["slow"], [], [], ["slow"]]
+
+
+def test_what_shares_a_slow_fixture_is_slow(monkeypatch):
+    file = "tests/towers/test_x.py"
+    monkeypatch.setattr(durations, "read", lambda: {f"{file}::trained": 5})
+    told = [(f"{file}::test_y", ["trained"]), (f"{file}::test_z", ["fresh_graph"])]
+    assert list(durations.marks(told)) == [["slow"], ["heart"]]
+
+
+def test_a_shared_fixture_is_measured_by_itself(pytester):
+    pytester.makepyfile(
+        test_x="""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def trained():
+            return 1
+
+        @pytest.mark.parametrize("i", [1, 2])
+        def test_y(trained, i):
+            assert trained
+        """
+    )
+    measured = durations.Measured()
+    pytester.inline_run(plugins=[durations.Fixtures(), measured]).assertoutcome(passed=2)
+    names = ["test_x.py::trained", "test_x.py::test_y[1]", "test_x.py::test_y[2]"]
+    assert sorted(measured.seconds) == sorted(names)
+    assert all(measured.seconds[name] > 0 for name in names)
+
+
+def test_a_fixture_is_no_part_of_its_first_test():
+    measured, test = durations.Measured(), "tests/towers/test_x.py::test_y"
+    properties = [(durations.PROPERTY, ["tests/towers/test_x.py::trained", 5.0])]
+    for when, seconds in (("setup", 5.25), ("call", 0.5), ("teardown", 0.0)):
+        report = {"nodeid": test, "when": when, "duration": seconds, "user_properties": properties}
+        measured.pytest_runtest_logreport(types.SimpleNamespace(**report))
+    assert measured.seconds == {test: 0.75, "tests/towers/test_x.py::trained": 5.0}
 
 
 @pytest.mark.slow
@@ -48,4 +92,8 @@ def test_the_table_names_tests_that_there_are():
     done = subprocess.run(
         command, cwd=root, env=dict(os.environ), capture_output=True, text=True, check=True
     )
-    assert set(durations.read()) - set(done.stdout.splitlines()) == set()
+    tests = done.stdout.splitlines()
+    files = {name.partition("::")[0] for name in tests}
+    for name in set(durations.read()).difference(tests):
+        file, _, fixture = name.partition("::")
+        assert file in files and f"def {fixture}(" in (root / file).read_text(), name

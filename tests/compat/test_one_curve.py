@@ -2,9 +2,10 @@
 
 Those that are installed take part: the environments that `make` makes beside this one. As a table:
 
-    python tests/compat/test_one_curve.py
+    python tests/compat/test_one_curve.py --page docs/versions.md
 """
 
+import argparse
 import concurrent.futures
 import functools
 import itertools
@@ -20,9 +21,15 @@ import tensorflow as tf
 
 import curve_program
 
+pytestmark = pytest.mark.slow  # The first test waits for all of them.
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # Of the largest entry.
 CASES = list(curve_program.CASES)
+
+
+def _order(version):
+    return tuple(map(int, version.split(".")))
 
 
 def _environments():
@@ -122,28 +129,37 @@ def test_a_checkpoint_of_one_is_continued_by_another(version, first, case):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
     ("version", "first"),
-    [
-        pair
-        for pair in PAIRS
-        if tuple(map(int, pair[1].split("."))) <= tuple(map(int, pair[0].split(".")))
-    ],
+    [pair for pair in PAIRS if _order(pair[1]) <= _order(pair[0])],
 )
 def test_a_saved_model_is_served_by_newer_ones(version, first, case):
     assert deviation(*continued(version, first, case, whole=False)) < TOLERANCE[case]
 
 
-def main():
-    """Prints the largest deviations from this version, as a table in Markdown."""
-    print("| TensorFlow | " + " | ".join(f"trained, {case}" for case in CASES), end=" | ")
-    print(" | ".join(f"continued from {first}" for first in PYTHONS) + " |")
-    print("| --- " * (1 + len(CASES) + len(PYTHONS)) + "|")
-    for version in sorted(PYTHONS):
+def table():
+    """Returns the largest deviations from this version, as a table in Markdown."""
+    titles = ["TensorFlow", *CASES, *(f"from {first}" for first in sorted(PYTHONS, key=_order))]
+    lines = ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
+    for version in sorted(PYTHONS, key=_order):
         cells = [deviation(trained_by(version, c), trained_by(HERE, c)) for c in CASES]
-        for first in PYTHONS:
+        cells = [f"{cell:.0e}" for cell in cells]
+        for first in sorted(PYTHONS, key=_order):
             pairs = [continued(version, first, case, whole=True) for case in CASES]
             cells.append(" / ".join(f"{deviation(*pair):.0e}" for pair in pairs))
-        cells = [cell if isinstance(cell, str) else f"{cell:.0e}" for cell in cells]
-        print(f"| {version} | " + " | ".join(cells) + " |")
+        lines.append("| " + " | ".join([version, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    """Prints the table, and writes it into the page that `--page` names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--page", help="page of the documentation into which to write the table")
+    made, args = table(), parser.parse_args()
+    print(made)
+    if args.page:
+        sys.path.append(str(ROOT))  # This is run by its path.
+        from benchmarks import pages
+
+        pages.write(args.page, "test_one_curve", made)
 
 
 if __name__ == "__main__":

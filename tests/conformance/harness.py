@@ -34,6 +34,7 @@ from replicate.comparing.deviations import TOLERANCES, deviation
 # Batch norm of few rows magnifies the rounding of float32; by the weights that TensorFlow 1.15
 # draws from 7, to more than the tolerance.
 SEED = 8 if versions.IS_1 else 7
+OPTIMIZED = True  # Whether sessions run TensorFlow's graph optimizer, as those of users do.
 MEAN = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
 SUM = tf.losses.Reduction.SUM
 FLOAT16, FLOAT32, FLOAT64 = (TOLERANCES[name] for name in ("float16", "float32", "float64"))
@@ -256,7 +257,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
             model_fn,
             make_input_fn(row),
             params=_params(row, model_fn, directory),
-            config=_config(row),
+            config=_config(row, devices),
             devices=devices,
             steps=-(-row.batches.total // row.batches.size),
             original=original,
@@ -309,8 +310,11 @@ def _params(row, model_fn, directory):
     return {**dict(row.params), "directory": str(directory)}
 
 
-def _config(row, **kwargs):
+def _config(row, devices, **kwargs):
+    session_config = replicate.session_config(devices)
+    session_config.graph_options.rewrite_options.disable_meta_optimizer = not OPTIMIZED
     return estimator.RunConfig(
+        session_config=session_config,
         tf_random_seed=SEED,
         save_summary_steps=2,
         log_step_count_steps=None,
@@ -375,9 +379,7 @@ def making(name, num_towers, model_dir, placement="consolidation", one_line=Fals
                 devices=devices,
                 variable_placement=placement,
             )
-        config = _config(
-            row, model_dir=str(model_dir), session_config=replicate.session_config(devices)
-        )
+        config = _config(row, devices, model_dir=str(model_dir))
         warm_start = row.warm_start(directory) if row.warm_start is not None else None
         yield estimator.Estimator(
             model_fn, config=config, params=params, warm_start_from=warm_start

@@ -34,6 +34,12 @@ def variables_of_row(request):
         request.getfixturevalue("resource_variables")
 
 
+@pytest.fixture(autouse=True)
+def graph_optimizer(request, monkeypatch):
+    """With `--unoptimized`, sessions run the graphs as they were built."""
+    monkeypatch.setattr(harness, "OPTIMIZED", not request.config.getoption("--unoptimized"))
+
+
 @pytest.mark.parametrize(("name", "num_towers"), list(cells()))
 def test_towers_train_as_one_device(name, num_towers):
     worst = harness.compare(name, num_towers)[0]

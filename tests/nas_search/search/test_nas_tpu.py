@@ -139,6 +139,7 @@ def test_the_host_writes_the_means_over_the_cores_now_and_then(tmp_path):
     assert scalars == {"a": {4: 3.5, 6: 3.5}, "b": {4: 35.0, 6: 35.0}}
 
 
+@pytest.mark.slow
 def test_what_the_cores_compute_has_static_shapes_and_is_for_tpus(searched):
     graph, body = searched()
     ops = with_branches(body, graph)
