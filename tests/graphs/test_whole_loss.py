@@ -243,9 +243,10 @@ def test_a_tape_of_a_product_of_sums_and_penalties():
     contract.assert_same_run(record(model_fn, 3, contract.plain, contract.UNEVEN), want)
 
 
-@pytest.mark.parametrize("name", ["sum", "quotient"])
+@pytest.mark.parametrize("name", ["sum by rows", "sum", "quotient"])
 def test_gradients_for_activations_beside_those_for_variables(name):
     """They are of the tower's own loss, whatever becomes of it in the whole batch's."""
+    over_towers = replicate.cross_tower_mean if name == "sum by rows" else replicate.cross_tower_sum
 
     def model_fn(features, labels, mode, params):
         predictions = linear(features)
@@ -253,8 +254,8 @@ def test_gradients_for_activations_beside_those_for_variables(name):
         variables = tf.trainable_variables()
         own, *grads = tf.gradients(loss, [predictions, *variables])
         seen = tf.reduce_sum(predictions - labels)
-        own = tf.reduce_sum(own) if name == "sum" else seen
-        total = replicate.cross_tower_sum(own) if params["wrap"] is not contract.plain else own
+        own = seen if name == "quotient" else tf.reduce_sum(own)
+        total = over_towers(own) if params["wrap"] is not contract.plain else own
         report = tf.get_variable("report", [], F64, trainable=False)
         apply = optimizer(params).apply_gradients(zip(grads, variables), step())
         return spec(mode, loss, tf.group(apply, report.assign(total)))

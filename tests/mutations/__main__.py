@@ -1,7 +1,8 @@
 """Applies defects one by one to a copy of the library, and tells which the tests catch.
 
-    python -m tests.mutations                       all of them, by the tests of `make check`, and
-                                                    those left by the tests of `make test-all`
+    python -m tests.mutations                       all of them, by what `make test` runs of their
+                                                    own room; those left by all of it on TensorFlow
+                                                    2.15, and those left then by slow tests
     python -m tests.mutations --only dropped        those whose names hold a word
     python -m tests.mutations -- tests/test_x.py    by these tests, or by other arguments of pytest
 
@@ -24,10 +25,18 @@ from tests.mutations.defects import DEFECTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 LEFT_OUT = {"build", "dist", "runs"}  # At the root, and what begins with a dot.
+# Of public modules, where their tests are.
+ROOMS = {
+    "model_fn.py": "contract",
+    "cross_tower.py": "test_cross_tower.py",
+    "normalization.py": "test_normalization.py",
+}
+QUICK = "not slow and not thorough and not nightly"
 # In turn, until one fails: what is quick first.
 SUITES = (
-    ("check", ["-m", "heart"]),
-    ("test-all", ["-m", "not thorough and not nightly and not heart"]),
+    ("its room", ["-m", QUICK]),  # Where that is, follows.
+    ("test", ["-m", QUICK]),
+    ("test-all", ["-m", "slow and not thorough and not nightly"]),
 )
 
 
@@ -54,10 +63,14 @@ def spoil(tree, defect):
     return path, text
 
 
-def caught_by(tree, suites):
+def caught_by(tree, defect, suites):
     """Returns the first suite that fails in `tree`, and its first test to fail; or Nones."""
     environment = dict(os.environ, PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
+    room = defect.file.partition("/")[0]
+    in_room = f"tests/{ROOMS.get(room, room)}"
     for name, arguments in suites:
+        if name == "its room":
+            arguments = [*arguments, in_room]
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
         command += ["--ignore=tests/mutations"]  # Which miss the text that is replaced.
         done = subprocess.run(
@@ -91,7 +104,7 @@ def main(arguments=None):
             tree, start = trees.get(), time.monotonic()
             path, text = spoil(tree, defect)
             try:
-                suite, test = caught_by(tree, suites)
+                suite, test = caught_by(tree, defect, suites)
             finally:
                 path.write_text(text)
                 trees.put(tree)
