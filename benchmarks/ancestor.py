@@ -7,7 +7,7 @@ devices. Figures are taken as
 `benchmarks.towers` takes them: in processes of their own, in turn, medians over rounds, ratios
 within a round. Prints one JSON line per case and engine and per behaviour, then two tables: the
 figures, and what each makes of model functions that one device trains; see
-`benchmarks.ancestor_behaviours`.
+`benchmarks.ancestor_behaviours`. `--page docs/ancestor.md` writes them into the documentation.
 """
 
 import sys
@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from benchmarks import ancestor_behaviours as behaviours
-from benchmarks import towers
+from benchmarks import pages, towers
 from replicate.bench import harness, models
 
 ENGINES = ("single", "ancestor", "replicate")
@@ -30,34 +30,6 @@ CASES = {
 }
 _ENGINE = "benchmarks.ancestor_engine"
 _QUICK = ["uneven batch, 7 rows"]
-_ROWS = {
-    "step_ms_p50": ("step ms", "{:.1f}"),
-    "build_s": ("graph build s", "{:.2f}"),
-    "first_step_s": ("to the end of the first step s", "{:.2f}"),
-    "ops_in_session": ("graph ops", "{:,.0f}"),
-    "peak_rss_mb": ("peak RSS MB", "{:,.0f}"),
-}
-
-
-def table(made):
-    """Returns records of `towers.measured`, of all `ENGINES`, as a Markdown table of figures."""
-    lines = [
-        "| case | figure | one device | ancestor | `replicate` | ÷ one device (min, max) "
-        "| ÷ ancestor (min, max) |",
-        "|" + " --- |" * 7,
-    ]
-    for case in dict.fromkeys(record["case"] for record in made):
-        of = {record["engine"]: record for record in made if record["case"] == case}
-        ratios = of["replicate"]["ratio_to"]
-        for figure, (title, form) in _ROWS.items():
-            name = case if figure == "step_ms_p50" else ""
-            cells = [form.format(of[engine][figure]) for engine in ENGINES]
-            cells += [
-                "{median:.2f} ({min:.2f}, {max:.2f})".format(**ratios[peer][figure])
-                for peer in ("single", "ancestor")
-            ]
-            lines.append("| " + " | ".join([name, title, *cells]) + " |")
-    return "\n".join(lines)
 
 
 def main(argv=None):
@@ -71,9 +43,9 @@ def main(argv=None):
             "The ancestor of this library is in TensorFlow 1.15 alone, but this is "
             f"{tf.__version__}. Run this by a Python that has it, e.g. .venv-1.15/bin/python."
         )
-    tables = []
+    tables = {}
     if args.only != "behaviours":
-        tables.append(table(towers.measured(args, CASES, module=_ENGINE)))
+        tables["figures"] = towers.text(towers.measured(args, CASES, module=_ENGINE))
     if args.only != "figures":
         print("behaviours", file=sys.stderr)
         cells = harness.run(behaviours.__name__, {"names": _QUICK if args.quick else None}, 900)
@@ -81,8 +53,10 @@ def main(argv=None):
         context = dict(harness.machine(), tf=tf.__version__, replicate=replicate.__version__)
         for name, of in cells.items():
             harness.publish({"behaviour": name, **of, **context}, args.out)
-        tables.append(behaviours.table(cells))
-    print("\n" + "\n\n".join(tables))
+        tables["behaviours"] = behaviours.table(cells)
+    print("\n" + "\n\n".join(tables.values()))
+    for name, text in tables.items() if args.page else ():
+        pages.write(args.page, f"benchmarks.ancestor: {name}", text)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ A round is a process that holds one session for each *way* to train, all of the 
 same rows, and gives each in turn a block of steps, again and again, so that a slow spell of the
 machine falls on all of them. A ratio is that of a way's block to the plain one of the same turn;
 figures are medians over turns, then over rounds. Prints one JSON line per case and way, and a
-table.
+table, which `--page docs/figures.md` writes into the documentation.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 
+from benchmarks import pages
 from benchmarks.towers import CASES
 from replicate.bench import harness
 from replicate.bench.harness import names_of, positive
@@ -144,17 +145,18 @@ def records(name, rounds):
 
 
 def table(made):
-    """Returns a list of records as a Markdown table."""
-    lines = [
-        "| case | way | step ms | step / plain (round min, max) | graph ops |",
-        "|" + " --- |" * 5,
-    ]
-    for record in made:
-        ratio = "{median:.3f} ({min:.3f}, {max:.3f})".format(**record["ratio_to_plain"])
-        lines.append(
-            f"| {record['case']} | {record['way']} | {record['step_ms']['median']:.2f} | {ratio} "
-            f"| {record['ops']:,} |"
-        )
+    """Returns a list of records as a Markdown table: a line for each case."""
+    titles = ["case", "plain, ms", *(f"{way} ÷ plain (min, max)" for way in WAYS if way != "plain")]
+    lines = ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
+    for case in dict.fromkeys(record["case"] for record in made):
+        of = {record["way"]: record for record in made if record["case"] == case}
+        cells = [case, f"{of['plain']['step_ms']['median']:.1f}"]
+        cells += [
+            "{median:.2f} ({min:.2f}, {max:.2f})".format(**of[way]["ratio_to_plain"])
+            for way in WAYS
+            if way != "plain"
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -165,6 +167,7 @@ def main(argv=None):
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("--turns", type=positive, default=20, help="blocks of steps of each way")
     parser.add_argument("--quick", action="store_true", help="few steps, figures mean nothing")
+    parser.add_argument("--page", help="page of the documentation into which to write the table")
     parser.add_argument("--out", help="file to which the JSON lines are appended")
     args = parser.parse_args(argv)
     rounds, turns = (1, 2) if args.quick else (args.rounds, args.turns)
@@ -180,6 +183,10 @@ def main(argv=None):
             made.append(record)
             harness.publish(record, args.out)
     print("\n" + table(made))
+    if args.page:
+        worst = max(made, key=lambda record: record["load_average_max"])
+        text = f"{pages.measured_on(worst)} Turns of a round: {turns}.\n\n{table(made)}"
+        pages.write(args.page, "benchmarks.loss_scaling", text)
 
 
 if __name__ == "__main__":

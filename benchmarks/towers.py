@@ -4,13 +4,15 @@
 
 A *round* runs every engine once on a case, one after the other and each in its own process, so that
 a slow spell of the machine falls on all of them. Figures are medians over rounds; ratios are taken
-within a round and then their median. Prints one JSON line per case and engine, then a table.
+within a round and then their median. Prints one JSON line per case and engine, then a table, which
+`--page docs/figures.md` writes into the documentation.
 """
 
 import argparse
 import statistics
 import sys
 
+from benchmarks import pages
 from replicate.bench import engines, harness, losses, models
 from replicate.bench.harness import names_of, positive
 
@@ -20,6 +22,20 @@ TIMES = ("build_s", "first_step_s")
 FIGURES = (*STEP, "cores_used", *TIMES, "ops_at_begin", "ops_in_session", "peak_rss_mb")
 COMPARED = ("step_ms_p50", *TIMES, "ops_in_session", "peak_rss_mb")
 SPREAD = ("step_ms_p50", *TIMES, "peak_rss_mb")  # graphs do not differ between rounds
+TITLES = {
+    "single": "one device",
+    "mirrored": "`MirroredStrategy`",
+    "central": "`CentralStorageStrategy`",
+    "ancestor": "ancestor",
+    "replicate": "`replicate`",
+}
+_ROWS = {
+    "step_ms_p50": ("step ms", "{:.1f}"),
+    "build_s": ("graph build s", "{:.2f}"),
+    "first_step_s": ("to the end of the first step s", "{:.2f}"),
+    "ops_in_session": ("graph ops", "{:,.0f}"),
+    "peak_rss_mb": ("peak RSS MB", "{:,.0f}"),
+}
 LAST_RTOL = 0.1  # of the mean over the last pass; rounding in 61 layers has grown to 2e-2
 
 CASES = {
@@ -128,22 +144,34 @@ def records(name, case, rounds):
 
 
 def table(made):
-    """Returns `made`, a list of records, as a Markdown table."""
-    base = made[0]["engine"]
-    lines = [
-        f"| case | engine | step ms p50 (p10, p90) | step / {base} (round min, max) "
-        "| graph build s | first step s | graph ops | peak RSS MB |",
-        "|" + " --- |" * 8,
-    ]
-    for record in made:
-        ratio = record["ratio_to"].get(base, {}).get("step_ms_p50")
-        ratio = "{median:.2f} ({min:.2f}, {max:.2f})".format(**ratio) if ratio else "1"
-        lines.append(
-            "| {case} | {engine} | {step_ms_p50:.1f} ({step_ms_p10:.1f}, {step_ms_p90:.1f}) | "
-            "{ratio} | {build_s:.1f} | {first_step_s:.1f} | {ops_in_session:,.0f} | "
-            "{peak_rss_mb:,.0f} |".format(ratio=ratio, **record)
-        )
+    """Returns records as a Markdown table: of each case the figures of all engines, side by side.
+
+    Args:
+        made: List of records, as `records` makes them. Ratios are those of `replicate`, or of the
+            last engine if it was left out.
+    """
+    names = list(dict.fromkeys(record["engine"] for record in made))
+    ours = "replicate" if "replicate" in names else names[-1]
+    peers = [name for name in names if name != ours]
+    titles = ["case", "figure", *(TITLES[name] for name in names)]
+    titles += [f"÷ {TITLES[name]} (min, max)" for name in peers]
+    lines = [" | ".join(["", *titles, ""]).strip(), "|" + " --- |" * len(titles)]
+    for case in dict.fromkeys(record["case"] for record in made):
+        of = {record["engine"]: record for record in made if record["case"] == case}
+        for number, (figure, (title, form)) in enumerate(_ROWS.items()):
+            cells = ["" if number else case, title]
+            cells += [form.format(of[engine][figure]) for engine in names]
+            ratios = [of[ours]["ratio_to"][peer][figure] for peer in peers]
+            cells += ["{median:.2f} ({min:.2f}, {max:.2f})".format(**ratio) for ratio in ratios]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def text(made):
+    """Returns records as what a page of the documentation shows: where and how, and the table."""
+    worst = max(made, key=lambda record: record["load_average_max"])
+    steps = f"{worst['steps']} steps after {worst['warmup']}"
+    return f"{pages.measured_on(worst)} Each run: {steps}.\n\n{table(made)}"
 
 
 def arguments(description, cases):
@@ -154,6 +182,7 @@ def arguments(description, cases):
     parser.add_argument("--steps", type=positive, help="timed steps, default 100; --quick 16")
     parser.add_argument("--warmup", type=positive, help="steps not timed, default 20; --quick 2")
     parser.add_argument("--out", help="file to which the JSON lines are appended")
+    parser.add_argument("--page", help="page of the documentation into which to write the table")
     parser.add_argument("--quick", action="store_true", help="tiny models, figures mean nothing")
     return parser
 
@@ -199,7 +228,11 @@ def main(argv=None):
     """Runs the benchmark that the command line `argv` describes; see `--help`."""
     parser = arguments(__doc__.splitlines()[0], CASES)
     parser.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
-    print("\n" + table(measured(parser.parse_args(argv), CASES)))
+    args = parser.parse_args(argv)
+    made = measured(args, CASES)
+    print("\n" + table(made))
+    if args.page:
+        pages.write(args.page, "benchmarks.towers", text(made))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pages
 import tables
 import versions
 from benchmarks import ancestor, loss_scaling, towers
+from benchmarks import pages as made_pages
 from conformance import __main__ as conformance_command
 from conformance import harness as conformance
 from engines import harness as engines
@@ -27,8 +28,14 @@ MADE = {
     "conformance.md": ("`python -m tests.conformance --page docs/conformance.md`", "| `model_fn`"),
     "engines.md": ("`python -m tests.engines --page docs/engines.md`", "| `model_fn` | 2 towers |"),
     "figures.md": ("`make bench`", "| case | figure |"),
-    "ancestor.md": ("`python -m benchmarks.ancestor`", "| case | figure |"),
-    "versions.md": ("`python tests/compat/test_one_curve.py`", "| TensorFlow | float32 |"),
+    "ancestor.md": (
+        "`python -m benchmarks.ancestor --page docs/ancestor.md`",
+        "<!-- made by benchmarks.ancestor: figures -->",
+    ),
+    "versions.md": (
+        "`python tests/compat/test_one_curve.py --page docs/versions.md`",
+        "<!-- made by test_one_curve -->",
+    ),
 }
 
 
@@ -69,6 +76,34 @@ def test_the_figures_have_the_cases_of_their_commands():
     assert sorted(cases("make bench")) == sorted(set(towers.CASES) - large)
     assert sorted(cases("python -m benchmarks.ancestor")) == sorted(ancestor.CASES)
     assert set(cases("python -m benchmarks.loss_scaling")) <= set(loss_scaling.NAMES)
+
+
+def test_a_command_writes_its_part_of_a_page(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text("a\n\n<!-- made by x -->\n\nold\n\n<!-- end -->\n\nb\n<!-- end -->\n")
+    written = "a\n\n<!-- made by x -->\n\n| new |\n\n<!-- end -->\n\nb\n<!-- end -->\n"
+    for _ in range(2):
+        made_pages.write(path, "x", "| new |")
+        assert path.read_text() == written
+
+
+@pytest.mark.parametrize(
+    ("text", "firsts", "lasts"),
+    [
+        ("", 0, 0),
+        ("<!-- made by y -->\n<!-- end -->\n", 0, 0),
+        ("<!-- made by x -->\n", 1, 0),
+        ("<!-- made by x -->\n<!-- end -->\n" * 2, 2, 2),
+    ],
+)
+def test_a_page_must_have_one_part_for_a_command(text, firsts, lasts, tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(text)
+    rule = "must have one part that begins with the line '<!-- made by x -->' and ends with "
+    found = f"it has {firsts} of the first line and {lasts} of the other"
+    with pytest.raises(ValueError, match=f"{rule}'<!-- end -->', but {found}"):
+        made_pages.write(path, "x", "new")
+    assert path.read_text() == text
 
 
 def test_a_command_writes_its_column(tmp_path):
