@@ -3,7 +3,9 @@
 from replicate.compat.graph import id_of
 from replicate.graphs import row_shapes, state
 from replicate.graphs.reduction_kinds import MEAN, SUM, WHOLE, axis_of
+from replicate.graphs.static_values import static_value
 
+SUMS = ("Sum", "L2Loss")
 DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _NEAR = 100  # How many operations before a mean are looked at.
 _FLOWS = ("Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit")
@@ -55,6 +57,30 @@ def is_linear(op, extents):
     if op.type == "Mul":
         return any(extents.of(given) == WHOLE for given in op.inputs)
     return op.type in DIVISIONS and extents.of(op.inputs[1]) == WHOLE
+
+
+def is_averaged(op, rows):
+    """Whether what an operation adds up is divided by how many numbers these are, or rows.
+
+    Args:
+        op: The operation, of which nothing tells what its numbers are.
+        rows: How many rows the tower has, None if that is no number.
+    """
+    counts = {rows, row_shapes.number_summed(op.outputs[0])} - {None}
+    pending, seen = [op.outputs[0]], set()
+    while pending and counts and len(seen) < _NEAR:
+        tensor = pending.pop()
+        for consumer in tensor.consumers():
+            if id_of(consumer) in seen:
+                continue
+            seen.add(id_of(consumer))
+            if consumer.type in DIVISIONS and consumer.inputs[0] is tensor:
+                divisor = static_value(consumer.inputs[1])
+                if divisor is not None and divisor.size == 1 and divisor.item() in counts:
+                    return True
+            elif consumer.type in _LINEAR and consumer.outputs[0].shape.rank == 0:
+                pending.append(consumer.outputs[0])
+    return False
 
 
 def chooses_rows(op):

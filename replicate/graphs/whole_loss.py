@@ -192,6 +192,9 @@ class WholeLoss:
         group = self._group
         if loss_operations.chooses_rows(op):
             self._doubts.append((_warn_of_choice, op))
+        is_sum = op.type in loss_operations.SUMS and not group.summed
+        if is_sum and not loss_operations.is_averaged(op, group.boundary.rows):
+            self._doubts.append((_warn_of_sum, op))
         if op.type not in loss_operations.DIVISIONS:
             return
         is_doubtful = not group.summed if unclear else group.reach(op.inputs[1])
@@ -251,6 +254,17 @@ def _warn_of_division(op):
         "tower's own rows. If it is a sum divided by a number for the whole batch, pass "
         "`loss_reduction=tf.losses.Reduction.SUM`; if the divisor is a count of the tower's, "
         "divide by `replicate.cross_tower_sum` of it besides.",
+        op.name,
+        line_of(op),
+    )
+
+
+def _warn_of_sum(op):
+    tf.logging.warning(
+        "replicate: a loss is a sum (%s, %s) of numbers of which nothing tells whether each is a "
+        "row's. It is taken for what `loss_reduction` says: by default, for the mean over the "
+        "tower's own rows. If it is a sum over rows, or such a sum divided by a number for the "
+        "whole batch, pass `loss_reduction=tf.losses.Reduction.SUM`.",
         op.name,
         line_of(op),
     )

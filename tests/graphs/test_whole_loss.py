@@ -278,6 +278,67 @@ def test_a_divisor_of_which_nothing_is_known_is_said(warnings):
     assert "test_whole_loss.py" in said
 
 
+def _of_rows_in_a_loop(errors):
+    return tf.map_fn(lambda row: row, errors)  # Nothing tells what comes out of a loop.
+
+
+OPAQUE_SUMS = {
+    "sum": lambda errors: tf.reduce_sum(_of_rows_in_a_loop(errors)),
+    "divided": lambda errors: tf.reduce_sum(_of_rows_in_a_loop(errors)) / 11.0,
+    "multiplied, with a mean": lambda errors: (
+        0.1 * tf.reduce_sum(_of_rows_in_a_loop(errors)) + tf.reduce_mean(errors)
+    ),
+    "l2_loss": lambda errors: tf.nn.l2_loss(_of_rows_in_a_loop(errors)),
+}
+
+
+@pytest.mark.parametrize("name", OPAQUE_SUMS)
+def test_a_sum_of_which_nothing_is_known_is_said(name, warnings):
+    def model_fn(features, labels, mode, params):
+        loss = OPAQUE_SUMS[name](linear(features) - labels)
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    record(model_fn, 2, contract.plain, contract.UNEVEN)
+    (said,) = [text for text in warnings() if "a loss is a sum (" in text]
+    assert "test_whole_loss.py" in said and "pass `loss_reduction=tf.losses.Reduction.SUM`" in said
+
+
+OPAQUE_MEANS = {
+    "mean": lambda errors: tf.reduce_mean(_of_rows_in_a_loop(errors)),
+    "mean of sums": lambda errors: tf.reduce_mean(tf.reduce_sum(_of_rows_in_a_loop(errors), 1)),
+    "tf.losses": lambda errors: tf.losses.mean_squared_error(
+        tf.zeros_like(errors), _of_rows_in_a_loop(errors)
+    ),
+    "sum by the tower's rows": lambda errors: (
+        tf.reduce_sum(_of_rows_in_a_loop(errors)) / errors.shape.as_list()[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPAQUE_MEANS)
+def test_a_mean_of_which_nothing_is_known_is_not_said(name, warnings):
+    """In shards of a size that the graph knows, means divide by numbers."""
+
+    def model_fn(features, labels, mode, params):
+        loss = OPAQUE_MEANS[name](linear(features) - labels)
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    record(model_fn, 2, contract.plain, contract.EVEN)
+    assert warnings() == []
+
+
+@pytest.mark.parametrize("name", ["sum", "divided", "l2_loss"])
+def test_with_loss_reduction_sum_it_is_one(name, warnings):
+    def model_fn(features, labels, mode, params):
+        loss = OPAQUE_SUMS[name](linear(features) - labels)
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    want = record(model_fn, 1, contract.plain, contract.UNEVEN)
+    got = record(model_fn, 2, contract.plain, contract.UNEVEN, reduction=tf.losses.Reduction.SUM)
+    contract.assert_same_run(got, want)
+    assert warnings() == []
+
+
 def test_a_loss_that_is_known_adds_nothing_to_the_graph():
     """Means, as nearly all losses are, need neither the whole loss nor its parts."""
 
