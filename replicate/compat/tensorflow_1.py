@@ -152,10 +152,12 @@ def _warn_of_what_was_before():
     from tensorflow.python.eager import context
 
     early = sorted(
-        name
-        for name, module in list(sys.modules.items())
-        if callers.is_program_module(module)
-        and any(value is sys.modules["tensorflow"] for value in list(vars(module).values()))
+        {
+            module.__name__
+            for module in list(sys.modules.values())
+            if callers.is_program_module(module)
+            and any(value is sys.modules["tensorflow"] for value in list(vars(module).values()))
+        }
     )
     if early:
         tf.logging.warning(

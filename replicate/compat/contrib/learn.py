@@ -115,6 +115,7 @@ class RunConfig(api().RunConfig):  # type: ignore[misc]
             **given,
         )
         self._session_config = session_config
+        self._num_worker_replicas = 0  # As there were without a cluster.
         self._master = master or ""
         self._evaluation_master = evaluation_master or ""
         self._tf_config = tf.ConfigProto(

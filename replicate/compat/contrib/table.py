@@ -84,13 +84,13 @@ def find(name: str) -> Place:
 
 
 def names_in(package: str) -> tuple[str, ...]:
-    """Returns the names that have lines in a package's file, in its order, but for modules.
+    """Returns the names that have lines in a package's file, in its order.
 
     Args:
         package: Such as "layers".
     """
-    rows = _rows(package)
-    return tuple(name for name in rows if name not in (".", "*") and not name.endswith("."))
+    names = (name.rstrip(".") for name in _rows(package))
+    return tuple(name for name in names if name.isidentifier())
 
 
 @functools.lru_cache(maxsize=None)
