@@ -6,6 +6,7 @@ A module takes the place of `tensorflow`, and others those of its public modules
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from importlib import abc, machinery
@@ -18,6 +19,8 @@ from replicate.compat import callers
 
 # Which are the same for all; `compat` has both APIs by name.
 _SHARED = ("_api", "compat", "contrib", "core", "python", "tools")
+# Of which TensorFlow 1 had attributes, and TensorFlow 2 has deleted them.
+_PRIVATE = ("core", "python", "tools")
 _real: dict[str, types.ModuleType] = {}
 
 
@@ -37,7 +40,10 @@ class Tensorflow(types.ModuleType):
         return vars(_seen(self, callers.is_program(), ""))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_seen(self, callers.is_program(), name), name)
+        is_program = callers.is_program()
+        if is_program and self.__name__ == "tensorflow" and name in _PRIVATE:
+            return importlib.import_module(f"tensorflow.{name}")
+        return getattr(_seen(self, is_program, name), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("__spec__", "__loader__", "__package__", "__path__"):

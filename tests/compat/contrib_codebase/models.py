@@ -24,7 +24,9 @@ assert tf.contrib is tensorflow.contrib
 
 
 def model_fn(features, labels, mode, params):
-    with tf.variable_scope("model", regularizer=regularizers.l2_regularizer(0.01)):
+    glorot = tf.glorot_uniform_initializer(seed=3)
+    penalty = regularizers.l2_regularizer(0.01)
+    with tf.variable_scope("model", initializer=glorot, regularizer=penalty):
         table = tf.get_variable("words", [3, 2], initializer=xavier_initializer(seed=1))
         hidden = tf.concat([features["x"], tf.nn.embedding_lookup(table, features["w"])], 1)
         hidden = layers.dense(
