@@ -31,43 +31,38 @@ def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] =
 
     `from tensorflow.contrib.estimator import TowerOptimizer`, `import tensorflow.contrib.slim as
     slim`, `from tensorflow.contrib import layers` and `tf.contrib.layers.xavier_initializer` work.
-    What a name of `tf.contrib` stands for is what TensorFlow has of it, a small function or class
-    of replicate's own, or what tf-slim, tensorflow-gan or tensorflow-probability has, which come
-    with
-
-        pip install "replicate-estimator[contrib]"
-
-    if it does the same as on TensorFlow 1.15. Other names are errors that say what to write, or
-    that nothing replaces them: an ImportError where they are imported, an AttributeError elsewhere.
-    `replicate.compat.contrib.find` tells of each name where it is. What somebody else has put at
-    `tensorflow.contrib` stays there, and what it lacks comes from here.
+    A name of `tf.contrib` stands for what TensorFlow has of it, a small function or class of
+    replicate's own, or what tf-slim, tensorflow-gan or tensorflow-probability has, which `pip
+    install "replicate-estimator[contrib]"` installs, if it does the same as on TensorFlow 1.15.
+    Other names are errors that say what to write, or that nothing replaces them: an ImportError
+    where they are imported, an AttributeError elsewhere. `replicate.compat.contrib.find` tells
+    where a name is. What somebody else has put at `tensorflow.contrib` stays there, and what it
+    lacks comes from here.
 
     What TensorFlow itself has is left as it is; so is all of `tf.contrib` on TensorFlow 1.15. A
     second call changes nothing but what it asks for in addition.
 
-    **Files that mean TensorFlow 1.** `import tensorflow as tf` is TensorFlow 2 to such a file,
-    where `tf.placeholder` is gone and `tf.metrics` something else. With
-
-        replicate.compat.install(tensorflow_1=True)
-
-    `tf.disable_v2_behavior()` is called, and `tensorflow` is `tensorflow.compat.v1` to the
-    program's own files, however they import it: `tf.train`, `from tensorflow import layers`,
-    `import tensorflow.keras`, `from tensorflow.keras.layers import Dense`, which is version 1's
-    Keras as well. The files of installed libraries, which are those below `site-packages` or
-    `dist-packages`, in a folder that `pip install --target` filled, or of Python and of replicate
-    itself, go on to get TensorFlow 2's names. A codebase that is installed itself is named:
-
-        replicate.compat.install(tensorflow_1=("mypackage",))
+    **Files that mean TensorFlow 1.** `import tensorflow as tf` is TensorFlow 2 to a file, where
+    `tf.placeholder` is gone and `tf.metrics` something else.
+    `replicate.compat.install(tensorflow_1=True)` calls `tf.disable_v2_behavior()`, and makes
+    `tensorflow` mean `tensorflow.compat.v1` to the program's own files, however they import it:
+    `tf.train`, `from tensorflow import layers`, `import tensorflow.keras`, `from
+    tensorflow.keras.layers import Dense`, which is version 1's Keras as well. The files of
+    installed libraries, which are those below `site-packages` or `dist-packages`, in a folder that
+    `pip install --target` has filled, or of Python and of replicate itself, go on to get TensorFlow
+    2's names. A codebase that is installed itself is named:
+    `replicate.compat.install(tensorflow_1=("mypackage",))`.
 
     What decides is the file that has the line `tf.name`; for what Python does on a file's behalf,
     as `unittest.mock.patch("tensorflow.name")` and `pickle` do, the file that called it. So a file
-    may set attributes, and patch them, of the API that it sees. `tensorflow.python` and other
-    modules that are not of the public API are the same for all, and `tf.compat` and `tf.contrib`
-    are, too. `tf.__version__` says what is installed, such as "2.15.1".
+    may set attributes, and patch them, of the API that it sees. `tf.compat`, `tf.contrib`,
+    `tensorflow.python` and other modules that are not of the public API are the same for all.
+    `tf.__version__` says what is installed, such as "2.15.1".
 
     It cannot reach what was bound before the call: modules of the program that have imported
-    TensorFlow by then are named in a warning, and so is what has run eagerly. Graphs and sessions
-    of both APIs are the same.
+    TensorFlow by then are named in a warning, and there is another if something has run eagerly.
+    Graphs and sessions of both APIs are the same. Code that AutoGraph makes of a library's function
+    counts as the program's.
 
     TensorFlow 1.15 has `tensorflow.contrib`, and in it the ancestor of this library, under the same
     names. Who asks for it gets this library in the ancestor's place, with no change to files that

@@ -75,6 +75,8 @@ def _called(function):
         called = eval(expression, unwrapped(function).__globals__)
     except NameError:  # It calls a method of an argument.
         return None
+    if inspect.isbuiltin(called):
+        return None
     theirs = tf_inspect.getfullargspec(called).args
     given = list(zip(theirs, call.args)) + [(one.arg, one.value) for one in call.keywords]
     if any(not isinstance(value, ast.Name) or value.id != name for name, value in given):
