@@ -80,7 +80,8 @@ OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples nas_search r
 # By rooms; what is of none lies in `tests` itself.
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
 CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
-FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) $(call in,compat,tf1)
+FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) \
+    $(call in,compat,contrib_real contrib_slim contrib_table tensorflow_1 tf1)
 BETWEEN_TESTS := $(CONTRACT_TESTS) $(call in,towers,called_once)
 FIRST_MORE := \
     $(patsubst %,tests/test_%.py,cross_tower devices hooks loss_scale metrics normalization \

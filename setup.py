@@ -19,10 +19,20 @@ TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
 CONTRACT = ["pytest>=7", "pytest-xdist>=3"]  # What the contract's tests need.
+# What takes the place of the large parts of `tf.contrib`; TensorFlow 1.15 has them itself. Of
+# tensorflow-probability, 0.24 and newer refuse TensorFlow 2.15, which Python 3.12 does not have;
+# tensorflow-gan asks for `distutils`, which that does not have, either.
+SLIM = ["tf-slim>=1.1"]
+CONTRIB = [
+    *SLIM,
+    "tensorflow-gan>=2.1; python_version >= '3.9' and python_version < '3.12'",
+    "tensorflow-probability>=0.23,<0.24; python_version >= '3.9' and python_version < '3.12'",
+    "tensorflow-probability>=0.24; python_version >= '3.12'",
+]
 # What `make lint` checks types with: one version, for each says something else. It needs a newer
 # `typing_extensions` than some TensorFlows take, so it is not in `TEST`.
 TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
-TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *TFDS]
+TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *SLIM, *TFDS]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.
@@ -44,7 +54,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["replicate", "replicate.*"]),
-    package_data={"replicate": ["py.typed"]},
+    package_data={"replicate": ["py.typed", "compat/contrib/names/*.txt"]},
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.
     python_requires=">=3.7",
     install_requires=[
@@ -61,6 +71,7 @@ setup(
     ],
     extras_require={
         "contract": CONTRACT,
+        "contrib": CONTRIB,
         "docs": DOCS,
         "examples": EXAMPLES,
         "keras2": KERAS_2,

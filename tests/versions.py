@@ -6,7 +6,11 @@ IS_1 = tf.__version__.startswith("1.")
 IS_OLD = tuple(map(int, tf.__version__.split(".")[:2])) < (2, 12)
 
 # Files of tests of what TensorFlow 1.15 alone has.
-ONLY_IN_1 = ["benchmarks/test_ancestor.py", "compat/test_tf1.py"]
+ONLY_IN_1 = [
+    "benchmarks/test_ancestor.py",
+    "compat/test_contrib_real.py",
+    "compat/test_tf1.py",
+]
 _REPLICAS = "replicas of tf.distribute meet on TensorFlow 2 only, which an error says"
 _OPERATIONS = "its models differ in operations, whose number TensorFlow 1.15 takes for a seed"
 _NAMES = "it asks for names that TensorFlow 1.15 does not have"

@@ -1,0 +1,252 @@
+"""`HParams` of `tf.contrib.training`: hyperparameters by name, each of which keeps its type."""
+
+from __future__ import annotations
+
+import json
+import numbers
+from typing import Any
+
+from replicate.compat.contrib.hparam_text import parse_values
+
+
+class HParams:
+    """Hyperparameters, which are attributes.
+
+    >>> hparams = HParams(rate=0.1, sizes=[3, 4], activation="relu")
+    >>> hparams.parse("rate=1,sizes=[5]").rate, hparams.sizes
+    (1.0, [5])
+
+    Args:
+        hparam_def: Must be None: the protocol buffers of hyperparameters went with `tf.contrib`.
+        model_structure: Kept, and returned by `get_model_structure`.
+        **kwargs: The hyperparameters: numbers, strings, booleans, None, or lists of one type.
+
+    Raises:
+        ValueError: If a name is reserved, or a list empty.
+        NotImplementedError: If there is a `hparam_def`.
+    """
+
+    _HAS_DYNAMIC_ATTRIBUTES = True  # What pytype asks for.
+
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
+        # By name, the type of the value, or of a list's first one, and whether it is a list.
+        self._hparam_types: dict[str, tuple[type, bool]] = {}
+        self._model_structure = model_structure
+        if hparam_def:
+            raise NotImplementedError(
+                "HParams takes no hparam_def: HParamDef went with tf.contrib. Write "
+                f"HParams(**values) of the values of {hparam_def!r}."
+            )
+        for name, value in kwargs.items():
+            self.add_hparam(name, value)
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """Adds a hyperparameter.
+
+        Args:
+            name: Which must not be that of an attribute.
+            value: Its first value, which decides on the type.
+
+        Raises:
+            ValueError: If the name is reserved, or the value an empty list.
+        """
+        if getattr(self, name, None) is not None:
+            raise ValueError(f"Hyperparameter name is reserved: {name}")
+        is_list = isinstance(value, (list, tuple))
+        if is_list and not value:
+            raise ValueError(f"Multi-valued hyperparameters cannot be empty: {name}")
+        self._hparam_types[name] = type(value[0] if is_list else value), is_list
+        setattr(self, name, value)
+
+    def set_hparam(self, name: str, value: Any) -> None:
+        """Gives a hyperparameter another value of its type.
+
+        Args:
+            name: Of the hyperparameter.
+            value: The value: a list if it was one.
+
+        Raises:
+            KeyError: If there is none of the name.
+            ValueError: If the value is of another type.
+        """
+        kind, is_list = self._hparam_types[name]
+        if isinstance(value, list):
+            if not is_list:
+                raise ValueError(f"Must not pass a list for single-valued parameter: {name}")
+            setattr(self, name, [_cast(name, kind, one) for one in value])
+        else:
+            if is_list:
+                raise ValueError(f"Must pass a list for multi-valued parameter: {name}.")
+            setattr(self, name, _cast(name, kind, value))
+
+    def del_hparam(self, name: str) -> None:
+        """Removes a hyperparameter, if there is one of the name.
+
+        Args:
+            name: Of the hyperparameter.
+        """
+        if hasattr(self, name):
+            delattr(self, name)
+            del self._hparam_types[name]
+
+    def parse(self, values: str) -> HParams:
+        """Gives hyperparameters the values of a text.
+
+        Args:
+            values: As `parse_values` takes it.
+
+        Returns:
+            This object.
+
+        Raises:
+            ValueError: If the text is not right, or has a name that is none.
+        """
+        types = {name: kind for name, (kind, _) in self._hparam_types.items()}
+        return self.override_from_dict(parse_values(values, types))
+
+    def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
+        """Gives hyperparameters the values of a dict.
+
+        Args:
+            values_dict: Values by name.
+
+        Returns:
+            This object.
+
+        Raises:
+            KeyError: If there is none of a name.
+            ValueError: If a value is of another type.
+        """
+        for name, value in values_dict.items():
+            self.set_hparam(name, value)
+        return self
+
+    def set_from_map(self, values_map: dict[str, Any]) -> HParams:
+        """Does what `override_from_dict` does.
+
+        Args:
+            values_map: Values by name.
+
+        Returns:
+            This object.
+        """
+        return self.override_from_dict(values_map)
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        """Keeps a model's structure.
+
+        Args:
+            model_structure: Anything.
+        """
+        self._model_structure = model_structure
+
+    def get_model_structure(self) -> Any:
+        """Returns the structure that was kept."""
+        return self._model_structure
+
+    def to_json(
+        self,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        """Returns all hyperparameters as JSON.
+
+        Args:
+            indent: As `json.dumps` takes it.
+            separators: As `json.dumps` takes it.
+            sort_keys: As `json.dumps` takes it.
+        """
+        return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def parse_json(self, values_json: str) -> HParams:
+        """Gives hyperparameters the values of a JSON object.
+
+        Args:
+            values_json: The object, as text.
+
+        Returns:
+            This object.
+
+        Raises:
+            KeyError: If there is none of a name.
+            ValueError: If it is no JSON, or a value is of another type.
+        """
+        return self.override_from_dict(json.loads(values_json))
+
+    def values(self) -> dict[str, Any]:
+        """Returns all hyperparameters by name."""
+        return {name: getattr(self, name) for name in self._hparam_types}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns a hyperparameter, or something else if there is none of the name.
+
+        Args:
+            key: Its name.
+            default: What is returned else; of the hyperparameter's type, or None.
+
+        Raises:
+            ValueError: If `default` is of another type than the hyperparameter.
+        """
+        if key not in self._hparam_types:
+            return default
+        if default is not None:
+            kind, is_list = self._hparam_types[key]
+            text = f"list<{kind}>" if is_list else str(kind)
+            message = f"Hparam '{key}' of type '{text}' is incompatible with default={default}"
+            if is_list != isinstance(default, list):
+                raise ValueError(message)
+            try:
+                for one in default if is_list else [default]:
+                    _cast(key, kind, one)
+            except ValueError as error:
+                raise ValueError(f"{message}. {error}") from None
+        return getattr(self, key)
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Refuses: the protocol buffers of hyperparameters went with `tf.contrib`.
+
+        Args:
+            export_scope: Not looked at.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("HParamDef went with tf.contrib. Write hparams.to_json().")
+
+    @staticmethod
+    def from_proto(hparam_def: Any, import_scope: str | None = None) -> HParams:
+        """Refuses: the protocol buffers of hyperparameters went with `tf.contrib`.
+
+        Args:
+            hparam_def: What is refused.
+            import_scope: Not looked at.
+
+        Raises:
+            NotImplementedError: If `hparam_def` is anything.
+        """
+        return HParams(hparam_def=hparam_def)
+
+    def __contains__(self, key):
+        return key in self._hparam_types
+
+    def __str__(self):
+        return ",".join(f"{name}={value}" for name, value in self.values().items())
+
+    def __repr__(self):
+        return f"{type(self).__name__}({sorted(self.values().items())})"
+
+
+def _cast(name, kind, value):
+    """Returns a value as one of the type of a hyperparameter, if it can be without loss."""
+    if type(value) is kind or issubclass(kind, type(None)):
+        return value
+    is_text = issubclass(kind, (str, bytes))
+    if (
+        (is_text and not isinstance(value, (str, bytes)))
+        or issubclass(kind, bool) != isinstance(value, bool)
+        or (issubclass(kind, numbers.Integral) and not isinstance(value, numbers.Integral))
+        or (issubclass(kind, numbers.Number) and not isinstance(value, numbers.Number))
+    ):
+        raise ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}")
+    return kind(value)

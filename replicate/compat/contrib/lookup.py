@@ -1,0 +1,164 @@
+"""Tables of `tf.contrib.lookup` that TensorFlow has under other names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops
+
+
+class HashTable(tf.lookup.StaticHashTable):
+    """A table that does not change once it is initialized.
+
+    Args:
+        initializer: What fills it, such as a `tf.lookup.KeyValueTensorInitializer`.
+        default_value: What is found for keys that it lacks.
+        shared_name: A name under which sessions share it.
+        name: Of the operation.
+    """
+
+    def __init__(
+        self,
+        initializer: Any,
+        default_value: Any,
+        shared_name: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._given_name = shared_name
+        super().__init__(initializer, default_value, name=name)
+
+    def _create_resource(self):
+        if self._given_name is not None:
+            self._shared_name = self._given_name
+        return super()._create_resource()
+
+    @property
+    def init(self) -> Any:
+        """The operation that fills the table."""
+        return self.initializer
+
+
+def index_table_from_tensor(
+    mapping: Any,
+    num_oov_buckets: int = 0,
+    default_value: int = -1,
+    hasher_spec: Any = lookup_ops.FastHashSpec,
+    dtype: tf.DType = tf.string,
+    name: str | None = None,
+) -> Any:
+    """Returns a table of the places of keys in a list.
+
+    Args:
+        mapping: The keys, a tensor of one axis.
+        num_oov_buckets: How many numbers there are for keys that it lacks.
+        default_value: What is found for these, if there are no such numbers.
+        hasher_spec: How such keys get a number.
+        dtype: The type of keys.
+        name: Of the operation.
+
+    Raises:
+        ValueError: If `mapping` is None, or does not fit to `dtype`.
+    """
+    if mapping is None:
+        raise ValueError("mapping must be specified.")
+    return lookup_ops.index_table_from_tensor(
+        mapping, num_oov_buckets, default_value, hasher_spec, dtype, name
+    )
+
+
+def index_to_string_table_from_tensor(
+    mapping: Any, default_value: str = "UNK", name: str | None = None
+) -> Any:
+    """Returns a table of the strings at places of a list.
+
+    Args:
+        mapping: The strings, a tensor of one axis.
+        default_value: What is found for places that it lacks.
+        name: Of the operation.
+
+    Raises:
+        ValueError: If `mapping` is None.
+    """
+    if mapping is None:
+        raise ValueError("mapping must be specified.")
+    return lookup_ops.index_to_string_table_from_tensor(mapping, default_value, name)
+
+
+def string_to_index_table_from_file(
+    vocabulary_file: Any = None,
+    num_oov_buckets: int = 0,
+    vocab_size: int | None = None,
+    default_value: int = -1,
+    hasher_spec: Any = lookup_ops.FastHashSpec,
+    name: str | None = None,
+) -> Any:
+    """Returns a table of the lines of strings in a file.
+
+    Args:
+        vocabulary_file: Its name.
+        num_oov_buckets: How many numbers there are for strings that it lacks.
+        vocab_size: How many lines to read; None for all.
+        default_value: What is found for strings that it lacks, if there are no such numbers.
+        hasher_spec: How such strings get a number.
+        name: Of the operation.
+    """
+    return lookup_ops.index_table_from_file(
+        vocabulary_file, num_oov_buckets, vocab_size, default_value, hasher_spec, name=name
+    )
+
+
+def string_to_index_table_from_tensor(
+    mapping: Any,
+    num_oov_buckets: int = 0,
+    default_value: int = -1,
+    hasher_spec: Any = lookup_ops.FastHashSpec,
+    name: str | None = None,
+) -> Any:
+    """Returns what `index_table_from_tensor` does, of strings.
+
+    Args:
+        mapping: The strings, a tensor of one axis.
+        num_oov_buckets: How many numbers there are for strings that it lacks.
+        default_value: What is found for these, if there are no such numbers.
+        hasher_spec: How such strings get a number.
+        name: Of the operation.
+
+    Raises:
+        ValueError: If `mapping` is None, or not of strings.
+    """
+    return index_table_from_tensor(mapping, num_oov_buckets, default_value, hasher_spec, name=name)
+
+
+def string_to_index(
+    tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None
+) -> tf.Tensor:
+    """Returns the places of strings in a list.
+
+    Args:
+        tensor: The strings to look up.
+        mapping: The list, a tensor of one axis.
+        default_value: What is found for strings that it lacks.
+        name: Of the operation.
+
+    Raises:
+        ValueError: If `mapping` is None, or not of strings.
+    """
+    return index_table_from_tensor(mapping, default_value=default_value, name=name).lookup(tensor)
+
+
+def index_to_string(
+    tensor: Any, mapping: Any, default_value: str = "UNK", name: str | None = None
+) -> tf.Tensor:
+    """Returns the strings at places of a list.
+
+    Args:
+        tensor: The places, a tensor of int64.
+        mapping: The list, a tensor of one axis.
+        default_value: What is found for places that it lacks.
+        name: Of the operation.
+
+    Raises:
+        ValueError: If `mapping` is None.
+    """
+    return index_to_string_table_from_tensor(mapping, default_value, name).lookup(tensor)

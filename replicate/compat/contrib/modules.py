@@ -1,0 +1,191 @@
+"""Makes a `tensorflow.contrib` of the table: modules whose names are looked up when asked for.
+
+    import tensorflow.contrib.slim as slim
+    from tensorflow.contrib import layers
+    from tensorflow.contrib.layers.python.layers import utils
+
+Each works, as `tf.contrib.layers` does, if what is asked for has a place. If not, that is an error
+which tells what to write instead: an ImportError where it is imported, an AttributeError elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from importlib import abc, machinery
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat.contrib import slim, table
+
+ROOT = "tensorflow.contrib"
+INSTALL = 'pip install "replicate-estimator[contrib]"'
+
+
+class Contrib(types.ModuleType):
+    """A module of `tensorflow.contrib`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return _names(self)
+        if name.startswith("__"):  # Python's own questions.
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        full = f"{_inner(self.__name__)}.{name}".lstrip(".")
+        value = lookup(full)
+        self.__dict__.setdefault(name, value)
+        return value
+
+    def __dir__(self):
+        return sorted({*self.__dict__, *_names(self)})
+
+
+def lookup(name: str) -> Any:
+    """Returns what a name of `tf.contrib` stands for.
+
+    Args:
+        name: Such as "layers.xavier_initializer".
+
+    Raises:
+        AttributeError: If it has no place, or one in a package that is not installed. The message
+            says what to write, or to run.
+    """
+    place = table.find(name)
+    problem = _problem(place)
+    if problem:
+        raise AttributeError(problem)
+    if "." not in name or place.target == f"{ROOT}.{name}":
+        return importlib.import_module(f"{ROOT}.{name}")
+    if place.target.startswith(f"{ROOT}."):
+        return lookup(_inner(place.target))
+    try:
+        return _resolve(place.target)
+    except (AttributeError, ImportError) as error:
+        raise AttributeError(
+            f"tf.contrib.{name} is {place.target} now, which TensorFlow {tf.__version__} cannot "
+            f"give: {error}"
+        ) from error
+
+
+class Finder(abc.MetaPathFinder, abc.Loader):
+    """Finds `tensorflow.contrib` and what is below it."""
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: types.ModuleType | None = None
+    ) -> machinery.ModuleSpec | None:
+        """Returns how to load a module of `tf.contrib`, or None if it is none.
+
+        Args:
+            fullname: The module's name.
+            path: Not looked at.
+            target: Not looked at.
+
+        Raises:
+            ImportError: If it is one of `tf.contrib`, but has no place.
+        """
+        if fullname != ROOT and not fullname.startswith(f"{ROOT}."):
+            return None
+        problem = _problem(table.find(_inner(fullname))) if fullname != ROOT else None
+        if problem:
+            # Without a name: of `from ... import ...`, Python would drop the message.
+            raise ModuleNotFoundError(problem)
+        return machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: machinery.ModuleSpec) -> types.ModuleType:
+        """Returns an empty module.
+
+        Args:
+            spec: Of the module.
+        """
+        return Contrib(spec.name, f"What took the place of `{spec.name}`.")
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Puts a real module in the place of an empty one, where there is such.
+
+        Args:
+            module: The empty one.
+
+        Raises:
+            ImportError: If what has the name is no module.
+        """
+        name = module.__name__
+        if name == ROOT or table.find(_inner(name)).target == name:
+            return
+        place = table.find(_inner(name))
+        if "." not in _inner(name):
+            return  # Its names have places of their own.
+        try:
+            found = lookup(_inner(name))
+        except AttributeError as error:
+            raise ModuleNotFoundError(str(error)) from error
+        if not isinstance(found, types.ModuleType):
+            raise ModuleNotFoundError(
+                f"No module named {name!r}: it is no module, but {place.target} now."
+            )
+        sys.modules[name] = found
+
+
+def _problem(place):
+    """Returns why there is nothing at a place, or None."""
+    if place.kind == "none":
+        return f"tf.contrib.{place.name} has no exact replacement in TensorFlow 2. {place.advice}"
+    if place.kind == "package" and not _is_installed(place.target):
+        return (
+            f"tf.contrib.{place.name} is {place.target} now, in the package {place.package}, which "
+            f"is not installed. Run: {INSTALL}"
+        )
+    return None
+
+
+def _is_installed(target):
+    root = target.partition(".")[0]
+    return root in sys.modules or importlib.util.find_spec(root) is not None
+
+
+def _resolve(target):
+    """Returns what a dotted name stands for, importing the module that it lies in."""
+    if target.partition(".")[0] == "tf":
+        value, names = tf, target.split(".")[1:]
+    else:
+        value, names = _imported(target)
+    for name in names:
+        value = getattr(value, name)
+    return value
+
+
+def _imported(target):
+    """Returns the last module on a dotted path, and the names that follow."""
+    parts = target.split(".")
+    module = importlib.import_module(parts[0])
+    known = 1
+    while known < len(parts):
+        name = ".".join(parts[: known + 1])
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):
+                raise
+            break
+        known += 1
+    if parts[0] == "tf_slim":
+        slim.mend()
+    return module, parts[known:]
+
+
+def _names(module):
+    """Returns the names that a module of `tf.contrib` can give."""
+    inner = _inner(module.__name__)
+    if not inner:
+        places = {name: table.find(name) for name in table.packages()}
+    elif inner in table.packages():
+        places = {name: table.find(f"{inner}.{name}") for name in table.names_in(inner)}
+    else:
+        return []
+    return sorted(name for name, place in places.items() if not _problem(place))
+
+
+def _inner(name):
+    """Returns the name of a module without `tensorflow.contrib`."""
+    return name[len(ROOT) + 1 :]

@@ -1,0 +1,42 @@
+"""Functions of TensorFlow that `tf.contrib` had by other names, in another order of arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable
+
+
+def respelled(function: Callable[..., Any], name: str, arguments: str) -> Callable[..., Any]:
+    """Returns a function that takes arguments in an order of its own, and calls another by name.
+
+    Args:
+        function: What is called.
+        name: What the new function is called.
+        arguments: Its arguments, in order, with spaces between; `new=old` for one that `function`
+            calls otherwise. Their defaults are those of `function`, which gets no others, but that
+            one after a `!` is required.
+    """
+    theirs = inspect.signature(function).parameters
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = {}
+    parameters = []
+    for argument in arguments.split():
+        new, _, old = argument.lstrip("!").partition("=")
+        names[new] = old or new
+        default = inspect.Parameter.empty if argument[0] == "!" else theirs[old or new].default
+        parameters.append(inspect.Parameter(new, kind, default=default))
+    signature = inspect.Signature(parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}; it takes {signature}.") from None
+        return function(**{names[new]: value for new, value in given.items()})
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = __name__
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call

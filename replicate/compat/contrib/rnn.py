@@ -1,0 +1,77 @@
+"""Stacks of layers of `tf.contrib.rnn` that read a sequence forwards and backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+
+def stack_bidirectional_dynamic_rnn(
+    cells_fw: list[Any],
+    cells_bw: list[Any],
+    inputs: Any,
+    initial_states_fw: list[Any] | None = None,
+    initial_states_bw: list[Any] | None = None,
+    dtype: tf.DType | None = None,
+    sequence_length: Any = None,
+    parallel_iterations: int | None = None,
+    time_major: bool = False,
+    scope: Any = None,
+    swap_memory: bool = False,
+) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
+    """Returns the outputs of the last layer, and the final states of all, forwards and backwards.
+
+    Each layer reads the outputs of both directions of the one before, side by side.
+
+    Args:
+        cells_fw: The cells that read forwards, one a layer.
+        cells_bw: The cells that read backwards, one a layer.
+        inputs: What the first layer reads.
+        initial_states_fw: The states of `cells_fw` before; None for zeros.
+        initial_states_bw: The states of `cells_bw` before; None for zeros.
+        dtype: Of the states, where there are none before.
+        sequence_length: How long each row is.
+        parallel_iterations: How many steps may run at a time.
+        time_major: Whether the first axis is time, not rows.
+        scope: Of the variables, "stack_bidirectional_rnn" if there is none.
+        swap_memory: Whether a GPU's tensors may be kept on the host.
+
+    Raises:
+        ValueError: If cells or states are no lists, or not as many in both directions.
+    """
+    for name, cells in (("fw", cells_fw), ("bw", cells_bw)):
+        if not cells:
+            raise ValueError(f"Must specify at least one {name} cell for BidirectionalRNN.")
+        if not isinstance(cells, list):
+            raise ValueError(f"cells_{name} must be a list of RNNCells (one per layer).")
+    if len(cells_fw) != len(cells_bw):
+        raise ValueError("Forward and Backward cells must have the same depth.")
+    none = [None] * len(cells_fw)
+    for name, states in (("fw", initial_states_fw), ("bw", initial_states_bw)):
+        if states is not None and not (isinstance(states, list) and len(states) == len(none)):
+            raise ValueError(
+                f"initial_states_{name} must be a list of state tensors (one per layer)."
+            )
+    layer = inputs
+    finals = []
+    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
+        pairs = zip(cells_fw, cells_bw, initial_states_fw or none, initial_states_bw or none)
+        for index, (cell_fw, cell_bw, state_fw, state_bw) in enumerate(pairs):
+            with tf.variable_scope(f"cell_{index}"):
+                outputs, states = tf.nn.bidirectional_dynamic_rnn(
+                    cell_fw,
+                    cell_bw,
+                    layer,
+                    sequence_length,
+                    state_fw,
+                    state_bw,
+                    dtype,
+                    parallel_iterations,
+                    swap_memory,
+                    time_major,
+                )
+                layer = tf.concat(outputs, 2)
+            finals.append(states)
+    states_fw, states_bw = zip(*finals)
+    return layer, states_fw, states_bw

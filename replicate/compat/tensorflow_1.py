@@ -1,0 +1,178 @@
+"""Lets `tensorflow` mean version 1's API to a program's own files, and version 2's to libraries.
+
+A module takes the place of `tensorflow`, and others those of its public modules, such as
+`tensorflow.keras.layers`. Which API a name is looked up in depends on the file that asks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from importlib import abc, machinery
+from typing import Any, Sequence
+
+import tensorflow as _installed
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import callers
+
+# Which are the same for all; `compat` has both APIs by name.
+_SHARED = ("_api", "compat", "contrib", "core", "python", "tools")
+# Of which TensorFlow 1 had attributes, and TensorFlow 2 has deleted them.
+_PRIVATE = ("core", "python", "tools")
+_real: dict[str, types.ModuleType] = {}
+
+
+class Tensorflow(types.ModuleType):
+    """A public module of TensorFlow, which shows each file the API that it was written for."""
+
+    def __init__(self, name: str, real: types.ModuleType | None) -> None:
+        super().__init__(name, getattr(real, "__doc__", None))
+        _real[name] = real  # type: ignore[assignment]
+        for attribute in ("__file__", "__path__", "__package__"):
+            if hasattr(real, attribute):
+                _own(self)[attribute] = getattr(real, attribute)
+        _own(self).setdefault("__path__", [])
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return vars(_seen(self, callers.is_program(), ""))
+
+    def __getattr__(self, name: str) -> Any:
+        is_program = callers.is_program()
+        if is_program and self.__name__ == "tensorflow" and name in _PRIVATE:
+            return importlib.import_module(f"tensorflow.{name}")
+        return getattr(_seen(self, is_program, name), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("__spec__", "__loader__", "__package__", "__path__"):
+            _own(self)[name] = value
+        elif not isinstance(value, Tensorflow):  # Which Python binds where it has imported one.
+            is_import = callers.is_import() or name in _SHARED
+            setattr(_seen(self, not is_import and callers.is_program(), name), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_seen(self, callers.is_program(), name), name)
+
+    def __dir__(self):
+        return dir(_seen(self, callers.is_program(), ""))
+
+
+def install(packages: Sequence[str]) -> None:
+    """Puts the module in place; a second call adds packages alone.
+
+    Args:
+        packages: Names of installed packages that are part of the program.
+    """
+    callers.add(packages)
+    if _real:
+        return
+    _warn_of_what_was_before()
+    tf.disable_v2_behavior()
+    finder = Finder()
+    sys.meta_path.insert(0, finder)
+    front = Tensorflow("tensorflow", sys.modules["tensorflow"])
+    front.__spec__ = machinery.ModuleSpec("tensorflow", finder, is_package=True)
+    sys.modules["tensorflow"] = front
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tensorflow.") and _version_1(name) is not None:
+            sys.modules[name] = Tensorflow(name, module)
+            sys.modules[name].__spec__ = machinery.ModuleSpec(name, finder, is_package=True)
+
+
+class Finder(abc.MetaPathFinder, abc.Loader):
+    """Finds the public modules of TensorFlow that both APIs, or version 1's alone, have."""
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: types.ModuleType | None = None
+    ) -> machinery.ModuleSpec | None:
+        """Returns how to load such a module, or None if it is none.
+
+        Args:
+            fullname: The module's name.
+            path: Not looked at.
+            target: Not looked at.
+        """
+        if fullname.partition(".")[0] != "tensorflow":
+            return None
+        if fullname != "tensorflow" and _version_1(fullname) is None:
+            return None
+        if not callers.is_program() and _version_2(fullname) is None:
+            return None
+        return machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: machinery.ModuleSpec) -> types.ModuleType:
+        """Returns the module.
+
+        Args:
+            spec: Of the module.
+        """
+        return Tensorflow(spec.name, _version_2(spec.name))
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Does nothing, also when the module is reloaded.
+
+        Args:
+            module: The module.
+        """
+
+
+def _own(module):
+    """Returns the names of a module itself, of which `__dict__` shows nothing."""
+    return types.ModuleType.__dict__["__dict__"].__get__(module)
+
+
+def _seen(module, is_program, name):
+    """Returns the module of the API that a file sees."""
+    full = module.__name__
+    if is_program and not (full == "tensorflow" and name in _SHARED):
+        return _version_1(full)
+    real = _real[full]
+    if real is None:
+        raise AttributeError(f"TensorFlow {tf.__version__} has no module {full!r}")
+    return real
+
+
+def _version_1(name):
+    """Returns the module of version 1's API that has a name in TensorFlow, or None."""
+    return _below(tf, name)
+
+
+def _version_2(name):
+    return _below(_real["tensorflow"] if _real else _installed, name)
+
+
+def _below(module, name):
+    _, *parts = name.split(".")
+    if parts and parts[0] in _SHARED:
+        return None
+    for part in parts:
+        module = getattr(module, part, None)
+        if not isinstance(module, types.ModuleType):
+            return None
+    return module
+
+
+def _warn_of_what_was_before():
+    from tensorflow.python.eager import context
+
+    early = sorted(
+        {
+            module.__name__
+            for module in list(sys.modules.values())
+            if callers.is_program_module(module)
+            and any(value is sys.modules["tensorflow"] for value in list(vars(module).values()))
+        }
+    )
+    if early:
+        tf.logging.warning(
+            "replicate: %s imported TensorFlow before replicate.compat.install(tensorflow_1=True), "
+            "and go on with version 2's names. Call it first.",
+            ", ".join(early),
+        )
+    if context.context()._initialized and tf.executing_eagerly():
+        tf.logging.warning(
+            "replicate: TensorFlow ran eagerly before replicate.compat.install(tensorflow_1=True), "
+            "which turns that off: what it made is of no use in a graph. Call it first."
+        )
