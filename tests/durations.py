@@ -16,10 +16,10 @@ TABLE = pathlib.Path(__file__).with_name("durations.txt")
 LISTED = 0.2
 SLOW = 0.75
 """Tests that take longer, in seconds, are `slow`, unless they are rows of tables that must hold."""
-TABLES = ("conformance", "contract")
+TABLES = ("conformance", "contract", "moving")
 LONG = 10
 """Of a file with a test that takes longer, in seconds, none is in the heart."""
-EXAMPLES = ("benchmarks", "data", "examples", "nas_search", "revnet", "runs")
+EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
 # How many cells of a table are in the heart, and of which rooms more, of half a second each.
 CELLS, CORE_CELLS = 2, 8
 CORE = ("contract", "graphs")
