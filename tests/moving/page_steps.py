@@ -116,7 +116,7 @@ def run_all(root):
     proof["program"] = str(root / last.replace(" ", "_") / "prove.py")
     proof["flags"] = [str(root / OLDEST / "before_start")]
     shutil.copy(str(FOLDER / "steps" / "prove.py"), proof["program"])
-    plans = {version: [] for version in (OLDEST, *environments.PYTHONS)}
+    plans = {version: [] for version in (OLDEST, *codebases.VERSIONS)}
     plans[OLDEST].append(planned(root, OLDEST, "before", OLDEST != "1.15", " start"))
     for version, plan in plans.items():
         plan.append(planned(root, version, "before", version != "1.15"))

@@ -11,10 +11,12 @@
     model_dir   where it trains
     log         where its output goes
 
-Processes fork from one that has imported TensorFlow, and `tensorflow.contrib` where that is, which
-takes seconds. Prints the version of TensorFlow, and the exit status of each program.
+Processes fork from one that has imported TensorFlow, and `tensorflow.contrib` where that is, or
+else this library's Estimator, all of which takes seconds. Prints the version of TensorFlow, and the
+exit status of each program.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -56,6 +58,9 @@ def main(path):
     version = importlib.import_module("tensorflow").__version__
     if version.startswith("1."):
         importlib.import_module("tensorflow.contrib.estimator")
+    else:
+        with contextlib.suppress(ImportError):  # Which it is without Keras 2.
+            _ = importlib.import_module("replicate").estimator.Estimator
     print(version, flush=True)
     for run in json.loads(pathlib.Path(path).read_text()):
         process = os.fork()

@@ -10,8 +10,6 @@ import runs_once
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # Of the largest entry.
 KINDS = ("training", "evaluation", "weights", "predictions")
 WAYS = [(name, way) for name, codebase in codebases.CODEBASES.items() for way in codebase.ways]
-SAME_BATCHES = [pair for pair in WAYS if pair != ("tpu", "shuffled")]
-WANTED = ("1.15", "2.15", "2.21")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +33,7 @@ def deviations(got, want):
             yield name, float(deviation)
 
 
-@pytest.mark.parametrize("version", WANTED)
+@pytest.mark.parametrize("version", codebases.WANTED)
 def test_on_every_tensorflow(version):
     if version not in environments.PYTHONS:
         pytest.skip(f"*** NOT RUN on TensorFlow {version}: its environment is not beside this one")
@@ -43,8 +41,8 @@ def test_on_every_tensorflow(version):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("devices", codebases.DEVICES)
-@pytest.mark.parametrize(("name", "way"), SAME_BATCHES)
-@pytest.mark.parametrize("version", environments.PYTHONS)
+@pytest.mark.parametrize(("name", "way"), WAYS)
+@pytest.mark.parametrize("version", codebases.VERSIONS)
 def test_a_program_gives_the_same_everywhere(root, version, name, way, devices, kind):
     got = codebases.found(root, version, name, way, devices)[kind]
     want = codebases.found(root, codebases.OLDEST, name, way, devices)[kind]
@@ -55,7 +53,7 @@ def test_a_program_gives_the_same_everywhere(root, version, name, way, devices, 
 
 
 @pytest.mark.parametrize(("name", "way"), WAYS)
-@pytest.mark.parametrize("version", environments.PYTHONS)
+@pytest.mark.parametrize("version", codebases.VERSIONS)
 def test_towers_give_what_one_device_does(root, version, name, way):
     one, towers = (
         codebases.found(root, version, name, way, devices) for devices in codebases.DEVICES

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import codebases
-import environments
 import page_steps as steps
 import pages
 import runs_once
@@ -50,13 +49,18 @@ def texts(heading):
     return [" ".join(text.split()) for text in steps.shown(heading, "text")]
 
 
-@pytest.mark.parametrize("version", environments.PYTHONS)
+def is_in(text, log):
+    """Whether a log has what the page shows, in which `…` stands for anything."""
+    return re.search(re.escape(text).replace("…", ".*?"), log)
+
+
+@pytest.mark.parametrize("version", codebases.VERSIONS)
 @pytest.mark.parametrize("name", ["before", LAST])
 def test_it_trains_on_every_tensorflow_as_on_the_first(root, version, name):
     assert deviation(root, version, name) < 1e-6, steps.log(root, version, name)[-2000:]
 
 
-@pytest.mark.parametrize("version", environments.PYTHONS)
+@pytest.mark.parametrize("version", codebases.VERSIONS)
 def test_its_weights_are_those_of_the_first(root, version):
     want = codebases.weights(root / OLDEST / "before")
     got = codebases.weights(root / version / LAST.replace(" ", "_"))
@@ -83,10 +87,11 @@ def test_without_keras_2_it_ends_as_the_page_says(root):
     assert text in steps.log(root, NEWEST, "before", " without Keras 2")
 
 
+@needs_2
 @pytest.mark.parametrize("name", [f"after {TOWERS}", f"without {BATCH}"])
 def test_with_a_static_batch_size_it_ends_as_the_page_says(root, name):
     (text,) = texts(BATCH)
-    assert text in steps.log(root, NEWEST, name)
+    assert is_in(text, steps.log(root, NEWEST, name))
 
 
 def test_after_each_step_it_is_nearer(root):
@@ -130,7 +135,7 @@ def test_nothing_is_logged_of_the_moved_program(root):
 
 def test_the_comparison_of_the_moved_program_says_what_the_page_does(root):
     (text,) = texts(PROOF)
-    assert text in steps.log(root, NEWEST, LAST, " proof")
+    assert is_in(text, steps.log(root, NEWEST, LAST, " proof"))
 
 
 def test_the_page_shows_the_files_of_the_tests():

@@ -1,10 +1,11 @@
 """The captioning program with what towers stumble over; for `scan`, and not run.
 
-A comment `# trap: ...` says in words what rule is to find its line, `# no trap: ...` why none is.
+A comment says after `trap:`, in words, which rules are to find its line, and after `no trap:` why
+none is. What a codebase needs once, such as `compat install`, has no mark.
 """
 
 import tensorflow as tf  # trap: tensorflow 1
-from tensorflow.contrib import seq2seq  # trap: contrib none
+from tensorflow.contrib import seq2seq
 
 
 def model_fn(features, labels, mode, params):
@@ -43,7 +44,10 @@ def attention(memory, units):
 
 
 def main(model_dir, input_fn):
-    estimator = tf.estimator.Estimator(  # trap: replicate model fn
-        model_fn, model_dir, params={"batch_size": 32, "vocab_size": 1000}
+    params = {"batch_size": 32, "vocab_size": 1000}
+    estimator = tf.estimator.Estimator(
+        model_fn,  # trap: replicate model fn
+        model_dir,
+        params=params,
     )
     estimator.train(input_fn)

@@ -1,6 +1,7 @@
 """The MNIST program as many wrote it: a loop of one's own; for `scan`, and not run.
 
-A comment `# trap: ...` says in words what rule is to find its line, `# no trap: ...` why none is.
+A comment says after `trap:`, in words, which rules are to find its line, and after `no trap:` why
+none is. What a codebase needs once, such as `compat install`, has no mark.
 """
 
 import mnist_data
@@ -11,9 +12,8 @@ BATCH_SIZE = 100
 
 def network(images, labels, training):
     net = tf.layers.conv2d(images, 8, [3, 3], padding="same")
-    net = tf.layers.batch_normalization(
-        net, training=training, fused=True
-    )  # trap: fused batch norm
+    norm = tf.layers.BatchNormalization(fused=True)  # no trap: of no model_fn
+    net = norm.apply(net, training=training)
     net = tf.layers.flatten(net)
     logits = tf.layers.dense(
         net,
@@ -28,11 +28,11 @@ def main():
     labels = tf.placeholder(tf.int64, [BATCH_SIZE])
     _, loss = network(images, labels, True)
     train_op = tf.train.AdamOptimizer(1e-3).minimize(loss)
-    with tf.Session() as session:
+    with tf.Session() as session:  # trap: session loop
         session.run(tf.global_variables_initializer())
         for _ in range(1000):
             rows = mnist_data.next_batch(BATCH_SIZE)
-            session.run(train_op, {images: rows[0], labels: rows[1]})  # trap: session loop
+            session.run(train_op, {images: rows[0], labels: rows[1]})
 
 
 if __name__ == "__main__":

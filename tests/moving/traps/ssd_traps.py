@@ -1,26 +1,19 @@
 """The SSD program with what towers stumble over; for `scan`, and not run.
 
-A comment `# trap: ...` says in words what rule is to find its line, `# no trap: ...` why none is.
+A comment says after `trap:`, in words, which rules are to find its line, and after `no trap:` why
+none is. What a codebase needs once, such as `compat install`, has no mark.
 """
 
 import tensorflow as tf  # trap: tensorflow 1
-import tensorflow.contrib.slim as slim  # trap: contrib package
+import tensorflow.contrib.slim as slim
 
 FLAGS = tf.app.flags.FLAGS
 
 
 def model_fn(features, labels, mode):
-    with slim.arg_scope(  # trap: contrib package
-        [slim.batch_norm],
-        fused=True,
-        is_training=True,  # trap: fused batch norm
-    ):
-        net = slim.conv2d(  # trap: contrib package
-            features,
-            8,
-            [3, 3],
-            normalizer_fn=slim.batch_norm,  # trap: contrib package
-        )
+    with slim.arg_scope([slim.conv2d], padding="SAME"):  # trap: contrib package
+        net = slim.conv2d(features, 8, [3, 3])  # trap: contrib package
+    net = tf.layers.batch_normalization(net, fused=True)  # trap: fused batch norm
     rows = net.shape[0].value  # trap: static batch size
     height = net.shape[1].value  # no trap: an axis without rows
     logits = tf.reshape(net, [rows, height * height, -1])

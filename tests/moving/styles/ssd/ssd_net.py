@@ -10,7 +10,6 @@ def ssd_arg_scope(weight_decay=0.0005, is_training=True):
         "is_training": is_training,
         "decay": 0.9,
         "epsilon": 0.001,
-        "scale": True,
         "updates_collections": tf.GraphKeys.UPDATE_OPS,
     }
     with arg_scope(
