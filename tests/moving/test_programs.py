@@ -91,3 +91,17 @@ def test_the_first_runs_are_without_this_library(root):
         assert plan["is_moved"] == ("--num_gpus=2" in plan["flags"])
     for path in (codebases.FOLDER / "styles").rglob("*.py"):
         assert "replicate." not in path.read_text().replace("replicate.py", "")
+
+
+@pytest.mark.parametrize("change", [lambda x: x * (1 + 1e-4), lambda x: x + [0, 1e-3]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_deviations_are_found(dtype, change):
+    want = {"a": np.array([1.0, 10.0], dtype), "b": np.int64(3)}
+    assert list(deviations(want, want)) == []
+    assert [n for n, _ in deviations({**want, "a": change(want["a"]).astype(dtype)}, want)] == ["a"]
+
+
+@pytest.mark.parametrize("got", [{}, {"b": np.int64(4)}, {"b": np.float32(3)}, {"a": 1, "b": 3}])
+def test_other_names_types_and_counts_are_errors(got):
+    with pytest.raises(AssertionError):
+        list(deviations(got, {"b": np.int64(3)}))
