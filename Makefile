@@ -75,7 +75,7 @@ endif
 # What `make test` runs, and `make test-all`; see tests/durations.py.
 QUICK := not slow and not thorough and not nightly
 ALL := not thorough and not nightly
-OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples nas_search revnet runs)
+OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_search revnet runs)
 # What `make test` runs on TensorFlow 1.15, and `make test-all` besides.
 # By rooms; what is of none lies in `tests` itself.
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
@@ -133,6 +133,7 @@ test-1.15: $(FIRST)/.test
 else
 test-1.15:
 	@echo "*** NOT RUN: the tests on TensorFlow 1.15 need a Python 3.7, and none was found. ***" >&2
+	@echo "*** NOR are programs that move from it, in tests/moving, compared with what they gave there. ***" >&2
 	@echo "*** Install one, or name it: make $(or $(MAKECMDGOALS),test) PYTHON_3_7=/path/to/python3.7 ***" >&2
 	@if [ -n "$(REQUIRE_1_15)" ]; then echo "*** REQUIRE_1_15 says that they must run. ***" >&2; exit 1; fi
 endif

@@ -24,7 +24,7 @@ FURTHER = 0.4
 """Of what is parametrised, all cells but the first of those that are not slow are, from here."""
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"
-EXAMPLES = ("benchmarks", "data", "examples", "nas_search", "revnet", "runs")
+EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
 # How many cells of a table are in the heart, and of which rooms more, of half a second each.
 CELLS, CORE_CELLS = 2, 8
 CORE = ("contract", "graphs")

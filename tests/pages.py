@@ -7,6 +7,7 @@ margin, and name their language:
             the tutorial begin with what the README's first block defines and imports.
     sh      is looked at: targets of make, modules, their flags, files.
     json    is read.
+    diff    is a step of a program: `moving/page_steps.py` makes it, and tests run what is made.
     text    is a drawing, or what something prints.
 
 A comment of HTML, which no reader sees, may stand right before a block:
@@ -28,7 +29,7 @@ import programs
 ROOT = programs.ROOT
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OWN_START = ("README.md", "docs/tutorial.md")
-LANGUAGES = ("python", "sh", "json", "text")
+LANGUAGES = ("python", "sh", "json", "diff", "text")
 
 _BLOCK = re.compile(
     r"^<!-- hidden\n(?P<hidden>.*?)^-->"

@@ -39,7 +39,16 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 TESTS = pathlib.Path(__file__).parent
 # Folders of `tests` that are no rooms: they hold what is of all rooms, or beside them.
-NO_ROOMS = {"benchmarks", "conformance", "contract", "examples", "mutations", "properties", "soak"}
+NO_ROOMS = {
+    "benchmarks",
+    "conformance",
+    "contract",
+    "examples",
+    "moving",
+    "mutations",
+    "properties",
+    "soak",
+}
 FLOW = {"replicate.model_fn", "replicate.specs", "replicate.tower_optimizer", "replicate"}
 
 

@@ -9,58 +9,33 @@ import argparse
 import concurrent.futures
 import functools
 import itertools
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-import curve_program
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    sys.path.append(str(ROOT / "tests"))
+
+import curve_program  # noqa: E402
+from environments import HERE, OTHERS, PYTHONS, run  # noqa: E402
 
 pytestmark = pytest.mark.slow  # The first test waits for all of them.
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # Of the largest entry.
 CASES = list(curve_program.CASES)
+PAIRS = list(itertools.product(PYTHONS, PYTHONS))
 
 
 def _order(version):
     return tuple(map(int, version.split(".")))
 
 
-def _environments():
-    """Returns the Python of each version of TensorFlow that is here, with this one first."""
-    here = ".".join(tf.__version__.split(".")[:2])
-    found = {here: sys.executable}
-    prefix = pathlib.Path(sys.prefix)
-    for path in sorted(prefix.parent.glob(f"{prefix.name}-[12].*")):
-        if (path / ".test").exists():  # Made, and wholly.
-            found.setdefault(path.name[len(prefix.name) + 1 :], str(path / "bin" / "python"))
-    return found
-
-
-PYTHONS = _environments()
-HERE, *OTHERS = PYTHONS
-PAIRS = list(itertools.product(PYTHONS, PYTHONS))
-
-
 def _run(version, *args):
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    env.pop("TF_USE_LEGACY_KERAS", None)
-    if version.startswith("2.") and int(version[2:]) > 15:
-        env["TF_USE_LEGACY_KERAS"] = "1"
-    program = str(ROOT / "tests" / "compat" / "curve_program.py")
-    done = subprocess.run(
-        [PYTHONS[version], program, *map(str, args)],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(version, ROOT / "tests" / "compat" / "curve_program.py", *args)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split()[-1].startswith(version + ".")
 
@@ -156,7 +131,7 @@ def main():
     made, args = table(), parser.parse_args()
     print(made)
     if args.page:
-        sys.path.append(str(ROOT))  # This is run by its path.
+        sys.path.append(str(ROOT))
         from benchmarks import pages
 
         pages.write(args.page, "test_one_curve", made)
