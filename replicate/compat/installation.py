@@ -22,7 +22,7 @@ def install(replace_ancestor, tensorflow_1, offered):
 
         tf2.estimator = revival.estimator("v2")
     if not is_1:
-        _install_contrib()
+        _install_contrib(offered)
     elif replace_ancestor:
         ancestors = importlib.import_module("tensorflow.contrib.estimator")  # Takes seconds.
         for name, value in offered.items():
@@ -46,7 +46,7 @@ def _packages(tensorflow_1):
     )
 
 
-def _install_contrib():
+def _install_contrib(offered):
     from replicate.compat.contrib import modules
 
     ours = sys.modules.get(modules.ROOT)
@@ -60,6 +60,9 @@ def _install_contrib():
         if other is not None and other is not ours:
             _adopt(ours, other)
     tf2.contrib = tf.contrib = ours
+    for name, value in offered.items():
+        if not hasattr(ours.estimator, name):  # It is somebody else's.
+            setattr(ours.estimator, name, value)
 
 
 def _adopt(module, other):
