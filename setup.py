@@ -44,7 +44,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["replicate", "replicate.*"]),
-    package_data={"replicate": ["py.typed"]},
+    package_data={"replicate": ["py.typed"], "replicate.scan": ["tensorflow_names.txt"]},
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.
     python_requires=">=3.7",
     install_requires=[
