@@ -19,7 +19,7 @@ import warnings
 TABLE = pathlib.Path(__file__).resolve().parents[1] / "replicate" / "scan" / "tensorflow_names.txt"
 LEFT_OUT = "compat contrib core dtensor estimator include keras lite mlir python raw_ops security"
 # How modules are called that hold public names; others are TensorFlow's own insides.
-PUBLIC = ("_api", "tensorflow.", "tensorflow_core.", "keras", "tf_keras")
+PUBLIC = ("_api", "tensorflow.", "tensorflow_core.", "tensorboard.", "keras", "tf_keras")
 HEADER = """\
 # What `replicate scan` knows of TensorFlow's names; not to be edited: `tools/tensorflow_names.py`
 # asked {}. `tf` is version 1's, `tensorflow.compat.v1`.

@@ -101,7 +101,7 @@ def _checked(args):
     if args.force and not args.fix:
         raise ValueError("`--force` must come with `--fix`, but came without. Say both, or none.")
     for path in args.paths:
-        if not os.path.lexists(path):
+        if "\0" in path or not os.path.lexists(path):
             raise ValueError(
                 f"`PATH` must be there, but {_names([path])} is not. Name the directory of the "
                 "codebase."

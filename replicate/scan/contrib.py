@@ -38,7 +38,7 @@ def names(module: Module):
     for use, _ in found:
         if isinstance(use.node, ast.Attribute):
             taken.update(module.names.bindings(use.root.id, use.scope))
-    fixed = {}  # By binding, the edits of what it gives; None if something stays as it is.
+    fixed: dict = {}  # By binding, the edits of what it gives; None if something stays as it is.
     for use, name in found:
         bindings = module.names.bindings(use.root.id, use.scope)
         gives = _given(module, use.node)

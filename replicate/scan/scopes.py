@@ -13,8 +13,9 @@ _DEEPEST = 1000
 _LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
 _SCOPES = (*FUNCTIONS, ast.ClassDef, *_COMPREHENSIONS)
 
-_BINDING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_BINDING = (*_BINDING, ast.Global, ast.Nonlocal, ast.ExceptHandler)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_OTHERS = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ExceptHandler)
+_BINDING = (*_DEFINITIONS, *_OTHERS)
 
 
 class Binding(NamedTuple):

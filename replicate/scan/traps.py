@@ -54,7 +54,7 @@ class _Walk:
     """Goes through a `model_fn`, statement by statement."""
 
     def __init__(self, module, model_fn: ModelFn, inside, seen):
-        self.findings = []
+        self.findings: list = []
         self._module = module
         self._names = module.names
         self._model_fn = model_fn
