@@ -165,7 +165,7 @@ class Sizes:
         elif isinstance(node, (ast.List, ast.Tuple)):
             for one in node.elts:
                 found = self.of(one)
-                if found is not None and not _is_dynamic(one):
+                if found is not None:
                     yield found
 
     def _constant(self, call):

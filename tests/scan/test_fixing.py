@@ -162,6 +162,14 @@ def test_an_import_that_is_used_otherwise_stays(tmp_path):
     assert "rnn = tf.contrib.rnn\n" in made
 
 
+def test_an_import_that_another_version_needs_stays(tmp_path):
+    text = BEFORE + "    if hasattr(tf, 'contrib'):\n        layers.xavier_initializer()\n"
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    run(tmp_path, "--fix", "--force")
+    made = (tmp_path / "a.py").read_text(encoding="utf-8")
+    assert "from tensorflow.contrib import layers\n" in made
+
+
 def test_with_only_the_rule_of_names_their_import_comes_along(tmp_path):
     (tmp_path / "a.py").write_text("import tensorflow as tf\ntf.contrib.rnn.LSTMCell, tf.Print\n")
     run(tmp_path, "--fix", "--force", "--only", "contrib-name")

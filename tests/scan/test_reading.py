@@ -1,15 +1,13 @@
 """Which files are read and how; whatever they are, each ends in a line."""
 
+import ast
 import codecs
 import os
 import socket
-import sys
 
 import pytest
 
-from replicate.scan import codebase, files, python_2, reading, report, scan
-
-NEWER = sys.version_info >= (3, 8)
+from replicate.scan import codebase, files, python_2, reading, report, scan, scopes
 
 
 def found(path):
@@ -126,6 +124,22 @@ def test_what_is_no_file_does_not_block(tmp_path):
             ("socket.py", 0, "unreadable", "no regular file"),
         ]
     assert found("/dev/zero") == [("zero", 0, "unreadable", "no regular file")]
+
+
+def test_what_becomes_a_pipe_meanwhile_does_not_block(tmp_path, monkeypatch):
+    os.mkfifo(str(tmp_path / "pipe.py"))
+    (tmp_path / "a.py").write_text("")
+    monkeypatch.setattr(os, "stat", lambda path, found=os.stat(str(tmp_path / "a.py")): found)
+    with pytest.raises(files.NotReadError, match="no regular file"):
+        files.read(str(tmp_path / "pipe.py"))
+
+
+def test_what_old_pythons_read_may_be_too_deep():
+    node = ast.Name(id="a", ctx=ast.Load())
+    for _ in range(2000):
+        node = ast.Attribute(value=node, attr="b", ctx=ast.Load())
+    with pytest.raises(RecursionError):
+        scopes.Names(ast.Module(body=[ast.Expr(value=node)], type_ignores=[]))
 
 
 def test_links_end(tmp_path):

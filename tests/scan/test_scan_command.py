@@ -138,17 +138,12 @@ def test_names_that_terminals_cannot_print(path, capsys, monkeypatch):
     assert "  \\u202e\\n\\xe4\\udcff.py:3: tf.contrib" in printed
 
 
-def test_whoever_reads_may_have_enough(path):
+def test_whoever_reads_may_have_enough(path, monkeypatch):
     reads, writes = os.pipe()
     os.close(reads)
-    child = os.fork()
-    if child == 0:
-        os.dup2(writes, 1)
-        sys.stdout = os.fdopen(1, "w")
-        os._exit(command.main(["."]))
-    os.close(writes)
-    _, status = os.waitpid(child, 0)
-    assert os.WEXITSTATUS(status) == 1
+    with os.fdopen(writes, "w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        assert run(".") == 1
 
 
 def test_an_interruption(path, monkeypatch, capsys):
