@@ -282,7 +282,7 @@ tf.function
         "b = tf.zeros([x.shape[0] or tf.shape(x)[0], 3])",
         "w = tf.get_variable('w', [x.shape[1], 3])",
         "c = tf.zeros([w.shape[0], 3])",
-        "h = tf.zeros([features['sizes'].batch_size, 3])",
+        "h = tf.zeros([features.batch_size, 3])",
         "d = tf.reshape(x, [-1, 28, 28])",
         "e = tf.reshape(w, [3, 5])",
         "steps = params['num_examples'] // params['batch_size']",

@@ -129,9 +129,11 @@ def test_what_is_no_file_does_not_block(tmp_path):
 def test_what_becomes_a_pipe_meanwhile_does_not_block(tmp_path, monkeypatch):
     os.mkfifo(str(tmp_path / "pipe.py"))
     (tmp_path / "a.py").write_text("")
-    monkeypatch.setattr(os, "stat", lambda path, found=os.stat(str(tmp_path / "a.py")): found)
-    with pytest.raises(files.NotReadError, match="no regular file"):
-        files.read(str(tmp_path / "pipe.py"))
+    before = os.stat(str(tmp_path / "a.py"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", lambda *args, **kwargs: before)
+        with pytest.raises(files.NotReadError, match="no regular file"):
+            files.read(str(tmp_path / "pipe.py"))
 
 
 def test_what_old_pythons_read_may_be_too_deep():

@@ -11,7 +11,7 @@ import pytest
 import replicate
 from bodies import matching
 from replicate import __main__ as main
-from replicate.scan import RULES, codebase, command, contrib
+from replicate.scan import RULES, codebase, contrib
 from test_rules import find
 
 ROOT = pathlib.Path(replicate.__file__).resolve().parents[1]
