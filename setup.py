@@ -54,7 +54,9 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["replicate", "replicate.*"]),
-    package_data={"replicate": ["py.typed", "compat/contrib/names/*.txt"]},
+    package_data={
+        "replicate": ["py.typed", "compat/contrib/names/*.txt", "scan/tensorflow_names.txt"],
+    },
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.
     python_requires=">=3.7",
     install_requires=[

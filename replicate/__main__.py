@@ -2,7 +2,8 @@
 
 Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
 TensorFlow can be imported, importing `replicate` has said so before. `python -m replicate bench` is
-`replicate.bench.command`, and `python -m replicate compare` is `replicate.comparing.command`.
+`replicate.bench.command`, `python -m replicate compare` is `replicate.comparing.command`, and
+`python -m replicate scan` is `replicate.scan.command`.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from replicate.comparing import command as comparison
 
         return comparison.main(argv[1:])
+    if argv[:1] == ["scan"]:
+        from replicate.scan import command as scanning
+
+        return scanning.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m replicate",
         description="Without a command: prints versions, devices, and what replicate_model_fn "
@@ -70,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands")
     commands.add_parser("bench", help="times one device against several, engines side by side")
     commands.add_parser("compare", help="trains your model_fn on both, and says whether they agree")
+    commands.add_parser("scan", help="reads a codebase, and says what moving it takes")
     parser.parse_args(argv)
     print("\n".join(report()))
     problem = environment.estimator_problem()

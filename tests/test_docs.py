@@ -226,7 +226,9 @@ def test_the_reference_has_every_public_name():
 def test_the_command_line_is_documented():
     text = page("docs/reference/command_line.md")
     folder = pages.ROOT / "replicate"
-    source = "".join((folder / room / "command.py").read_text() for room in ("bench", "comparing"))
+    source = "".join(
+        (folder / room / "command.py").read_text() for room in ("bench", "comparing", "scan")
+    )
     flags = set(re.findall(r"\"(--\w+)\"", source))
     assert {"--devices", "--json", "--rows"} <= flags
     assert sorted(flag for flag in flags if f"`{flag}`" not in text) == []

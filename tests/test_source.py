@@ -32,7 +32,7 @@ FLOORS = (
     ("cross_tower", "loss_scale"),
     ("gradients", "normalization"),
     ("model_fn", "tower_optimizer"),
-    ("bench", "comparing"),
+    ("bench", "comparing", "scan"),
     ("__init__", "__main__"),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -44,6 +44,8 @@ WITH_CASES = (
     "gradients/test_scaled_training",
     "gradients/test_unwrapped_optimizers",
     "reports/test_report",
+    "scan/test_fixing",
+    "scan/test_scan_command",
     "towers/test_bad_models",
     "towers/test_own_training",
     "towers/test_replicas",

@@ -120,6 +120,7 @@ batch_norm = model_of(_with_batch_norm)
 
 def _with_fused_batch_norm(net, training):
     net = tf.cast(net[:, tf.newaxis, tf.newaxis], tf.float32)
+    # replicate: ignore
     net = tf.layers.batch_normalization(net, training=training, fused=True)  # by fused
     return tf.cast(net[:, 0, 0], tf.float64)
 

@@ -31,7 +31,7 @@ def expected(config, batches):
             plain.logits(tf.constant(images, config.dtype))
             for at, x in plain.inputs.items():
                 if at not in layers:
-                    layers[at] = tf.keras.layers.BatchNormalization(
+                    layers[at] = tf.keras.layers.BatchNormalization(  # replicate: ignore
                         momentum=config.batch_norm_momentum, dtype=config.dtype, fused=True
                     )
                 layers[at](x, training=True)

@@ -1,0 +1,231 @@
+"""Names of `tf.contrib`, what takes their place, and what `replicate.compat.install()` brings."""
+
+import ast
+import importlib
+import re
+from typing import NamedTuple
+
+from replicate.scan import tensorflow_names
+from replicate.scan.findings import Edit
+from replicate.scan.module import Module
+
+INSTALL = "replicate.compat.install()"
+_EXTRA = "replicate-estimator[contrib]"
+
+
+class _All(NamedTuple):
+    """`tf.contrib` itself, as a `Place`."""
+
+    kind: str = "own"
+
+
+def place(name):
+    """Returns what is known of a name of `tf.contrib`, a `replicate.compat.contrib.Place`."""
+    if not name:
+        return _All()
+    return _find(name)
+
+
+def _find(name):
+    # Late: the table is read when it is asked.
+    return importlib.import_module("replicate.compat.contrib").find(name)
+
+
+def names(module: Module):
+    """Yields names of `tf.contrib`: each where it is asked for, or where it is imported."""
+    found = [(use, name.rest) for use, name in module.uses if name.api == "contrib"]
+    taken = set()  # Bindings of which attributes are taken: modules.
+    for use, _ in found:
+        if isinstance(use.node, ast.Attribute):
+            taken.update(module.names.bindings(use.root.id, use.scope))
+    fixed: dict = {}  # By binding, the edits of what it gives; None if something stays as it is.
+    for use, name in found:
+        bindings = module.names.bindings(use.root.id, use.scope)
+        gives = _given(module, use.node)
+        if isinstance(use.node, ast.Name) or (gives is not None and gives in taken):
+            if isinstance(use.node, ast.Name):
+                fixed.update((binding, None) for binding in bindings)
+            continue
+        if module.is_guarded(use.node):
+            fixed.update((binding, None) for binding in bindings)
+            continue
+        found_place = place(_of_class(name))
+        edits = _edits(module, use, found_place)
+        for binding in bindings:
+            before = fixed.get(binding, ())
+            fixed[binding] = None if not edits or before is None else (*before, *edits)
+        yield _finding(module, use.node, _of_class(name), found_place, edits)
+    yield from _imports(module, taken)
+    module.unused = _unused(module, fixed)
+
+
+def _given(module, node):
+    """Returns the binding that an expression is assigned to by itself, None if it is not."""
+    parent = module.names.parents[node]
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+        return None
+    target = parent.targets[0]
+    if not isinstance(target, ast.Name):
+        return None
+    scope = module.names.scopes[target]
+    return next((b for b in scope.bindings.get(target.id, ()) if b.node is parent), None)
+
+
+def _of_class(name):
+    """Returns a name up to its class: of what is below that, `tf.contrib` says nothing."""
+    parts = name.split(".")
+    count = next((i for i, part in enumerate(parts) if re.match(r"_*[A-Z]", part)), len(parts))
+    return ".".join(parts[: count + 1])
+
+
+def _imports(module, taken):
+    for node in module.names.imports:
+        if module.is_guarded(node):
+            continue
+        base = getattr(node, "module", None)
+        if getattr(node, "level", 0):
+            continue
+        for alias in node.names:
+            path = f"{base}.{alias.name}" if base else alias.name
+            name = tensorflow_names.parse(path)
+            if name.api == "contrib" and alias.name == "*":
+                yield star(module, node, base)
+            elif name.api == "contrib" and name.rest:
+                bindings = module.names.bindings(
+                    alias.asname or alias.name.split(".")[0], _scope(module, node)
+                )
+                mine = [binding for binding in bindings if binding.node is node]
+                if not any(binding in taken for binding in mine):
+                    known = place(name.rest)
+                    edit = _import_edit(module, node, alias, known)
+                    yield _finding(module, node, name.rest, known, (edit,) if edit else ())
+
+
+def _scope(module, node):
+    return module.names.inner.get(module.names.function_of(node), module.names.module)
+
+
+def star(module, node, base):
+    """Returns the finding of `from base import *`."""
+    return module.finding(
+        node,
+        "star-import",
+        f"from {base} import *",
+        "what it brings is not followed. Import by name, then scan again.",
+    )
+
+
+def stars(module: Module):
+    """Yields `from tensorflow import *` and its like."""
+    for node in module.names.stars:
+        if re.match(r"tensorflow(\.compat\.v[12])?$", node.module or "") and not node.level:
+            yield star(module, node, node.module)
+
+
+def _finding(module, node, name, found, edits):
+    shown = f"tf.contrib.{name}".rstrip(".")
+    if found.kind == "alias":
+        message = f"`{found.target}` of `tensorflow.compat.v1` is the same. Write that, or say "
+        message += f"`{INSTALL}` in the file that runs first."
+        return module.finding(
+            node,
+            "contrib-name",
+            shown,
+            message,
+            replacement=found.target,
+            edits=edits,
+            needs="no install",
+        )
+    if found.kind == "own":
+        message = f"`{INSTALL}` in the file that runs first brings it."
+        return module.finding(node, "contrib-name", shown, message, needs="no install")
+    if found.kind == "package":
+        message = f"`{found.package}` has it: `pip install '{_EXTRA}'`, and say `{INSTALL}` in the "
+        message += "file that runs first."
+        return module.finding(node, "contrib-package", shown, message, replacement=found.target)
+    return module.finding(
+        node, "contrib-none", shown, found.advice or "Nothing replaces it. Do without it."
+    )
+
+
+def _root(module, scope):
+    """Returns a name that stands for `tensorflow.compat.v1` in a scope, and what makes it so.
+
+    Returns:
+        The name, "" if there is none, and a tuple of `Edit`s.
+    """
+    for name, bindings in module.names.module.bindings.items():
+        if scope.find(name) is not module.names.module or len(bindings) > 1:
+            continue
+        (binding,) = bindings
+        if binding.kind == "import" and binding.value == "tensorflow.compat.v1":
+            return name, ()
+        moved = module.of_version_1.get(binding.node)
+        if binding.kind == "import" and binding.value == "tensorflow" and moved:
+            return name, (moved,)
+    return "", ()
+
+
+def _edits(module, use, found):
+    """Returns the `Edit`s that put an exact alias in the place of a name, () if they cannot."""
+    span = module.spelled(use)
+    if found.kind != "alias" or not found.target.startswith("tf.") or span is None:
+        return ()
+    name = tensorflow_names.parse(use.path).rest
+    if _of_class(name) != name:
+        return ()  # What is below a class goes with it, but is spelled further.
+    root, others = _root(module, use.scope)
+    if not root and tensorflow_names.parse(use.path[: -len(name)]).api == "contrib":
+        # Where version 2 has the same, any name of TensorFlow will do.
+        same = tensorflow_names.known(found.target[3:]) is None
+        plain = module.names.module.bindings.get(use.root.id, ())
+        is_one = [b.value for b in plain if b.kind == "import"] == ["tensorflow"]
+        if same and is_one and use.scope.find(use.root.id) is module.names.module:
+            root = use.root.id
+    return (Edit(*span, root + found.target[2:]), *others) if root else ()
+
+
+def _import_edit(module, node, alias, found):
+    """Returns the `Edit` of an import of one name that has an exact alias, or None."""
+    if found.kind != "alias" or not isinstance(node, ast.ImportFrom) or len(node.names) > 1:
+        return None
+    _, _, target = found.target.partition("tf.")
+    if not target or "." in target:  # Of modules, not all can be imported.
+        return None
+    text, start = module.source.text, module.offset(node)
+    pattern = rf"from[ \t]+{re.escape(node.module)}[ \t]+import[ \t]+{re.escape(alias.name)}"
+    pattern += rf"([ \t]+as[ \t]+{re.escape(alias.asname)})?" if alias.asname else ""
+    match = re.compile(pattern + r"(?=[ \t]*(#|;|\r|\n|\Z))").match(text, start)
+    if match is None:
+        return None
+    own = alias.asname or alias.name
+    new = target if own == target else f"{target} as {own}"
+    return Edit(*match.span(), f"from tensorflow.compat.v1 import {new}")
+
+
+def _unused(module, fixed):
+    """Returns, for what is of no use once edits are made, a set of these and its own edit.
+
+    Such as imports, and aliases of modules: `slim = tf.contrib.slim`.
+    """
+    found = []
+    for binding, edits in fixed.items():
+        node = binding.node
+        if not edits or node not in module.source.tree.body or "__all__" in module.source.text:
+            continue
+        if binding.kind == "import" and len(node.names) == 1:
+            name, path = node.names[0].asname or node.names[0].name, binding.value
+            pattern = r"(from|import)[ \t][^\r\n;#\\()]*(\r\n|\r|\n|\Z)"
+        elif binding.kind == "value" and isinstance(node, ast.Assign):
+            name, path = getattr(node.targets[0], "id", ""), module.names.path(binding.value)
+            pattern = r"\w+[ \t]*=[ \t]*[\w.]+[ \t]*(\r\n|\r|\n|\Z)"
+        else:
+            continue
+        if tensorflow_names.parse(path).api != "contrib":
+            continue
+        start = module.offset(node)
+        line = re.compile(pattern).match(module.source.text, start)
+        alone = len(module.names.module.bindings.get(name, ())) == 1
+        if line and alone and start == module.source.starts[node.lineno - 1]:
+            found.append((frozenset(edits), Edit(start, line.end(), "")))
+    return found

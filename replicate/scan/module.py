@@ -1,0 +1,163 @@
+"""A file that is looked at by the rules: its names, and what it tells about the whole codebase."""
+
+import ast
+import re
+
+from replicate.scan import scopes, tensorflow_names
+from replicate.scan.findings import Finding
+
+_MISSING = ("AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "NameError")
+_VERSIONS = ("__version__", "VERSION", "version")
+_VERSION_NAME = re.compile(r"(?i)^_?(is_|has_|use_|using_)?(tf|tensorflow)_?(v|version)?_?[12]")
+_NOTHING = object()
+_LONGEST = 100  # Characters of a name.
+
+
+class Module:
+    """A file that names TensorFlow, and what was found in it.
+
+    Args:
+        source: The `Source`.
+    """
+
+    def __init__(self, source):
+        self.source = source
+        self.names = scopes.Names(source.tree)
+        self.uses = [
+            (use, tensorflow_names.parse(use.path))
+            for use in self.names.uses()
+            if not use.path.startswith(".")
+        ]
+        self.uses.sort(key=lambda one: (one[0].root.lineno, one[0].root.col_offset))
+        self.facts = set()
+        """What it tells about the codebase, see `Finding.needs`."""
+        self.of_version_1 = {}
+        """By imports of `tensorflow` that mean version 1, the `Edit` that says so, None by hand."""
+        self.unused = []
+        """For imports that are of no use after some `Edit`s, a set of these, and their own."""
+        self.is_entry = any(map(self._is_main, source.tree.body))
+        """Whether it is run by itself."""
+
+    @staticmethod
+    def _is_main(node):
+        test = getattr(node, "test", None)
+        if isinstance(node, ast.If) and isinstance(test, ast.Compare):
+            return isinstance(test.left, ast.Name) and test.left.id == "__name__"
+        call = getattr(node, "value", None)
+        return isinstance(node, ast.Expr) and isinstance(call, ast.Call) and _is_run(call)
+
+    def finding(self, node, rule, name, message, **kwargs):
+        """Returns the `Finding` of a rule at a node."""
+        column = self.source.offset(node.lineno, node.col_offset)
+        column -= self.source.starts[node.lineno - 1]
+        name = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+        made = Finding(self.source.path, node.lineno, column + 1, rule, name, message)
+        return made._replace(**kwargs)
+
+    def offset(self, node):
+        """Returns where a node begins in the text."""
+        return self.source.offset(node.lineno, node.col_offset)
+
+    def spelled(self, use):
+        """Returns where a name with its attributes is in the text, (start, end), None if it is not.
+
+        Such as in a string that is formatted, of whose inside Python says no place.
+        """
+        attributes, node = [], use.node
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        pattern = r"[ \t]*\.[ \t]*".join(map(re.escape, [use.root.id, *reversed(attributes)]))
+        try:
+            start = self.offset(use.root)
+        except IndexError:
+            return None
+        match = re.compile(pattern + r"(?!\w)").match(self.source.text, start)
+        before = self.source.text[start - 1 : start]
+        return match.span() if match and not re.match(r"[\w.]", before) else None
+
+    def is_guarded(self, node):
+        """Whether what a node asks for may be missing, which the file provides for."""
+        inner = node
+        for outer in self.names.around(node):
+            is_choice = isinstance(outer, (ast.If, ast.IfExp)) and inner is not outer.test
+            if is_choice and _asks_for_version(outer.test):
+                return True
+            is_tried = isinstance(outer, ast.Try) and inner in [*outer.body, *outer.handlers]
+            if is_tried and any(map(_is_of_missing, outer.handlers)):
+                return True
+            inner = outer
+        return False
+
+    def text(self, node):
+        """Returns the source of an expression in a few words."""
+        return expression(node)
+
+
+def _is_run(call):
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "run"
+
+
+def _asks_for_version(test):
+    for node in ast.walk(test):
+        if getattr(node, "attr", "") in _VERSIONS:
+            return True
+        if isinstance(node, ast.Name) and (node.id == "hasattr" or _VERSION_NAME.match(node.id)):
+            return True
+        if _VERSION_NAME.match(getattr(node, "attr", None) or ""):
+            return True
+    return False
+
+
+def _is_of_missing(handler):
+    if handler.type is None:
+        return True
+    return any(getattr(node, "id", "") in _MISSING for node in ast.walk(handler.type))
+
+
+def constant(node):
+    """Returns the value of an expression that is a constant, `None` of any other."""
+    if type(node).__name__ == "UnaryOp" and isinstance(node.op, ast.USub):
+        value = constant(node.operand)
+        return -value if isinstance(value, (int, float)) else None
+    for attribute in ("value", "s", "n"):  # Before Python 3.8, each kind had a class of its own.
+        if type(node).__name__ in ("Constant", "NameConstant", "Str", "Num", "Bytes"):
+            value = getattr(node, attribute, _NOTHING)
+            if value is not _NOTHING:
+                return value
+    return None
+
+
+def index(node):
+    """Returns the expression in the brackets of an `ast.Subscript`."""
+    inner = node.slice
+    return inner.value if type(inner).__name__ == "Index" else inner  # Before Python 3.9.
+
+
+def keyword(call, name, place=None):
+    """Returns an argument of a call by name, or by its place, None if it is not given."""
+    for one in call.keywords:
+        if one.arg == name:
+            return one.value
+    if place is not None and place < len(call.args):
+        before = call.args[: place + 1]
+        return None if any(isinstance(one, ast.Starred) for one in before) else before[-1]
+    return None
+
+
+def expression(node, depth=0):
+    """Returns the source of an expression in a few words, `…` for what is long."""
+    if depth > 12:
+        return "…"
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{expression(node.value, depth + 1)}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        inside = index(node)
+        text = "…" if isinstance(inside, ast.Slice) else expression(inside, depth + 1)
+        return f"{expression(node.value, depth + 1)}[{text}]"
+    if isinstance(node, ast.Call):
+        return f"{expression(node.func, depth + 1)}({'…' if node.args or node.keywords else ''})"
+    value = constant(node)
+    return repr(value)[:40] if value is not None else "…"

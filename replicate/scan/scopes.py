@@ -1,0 +1,269 @@
+"""What names stand for, asked of a syntax tree: imports, their aliases, and what hides them.
+
+A *path* is the full name that an import gives a name: of `import tensorflow as tf`, `tf.layers` is
+`tensorflow.layers`. A name that anything else may have been given as well has none.
+"""
+
+import ast
+from typing import Any, NamedTuple
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_DEEPEST = 1000
+_LEAVES = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
+_SCOPES = (*FUNCTIONS, ast.ClassDef, *_COMPREHENSIONS)
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_OTHERS = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.ExceptHandler)
+_BINDING = (*_DEFINITIONS, *_OTHERS)
+
+
+class Binding(NamedTuple):
+    """What gives a name something.
+
+    Attributes:
+        kind: "import", "value" if an expression is assigned, "other".
+        value: The path, or the expression.
+        node: The statement.
+    """
+
+    kind: str
+    value: Any
+    node: Any
+
+
+class Use(NamedTuple):
+    """A name with the attributes that are taken of it, `tf.layers.dense`.
+
+    Attributes:
+        node: The whole expression.
+        root: Its `ast.Name`.
+        path: What it stands for.
+        scope: The `Scope` of the root.
+    """
+
+    node: Any
+    root: Any
+    path: str
+    scope: Any
+
+
+class Scope:
+    """The names of a module, a function, a class or a comprehension.
+
+    Args:
+        node: Which it is.
+        parent: The `Scope` around it, None around the module.
+    """
+
+    def __init__(self, node, parent):
+        self.node = node
+        self.parent = parent
+        self.bindings = {}
+        self.outer = set()
+        """Names declared `global` or `nonlocal`."""
+
+    def find(self, name):
+        """Returns the `Scope` that has a name, None if none has."""
+        scope, first = self, True
+        while scope is not None:
+            # What a class has is not seen by its methods.
+            visible = first or not isinstance(scope.node, ast.ClassDef)
+            if visible and name in scope.bindings and name not in scope.outer:
+                return scope
+            scope, first = scope.parent, False
+        return None
+
+
+class Names:
+    """The names of a module.
+
+    Args:
+        tree: Its syntax tree.
+    """
+
+    def __init__(self, tree):
+        self.tree = tree
+        self.parents = {}
+        self.scopes = {}
+        """By nodes that are names, functions and classes, the `Scope` that they are in."""
+        self.inner = {}
+        """The `Scope` that a function, class or comprehension makes."""
+        self.stars = []
+        """Statements `from x import *`."""
+        self.imports = []
+        self.functions = []
+        self.attributes = []
+        self.assigns = []
+        self.calls = []
+        self._chains = []
+        self._known = {}
+        self.module = Scope(tree, None)
+        self._read()
+
+    def _read(self):
+        pending = [(self.tree, None, self.module, 0)]
+        while pending:
+            node, parent, scope, depth = pending.pop()
+            kind = type(node)
+            if depth > _DEEPEST:
+                raise RecursionError  # As Python itself does, but for old ones.
+            self.parents[node] = parent
+            inner = scope
+            if kind is ast.Name:
+                self._bind(node, scope)
+                self.scopes[node] = scope
+                if not isinstance(parent, ast.Attribute):
+                    self._chains.append(node)
+                continue  # Below it is nothing.
+            if kind is ast.Attribute:
+                self.attributes.append(node)
+                if not isinstance(parent, ast.Attribute):
+                    self._chains.append(node)
+            elif kind is ast.Call:
+                self.calls.append(node)
+            elif kind in _BINDING:
+                self._bind(node, scope)
+            if kind in _SCOPES:
+                self.scopes[node] = scope
+                inner = self.inner[node] = Scope(node, scope)
+                if kind in FUNCTIONS:
+                    self.functions.append(node)
+                    self._bind_arguments(node, inner)
+            elif kind is ast.Assign:
+                self.assigns.append(node)
+            of_comprehension = kind in _COMPREHENSIONS
+            for field in node._fields:
+                value = getattr(node, field, None)
+                within = of_comprehension or field == "body"
+                below = inner if within else scope
+                for child in value if isinstance(value, list) else (value,):
+                    if isinstance(child, ast.AST) and not isinstance(child, _LEAVES):
+                        pending.append((child, node, below, depth + 1))
+
+    @staticmethod
+    def _bind_arguments(node, scope):
+        given = node.args
+        several = [*getattr(given, "posonlyargs", []), *given.args, *given.kwonlyargs]
+        for argument in [*several, given.vararg, given.kwarg]:
+            if argument is not None:
+                scope.bindings.setdefault(argument.arg, []).append(Binding("other", None, node))
+
+    def _bind(self, node, scope):
+        def bind(name, kind, value=None):
+            scope.bindings.setdefault(name, []).append(Binding(kind, value, node))
+
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            self.imports.append(node)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                # `import a.b` binds `a`.
+                path = alias.name if alias.asname else alias.name.split(".")[0]
+                bind(alias.asname or path, "import", path)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            for alias in node.names:
+                if alias.name == "*":
+                    self.stars.append(node)
+                else:
+                    bind(alias.asname or alias.name, "import", f"{module}.{alias.name}")
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bind(node.name, "other")
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            scope.outer.update(node.names)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            bind(node.name, "other")
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            parent = self.parents[node]
+            if isinstance(parent, ast.Assign) and node in parent.targets:
+                scope.bindings.setdefault(node.id, []).append(
+                    Binding("value", parent.value, parent)
+                )
+            else:
+                bind(node.id, "other")
+
+    def uses(self):
+        """Yields a `Use` for each name that has a path, with all attributes taken of it."""
+        for node in self._chains:
+            root = root_of(node)
+            if isinstance(root, ast.Name) and isinstance(root.ctx, ast.Load):
+                path = self.path(node)
+                if path:
+                    yield Use(node, root, path, self.scopes[root])
+
+    def path(self, node):
+        """Returns the path of an expression, "" if it has none."""
+        if node not in self._known:
+            paths = self._paths(node, frozenset())
+            self._known[node] = max(paths, key=_preference) if paths else ""
+        return self._known[node]
+
+    def bindings(self, name, scope):
+        """Returns the bindings of a name that is used in a scope."""
+        found = scope.find(name)
+        return found.bindings[name] if found else []
+
+    def _paths(self, node, seen):
+        """Returns all paths that an expression may stand for; none if it may be something else."""
+        attributes = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or len(seen) > 20:
+            return set()
+        scope = self.scopes.get(node)
+        found = set()
+        for binding in self.bindings(node.id, scope) if scope else ():
+            if binding in seen:  # `tf = tf.compat.v1`
+                continue
+            if binding.kind == "import":
+                found.add(binding.value)
+            elif binding.kind == "value" and is_none(binding.value):
+                continue  # `except ImportError: tf = None`
+            elif binding.kind == "value":
+                of_value = self._paths(binding.value, seen | {binding})
+                if not of_value:
+                    return set()
+                found |= of_value
+            else:
+                return set()
+        return {".".join([path, *reversed(attributes)]) for path in found}
+
+    def around(self, node):
+        """Yields what is around a node, from the inside out."""
+        node = self.parents.get(node)
+        while node is not None:
+            yield node
+            node = self.parents.get(node)
+
+    def function_of(self, node):
+        """Returns the innermost function around a node, None if there is none."""
+        return next((one for one in self.around(node) if isinstance(one, FUNCTIONS)), None)
+
+    def statement_of(self, node):
+        """Returns the statement that a node is a part of."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+
+def root_of(node):
+    """Returns what attributes are taken of."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+def is_none(node):
+    """Whether an expression is None."""
+    return getattr(node, "value", 0) is None and type(node).__name__ in ("Constant", "NameConstant")
+
+
+def last(path):
+    """Returns the last name of a path."""
+    return path.rpartition(".")[2]
+
+
+def _preference(path):
+    # Of an import that depends on the version, the one of what is to come.
+    return path.startswith("tensorflow.compat"), path.startswith("tensorflow"), path

@@ -1,0 +1,109 @@
+"""What `replicate scan` finds: each planted trap once, and nothing in what looks like one."""
+
+import collections
+
+import pytest
+
+import planted
+from replicate.scan import RULES, contrib, scan
+
+Place = collections.namedtuple("Place", "name kind target package advice")
+
+
+def find(name):
+    """Stands in for `replicate.compat.contrib.find`, of which the scan needs this."""
+    kind, target = planted.CONTRIB.get(name, ("none", ""))
+    if name.split(".")[0] == "slim":
+        return Place(name, "package", f"tf_{name}", "tf-slim", "")
+    return Place(name, kind, target, "", "" if target else "Write it by hand.")
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch):
+    monkeypatch.setattr(contrib, "_find", find)
+
+
+@pytest.fixture
+def scanned(tmp_path):
+    def of(text, name="a.py"):
+        (tmp_path / name).write_text(planted.plain(text))
+        return scan([str(tmp_path)]).findings
+
+    return of
+
+
+def places(findings):
+    return sorted((one.line, one.rule) for one in findings)
+
+
+@pytest.mark.parametrize("name", planted.TRAPS)
+def test_each_trap_is_found_once_and_nothing_else(scanned, name):
+    text = planted.TRAPS[name]
+    assert places(scanned(text)) == planted.expected(text)
+
+
+@pytest.mark.parametrize("name", planted.INNOCENT)
+def test_what_looks_like_one_is_none(scanned, name):
+    assert scanned(planted.INNOCENT[name]) == []
+
+
+def test_every_rule_is_planted_somewhere():
+    others = {"python-2", "unreadable", "notebook"}  # See `test_reading.py`.
+    marked = {rule for text in planted.TRAPS.values() for _, rule in planted.expected(text)}
+    assert marked | others == set(RULES)
+
+
+def test_a_comment_ignores_the_rules_that_it_names(scanned):
+    text = "import tensorflow.compat.v1 as tf\ntf.contrib.x  # replicate: ignore[star-import]\n"
+    assert places(scanned(text)) == [(2, "contrib-none")]
+    text = "import tensorflow.compat.v1 as tf\ntf.contrib.x, '# replicate: ignore'\n"
+    assert places(scanned(text)) == [(2, "contrib-none")]
+    text = "import tensorflow.compat.v1 as tf\nx = 1  # replicate: ignore\ntf.contrib.x\n"
+    assert places(scanned(text)) == [(3, "contrib-none")]
+
+
+def test_a_file_of_a_codebase_of_version_1_means_it_too(tmp_path):
+    text = "import tensorflow as tf\ntf.reduce_sum(1, name='x')\n"
+    (tmp_path / "a.py").write_text(text)
+    assert scan([str(tmp_path)]).findings == []
+    (tmp_path / "b.py").write_text("import tensorflow as tf\ntf.placeholder(1)\n")
+    found = scan([str(tmp_path)]).findings
+    assert [(one.path[-4:], one.rule) for one in found] == [
+        ("a.py", "tensorflow-1"),
+        ("b.py", "tensorflow-1"),
+    ]
+    (tmp_path / "a.py").write_text(text + "tf.function\n")
+    assert len(scan([str(tmp_path)]).findings) == 1
+
+
+def test_install_anywhere_is_enough(tmp_path):
+    (tmp_path / "a.py").write_text("import tensorflow as tf\ntf.contrib.rnn.LSTMCell\n")
+    assert len(scan([str(tmp_path)]).findings) == 1
+    (tmp_path / "b.py").write_text("from replicate import compat\ncompat.install()\n")
+    assert scan([str(tmp_path)]).findings == []
+
+
+def test_a_package_is_said_once_where_install_is(tmp_path):
+    (tmp_path / "a.py").write_text("import tensorflow as tf\ntf.contrib.slim.a\n" * 2)
+    assert [one.rule for one in scan([str(tmp_path)]).findings] == ["contrib-package"] * 2
+    (tmp_path / "b.py").write_text("import replicate\nreplicate.compat.install()\n")
+    assert [one.rule for one in scan([str(tmp_path)]).findings] == ["contrib-package"]
+
+
+def test_findings_come_in_the_order_of_rules(tmp_path):
+    (tmp_path / "a.py").write_text("import tensorflow as tf\ntf.placeholder\ntf.contrib.eager.x\n")
+    (tmp_path / "b.py").write_text("print 1\n")
+    found = [one.rule for one in scan([str(tmp_path)]).findings]
+    assert found == ["python-2", "contrib-none", "tensorflow-1"]
+
+
+def test_what_is_said_names_the_source_and_the_way_out(scanned):
+    text = "import tensorflow as tf\ntf.contrib.rnn.LSTMCell(3)\ntf.placeholder(1)\n"
+    alias, version = scanned(text)
+    assert (alias.line, alias.column, alias.name) == (2, 1, "tf.contrib.rnn.LSTMCell")
+    assert alias.replacement == "tf.nn.rnn_cell.LSTMCell"
+    assert "`tf.nn.rnn_cell.LSTMCell` of `tensorflow.compat.v1` is the same" in alias.message
+    assert version.message == (
+        "version 2 lacks tf.placeholder (line 3). Write `import tensorflow.compat.v1 as tf`, or "
+        "say `replicate.compat.install(tensorflow_1=True)` in the file that runs first."
+    )
