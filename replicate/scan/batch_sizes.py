@@ -78,9 +78,9 @@ class Sizes:
     def _of_name(self, node):
         if node.id in self.static:
             return self.static[node.id]
-        if not _NAME.match(node.id):
-            return None
         names = self._module.names
+        if not _NAME.match(node.id) or node not in names.scopes:
+            return None
         bindings = names.bindings(node.id, names.scopes[node])
         if not bindings:
             return None

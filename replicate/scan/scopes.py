@@ -103,6 +103,11 @@ class Names:
 
     def _read(self):
         pending = [(self.tree, None, self.module, 0)]
+        unread = any(
+            getattr(node, "module", "") == "__future__"
+            and any(alias.name == "annotations" for alias in node.names)
+            for node in self.tree.body
+        )
         while pending:
             node, parent, scope, depth = pending.pop()
             kind = type(node)
@@ -134,6 +139,8 @@ class Names:
                 self.assigns.append(node)
             of_comprehension = kind in _COMPREHENSIONS
             for field in node._fields:
+                if unread and field in ("annotation", "returns"):
+                    continue  # Python does not look them up, either.
                 value = getattr(node, field, None)
                 within = of_comprehension or field == "body"
                 below = inner if within else scope

@@ -116,6 +116,11 @@ def main(optimizer, pairs):
     optimizer.apply_gradients(pairs)
     tf.train.Supervisor(logdir="x")  #! session-loop
 """,
+    "annotations that Python looks up": """\
+import tensorflow.compat.v1 as tf
+def f(x: tf.contrib.eager.defun):  #! contrib-none
+    pass
+""",
     "an Estimator": """\
 import tensorflow.compat.v1 as tf
 def model_fn(features, labels, mode):
@@ -223,6 +228,13 @@ def model_fn(features, labels, mode):
 
 # What has nothing to find in it.
 INNOCENT = {
+    "annotations that nobody looks up": """\
+from __future__ import annotations
+import tensorflow.compat.v1 as tf
+def model_fn(features, labels, mode) -> tf.estimator.EstimatorSpec:
+    batch_size: tf.contrib.x[f(batch_size)] = None
+    return EstimatorSpec(mode, replicate_model_fn)
+""",
     "nothing of TensorFlow": "tf = {}\ntf['contrib'] = 1\nprint(tf)\n",
     "another tf": "import transforms as tf\ntf.contrib.layers.x\ntf.placeholder(1)\n# tensorflow\n",
     "an argument": "import tensorflow\ndef f(tf):\n    return tf.contrib.x, tf.placeholder\n",
