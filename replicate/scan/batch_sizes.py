@@ -62,7 +62,8 @@ class Sizes:
             key = constant(index(node))
             if isinstance(key, str):
                 return node if self._is_named(node, key, node.value) else None
-            is_first = type(key) is int and key == 0
+            # A model for TPUs counts on a number there, which it gets where shards are equal.
+            is_first = type(key) is int and key == 0 and not self._model_fn.is_for_tpus
             return node if is_first and self._is_shape(node.value) else None
         if isinstance(node, ast.BinOp):
             return self.of(node.left, depth + 1) or self.of(node.right, depth + 1)

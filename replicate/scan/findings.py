@@ -35,6 +35,8 @@ RULES = {
     "compat-install": Rule("error", "codebases that need `replicate.compat.install()`"),
     "session-loop": Rule("warning", "training loops without an Estimator"),
     "replicate-model-fn": Rule("note", "where `replicate_model_fn` goes"),
+    "loss-by-batch-size": Rule("note", "losses divided by the size of the whole batch"),
+    "applied-in-condition": Rule("note", "gradients applied inside a condition or loop"),
     "fused-batch-norm": Rule("note", "batch norm of each tower's own rows"),
     "notebook": Rule("note", "notebooks, which are not read"),
 }

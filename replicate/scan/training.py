@@ -27,6 +27,15 @@ def in_conditions(module: Module):
                 continue  # Of another library.
             optimizer = expression(getattr(call.func, "value", call.func))
             applies = name == "apply_gradients" and (makes or optimizer in towers)
+            if name == "apply_gradients" and not applies:
+                yield module.finding(
+                    call,
+                    "applied-in-condition",
+                    f"{optimizer}.{name}",
+                    "exact, if the gradients were made outside and the optimizer is not wrapped "
+                    "by `TowerOptimizer`, which is refused there.",
+                    needs="estimator",
+                )
             if name == "minimize" or applies:
                 yield module.finding(
                     call,

@@ -182,6 +182,15 @@ class _Walk:
                 "where shards are equal, the graph does not tell it from a mean over the shard. "
                 "Divide by the batch's size, and by the number apart.",
             )
+        elif size is not None:
+            self._add(
+                node,
+                "loss-by-batch-size",
+                f"a loss divided by {expression(size)}",
+                "a tower has its shard of the batch. Where the graph tells that a sum over rows is "
+                "divided, that is exact; where it does not, as behind `tf.nn.dynamic_rnn`, the log "
+                "says so: pass `loss_reduction=tf.losses.Reduction.SUM`.",
+            )
 
     @staticmethod
     def _has_factor(divisor):

@@ -179,6 +179,7 @@ class Model:
         "loss = tf.div(tf.reduce_sum(losses), count)  #! loss-per-count",
         "loss = tf.reduce_sum(losses) / (2 * params['batch_size'])  #! loss-per-count",
         "loss = tf.cond(p, lambda: tf.reduce_sum(losses) / BATCH_SIZE, f)  #! loss-per-count",
+        "loss = tf.reduce_sum(losses) / BATCH_SIZE  #! loss-by-batch-size",
         head=HEAD + "BATCH_SIZE = 32\n",
     ),
     "updates": in_model(
@@ -202,6 +203,7 @@ def train(optimizer, loss, variables):
     towers = replicate.TowerOptimizer(optimizer)
     pairs = towers.compute_gradients(loss)
     tf.cond(p, lambda: towers.apply_gradients(pairs), tf.no_op)  #! gradients-in-condition
+    tf.cond(p, lambda: adam.apply_gradients(pairs), tf.no_op)  #! applied-in-condition
 def model_fn(features, labels, mode):
     return replicate.estimator.EstimatorSpec(mode)
 """,
@@ -325,7 +327,6 @@ def network(features, mode):
         "losses = tf.square(x)",
         "mask = tf.cast(labels > 0, tf.float32)",
         "loss = tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)",
-        "loss = tf.reduce_sum(losses) / FLAGS.batch_size",
         "loss = tf.reduce_sum(losses) / tf.maximum(tf.reduce_sum(mask), 1.0)",
         "loss = tf.reduce_sum(losses) / tf.cast(tf.shape(x)[0], tf.float32)",
         "loss = tf.reduce_sum(losses) / tf.cast(tf.count_nonzero(mask), tf.float32)",
@@ -344,11 +345,9 @@ def network(features, mode):
         "table = frame.assign(a=1)",
         "loss = tf.reduce_mean(x)",
     ),
-    "gradients made before a condition": """\
+    "minima of other libraries": """\
 import tensorflow.compat.v1 as tf
 def model_fn(features, labels, mode):
-    pairs = optimizer.compute_gradients(loss)
-    train = tf.cond(p, lambda: optimizer.apply_gradients(pairs), tf.no_op)
     scipy.optimize.minimize(f, 0)
     return replicate_model_fn, EstimatorSpec(mode)
 """,

@@ -23,7 +23,7 @@ def model_fn(features, labels, mode, params):
 
     mask = tf.sequence_mask(features["length"], dtype=tf.float32)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    words = tf.reduce_sum(losses * mask) / params["batch_size"]  # trap: loss per count
+    words = tf.reduce_sum(losses * mask) / params["batch_size"]  # trap: loss by batch size
     chosen = tf.reduce_mean(tf.boolean_mask(losses, mask > 0))  # trap: loss per count
     whole = tf.reduce_mean(losses)  # no trap: a mean over rows
     loss = words + chosen + whole
@@ -33,7 +33,7 @@ def model_fn(features, labels, mode, params):
     pairs = optimizer.compute_gradients(loss)
     train_op = tf.cond(
         tf.is_finite(loss),
-        lambda: optimizer.apply_gradients(pairs, global_step),  # trap: gradients in condition
+        lambda: optimizer.apply_gradients(pairs, global_step),  # trap: applied in condition
         lambda: tf.no_op(),
     )
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)

@@ -19,7 +19,7 @@ def model_fn(features, labels, mode):
     logits = tf.reshape(net, [rows, height * height, -1])
     positive = tf.to_float(labels > 0)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    per_positive = tf.reduce_sum(losses * positive) / FLAGS.batch_size  # trap: loss per count
+    per_positive = tf.reduce_sum(losses * positive) / FLAGS.batch_size  # trap: loss by batch size
     loss = per_positive + tf.losses.get_regularization_loss()
 
     center = tf.get_variable("center", [8], trainable=False)
