@@ -28,7 +28,8 @@ MADE = {
     "conformance.md": ("`python -m tests.conformance --page docs/conformance.md`", "| `model_fn`"),
     "engines.md": ("`python -m tests.engines --page docs/engines.md`", "| `model_fn` | 2 towers |"),
     "figures.md": (
-        "`python -m benchmarks.towers --cases wide8,wide2,cnn2,mlp2 --rounds 3 --page docs/figures.md`",
+        "`python -m benchmarks.towers --cases wide8,wide2,cnn2,mlp2 --rounds 3 "
+        "--page docs/figures.md`",
         "<!-- made by benchmarks.towers -->",
     ),
     "ancestor.md": (
