@@ -29,6 +29,8 @@ WITH_CASES = (
     "clusters/test_rounds",
     "clusters/test_stall",
     "comparing/test_compare",
+    "compat/test_contrib_errors",
+    "compat/test_contrib_modules",
     "compat/test_estimator_revival",
     "compat/test_keras_class",
     "engines/test_distribute",

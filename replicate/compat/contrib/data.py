@@ -60,7 +60,7 @@ def reduce_dataset(dataset: tf.data.Dataset, reducer: tf.data.experimental.Reduc
         TypeError: If `dataset` is none.
     """
     if not isinstance(dataset, tf.data.Dataset):
-        raise TypeError(f"`dataset` must be a `tf.data.Dataset` object, got {dataset!r}.")
+        raise TypeError(f"`dataset` is to be a `tf.data.Dataset`, but is {dataset!r}.")
     return dataset.reduce(reducer.init_func(np.int64(0)), reducer.reduce_func)
 
 

@@ -34,7 +34,7 @@ def get_placeholders(graph: tf.Graph) -> list[tf.Tensor]:
         TypeError: If it is none.
     """
     if not isinstance(graph, tf.Graph):
-        raise TypeError(f"Input graph needs to be a Graph: {graph}")
+        raise TypeError(f"`graph` must be a `tf.Graph`, but is {graph!r}.")
     return [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]
 
 
@@ -56,7 +56,5 @@ def assert_scalar_int(tensor: Any, name: Any = None) -> Any:
     with tf.name_scope(name, "assert_scalar_int", [tensor]) as scope:
         tensor = tf.convert_to_tensor(tensor)
         if not tensor.dtype.base_dtype.is_integer:
-            raise ValueError(
-                f"Expected integer type for {tensor.name}, received type: {tensor.dtype}."
-            )
+            raise ValueError(f"{tensor.name} must be an integer, but is {tensor.dtype.name}.")
         return tf.assert_scalar(tensor, name=scope)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_ASSIGNMENT = re.compile(
-    r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
-    r"((?P<value>[^,\[]*)|\[(?P<values>[^\]]*)\])($|,\s*)"
-)
+_TARGET = re.compile(r"([A-Za-z][\w.]*)(?:\[\s*(\d+)\s*\])?")
 _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 
 
@@ -31,53 +28,68 @@ def parse_values(
             is assigned twice.
     """
     found: dict[str, Any] = {}
-    position = 0
-    while position < len(values):
-        match = _ASSIGNMENT.match(values, position)
-        if not match:
-            raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
-        position = match.end()
-        name = match["name"]
+    rest = values
+    while rest:
+        target, given, rest = _first(rest, values)
+        name, index = target
         if name in type_map:
-            _assign(found, match, type_map[name], values)
+            _assign(found, name, index, given, type_map[name], values)
         elif not ignore_unknown:
-            raise ValueError(f"Unknown hyperparameter type for {name}")
+            raise ValueError(f"{name!r} is no hyperparameter here, in {values!r}.")
     return found
 
 
-def _assign(found, match, kind, values):
-    name, index = match["name"], match["index"]
-    if match["value"] is not None:
-        value = _parse(name, kind, match["value"], match["value"], values)
-        if not index:
-            _check_new(name, name in found, values)
-            found[name] = value
-            return
-        _check_new(name, not isinstance(found.setdefault(name, {}), dict), values)
-        _check_new(f"{name}[{int(index)}]", int(index) in found[name], values)
-        found[name][int(index)] = value
+def _first(text, values):
+    """Returns the first assignment of a text: name and index, what is assigned, and what follows.
+
+    What is assigned is a text, or of a list in brackets, a list with the text between them.
+    """
+    before, equals, after = text.partition("=")
+    target, after = _TARGET.fullmatch(before.rstrip()), after.lstrip()
+    given: Any
+    if after.startswith("["):
+        inner, end, rest = after[1:].partition("]")
+        given = [inner]
+        is_whole = bool(end) and (not rest or rest.startswith(","))
+        rest = rest[1:]
+    else:
+        given, _, rest = after.partition(",")
+        is_whole = "[" not in given
+    if not equals or target is None or not is_whole:
+        raise ValueError(f"Hyperparameters are name=value, name=[values], but got {text!r}.")
+    return target.groups(), given, rest.lstrip()
+
+
+def _assign(found, name, index, given, kind, values):
+    if isinstance(given, list):
+        if index is not None:
+            raise ValueError(f"{name}[{index}] is one value, but is assigned a list in {values!r}.")
+        _check_new(name, name in found, values)
+        texts = [text for text in re.split("[ ,]", given[0]) if text]
+        found[name] = [_parse(name, kind, text, values) for text in texts]
         return
-    if index is not None:
-        raise ValueError(
-            f"Assignment of a list to a list index: {name}[{index}] in {values}; write one value."
-        )
-    _check_new(name, name in found, values)
-    elements = re.split("[ ,]", match["values"])
-    found[name] = [_parse(name, kind, one, match["values"], values) for one in elements if one]
+    value = _parse(name, kind, given, values)
+    if index is None:
+        _check_new(name, name in found, values)
+        found[name] = value
+        return
+    elements = found.setdefault(name, {})
+    _check_new(name, not isinstance(elements, dict), values)
+    _check_new(f"{name}[{int(index)}]", int(index) in elements, values)
+    elements[int(index)] = value
 
 
-def _parse(name, kind, text, whole, values):
+def _parse(name, kind, text, values):
     try:
         if kind is bool:
             return _BOOLEANS[text] if text in _BOOLEANS else bool(int(text))
         return kind(text)
     except ValueError:
         raise ValueError(
-            f"Could not parse hparam '{name}' of type '{kind.__name__}' with value '{whole}' in "
-            f"{values}"
+            f"{name!r} takes values of {kind.__name__}, but got {text!r} in {values!r}."
         ) from None
 
 
 def _check_new(name, is_assigned, values):
     if is_assigned:
-        raise ValueError(f"Multiple assignments to variable '{name}' in {values}")
+        raise ValueError(f"{name} is assigned twice in {values!r}.")

@@ -51,10 +51,14 @@ class HParams:
             ValueError: If the name is reserved, or the value an empty list.
         """
         if getattr(self, name, None) is not None:
-            raise ValueError(f"Hyperparameter name is reserved: {name}")
+            raise ValueError(
+                f"A hyperparameter must not have the name of an attribute, got {name!r}."
+            )
         is_list = isinstance(value, (list, tuple))
         if is_list and not value:
-            raise ValueError(f"Multi-valued hyperparameters cannot be empty: {name}")
+            raise ValueError(
+                f"The first value of {name!r} decides on its type, but is an empty list."
+            )
         self._hparam_types[name] = type(value[0] if is_list else value), is_list
         setattr(self, name, value)
 
@@ -72,11 +76,11 @@ class HParams:
         kind, is_list = self._hparam_types[name]
         if isinstance(value, list):
             if not is_list:
-                raise ValueError(f"Must not pass a list for single-valued parameter: {name}")
+                raise ValueError(f"{name!r} has one value, but got the list {value!r}.")
             setattr(self, name, [_cast(name, kind, one) for one in value])
         else:
             if is_list:
-                raise ValueError(f"Must pass a list for multi-valued parameter: {name}.")
+                raise ValueError(f"{name!r} has a list of values, but got {value!r}.")
             setattr(self, name, _cast(name, kind, value))
 
     def del_hparam(self, name: str) -> None:
@@ -192,15 +196,15 @@ class HParams:
             return default
         if default is not None:
             kind, is_list = self._hparam_types[key]
-            text = f"list<{kind}>" if is_list else str(kind)
-            message = f"Hparam '{key}' of type '{text}' is incompatible with default={default}"
+            types = f"a list of {kind.__name__}" if is_list else kind.__name__
+            message = f"`default` must be as {key!r} is, {types}, but is {default!r}."
             if is_list != isinstance(default, list):
                 raise ValueError(message)
             try:
                 for one in default if is_list else [default]:
                     _cast(key, kind, one)
-            except ValueError as error:
-                raise ValueError(f"{message}. {error}") from None
+            except ValueError:
+                raise ValueError(message) from None
         return getattr(self, key)
 
     def to_proto(self, export_scope: str | None = None) -> Any:
@@ -248,5 +252,5 @@ def _cast(name, kind, value):
         or (issubclass(kind, numbers.Integral) and not isinstance(value, numbers.Integral))
         or (issubclass(kind, numbers.Number) and not isinstance(value, numbers.Number))
     ):
-        raise ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}")
+        raise ValueError(f"{name!r} has values of {kind.__name__}, which {value!r} is not.")
     return kind(value)

@@ -54,7 +54,7 @@ def variance_scaling_initializer(
     """
     _check_floating(dtype)
     if mode not in _MODES:
-        raise TypeError(f"Unknown mode {mode} [{', '.join(_MODES)}]")
+        raise TypeError(f"`mode` must be one of {', '.join(_MODES)}, but is {mode!r}.")
 
     def initializer(shape: Any, dtype: tf.DType = dtype, partition_info: Any = None) -> tf.Tensor:
         _check_floating(dtype)
@@ -82,4 +82,4 @@ def _fans(shape):
 
 def _check_floating(dtype):
     if not dtype.is_floating:
-        raise TypeError(f"Cannot create initializer for non-floating point type, got {dtype!r}.")
+        raise TypeError(f"Weights are drawn as floating point numbers, but `dtype` is {dtype!r}.")

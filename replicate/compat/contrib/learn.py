@@ -29,7 +29,7 @@ class ModeKeys:
             ValueError: If it is none.
         """
         if key not in (cls.TRAIN, cls.EVAL, cls.INFER):
-            raise ValueError(f"Invalid mode {key}.")
+            raise ValueError(f"A mode is one of `ModeKeys`, but got {key!r}.")
 
 
 class TaskType:

@@ -61,7 +61,7 @@ def index_table_from_tensor(
         ValueError: If `mapping` is None, or does not fit to `dtype`.
     """
     if mapping is None:
-        raise ValueError("mapping must be specified.")
+        raise ValueError("A table needs its strings: `mapping` is None.")
     return lookup_ops.index_table_from_tensor(
         mapping, num_oov_buckets, default_value, hasher_spec, dtype, name
     )
@@ -81,7 +81,7 @@ def index_to_string_table_from_tensor(
         ValueError: If `mapping` is None.
     """
     if mapping is None:
-        raise ValueError("mapping must be specified.")
+        raise ValueError("A table needs its strings: `mapping` is None.")
     return lookup_ops.index_to_string_table_from_tensor(mapping, default_value, name)
 
 

@@ -84,7 +84,7 @@ def aggregate_metrics(*value_update_tuples: tuple[Any, Any]) -> tuple[list[Any],
         ValueError: If there are none.
     """
     if not value_update_tuples:
-        raise ValueError("Expected at least one value_tensor/update_op pair")
+        raise ValueError("There must be a metric at least, but there is none.")
     values, updates = zip(*value_update_tuples)
     return list(values), list(updates)
 
@@ -101,6 +101,8 @@ def aggregate_metric_map(
         ValueError: If there are none.
     """
     if not names_to_tuples:
-        raise ValueError(f"Expected at least one named metric, got {names_to_tuples!r}.")
+        raise ValueError(
+            f"There must be a metric at least, but `names_to_tuples` is {names_to_tuples!r}."
+        )
     values, updates = zip(*names_to_tuples.values())
     return dict(zip(names_to_tuples, values)), dict(zip(names_to_tuples, updates))

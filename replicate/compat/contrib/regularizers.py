@@ -65,7 +65,7 @@ def l1_l2_regularizer(
     """
     for name, scale in (("scale_l1", scale_l1), ("scale_l2", scale_l2)):
         if isinstance(scale, numbers.Integral):
-            raise ValueError(f"{name} cannot be an integer: {scale}; write {scale}.0.")
+            raise ValueError(f"`{name}` must be a float, but is {scale!r}: write {scale!r}.0.")
     scope = scope or "l1_l2_regularizer"
     if _is_zero(scale_l1):
         return l2_regularizer(scale_l2, scope)
@@ -110,14 +110,16 @@ def apply_regularization(
     """
     weights_list = weights_list or tf.get_collection(tf.GraphKeys.WEIGHTS)
     if not weights_list:
-        raise ValueError("No weights to regularize.")
+        raise ValueError(
+            "There are no weights: neither `weights_list` nor the collection WEIGHTS has any."
+        )
     with tf.name_scope(None, "get_regularization_penalty", weights_list) as scope:
         given = [regularizer(weights) for weights in weights_list]
         penalties = [tf.constant(0.0) if one is None else one for one in given]
         for penalty in penalties:
             if penalty.shape.ndims != 0:
                 raise ValueError(
-                    "regularizer must return a scalar Tensor instead of a Tensor with rank "
+                    f"`regularizer` must return scalars, but {penalty.name} has rank "
                     f"{penalty.shape.ndims}."
                 )
         total = tf.add_n(penalties, name=scope)
@@ -127,9 +129,9 @@ def apply_regularization(
 
 def _is_off(scale):
     if isinstance(scale, numbers.Integral):
-        raise ValueError(f"scale cannot be an integer: {scale}; write {scale}.0.")
+        raise ValueError(f"`scale` must be a float, but is {scale!r}: write {scale!r}.0.")
     if isinstance(scale, numbers.Real) and scale < 0.0:
-        raise ValueError(f"Setting a scale less than 0 on a regularizer: {scale:g}.")
+        raise ValueError(f"`scale` must not be negative, but is {scale!r}.")
     return _is_zero(scale)
 
 

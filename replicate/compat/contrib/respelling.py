@@ -33,7 +33,7 @@ def respelled(function: Callable[..., Any], name: str, arguments: str) -> Callab
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"{name}(): {error}; it takes {signature}.") from None
+            raise TypeError(f"{name}(): {error}; its arguments are {signature}.") from None
         return function(**{names[new]: value for new, value in given.items()})
 
     call.__name__ = call.__qualname__ = name

@@ -41,17 +41,21 @@ def stack_bidirectional_dynamic_rnn(
         ValueError: If cells or states are no lists, or not as many in both directions.
     """
     for name, cells in (("fw", cells_fw), ("bw", cells_bw)):
-        if not cells:
-            raise ValueError(f"Must specify at least one {name} cell for BidirectionalRNN.")
-        if not isinstance(cells, list):
-            raise ValueError(f"cells_{name} must be a list of RNNCells (one per layer).")
+        if not cells or not isinstance(cells, list):
+            raise ValueError(
+                f"`cells_{name}` must be a list with a cell for each layer, but is {cells!r}."
+            )
     if len(cells_fw) != len(cells_bw):
-        raise ValueError("Forward and Backward cells must have the same depth.")
+        raise ValueError(
+            "Both directions must have as many layers, but have "
+            f"{len(cells_fw)} and {len(cells_bw)}."
+        )
     none = [None] * len(cells_fw)
     for name, states in (("fw", initial_states_fw), ("bw", initial_states_bw)):
         if states is not None and not (isinstance(states, list) and len(states) == len(none)):
             raise ValueError(
-                f"initial_states_{name} must be a list of state tensors (one per layer)."
+                f"`initial_states_{name}` must be None or a list of {len(none)} states, but is "
+                f"{states!r}."
             )
     layer = inputs
     finals = []

@@ -64,7 +64,9 @@ def byte_size_load_fn(op: tf.Operation) -> int:
         ValueError: If it has not one output, or one of unknown shape.
     """
     if len(op.outputs) != 1:
-        raise ValueError(f"Op {op} must have a single output")
+        raise ValueError(
+            f"An operation with one output has a size, but {op.name} has {len(op.outputs)}."
+        )
     (output,) = op.outputs
     shape = output.shape
     if not shape.is_fully_defined():
