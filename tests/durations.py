@@ -20,7 +20,7 @@ TABLE = pathlib.Path(__file__).with_name("durations.txt")
 LISTED = 0.2
 SLOW = 0.75
 """Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
-FURTHER = 0.4
+FURTHER = 0.25
 """Of what is parametrised, all cells but the first of those that are not slow are, from here."""
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"
