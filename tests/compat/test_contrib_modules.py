@@ -62,7 +62,6 @@ OF_SLIM = [
     "from tensorflow.contrib.slim.nets import vgg; vgg.vgg_16",
     "from tensorflow.contrib.slim.python.slim.nets import resnet_v1; resnet_v1.resnet_v1_50",
     "from tensorflow.contrib.framework import arg_scope",
-    "from tensorflow.contrib.framework.python.ops import arg_scope as s; s.add_arg_scope",
     "from tensorflow.contrib.framework.python.ops import add_arg_scope",
     "from tensorflow.contrib.framework.python.ops import variables; variables.model_variable",
     "from tensorflow.contrib.layers.python.layers import utils; utils.collect_named_outputs",
@@ -108,6 +107,17 @@ REFUSED = {
     "import tensorflow.contrib.layers.l2_regularizer": NO_MODULE,
     "from tensorflow.contrib import nosuch": "TensorFlow 1.15 has no tf.contrib.nosuch, either.",
 }
+
+
+@pytest.mark.parametrize("again", range(2))
+def test_a_function_hides_the_module_of_its_name(again):
+    names = {}
+    exec("from tensorflow.contrib.framework.python.ops.arg_scope import add_arg_scope", names)
+    exec("from tensorflow.contrib.framework.python.ops import arg_scope", names)
+    exec("import tensorflow.contrib.framework.python.ops.arg_scope", names)
+    assert names["arg_scope"] is tf2.contrib.framework.arg_scope
+    assert names["add_arg_scope"] is tf2.contrib.framework.add_arg_scope
+    assert callable(names["tensorflow"].contrib.framework.python.ops.arg_scope)
 
 
 @pytest.mark.parametrize("line", REFUSED)

@@ -25,6 +25,13 @@ ROOT = "tensorflow.contrib"
 INSTALL = 'pip install "replicate-estimator[contrib]"'
 
 
+# Modules that can be imported from, while what has their name where they are is a function.
+_HIDDEN = {
+    "framework.python.framework.experimental": "framework.experimental",
+    "framework.python.ops.arg_scope": "framework.arg_scope",
+}
+
+
 class Contrib(types.ModuleType):
     """A module of `tensorflow.contrib`."""
 
@@ -34,9 +41,14 @@ class Contrib(types.ModuleType):
         if name.startswith("__"):  # Python's own questions.
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         full = f"{_inner(self.__name__)}.{name}".lstrip(".")
-        value = lookup(full)
+        value = lookup(_HIDDEN.get(full, full))
         self.__dict__.setdefault(name, value)
         return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        full = f"{_inner(self.__name__)}.{name}"
+        if full not in _HIDDEN or not isinstance(value, types.ModuleType):
+            super().__setattr__(name, value)
 
     def __dir__(self):
         return sorted({*self.__dict__, *_names(self)})
