@@ -24,7 +24,7 @@ def test_a_quick_run_prints_a_line_per_engine_and_a_table():
             assert figure in line["ratio_to"]["replicate" if line["towers"] == 1 else "single"]
         assert line["global_batch"] % 8 == 0
         assert line["first_step_s"] > line["build_s"]
-    assert "| wide8 | replicate |" in result.stdout
+    assert "| wide8 | step ms |" in result.stdout
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ def test_a_quick_comparison_of_loss_scales_prints_a_line_per_way_and_a_table():
     ops = {line["way"]: line["ops"] for line in lines}
     assert ops["plain"] < ops["fixed"] < ops["dynamic"]
     assert ops["plain"] < ops["accumulate 4"] < ops["dynamic, accumulate 4"]
-    assert "| cnn1 | dynamic |" in result.stdout
+    assert "| cnn1 | " in result.stdout
 
 
 @pytest.mark.thorough
