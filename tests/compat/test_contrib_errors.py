@@ -216,7 +216,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "function", "text"), CASES, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(
+    ("kind", "function", "text"), CASES, ids=[text.strip()[:40] for _, _, text in CASES]
+)
 def test_what_is_wrong_is_said(kind, function, text):
     with pytest.raises(kind, match=bodies.matching(text)):
         function()
