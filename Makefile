@@ -73,7 +73,8 @@ PYTHON_3_7 := $(shell \
 endif
 endif
 # What `make test` runs, and `make test-all`; see tests/durations.py.
-QUICK := not slow and not thorough and not nightly
+QUICK := not slow and not further and not thorough and not nightly
+STEADY := not slow and not thorough and not nightly
 ALL := not thorough and not nightly
 OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_search revnet runs)
 # What `make test` runs on TensorFlow 1.15, and `make test-all` besides.
@@ -148,7 +149,7 @@ $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
 	$(VENV)-$*/bin/python -m pytest -n 2 -m "$(ALL)" $(BETWEEN_TESTS)
 
 test-all: lint docs test-1.15 $(NEWEST)/.test
-	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(QUICK)" $(FIRST_MORE))
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)"
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)"
 

@@ -21,7 +21,7 @@ LISTED = 0.2
 SLOW = 0.75
 """Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
 FURTHER = 0.25
-"""Of what is parametrised, all cells but the first of those that are not slow are, from here."""
+"""Of what is parametrised, cells that take longer are `further` ones, but for the first."""
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
@@ -53,7 +53,7 @@ def marks(items):
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
         limit, most = (0.5, CORE_CELLS) if room in CORE else (LISTED, CELLS)
         if room not in TABLES and taken > (FURTHER if kept[function] else SLOW):
-            yield ["slow"]
+            yield ["slow" if taken > SLOW else "further"]
             continue
         kept[function] += 1
         is_quick = taken <= limit and room not in EXAMPLES

@@ -31,12 +31,12 @@ ROOMS = {
     "cross_tower.py": "test_cross_tower.py",
     "normalization.py": "test_normalization.py",
 }
-QUICK = "not slow and not thorough and not nightly"
+QUICK = "not slow and not further and not thorough and not nightly"
 # In turn, until one fails: what is quick first.
 SUITES = (
     ("its room", ["-m", QUICK]),  # Where that is, follows.
     ("test", ["-m", QUICK]),
-    ("test-all", ["-m", "slow and not thorough and not nightly"]),
+    ("test-all", ["-m", "(slow or further) and not thorough and not nightly"]),
 )
 
 
