@@ -14,14 +14,7 @@ import tensorflow.compat.v1 as tf
 
 import versions
 
-pytestmark = [
-    pytest.mark.conformance,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(
-        not versions.IS_1 and importlib.util.find_spec("tf_slim") is None,
-        reason="tf-slim is not installed",
-    ),
-]
+pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
 
 def contrib(name):
