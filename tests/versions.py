@@ -32,6 +32,7 @@ NOT_IN_1 = {
     "test_scaled_training.py::test_what_scales_losses_answers_as_it_was_given": _NAMES,
     "test_scaled_training.py::test_the_counter_is_that_of_the_steps": _NAMES,
     "test_models_train_as_without_a_scale[callable_loss": _OPERATIONS,
+    "test_what_is_made_after_an_optimizer_starts_as_on_one_device[resource": _OPERATIONS,
     "test_compare.py::test_models_that_are_equal[summed-": "it compares more coarsely there",
     "test_compare.py::test_models_that_differ_and_why[count-": "it does not look into its loops",
     "test_towers.py::test_comparing_variables_costs_less": "comparing variables costs nothing",

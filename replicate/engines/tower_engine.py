@@ -153,7 +153,7 @@ class TowerEngine(Engine):
                 return step.apply(grads_and_vars, args, kwargs)
         self._check_may_apply(optimizer)
         whole = gathered_gradients.gather_by_hand(towers, grads_and_vars, step)
-        with towers.once(), towers.in_merge_function():
+        with towers.once(), towers.in_merge_function(), seeds.counted():
             apply = self._apply_in_replicas(optimizer)
             with self._checked(optimizer, whole):
                 applied = step.apply(whole, args, kwargs, apply)

@@ -54,10 +54,7 @@ class SharedVariables:
                 tf.GraphKeys.LOCAL_VARIABLES in collections
                 or tf.GraphKeys.METRIC_VARIABLES in collections
             )
-            if towers.merging:  # Made once for all towers: a slot, a running baseline.
-                device = self.worker if is_local else ""
-            else:
-                device = self._place(towers, is_local)
+            device = self._place(towers, is_local)
             with tf.device(device) if device else contextlib.nullcontext():
                 variable = next_creator(**kwargs)
             if self.replicas and towers.merging:
@@ -78,5 +75,7 @@ class SharedVariables:
             # A smaller depth means that it is colocated with something.
             return self.worker if depth >= towers.device_depth else ""
         if depth != towers.device_depth:
-            return ""  # The caller chose a device, or colocates.
+            # The caller chose a device, or colocates, or it is made once for all towers, where
+            # they meet: a slot, a running baseline.
+            return ""
         return next(self._devices)

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from replicate import towers
 from replicate.batch import losses_are_added_up
 from replicate.compat import graph as graph_lib
+from replicate.compat import seeds
 from replicate.compat.interception import gradients_made_by
 from replicate.graphs import MEAN, SUM, Start, WholeLoss, axis_of
 from replicate.towers import gathered_gradients
@@ -115,13 +116,13 @@ def _of_graph(original, ys, xs, grad_ys=None, *args, **kwargs):
     if group is None:
         return original(ys, xs, grad_ys, *args, **kwargs)
 
-    def make(targets, sources, seeds):
+    def make(targets, sources, starts):
         given = dict(kwargs, **dict(zip(_ARGUMENTS, args)))
         if is_weighted() and all(hasattr(x, "handle") or _is_handle(x) for x in sources):
             # Gating keeps an update from overtaking gradients that still read the variable. Of
             # resource variables, what towers have read stays, so it would only cost operations.
             given["gate_gradients"] = False
-        return original(targets, sources, seeds, **given)
+        return original(targets, sources, starts, **given)
 
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
     return _make(group, make, ys, sources, grad_ys)
@@ -132,12 +133,12 @@ def _of_tape(original, tape, target, sources, output_gradients=None, *args, **kw
     if group is None:
         return original(tape, target, sources, output_gradients, *args, **kwargs)
 
-    def make(targets, flat, seeds):
-        return original(tape, targets, flat, seeds, *args, **kwargs)
+    def make(targets, flat, starts):
+        return original(tape, targets, flat, starts, *args, **kwargs)
 
     flat = tf.nest.flatten(sources)
-    seeds = None if output_gradients is None else tf.nest.flatten(output_gradients)
-    made = _make(group, make, tf.nest.flatten(target), flat, seeds, by_tape=True)
+    starts = None if output_gradients is None else tf.nest.flatten(output_gradients)
+    made = _make(group, make, tf.nest.flatten(target), flat, starts, by_tape=True)
     return tf.nest.pack_sequence_as(sources, made)
 
 
@@ -154,12 +155,17 @@ def _make(group, make, ys, xs, grad_ys, by_tape=False):
     if all(are_own):
         with _running(False):
             return make(ys, xs, grad_ys)
-    starts, kind = _starts(group, ys, grad_ys, apart)
+    with seeds.uncounted():
+        starts, kind = _starts(group, ys, grad_ys, apart)
     if own and not group.summed:
         with _running(False):
             return make(ys, xs, grad_ys)
     with _running(True):
-        made = list(make([start.tensor for start in starts], xs, _seeds(starts)))
+        with seeds.uncounted():
+            given = _seeds(starts)
+        made = list(make([start.tensor for start in starts], xs, given))
+        if grad_ys is None and given is not None and not by_tape:
+            seeds.count(len(ys) * seeds.OF_ONES - len(given))
     if any(are_own) and kind is None:
         with _running(False):
             alone = iter(make(ys, [x for x, is_own in zip(xs, are_own) if is_own], grad_ys))

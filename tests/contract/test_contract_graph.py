@@ -239,3 +239,40 @@ def test_dropout_differs_between_towers_and_is_tower_0s_of_one_device():
     np.testing.assert_array_equal(towers[:2], one)  # Same seeds: same weights at first, for one.
     halves = [towers[:2], towers[2:4], towers[4:]]
     assert not any(np.array_equal(halves[i], halves[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+
+
+@pytest.mark.parametrize("clipped", [False, True], ids=["minimize", "by hand"])
+@pytest.mark.parametrize("resources", [False, True], ids=["reference", "resource"])
+def test_what_is_made_after_an_optimizer_starts_as_on_one_device(clipped, resources):
+    def train_op(optimizer, loss, scope):
+        variables = tf.trainable_variables(scope)
+        if not clipped:
+            return optimizer.minimize(loss, var_list=variables)
+        gradients = optimizer.compute_gradients(loss, variables)
+        return optimizer.apply_gradients([(tf.clip_by_norm(g, 1.0), v) for g, v in gradients])
+
+    def one_after_the_other(features, labels, mode, params):
+        train_ops, x = [], features
+        for name in ("first", "second"):
+            with tf.variable_scope(name, use_resource=resources):
+                # TensorFlow 1.15 takes a seed that is not given from the number of operations.
+                w = tf.get_variable("w", [4, 4], initializer=tf.random_uniform_initializer())
+            x = tf.tanh(x @ tf.cast(w, x.dtype))
+            loss = tf.reduce_mean(x**2)
+            optimizer = params["wrap"](tf.train.MomentumOptimizer(0.1, 0.9))
+            train_ops.append(train_op(optimizer, loss, name))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(*train_ops))
+
+    def initial_values(fn, wrap):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(contract.SEED)
+            x = tf.constant(contract.rows_of(6)[0]["x"])
+            fn(x, None, ModeKeys.TRAIN, {"wrap": wrap})
+            session.run(tf.global_variables_initializer())
+            return session.run(tf.trainable_variables())
+
+    towers = contract.replicated(one_after_the_other, 2)
+    got = initial_values(towers, replicate.TowerOptimizer)
+    want = initial_values(one_after_the_other, lambda optimizer: optimizer)
+    assert not np.array_equal(*want)
+    np.testing.assert_array_equal(got, want)

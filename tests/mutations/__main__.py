@@ -2,7 +2,8 @@
 
     python -m tests.mutations                       all of them, by what `make test` runs of their
                                                     own room; those left by all of it on TensorFlow
-                                                    2.15, and those left then by slow tests
+                                                    2.15, and those left then by slow tests; by
+                                                    .venv-1.15 those that show on 1.15 alone
     python -m tests.mutations --only dropped        those whose names hold a word
     python -m tests.mutations -- tests/test_x.py    by these tests, or by other arguments of pytest
 
@@ -10,6 +11,7 @@ Prints a line of JSON for each, and a summary; exits with 1 if tests miss one.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -24,6 +26,7 @@ import time
 from tests.mutations.defects import DEFECTS
 
 ROOT = pathlib.Path(__file__).parents[2]
+PYTHON_1_15 = str(ROOT / ".venv-1.15/bin/python")
 LEFT_OUT = {"build", "dist", "runs"}  # At the root, and what begins with a dot.
 # Of public modules, where their tests are.
 ROOMS = {
@@ -68,10 +71,13 @@ def caught_by(tree, defect, suites):
     environment = dict(os.environ, PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
     room = defect.file.partition("/")[0]
     in_room = f"tests/{ROOMS.get(room, room)}"
+    python = sys.executable
+    if defect.on_1_15:
+        python, suites = PYTHON_1_15, [("1.15", ["-m", QUICK, defect.on_1_15])]
     for name, arguments in suites:
         if name == "its room":
             arguments = [*arguments, in_room]
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
+        command = [python, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
         command += ["--ignore=tests/mutations"]  # Which miss the text that is replaced.
         done = subprocess.run(
             [*command, *arguments], cwd=tree, env=environment, capture_output=True, text=True
@@ -115,7 +121,7 @@ def main(arguments=None):
 
         with concurrent.futures.ThreadPoolExecutor(given.processes) as pool:
             caught = list(pool.map(run, chosen))
-    counts = {suite: caught.count(suite) for suite, _ in suites}
+    counts = dict(collections.Counter(filter(None, caught)))
     missed = [defect.name for defect, suite in zip(chosen, caught) if suite is None]
     print(json.dumps({"defects": len(chosen), "caught by": counts, "missed": missed}))
     return 1 if missed else 0

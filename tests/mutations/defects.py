@@ -11,12 +11,14 @@ class Defect(NamedTuple):
         file: Which file of `replicate/` it is in.
         right: Text that is in there once.
         wrong: What takes its place.
+        on_1_15: The folder or file of tests of it, if it shows on TensorFlow 1.15 alone.
     """
 
     name: str
     file: str
     right: str
     wrong: str
+    on_1_15: str = ""
 
 
 DEFECTS = (
@@ -135,10 +137,10 @@ DEFECTS = (
         "                values.append(own)",
     ),
     Defect(
-        "variables that are made once are put with the first tower",
+        "a device that was chosen for a variable is overruled",
         "towers/variables.py",
-        '                device = self.worker if is_local else ""\n            else:',
-        "                device = self._place(towers, is_local)\n            else:",
+        "        if depth != towers.device_depth:\n",
+        "        if depth < towers.device_depth:\n",
     ),
     Defect(
         "replicas start from values of their own",
@@ -325,10 +327,11 @@ DEFECTS = (
         "tf.math.squared_difference(inputs, tf.reduce_mean(inputs, axes, True)))",
     ),
     Defect(
-        "TensorFlow 2's seeds are those of the towers' graph",
+        "TensorFlow 1's seeds are those of the towers' graph",
         "towers/group.py",
         "            with seeds.uncounted(), self._scopes.again(), device:",
         "            with self._scopes.again(), device:",
+        on_1_15="tests/contract",
     ),
     Defect(
         "training goes on from a damaged checkpoint",

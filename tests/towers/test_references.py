@@ -1,0 +1,103 @@
+"""Variables that are references, whose readers see what is written there later: nobody is late."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import replicate
+from bodies import TRAIN, build, control_flow, spec
+
+ROWS = np.random.RandomState(0).rand(6, 4)
+
+
+def reference(name, shape, **kwargs):
+    return tf.get_variable(name, shape, tf.float64, use_resource=False, **kwargs)
+
+
+def minimized(loss, optimizer=None):
+    optimizer = optimizer or tf.train.MomentumOptimizer(0.1, 0.9)
+    return replicate.TowerOptimizer(optimizer).minimize(loss, tf.train.get_global_step())
+
+
+def layers(x):
+    hidden = tf.tanh(x @ reference("w", [4, 3]) + reference("b", [3]))
+    loss = tf.reduce_mean((hidden @ reference("u", [3, 1])) ** 2)
+    return loss, minimized(loss, tf.train.AdamOptimizer())
+
+
+def table(x):
+    rows = tf.gather(reference("table", [5, 4]), tf.cast(x[:, 0] * 5, tf.int64))
+    loss = tf.reduce_mean((rows - x) ** 2)
+    return loss, minimized(loss)
+
+
+def moving_average(x):
+    w, moving = reference("w", [4, 1]), reference("moving", [4], trainable=False)
+    loss = tf.reduce_mean(((x - moving) @ w) ** 2)
+    moved = tf.assign_sub(moving, 0.1 * (moving - tf.reduce_mean(x, 0)))
+    with tf.control_dependencies([moved]):
+        return loss, minimized(loss)
+
+
+def now_and_then(x):
+    w, kept = reference("w", [4, 1]), reference("kept", [4, 1], trainable=False)
+    loss = tf.reduce_mean((x @ (w + kept)) ** 2)
+    even = tf.equal(tf.train.get_global_step() % 2, 0)
+    keep = tf.cond(even, lambda: tf.assign(kept, w * 0.5), lambda: tf.identity(kept))
+    with tf.control_dependencies([keep]):
+        return loss, minimized(loss)
+
+
+MODELS = [layers, table, moving_average, now_and_then]
+
+
+def before(op):
+    """Returns what an operation waits for, itself included."""
+    found, pending = {op}, [op]
+    while pending:
+        op = pending.pop()
+        new = {tensor.op for tensor in op.inputs}.union(op.control_inputs) - found
+        found |= new
+        pending += new
+    return found
+
+
+def variables_held(op):
+    """Returns the reference variables whose memory an operation is given."""
+    held = set()
+    for tensor in op.inputs:
+        while tensor.op.type in ("Identity", "Switch", "RefSwitch"):
+            tensor = tensor.op.inputs[0]
+        if tensor.op.type == "VariableV2":
+            held.add(tensor.op)
+    return held
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@pytest.mark.parametrize("num_towers", [2, 3])
+def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers):
+    def body(index, features):
+        loss, train_op = model(features)
+        return spec(TRAIN, loss=loss, train_op=train_op)
+
+    graph = tf.get_default_graph()
+    tf.train.create_global_step()
+    with control_flow(1):  # Of the second kind, branches cannot write to references.
+        built = build(body, num_towers=num_towers, features=tf.constant(ROWS))
+    step = before(built.train_op) | before(built.loss.op)
+    names = {op.name for op in graph.get_operations() if op.type == "VariableV2"}
+    assert names  # They are references indeed.
+    writers = [op for op in step if op.inputs and op.inputs[0].dtype.name.endswith("_ref")]
+    writers = [op for op in writers if op.type not in ("Identity", "Switch", "RefSwitch")]
+    assert writers
+    waits = {op: before(op) for op in writers}
+    readers = [op for op in step if op not in waits and op.type not in ("Identity", "Switch")]
+    of_towers = set()
+    for reader in readers:
+        begun = before(reader)
+        for variable in variables_held(reader):
+            for writer in writers:
+                if variable in variables_held(writer):
+                    assert reader in waits[writer] or writer in begun, (reader.name, writer.name)
+                    of_towers.add(reader.name.split("/")[0])
+    assert {f"tower_{index}" for index in range(1, num_towers)} <= of_towers
