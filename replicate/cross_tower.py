@@ -73,7 +73,7 @@ def cross_tower_mean(x: Any) -> Any:
     engine = context.engine()
     with seeds.uncounted():
         shares = [None if leaf is None else engine.mean_share(leaf) for leaf in leaves]
-        return tf.nest.pack_sequence_as(x, _sum_over_towers(shares))
+        return tf.nest.pack_sequence_as(x, _sum_over_towers(shares, "cross-tower mean"))
 
 
 def _tensors(x: Any) -> list[tf.Tensor | None]:
@@ -90,18 +90,20 @@ def _tensors(x: Any) -> list[tf.Tensor | None]:
     return leaves
 
 
-def _sum_over_towers(leaves: list[tf.Tensor | None]) -> list[tf.Tensor | None]:
+def _sum_over_towers(
+    leaves: list[tf.Tensor | None], label: str = "cross-tower sum"
+) -> list[tf.Tensor | None]:
     """Returns the tensors `leaves`, each summed over the towers; None stays None."""
     own = [leaf for leaf in leaves if leaf is not None]
     engine = context.engine()
     if engine.size == 1 or not own:
         return leaves
-    sums = iter(_differentiable_sum(engine, own))
+    sums = iter(_differentiable_sum(engine, own, label))
     return [None if leaf is None else next(sums) for leaf in leaves]
 
 
 def _differentiable_sum(
-    engine: context.Engine, own: list[tf.Tensor], label: str = "cross-tower sum"
+    engine: context.Engine, own: list[tf.Tensor], label: str
 ) -> Sequence[tf.Tensor]:
     """Returns the sums over towers of the tensors `own`, with a gradient for `own`."""
     with seeds.uncounted():

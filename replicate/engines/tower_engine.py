@@ -40,8 +40,9 @@ class TowerEngine(Engine):
         """Returns sums from the consolidation device."""
         towers = self._towers
         self._check_may_meet(label)
-        kind = "cross_tower_sum_grad" if label.startswith("gradient") else "cross_tower_sum"
-        with towers.once(), tf.name_scope(f"replicate/{kind}/"):
+        kind = "cross_tower_sum_grad" if label.startswith("gradient") else label
+        scope = kind.replace(" ", "_").replace("-", "_")
+        with towers.once(), tf.name_scope(f"replicate/{scope}/"):
             by_tower = []
             for index, own in enumerate(towers.each(tensors)):
                 with tf.device(towers.devices[index]):

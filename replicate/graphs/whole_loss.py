@@ -15,11 +15,12 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import copying
 from replicate.compat.graph import id_of
-from replicate.graphs import loss_operations, state
+from replicate.graphs import inner_sums, loss_operations, loss_warnings, state
 from replicate.graphs.functions import line_of
 from replicate.graphs.reduction_kinds import MEAN, SUM, WHOLE
 
 _SCOPE = "replicate/loss/"
+_MEANS = "replicate/cross_tower_mean/"
 _DEEPEST = 100  # Operations between a loss and its parts.
 
 
@@ -63,16 +64,21 @@ class WholeLoss:
         self._unknowable = set()
         self._look(loss, True)
         kinds = {part.kind for part in self._parts.values()}
-        if self._is_linear and SUM in kinds and self._is_reduced_by_hand():
+        by_hand = self._reduced_by_hand() if self._is_linear and SUM in kinds else []
+        if by_hand:
             # The model knows of its towers, and divides by what it has of all of them.
             for key, part in self._parts.items():
                 if part.kind == SUM:
                     self._parts[key] = Part(part.tensor, self._unknown, is_known=False)
+            is_mean = all(op.name.startswith(_MEANS) for op in by_hand)
+            if is_mean == group.summed:
+                text = loss_warnings.SUM_AND_MEAN if is_mean else loss_warnings.SUM_AND_TOTAL
+                self._doubts.append((text, loss.op))
             kinds = {part.kind for part in self._parts.values()}
-        for warn, op in self._doubts:
+        for text, op in self._doubts:
             if op not in group.warned_of:  # When the gradient was made.
                 group.warned_of.add(op)
-                warn(op)
+                loss_warnings.warn(text, op)
         self.kind = None
         """`MEAN` or `SUM` if the whole loss is the towers' mean or sum, None if it is neither."""
         if self._is_linear and kinds <= {WHOLE, MEAN}:
@@ -181,41 +187,44 @@ class WholeLoss:
             self._parts[_key(tensor)] = Part(tensor, kind)
             return True
         if is_linear and tensor.dtype.is_floating and tensor.shape.rank == 0:
-            self._doubt(op, unclear)
+            self._doubt(tensor, unclear)
             self._parts[_key(tensor)] = Part(tensor, self._unknown, is_known=False)
             return True
         self._unknowable.add((_key(tensor), is_linear))
         return False
 
-    def _doubt(self, op, unclear):
+    def _doubt(self, tensor, unclear):
         """Has a part that is not known said, if it may be no mean of the tower's rows."""
-        group = self._group
+        group, op = self._group, tensor.op
+        if not group.summed and inner_sums.may_add_up(tensor, group.boundary.rows):
+            self._doubts.append((loss_warnings.INNER_SUM, op))
         if loss_operations.chooses_rows(op):
-            self._doubts.append((_warn_of_choice, op))
+            self._doubts.append((loss_warnings.CHOSEN_ROWS, op))
         is_sum = op.type in loss_operations.SUMS and not group.summed
         if is_sum and not loss_operations.is_averaged(op, group.boundary.rows):
-            self._doubts.append((_warn_of_sum, op))
+            self._doubts.append((loss_warnings.SUM, op))
         if op.type not in loss_operations.DIVISIONS:
             return
         is_doubtful = not group.summed if unclear else group.reach(op.inputs[1])
         if is_doubtful and not loss_operations.is_count(op, group.loss_extents):
-            self._doubts.append((_warn_of_division, op))
+            self._doubts.append((loss_warnings.DIVISION, op))
 
-    def _is_reduced_by_hand(self):
-        """Whether what is computed of all towers' values enters the loss."""
-        pending, seen = [self._loss.op], set()
+    def _reduced_by_hand(self):
+        """Returns what is computed of all towers' values, and enters the loss."""
+        pending, seen, found = [self._loss.op], set(), []
         copies = self._group.copies
         while pending:
             op = pending.pop()
             if id_of(op) in seen or state.makes_state(op):
                 continue
             seen.add(id_of(op))
-            if copies.is_once(op) and not _is_constant(op):
-                return True
+            if copies.is_once(op):
+                found += [] if _is_constant(op) else [op]
+                continue
             for tensor in op.inputs:
                 if not copies.is_boundary(tensor):
                     pending.append(tensor.op)
-        return False
+        return found
 
     def _whole_parts(self):
         """Returns the parts for all rows, by tower 0's; new tensors, through which gradients go."""
@@ -245,37 +254,3 @@ def _key(tensor):
 
 def _is_constant(op):
     return not op.inputs or op.type == "PlaceholderWithDefault"
-
-
-def _warn_of_division(op):
-    tf.logging.warning(
-        "replicate: a loss is divided (%s, %s) by what nothing tells of how it adds up over "
-        "towers. It is taken for what `loss_reduction` says: by default, for a mean over the "
-        "tower's own rows. If it is a sum divided by a number for the whole batch, pass "
-        "`loss_reduction=tf.losses.Reduction.SUM`; if the divisor is a count of the tower's, "
-        "divide by `replicate.cross_tower_sum` of it besides.",
-        op.name,
-        line_of(op),
-    )
-
-
-def _warn_of_sum(op):
-    tf.logging.warning(
-        "replicate: a loss is a sum (%s, %s) of numbers of which nothing tells whether each is a "
-        "row's. It is taken for what `loss_reduction` says: by default, for the mean over the "
-        "tower's own rows. If it is a sum over rows, or such a sum divided by a number for the "
-        "whole batch, pass `loss_reduction=tf.losses.Reduction.SUM`.",
-        op.name,
-        line_of(op),
-    )
-
-
-def _warn_of_choice(op):
-    tf.logging.warning(
-        "replicate: a loss is a mean over rows that the model chooses (%s, %s). Each tower takes "
-        "that of its own, which is no number if it chooses none, and counts by all its rows. "
-        "Multiply by the mask and divide sums instead: `tf.reduce_sum(losses * mask) / "
-        "tf.reduce_sum(mask)` is that of one device.",
-        op.name,
-        line_of(op),
-    )

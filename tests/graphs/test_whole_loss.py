@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 import contract
 import replicate
 import selection
+from bodies import control_flow
 from contract.models import F64, get_variable, optimizer, step
 from towers.strangers_gradients import spec
 from towers.strangers_state import linear
@@ -337,6 +338,146 @@ def test_with_loss_reduction_sum_it_is_one(name, warnings):
     got = record(model_fn, 2, contract.plain, contract.UNEVEN, reduction=tf.losses.Reduction.SUM)
     contract.assert_same_run(got, want)
     assert warnings() == []
+
+
+def _in_condition(of_errors):
+    return lambda errors: tf.cond(
+        step() > 100, lambda: of_errors(2.0 * errors), lambda: of_errors(errors)
+    )
+
+
+def _in_loop(of_errors):
+    def over_columns(errors):
+        def body(i, total):
+            return i + 1, total + of_errors(errors * tf.cast(i, F64))
+
+        return tf.while_loop(lambda i, total: i < 3, body, [1, tf.zeros([], F64)])[1]
+
+    return over_columns
+
+
+def _in_function(of_errors):
+    return tf.function(of_errors)
+
+
+def _in_functions(of_errors):
+    inner = tf.function(of_errors)
+    return tf.function(lambda errors: 0.5 * inner(errors))
+
+
+BODIES = [_in_condition, _in_loop, _in_function, _in_functions]
+ADDED_UP = {
+    "sum": tf.reduce_sum,
+    "divided": lambda errors: tf.reduce_sum(errors) / 11.0,
+    "quotient": lambda errors: (
+        tf.reduce_sum(errors * tf.cast(errors > 0, F64))
+        / tf.reduce_sum(tf.cast(errors > 0, F64) + 0.1)
+    ),
+}
+
+
+def _of_body(loss_of, wrapped_by):
+    of_errors = wrapped_by(loss_of)
+
+    def model_fn(features, labels, mode, params):
+        errors = (linear(features) - labels) ** 2
+        return spec(mode, *_trained_by(of_errors(errors), params))
+
+    return model_fn
+
+
+def _trained_by(loss, params):
+    return loss, optimizer(params).minimize(loss, step())
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("name", ADDED_UP)
+def test_what_is_added_up_where_the_graph_does_not_tell_is_said(name, body, kind, warnings):
+    with control_flow(kind):
+        record(_of_body(ADDED_UP[name], body), 2, contract.plain, contract.UNEVEN)
+    (said,) = warnings()
+    assert "a loss is added up in a condition, loop or function (" in said
+    assert "test_whole_loss.py" in said and "pass `loss_reduction=tf.losses.Reduction.SUM`" in said
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("body", BODIES)
+def test_by_loss_reduction_it_is_one(body, kind, warnings):
+    model_fn = _of_body(ADDED_UP["divided"], body)
+    with control_flow(kind):
+        want = record(model_fn, 1, contract.plain, contract.UNEVEN)
+        got = record(model_fn, 2, contract.plain, contract.UNEVEN, reduction=contract.SUM)
+    contract.assert_same_run(got, want)
+    assert warnings() == []
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        tf.reduce_mean,
+        lambda errors: tf.sqrt(tf.reduce_mean(tf.reduce_sum(errors, 1))),
+        lambda errors: tf.reduce_sum(errors) / tf.cast(tf.shape(errors)[0], F64),
+    ],
+    ids=["mean", "root", "by size"],
+)
+def test_a_mean_in_a_body_is_not_said(loss_of, body, kind, warnings):
+    with control_flow(kind):
+        record(_of_body(loss_of, body), 2, contract.plain, contract.EVEN)
+    assert warnings() == []
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_a_penalty_in_a_condition_is_not_said(kind, warnings):
+    def model_fn(features, labels, mode, params):
+        errors = (linear(features) - labels) ** 2
+        (weights,) = tf.trainable_variables()
+        even = tf.equal(step() % 2, 0)
+        penalty = tf.cond(even, lambda: tf.reduce_sum(weights**2), lambda: tf.zeros([], F64))
+        return spec(mode, *_trained_by(tf.reduce_mean(errors) + 0.1 * penalty, params))
+
+    with control_flow(kind):
+        want = record(model_fn, 1, contract.plain, contract.UNEVEN)
+        contract.assert_same_run(record(model_fn, 2, contract.plain, contract.UNEVEN), want)
+    assert warnings() == []
+
+
+def _per_count(count_of):
+    def model_fn(features, labels, mode, params):
+        errors, mask = (linear(features) - labels) ** 2, _mask(features)
+        loss = tf.reduce_sum(errors * mask) / count_of(tf.reduce_sum(mask))
+        return spec(mode, *_trained_by(loss, params))
+
+    return model_fn
+
+
+BY_ALL = {
+    "sum": (replicate.cross_tower_sum, contract.SUM),
+    "mean": (replicate.cross_tower_mean, contract.MEAN),
+}
+
+
+@pytest.mark.parametrize("name", BY_ALL)
+def test_a_count_of_all_towers_goes_with_its_reduction(name, warnings):
+    count_of, right = BY_ALL[name]
+    batches = contract.EVEN  # In others, rows weigh in a mean.
+    want = record(_per_count(tf.identity), 1, contract.plain, batches)
+    got = record(_per_count(count_of), 2, replicate.TowerOptimizer, batches, reduction=right)
+    contract.assert_same_run(got, want)
+    assert warnings() == []
+    wrong = contract.MEAN if right == contract.SUM else contract.SUM
+    record(_per_count(count_of), 2, replicate.TowerOptimizer, batches, reduction=wrong)
+    (said,) = warnings()
+    assert f"is a sum over the tower's rows, and is computed with {SAID_OF[name]}" in said
+    assert "test_whole_loss.py" in said
+
+
+SAID_OF = {
+    "sum": "what the model has of all towers, as a `cross_tower_sum`",
+    "mean": "a `cross_tower_mean`",
+}
 
 
 def test_a_loss_that_is_known_adds_nothing_to_the_graph():

@@ -1,0 +1,48 @@
+"""What is said of losses of which the graph does not tell how they add up over towers."""
+
+import tensorflow.compat.v1 as tf
+
+from replicate.graphs.functions import line_of
+
+DIVISION = (
+    "replicate: a loss is divided (%s, %s) by what nothing tells of how it adds up over "
+    "towers. It is taken for what `loss_reduction` says: by default, for a mean over the "
+    "tower's own rows. If it is a sum divided by a number for the whole batch, pass "
+    "`loss_reduction=tf.losses.Reduction.SUM`; if the divisor is a count of the tower's, "
+    "divide by `replicate.cross_tower_sum` of it besides."
+)
+SUM = (
+    "replicate: a loss is a sum (%s, %s) of numbers of which nothing tells whether each is a "
+    "row's. It is taken for what `loss_reduction` says: by default, for the mean over the "
+    "tower's own rows. If it is a sum over rows, or such a sum divided by a number for the "
+    "whole batch, pass `loss_reduction=tf.losses.Reduction.SUM`."
+)
+SUM_AND_TOTAL = (
+    "replicate: a loss (%s, %s) is a sum over the tower's rows, and is computed with what the "
+    "model has of all towers, as a `cross_tower_sum`. It is taken for what `loss_reduction` "
+    "says: by default, for a mean over the tower's own rows. If losses add up, as of a sum "
+    "divided by a `cross_tower_sum`, pass `loss_reduction=tf.losses.Reduction.SUM`, or write "
+    "the sum of the tower's rows in place of that of all."
+)
+SUM_AND_MEAN = (
+    "replicate: a loss (%s, %s) is a sum over the tower's rows, and is computed with a "
+    "`cross_tower_mean`. By `loss_reduction=tf.losses.Reduction.SUM`, losses of towers add up: "
+    "if it is divided by that mean, divide by a `cross_tower_sum`."
+)
+INNER_SUM = (
+    "replicate: a loss is added up in a condition, loop or function (%s, %s), where nothing "
+    "tells of what. It is taken for what `loss_reduction` says: by default, for the mean over "
+    "the tower's own rows. If it is a sum over rows, or such a sum divided by a number for the "
+    "whole batch, pass `loss_reduction=tf.losses.Reduction.SUM`, or add up outside."
+)
+CHOSEN_ROWS = (
+    "replicate: a loss is a mean over rows that the model chooses (%s, %s). Each tower takes "
+    "that of its own, which is no number if it chooses none, and counts by all its rows. "
+    "Multiply by the mask and divide sums instead: `tf.reduce_sum(losses * mask) / "
+    "tf.reduce_sum(mask)` is that of one device."
+)
+
+
+def warn(text, op):
+    """Logs one of the texts above for an operation, with the line that made it."""
+    tf.logging.warning(text, op.name, line_of(op))
