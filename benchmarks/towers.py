@@ -18,7 +18,7 @@ from replicate.bench.harness import names_of, positive
 
 ENGINES = ("single", "mirrored", "central", "replicate")
 STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
-TIMES = ("build_s", "first_step_s")
+TIMES = ("build_s", "session_s", "first_run_s", "first_step_s")
 FIGURES = (*STEP, "cores_used", *TIMES, "ops_at_begin", "ops_in_session", "peak_rss_mb")
 COMPARED = ("step_ms_p50", *TIMES, "ops_in_session", "peak_rss_mb")
 SPREAD = ("step_ms_p50", *TIMES, "peak_rss_mb")  # graphs do not differ between rounds
@@ -29,7 +29,7 @@ TITLES = {
     "ancestor": "ancestor",
     "replicate": "`replicate`",
 }
-_ROWS = {
+ROWS = {
     "step_ms_p50": ("step ms", "{:.1f}"),
     "build_s": ("graph build s", "{:.2f}"),
     "first_step_s": ("to the end of the first step s", "{:.2f}"),
@@ -48,7 +48,7 @@ CASES = {
 }
 # So few rows are in a tower's batch norm that one device has other losses from the first step on;
 # and the losses of the last pass are near zero, of which rounding is a large part.
-_FEW_ROWS = ("resnet50",)
+_FEW_ROWS = ("resnet50", "mobilenet_v2")
 
 
 def run_engine(case, engine, warmup, steps, module=engines.MODULE):
@@ -63,7 +63,8 @@ def run_engine(case, engine, warmup, steps, module=engines.MODULE):
 
     Returns:
         The dict described at `engines.measure`, with the means of the loss over the first and the
-        last pass over the data.
+        last pass over the data, and `first_run_s`, what of `first_step_s` is neither of the graph's
+        building nor of the session's making.
 
     Raises:
         ValueError: If `warmup + steps` is less than two passes over the data.
@@ -84,7 +85,8 @@ def run_engine(case, engine, warmup, steps, module=engines.MODULE):
             f"The loss must fall by 0.1%, but with `{engine}` its mean over the data went from "
             f"{first} to {last}. Raise `--steps`, or look for updates that are lost."
         )
-    return {**result, "loss_first_pass": first, "loss_last_pass": last}
+    first_run = result["first_step_s"] - result["build_s"] - result["session_s"]
+    return {**result, "first_run_s": first_run, "loss_first_pass": first, "loss_last_pass": last}
 
 
 def check_losses(name, case, results):
@@ -143,22 +145,23 @@ def records(name, case, rounds):
     return made
 
 
-def table(made):
+def table(made, rows=ROWS):
     """Returns records as a Markdown table: of each case the figures of all engines, side by side.
 
     Args:
         made: List of records, as `records` makes them. Ratios are those of `replicate`, or of the
             last engine if it was left out.
+        rows: Of each figure that is shown, its title and its format.
     """
     names = list(dict.fromkeys(record["engine"] for record in made))
     ours = "replicate" if "replicate" in names else names[-1]
     peers = [name for name in names if name != ours]
-    titles = ["case", "figure", *(TITLES[name] for name in names)]
-    titles += [f"÷ {TITLES[name]} (min, max)" for name in peers]
+    titles = ["case", "figure", *(TITLES.get(name, name) for name in names)]
+    titles += [f"÷ {TITLES.get(name, name)} (min, max)" for name in peers]
     lines = [" | ".join(["", *titles, ""]).strip(), "|" + " --- |" * len(titles)]
     for case in dict.fromkeys(record["case"] for record in made):
         of = {record["engine"]: record for record in made if record["case"] == case}
-        for number, (figure, (title, form)) in enumerate(_ROWS.items()):
+        for number, (figure, (title, form)) in enumerate(rows.items()):
             cells = ["" if number else case, title]
             cells += [form.format(of[engine][figure]) for engine in names]
             ratios = [of[ours]["ratio_to"][peer][figure] for peer in peers]
@@ -167,11 +170,11 @@ def table(made):
     return "\n".join(lines)
 
 
-def text(made):
+def text(made, rows=ROWS):
     """Returns records as what a page of the documentation shows: where and how, and the table."""
     worst = max(made, key=lambda record: record["load_average_max"])
     steps = f"{worst['steps']} steps after {worst['warmup']}"
-    return f"{pages.measured_on(worst)} Each run: {steps}.\n\n{table(made)}"
+    return f"{pages.measured_on(worst)} Each run: {steps}.\n\n{table(made, rows)}"
 
 
 def arguments(description, cases):
@@ -208,7 +211,8 @@ def measured(args, cases, module=engines.MODULE):
     for name in args.cases:
         case = cases[name]
         if args.quick:
-            case = case._replace(layers=2, width=8, global_batch=16)
+            classes = min(case.classes, 50)
+            case = case._replace(layers=2, width=8, global_batch=16, classes=classes)
         results = []
         for number in range(rounds):
             results.append({})

@@ -167,7 +167,9 @@ def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.Co
         config = replicate.estimator.RunConfig(session_config=replicate.session_config(devices))
 
     As in an Estimator's own default, operations that have no kernel for a tower's device run
-    where they have one (`allow_soft_placement`), and the graph is optimised once. Logical CPU
+    where they have one (`allow_soft_placement`), and the graph is optimised once. With several CPU
+    devices and no other, two passes over the graph are left out, which serve GPUs:
+    `memory_optimization` and `layout_optimizer`; `graph_options` has precedence. Logical CPU
     devices share the cores: with several of them, a kernel uses as many threads as there are cores
     for each. TensorFlow makes its threads with a process's first device, and an Estimator makes
     one before its session; so the number is also set in `tf.config.threading`, unless one is set
@@ -203,6 +205,10 @@ def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.Co
     config = tf.ConfigProto(**{**fields, **kwargs})
     options = config.graph_options.rewrite_options
     options.meta_optimizer_iterations = options.meta_optimizer_iterations or options.ONE
+    if 1 < len(cpus) == len(names):  # Both are for GPUs, and take the longer, the more towers are.
+        options.memory_optimization = options.memory_optimization or options.NO_MEM_OPT
+        converts = getattr(options, "cpu_layout_conversion", 0)  # Not in TensorFlow 1.15.
+        options.layout_optimizer = options.layout_optimizer or (0 if converts else options.OFF)
     check_exist(names, config)
     if config.intra_op_parallelism_threads:
         _set_threads(config.intra_op_parallelism_threads)

@@ -166,7 +166,8 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
         A dict ready for JSON. `step_ms_*` are percentiles over the timed steps of the time from
         the end of one step to the end of the next; `cores_used` is the CPU time of all threads
         per time of a timed step, dimensionless; `build_s` is the time from the call of `train`
-        to the first call of a hook, the session not yet made; `first_step_s` that from the call of
+        to the first call of a hook, the session not yet made; `session_s` from then until it is
+        made, and what it trains is initialised; `first_step_s` that from the call of
         `train` to the end of the first step, with the making and initialisation of the session,
         and TensorFlow's work on the graph that is done before a first run; `transfers` and `bytes`
         are what a step sends between devices, `links` the bytes by pair of devices, and
@@ -203,6 +204,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
         "step_ms_p90": p90,
         "cores_used": cpu_ms.sum() / step_ms.sum(),
         "build_s": timer.began - start,
+        "session_s": timer.created - timer.began,
         "first_step_s": timer.ended[0] - start,
         "ops_at_begin": timer.ops_at_begin,
         "ops_in_session": timer.ops_in_session,

@@ -7,7 +7,7 @@ variables for its second tower.
 """
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -70,7 +70,8 @@ DEVICES_DIFFER = ("cnn", "resnet50")
 _UNITS = (3, 4, 6, 3)  # of three layers each, in ResNet-50's stages
 
 
-def _seeded_initializer(seed):
+def seeded_initializer(seed):
+    """Returns He's initialiser with a seed of its own for a layer's number."""
     # He's scale keeps the signal alive through 61 ReLU layers. With Glorot's it fades to nothing,
     # and losses would agree whatever the gradients are.
     return tf.variance_scaling_initializer(scale=2.0, mode="fan_in", seed=SEED + seed)
@@ -83,7 +84,7 @@ def _dense_layers(net, case):
             net,
             case.width,
             activation=tf.nn.relu,
-            kernel_initializer=_seeded_initializer(i),
+            kernel_initializer=seeded_initializer(i),
             name=f"dense_{i}",
         )
     return net
@@ -106,7 +107,7 @@ def _convolutions(net, case):
             3,
             padding="same",
             use_bias=False,
-            kernel_initializer=_seeded_initializer(i),
+            kernel_initializer=seeded_initializer(i),
             name=f"conv_{i}",
         )
         net = tf.nn.relu(tf.layers.batch_normalization(net, training=True, name=f"norm_{i}"))
@@ -136,7 +137,7 @@ def _residual_units(net, case):
             stride,
             padding="same",
             use_bias=False,
-            kernel_initializer=_seeded_initializer(i),
+            kernel_initializer=seeded_initializer(i),
             name=f"conv_{i}",
         )
         return tf.layers.batch_normalization(
@@ -169,12 +170,52 @@ def _float32_variables(getter, name, *args, dtype=None, **kwargs):
     return tf.cast(getter(name, *args, dtype=tf.float32, **kwargs), dtype)
 
 
-# model -> (shape of one row of features, layers between features and logits)
+class Model(NamedTuple):
+    """What a model takes, and what it computes of that.
+
+    Attributes:
+        rows: Function of a `Case`, a number of rows and a `np.random.RandomState`. It returns
+            features and labels, nested structures of arrays that begin with that many rows.
+        loss: Function of features, labels and the `Case`. It returns the mean over the rows that
+            it was given, a float32 scalar.
+    """
+
+    rows: Any
+    loss: Any
+
+
+def classifier(row_shape, apply_layers):
+    """Returns the `Model` of a network that tells classes of arrays apart.
+
+    Args:
+        row_shape: The shape of one row of features, which are float32.
+        apply_layers: Function of features and a `Case`: the layers between features and logits.
+    """
+
+    def rows(case, number, rng):
+        features = rng.standard_normal((number, *row_shape)).astype(np.float32)
+        # Labels that depend on the features: a loss that falls shows that the engine trains.
+        teacher = rng.standard_normal((int(np.prod(row_shape)), case.classes))
+        return features, np.argmax(features.reshape(number, -1).dot(teacher), 1).astype(np.int32)
+
+    def loss(features, labels, case):
+        logits = tf.layers.dense(
+            apply_layers(tf.cast(features, case.dtype), case),
+            case.classes,
+            kernel_initializer=seeded_initializer(case.layers),
+            name="logits",
+        )
+        return tf.losses.sparse_softmax_cross_entropy(labels, tf.cast(logits, tf.float32))
+
+    return Model(rows, loss)
+
+
+# The one place to add a model.
 MODELS = {
-    "wide": ((64,), _dense_layers),
-    "cnn": ((28, 28, 1), _convolutions),
-    "mlp": ((784,), _dense_layers),
-    "resnet50": ((64, 64, 3), _residual_units),
+    "wide": classifier((64,), _dense_layers),
+    "cnn": classifier((28, 28, 1), _convolutions),
+    "mlp": classifier((784,), _dense_layers),
+    "resnet50": classifier((64, 64, 3), _residual_units),
 }
 
 
@@ -186,22 +227,14 @@ def make_model_fn(case, make_optimizer):
         make_optimizer: Function of no arguments that returns the `tf.train.Optimizer` to use.
 
     Returns:
-        A function of `features`, float32 [rows, ...], `labels`, int32 [rows], and `mode`, whose
-        loss is the mean over the rows that it was given.
+        A function of `features` and `labels`, as `Model.rows` gives them, and `mode`, whose loss is
+        the mean over the rows that it was given.
     """
-    _, apply_layers = MODELS[case.model]
-
     scale = _LOSS_SCALES.get(case.dtype)
 
     def model_fn(features, labels, mode):
         with tf.variable_scope("", custom_getter=_float32_variables):
-            logits = tf.layers.dense(
-                apply_layers(tf.cast(features, case.dtype), case),
-                case.classes,
-                kernel_initializer=_seeded_initializer(case.layers),
-                name="logits",
-            )
-        loss = tf.losses.sparse_softmax_cross_entropy(labels, tf.cast(logits, tf.float32))
+            loss = MODELS[case.model].loss(features, labels, case)
         step, optimizer = tf.train.get_or_create_global_step(), make_optimizer()
         # Batch norm's moving statistics; empty for the other models.
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
@@ -238,17 +271,12 @@ def make_input_fn(case, shares):
             f"`global_batch` must be a multiple of {shares}, the elements that tf.distribute takes "
             f"per step, but is {case.global_batch}. Change `global_batch` or `towers` of the case."
         )
-    row_shape, _ = MODELS[case.model]
-    rng = np.random.RandomState(SEED)
-    rows = GLOBAL_BATCHES * case.global_batch
-    features = rng.standard_normal((rows, *row_shape)).astype(np.float32)
-    # Labels that depend on the features: a loss that falls shows that the engine trains.
-    teacher = rng.standard_normal((int(np.prod(row_shape)), case.classes))
-    labels = np.argmax(features.reshape(rows, -1).dot(teacher), axis=1).astype(np.int32)
+    elements = GLOBAL_BATCHES * shares, case.global_batch // shares
+    number = GLOBAL_BATCHES * case.global_batch
+    given = MODELS[case.model].rows(case, number, np.random.RandomState(SEED))
+    arrays = tf.nest.map_structure(lambda array: array.reshape(elements + array.shape[1:]), given)
 
     def input_fn():
-        elements = (GLOBAL_BATCHES * shares, case.global_batch // shares)
-        arrays = (features.reshape((*elements, *row_shape)), labels.reshape(elements))
         dataset = tf.data.Dataset.from_tensor_slices(arrays).repeat()
         # One stage of prefetching each: the iterators of tf.distribute bring their own.
         return dataset.prefetch(2) if shares == 1 else dataset

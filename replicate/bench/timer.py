@@ -17,6 +17,7 @@ class StepTimer(tf.train.SessionRunHook):
 
     Attributes:
         began: `time.perf_counter()` seconds when the graph of the training loop was complete.
+        created: The same when the session was there, with all initialised.
         ops_at_begin: Ops in the graph then, before savers and initialisers are added.
         ops_in_session: Ops in the graph that the session got.
         ended: `time.perf_counter()` seconds at the end of each step.
@@ -33,7 +34,8 @@ class StepTimer(tf.train.SessionRunHook):
     def __init__(self, timed_steps, devices):
         """Makes a hook for `timed_steps` steps, warm-up included, and a traced one after them."""
         self._timed_steps, self._devices = timed_steps, devices
-        self.began = self.ops_at_begin = self.ops_in_session = self.peak_rss = self.peak_gpu = None
+        self.began = self.created = self.peak_rss = self.peak_gpu = None
+        self.ops_at_begin = self.ops_in_session = None
         self.ended, self.cpu, self.losses, self.sent, self.all_reduced = [], [], [], [], []
         self.kernels = collections.Counter()
 
@@ -45,7 +47,8 @@ class StepTimer(tf.train.SessionRunHook):
         self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
 
     def after_create_session(self, session, coord):
-        """Counts the ops of the finished graph."""
+        """Counts the ops of the finished graph, and ends the time of initialisation."""
+        self.created = time.perf_counter()
         self.ops_in_session = len(session.graph.get_operations())
 
     def before_run(self, run_context):

@@ -225,8 +225,7 @@ def test_choices_train(choice):
 @pytest.mark.parametrize("model", models.CASES)
 def test_models_compute_in_a_type_and_keep_variables_in_float32(model, dtype):
     case = models.CASES[model]._replace(layers=2, width=4, dtype=dtype)
-    shape, _ = models.MODELS[model]
-    rows = np.random.RandomState(1).standard_normal((8, *shape)).astype(np.float32)
+    rows, _ = models.MODELS[model].rows(case, 8, np.random.RandomState(1))
     model_fn = models.make_model_fn(case, lambda: tf.train.GradientDescentOptimizer(1.0))
     spec = model_fn(tf.constant(rows), tf.range(8), "train")
     assert {variable.dtype.base_dtype for variable in tf.trainable_variables()} == {tf.float32}
