@@ -47,19 +47,20 @@ def write_scalars(scalars, step):
 
 
 def _host_call(scalars, params):
-    """Returns a `host_call`: TPUs hand their values over as vectors, one entry per replica."""
+    """Returns a `host_call`, to which TPUs hand over one vector of all values for each replica."""
     tags = sorted(scalars)
-    values = [tf.reshape(tf.cast(scalars[tag], tf.float32), [1]) for tag in tags]
+    values = tf.stack([tf.cast(scalars[tag], tf.float32) for tag in tags])[tf.newaxis, :]
     step = tf.reshape(tf.train.get_global_step(), [1])
     every = params["tpu_iterations_per_loop"]
     directory = params["checkpoint_dir"]
 
-    def write(step, *values):
+    def write(step, values):
         step = tf.cast(step[0], tf.int64)
         summary = tf.compat.v2.summary
         writer = summary.create_file_writer(directory, filename_suffix=".v2")
+        means = tf.unstack(tf.reduce_mean(values, axis=0), len(tags))
         with writer.as_default(), summary.record_if(tf.equal(step % every, 0)):
-            write_scalars(dict(zip(tags, map(tf.reduce_mean, values))), step)
+            write_scalars(dict(zip(tags, means)), step)
             return tf.summary.all_v2_summary_ops()
 
-    return write, [step, *values]
+    return write, [step, values]

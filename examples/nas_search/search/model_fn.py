@@ -95,7 +95,7 @@ def model_fn(features, labels, mode, params, config=None):
     )
     with tf.variable_scope("model"):
         model.build(images["train"].shape)
-        logits = _logits(model, images["train"], training=True)
+        logits = tf.cast(_logits(model, images["train"], training=True), tf.float32)
     empirical_loss = tf.losses.softmax_cross_entropy(labels["train"], logits, label_smoothing=0.1)
     regularization_loss = model.regularization_loss()
     loss = empirical_loss + regularization_loss
@@ -176,9 +176,9 @@ def _seed_of_draw(step, params, config):
 
 
 def _logits(model, images, training):
-    """Returns float32 [rows, classes], computed with the weights as they are now."""
+    """Returns [rows, classes] as the network computes them, with the weights as they are now."""
     logits, _ = model.apply(images, training)
-    return tf.cast(logits, tf.float32)
+    return logits
 
 
 def _wait_for_all(grads_and_vars):
@@ -188,7 +188,11 @@ def _wait_for_all(grads_and_vars):
 
 
 def _accuracy(labels, logits):
-    """Returns the share of rows whose most probable class is theirs, float32 scalar."""
+    """Returns the share of rows whose most probable class is theirs, float32 scalar.
+
+    Logits are compared in their own type: XLA for TPUs was reported to choose other classes of
+    bfloat16 that is cast first.
+    """
     is_correct = tf.equal(tf.argmax(labels, axis=1), tf.argmax(logits, axis=1))
     return tf.reduce_mean(tf.cast(is_correct, tf.float32))
 

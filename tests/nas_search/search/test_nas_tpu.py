@@ -100,7 +100,7 @@ def test_a_search_runs_on_all_cores(searched, tmp_path):
     assert len(logits) == 2 * OPTIONS
     assert {"rlcontroller/reward", "rlcontroller/estimated_cost", "model/loss"} < tags
     for op in outside["OutfeedDequeueTuple"]:
-        assert [tensor.shape.as_list() for tensor in op.outputs] == [[1]] * (1 + len(tags))
+        assert [tensor.shape.as_list() for tensor in op.outputs] == [[1], [1, len(tags)]]
 
 
 def tags_of(graph):
@@ -120,10 +120,10 @@ def test_the_host_writes_the_means_over_the_cores_now_and_then(tmp_path):
             "train", tf.zeros([]), tf.no_op(), {"b": tf.zeros([]), "a": tf.zeros([])}, params
         )
         write, values = spec.host_call
-        assert [value.shape.as_list() for value in values] == [[1]] * 3
+        assert [value.shape.as_list() for value in values] == [[1], [1, 2]]
         step = tf.placeholder(tf.int64, [CORES])
         means = tf.range(CORES, dtype=tf.float32)
-        writes = write(step, means, 10 * means)
+        writes = write(step, tf.stack([means, 10 * means], axis=1))
         session.run(tf.global_variables_initializer())
         (start,) = tpu_graphs.by_type(session.graph)["CreateSummaryFileWriter"]
         session.run(start)
@@ -251,6 +251,9 @@ def test_bfloat16_is_for_the_network_alone(searched, flag, dtype):
     ]
     assert len(convolutions) > 20
     assert {op.outputs[0].dtype for op in convolutions} == {dtype}
+    # The accuracy is that of logits as they are: nothing is cast before the largest is chosen.
+    largest = {op.inputs[0].dtype for op in tpu_graphs.everywhere("ArgMax", graph)}
+    assert dtype in largest <= {dtype, tf.float32}
     # Variables, losses, gradients that meet, and all of the controller stay as they are.
     handles = tpu_graphs.everywhere("VarHandleOp", graph)
     assert tf.bfloat16 not in {op.get_attr("dtype") for op in handles}
