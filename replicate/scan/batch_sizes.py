@@ -2,8 +2,10 @@
 
 import ast
 import re
+from typing import NamedTuple
 
 from replicate.scan import rows, scopes, tensorflow_names
+from replicate.scan.findings import Finding
 from replicate.scan.module import constant, expression, index, keyword
 
 _NAME = re.compile(r"(?i)^(\w*_)?batch_?size$|^batchsize$")
@@ -15,6 +17,41 @@ _SHAPED |= {"placeholder_with_default", "get_local_variable", "variable", "model
 # And which take a size by itself.
 _SIZED = {"range", "zero_state", "get_initial_state", "eye", "split", "unstack", "initial_state"}
 ADVICE = "a tower has its shard of the batch. Write `tf.shape(x)[0]`, of a tensor with its rows."
+
+
+class Given(NamedTuple):
+    """A size of the batch that a function gets from what calls it, in whichever file.
+
+    Attributes:
+        finding: That it is one, where it is.
+        is_ignored: Whether a comment there says that this is none.
+    """
+
+    finding: Finding
+    is_ignored: bool
+
+
+def given(module, size):
+    """Returns a size that is given to a function as a `Given`."""
+    if isinstance(size, Given):
+        return size
+    finding = module.finding(size, "static-batch-size", expression(size), ADVICE)
+    return Given(finding, module.source.is_ignored(finding))
+
+
+def findings(module, size, call):
+    """Returns the findings, one or none, of a size that a call takes for its own rows'."""
+    found = given(module, size)
+    path = module.source.path
+    if found.finding.path == path:
+        return [] if found.is_ignored else [found.finding]
+    taken = f"{found.finding.message} {path}:{call.lineno} takes it."
+    return [] if found.is_ignored else [found.finding._replace(message=taken)]
+
+
+def shown(size):
+    """Returns the source of a size in a few words."""
+    return size.finding.name if isinstance(size, Given) else expression(size)
 
 
 class Sizes:
@@ -31,7 +68,7 @@ class Sizes:
         self._model_fn = model_fn
         self._rows = known
         self.static = {}
-        """By names, the expression in which the size was first: None if it is none."""
+        """By names, the expression in which the size was first, or `Given`: None if it is none."""
         self.shapes = {}
         """By names that are lists of sizes known beforehand, the expression of it."""
 
@@ -49,7 +86,7 @@ class Sizes:
                 self.static[first.id] = value
 
     def of(self, node, depth=0):
-        """Returns the expression by which an expression is a size of the batch, or None."""
+        """Returns the expression or `Given` by which an expression is a size of the batch."""
         if depth > 50:
             return None
         if isinstance(node, ast.Name):

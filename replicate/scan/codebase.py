@@ -1,13 +1,23 @@
 """A whole codebase: each of its files is read once, and what they tell together is put together."""
 
+import contextlib
 import fnmatch
-import hashlib
+import gc
 import os
 from typing import Dict, List, NamedTuple, Set, Tuple
 
-from replicate.scan import contrib, files, model_fns, reading, training, traps, version_1
+from replicate.scan import (
+    contrib,
+    files,
+    following,
+    loading,
+    model_fns,
+    reading,
+    training,
+    version_1,
+)
 from replicate.scan.findings import Edit, Finding
-from replicate.scan.module import Module
+from replicate.scan.imports import Imports
 
 # Of these, one finding tells all of a codebase.
 _ONCE = ("compat-install", "version-2-behavior")
@@ -24,7 +34,7 @@ class Found(NamedTuple):
         files: How many files were read.
         unused: By path, for imports that are of no use after some edits, a set of these, and
             their own.
-        digests: By path, of files with edits, of what was read: see `digest`.
+        digests: By path, of files with edits, of what was read: see `loading.digest`.
     """
 
     findings: List[Finding]
@@ -37,10 +47,23 @@ class Found(NamedTuple):
 class _File(NamedTuple):
     findings: List[Finding]
     facts: Set[str]
-    model_fns: list
     unused: List[Tuple[frozenset, Edit]]
     is_entry: bool = False
     digest: bytes = b""
+
+
+class _Codebase:
+    """Looks at each file once, and notes what it tells."""
+
+    def __init__(self):
+        self.told: Dict[str, _File] = {}
+        self.imports = Imports()
+        self.load = loading.Loading(self._look)
+        self.following = following.Following(self.imports, self.load)
+
+    def _look(self, path):
+        self.told[path], found = _file(path, self.following.start)
+        return found
 
 
 def scan(paths, skip=lambda path: False):
@@ -50,82 +73,112 @@ def scan(paths, skip=lambda path: False):
         paths: Files and directories.
         skip: Function of a path, whether it is left out.
     """
+    with _uncollected():
+        return _scan(paths, skip)
+
+
+@contextlib.contextmanager
+def _uncollected():
+    """A scope in which nobody looks for circles in syntax trees: there are none, but many nodes."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
+
+
+def _scan(paths, skip):
     findings: List[Finding] = []
-    facts: Set[str] = set()
-    entries, seen, named, count = set(), set(), [], 0
-    unused: Dict[str, list] = {}
-    digests: Dict[str, bytes] = {}
 
     def problem(path, why):
         findings.append(reading.unreadable(path, why, "Let it be read, or leave it out by --skip."))
 
+    codebase = _Codebase()
+    listed = _listed(paths, skip, problem, codebase.imports)
+    for path in listed:
+        codebase.load.first(path)
+        codebase.following.run()
+    told = [(path, codebase.told[path]) for path in listed]
+    findings += codebase.following.findings
+    facts: Set[str] = set()
+    for _, one in told:
+        findings += one.findings
+        facts |= one.facts
+    entries = {path for path, one in told if one.is_entry}
+    named = codebase.following.model_fns
+    return Found(
+        _together(findings, facts, entries),
+        [(path, at.line, named[path][at]) for path in listed for at in sorted(named.get(path, ()))],
+        len(listed),
+        {path: one.unused for path, one in told if one.unused},
+        {path: one.digest for path, one in told if one.digest},
+    )
+
+
+def _listed(paths, skip, problem, imports):
+    """Returns the paths of all files, each once, and adds them to `Imports`."""
+    seen: dict = {}
+    listed: Dict[str, None] = {}
     for root in paths:
         for path in files.walk(root, skip, problem):
             which = files.identity(path)
-            if which is not None and which in seen:
-                continue
-            seen.add(which)
-            count += 1
-            one = _file(path)
-            findings += one.findings
-            facts |= one.facts
-            named += one.model_fns
-            entries.update([path] if one.is_entry else [])
-            if one.unused:
-                unused[path] = one.unused
-            if one.digest:
-                digests[path] = one.digest
-    return Found(_together(findings, facts, entries), named, count, unused, digests)
+            first = seen.setdefault(which, path) if which is not None else path
+            imports.add(path, first, root)
+            listed[first] = None
+    return list(listed)
 
 
-def digest(data):
-    """Returns what tells whether a file is still as it was read."""
-    return hashlib.sha256(data).digest()
+def _file(path, start):
+    """Returns what one file tells, whatever it is, and its `Module` or `Source`, or None.
 
-
-def _file(path):
-    """Returns what one file tells, whatever it is."""
+    Args:
+        path: Of the file.
+        start: Function of its `Module`, which notes what is to be followed.
+    """
     if path.endswith(".ipynb"):
         advice = "Write it as a script first: `jupyter nbconvert --to script`."
-        return _File([Finding(path, 0, 0, "notebook", "a notebook", advice)], set(), [], [])
+        return _of_finding(Finding(path, 0, 0, "notebook", "a notebook", advice)), None
     try:
         data = files.read(path)
     except files.NotReadError as error:
         advice = "Let it be read, or leave it out by --skip."
-        return _File([reading.unreadable(path, str(error), advice)], set(), [], [])
+        return _of_finding(reading.unreadable(path, str(error), advice)), None
     try:
         source = reading.source(path, data)
         if isinstance(source, Finding):
-            return _File([source], set(), [], [])
+            return _of_finding(source), None
         if not any(word in source.text for word in _WORDS):
-            return _File([], set(), [], [])
-        return _looked_at(source)
+            return _File([], set(), []), source
+        told, module = _looked_at(source)
+        start(module)
+        return told, module
     except (RecursionError, MemoryError):
         advice = "Write what is generated as data, or leave it out by --skip."
         what = "nested too deeply to be looked at"
-        return _File([reading.unreadable(path, what, advice)], set(), [], [])
+        return _of_finding(reading.unreadable(path, what, advice)), None
+
+
+def _of_finding(finding):
+    return _File([finding], set(), [])
 
 
 def _looked_at(source):
-    module = Module(source)
-    version_1.facts(module)
+    module, found = loading.prepared(source)  # What becomes of imports decides on others.
     model_fns.facts(module)
-    found = [*version_1.imports(module)]  # First: what becomes of imports decides on others.
-    functions = model_fns.find(module)
     found += contrib.names(module)
     found += contrib.stars(module)
     found += version_1.removed(module)
     found += version_1.behavior(module)
     found += model_fns.installs(module)
     found += model_fns.unreplicated(module)
-    found += traps.find(module, functions)
     found += training.in_conditions(module)
     found += training.session_loop(module)
     found += training.fused(module)
-    named = [(source.path, one.node.lineno, one.name) for one in functions]
     found = [one for one in found if not source.is_ignored(one)]
-    tells = digest(source.data) if any(one.edits for one in found) else b""
-    return _File(found, module.facts, named, module.unused, module.is_entry, tells)
+    tells = loading.digest(source.data) if any(one.edits for one in found) else b""
+    return _File(found, module.facts, module.unused, module.is_entry, tells), module
 
 
 def _together(findings, facts, entries):

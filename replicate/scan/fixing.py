@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from typing import NamedTuple
 
-from replicate.scan import codebase, files, reading
+from replicate.scan import files, loading, reading
 
 _ADVICE = "or pass `--force`, which keeps each file as it was as FILE.orig."
 
@@ -61,7 +61,7 @@ def changes(found, problem):
 
 def _change(path, edits, known):
     data = files.read(path)
-    source = reading.source(path, data) if codebase.digest(data) == known else None
+    source = reading.source(path, data) if loading.digest(data) == known else None
     if not isinstance(source, reading.Source):
         raise NotFixedError("it was changed while it was looked at. Run this again.")
     text, end = [], 0

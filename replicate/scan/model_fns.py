@@ -3,14 +3,17 @@
 import ast
 from typing import Any, NamedTuple, Tuple
 
-from replicate.scan import scopes, tensorflow_names
+from replicate.scan import definitions, scopes, tensorflow_names
 from replicate.scan.contrib import INSTALL
-from replicate.scan.module import Module, expression, keyword
+from replicate.scan.module import Module, expression, keyword, once
 
 _SPECS = ("EstimatorSpec", "TPUEstimatorSpec")
 _OF_HEADS = ("create_estimator_spec", "create_tpu_estimator_spec", "_create_tpu_estimator_spec")
 _ESTIMATORS = ("Estimator", "EstimatorV2", "TPUEstimator")
 REPLICATE = "replicate_model_fn"
+
+
+_WRAPPERS = ("partial", REPLICATE)  # Of which it is known that a `model_fn` comes first.
 
 
 class ModelFn(NamedTuple):
@@ -35,25 +38,48 @@ def arguments(function):
     return [one.arg for one in [*getattr(given, "posonlyargs", []), *given.args, *given.kwonlyargs]]
 
 
+def own(function):
+    """Returns the names of a function's arguments, `self` left out."""
+    return [name for name in arguments(function) if name not in ("self", "cls")]
+
+
+@once
 def find(module: Module):
     """Returns the `ModelFn`s of a module."""
-    passed = set()
-    for call in estimators(module):
-        function = _function(module, keyword(call, "model_fn", 0))
-        if function is not None:
-            passed.add(function)
+    passed = {_function(module, _given(module, call)[0]) for call in estimators(module)}
     found = []
     for node in module.names.functions:
-        names = arguments(node)
-        is_like = {"features", "mode"} <= set(names)
-        specs = _specs(node) if is_like or node in passed else set()
+        specs = _specs(node) if _is_like(node) or node in passed else set()
         if node in passed or specs:
-            own = [name for name in names if name not in ("self", "cls")]
-            known = tuple(name for name in own if name in ("features", "labels"))
-            for_tpus = "TPUEstimatorSpec" in specs or "tpu" in " ".join(specs)
-            name = getattr(node, "name", "lambda")
-            found.append(ModelFn(node, name, known or tuple(own[:2]), for_tpus))
+            found.append(made(node, specs))
     return found
+
+
+def elsewhere(module: Module):
+    """Yields the full names of what Estimators are given that is of no function of the file."""
+    for call in estimators(module):
+        node, is_known = _given(module, call)
+        if node is not None and is_known and _function(module, node) is None:
+            name = definitions.full_name(module, node)
+            if name:
+                yield name
+
+
+def of_passed(node):
+    """Returns the `ModelFn` of a function that an Estimator is given."""
+    return made(node, _specs(node))
+
+
+def made(node, specs):
+    """Returns the `ModelFn` of a function that makes specs."""
+    names = own(node)
+    known = tuple(name for name in names if name in ("features", "labels"))
+    for_tpus = "TPUEstimatorSpec" in specs or "tpu" in " ".join(specs)
+    return ModelFn(node, getattr(node, "name", "lambda"), known or tuple(names[:2]), for_tpus)
+
+
+def _is_like(node):
+    return {"features", "mode"} <= set(arguments(node))
 
 
 def _specs(function):
@@ -65,24 +91,39 @@ def _specs(function):
     return called & {*_SPECS, *_OF_HEADS}
 
 
-def _function(module, node):
-    """Returns the function of a file that an expression stands for, None if there is none."""
+def _given(module, call):
+    """Returns what an Estimator is given for its `model_fn`, and whether it comes unchanged.
+
+    That is, an expression, taken out of what wraps it, and whether it is known what that does.
+    """
+    node, is_known = keyword(call, "model_fn", 0), True
     for _ in range(5):
-        if isinstance(node, ast.Call) and node.args:  # `partial(model_fn, x)`, `wrapped(model_fn)`
-            node = node.args[0]
+        if isinstance(node, ast.Call):  # `partial(model_fn, x)`, `wrapped(model_fn)`
+            inner = node.args[0] if node.args else keyword(node, "model_fn")
+            if inner is None:
+                break
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            node, is_known = inner, is_known and called in _WRAPPERS
         elif isinstance(node, ast.Name):
             values = module.names.bindings(node.id, module.names.scopes[node])
-            if len(values) == 1 and values[0].kind == "value":
-                node = values[0].value
-                continue
-            return functions_called(module).get(node.id)
-        elif isinstance(node, ast.Attribute):
-            return functions_called(module).get(node.attr)
+            if len(values) != 1 or values[0].kind != "value":
+                break
+            node = values[0].value
         else:
             break
+    return node, is_known
+
+
+def _function(module, node):
+    """Returns the function of a file that an expression stands for, None if there is none."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        is_imported = bool(module.names.path(node))
+        name = getattr(node, "attr", getattr(node, "id", ""))
+        return None if is_imported else functions_called(module).get(name)
     return node if isinstance(node, scopes.FUNCTIONS) else None
 
 
+@once
 def functions_called(module):
     """Returns the functions of a file by name; a name that several have is left out."""
     found, several = {}, set()
@@ -94,8 +135,10 @@ def functions_called(module):
     return {name: node for name, node in found.items() if name and name not in several}
 
 
+@once
 def estimators(module: Module):
-    """Yields the calls that make an Estimator of a `model_fn`."""
+    """Returns the calls that make an Estimator of a `model_fn`."""
+    found = []
     for call in module.names.calls:
         path = module.names.path(call.func)
         called = getattr(call.func, "attr", getattr(call.func, "id", ""))
@@ -104,7 +147,8 @@ def estimators(module: Module):
         name = tensorflow_names.parse(path) if path else None
         is_known = name is not None and (name.api or path.startswith(("replicate", "tensorflow_")))
         if is_known or any(one.arg == "model_fn" for one in call.keywords):
-            yield call
+            found.append(call)
+    return found
 
 
 def facts(module: Module):

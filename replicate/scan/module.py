@@ -1,6 +1,7 @@
 """A file that is looked at by the rules: its names, and what it tells about the whole codebase."""
 
 import ast
+import functools
 import re
 
 from replicate.scan import scopes, tensorflow_names
@@ -37,6 +38,8 @@ class Module:
         """For imports that are of no use after some `Edit`s, a set of these, and their own."""
         self.is_entry = any(map(self._is_main, source.tree.body))
         """Whether it is run by itself."""
+        self.kept = {}
+        """What functions that are `once` returned."""
 
     @staticmethod
     def _is_main(node):
@@ -92,6 +95,18 @@ class Module:
     def text(self, node):
         """Returns the source of an expression in a few words."""
         return expression(node)
+
+
+def once(function):
+    """Wraps a function of a `Module`: what it returned is kept with the module."""
+
+    @functools.wraps(function)
+    def kept(module):
+        if function not in module.kept:
+            module.kept[function] = function(module)
+        return module.kept[function]
+
+    return kept
 
 
 def _is_run(call):

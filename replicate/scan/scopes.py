@@ -168,12 +168,12 @@ class Names:
                 path = alias.name if alias.asname else alias.name.split(".")[0]
                 bind(alias.asname or path, "import", path)
         elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
+            module = "." * node.level + (f"{node.module}." if node.module else "")
             for alias in node.names:
                 if alias.name == "*":
                     self.stars.append(node)
                 else:
-                    bind(alias.asname or alias.name, "import", f"{module}.{alias.name}")
+                    bind(alias.asname or alias.name, "import", f"{module}{alias.name}")
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bind(node.name, "other")
         elif isinstance(node, (ast.Global, ast.Nonlocal)):

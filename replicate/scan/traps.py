@@ -8,17 +8,16 @@ import ast
 import re
 
 from replicate.scan import batch_sizes, rows, tensorflow_names
-from replicate.scan.model_fns import ModelFn, arguments, functions_called
-from replicate.scan.module import constant, expression, keyword
-from replicate.scan.scopes import FUNCTIONS
+from replicate.scan.model_fns import ModelFn, functions_called
+from replicate.scan.module import constant, expression, keyword, once
 
 _LOSS = re.compile(r"(?i)loss|cost|objective|nll|xent|cross_?ent|entropy|likelihood")
 _DIVISIONS = ("div", "truediv", "divide", "realdiv", "div_no_nan", "divide_no_nan", "safe_div")
 _ASSIGNS = ("assign", "assign_add", "assign_sub")
 _CONDITIONS = ("cond", "case", "while_loop", "map_fn", "scan", "foldl", "foldr", "smart_cond")
-_DEEPEST = 5  # Functions that call one another.
 
 
+@once
 def controlled(module):
     """Returns the functions of a module that conditions and loops of the graph call."""
     found, named = set(), functions_called(module)
@@ -36,52 +35,37 @@ def controlled(module):
     return found
 
 
-def find(module, model_fns):
-    """Yields the findings in a module's `model_fn`s, and in what they call there."""
-    inside = controlled(module)
-    seen, reported = set(), set()
-    for one in model_fns:
-        walk = _Walk(module, one, inside, seen)
-        walk.function(one.node, one.batch, {}, 0)
-        for finding in walk.findings:
-            place = finding.line, finding.column, finding.rule
-            if place not in reported:
-                reported.add(place)
-                yield finding
+class Walk:
+    """Goes through a function that a `model_fn` is or calls, statement by statement.
 
+    Args:
+        module: The `Module` of its file.
+        model_fn: The `ModelFn`, without its node if that is of another file.
+        called: Function of a call, of what is known of its rows and of its sizes.
+    """
 
-class _Walk:
-    """Goes through a `model_fn`, statement by statement."""
-
-    def __init__(self, module, model_fn: ModelFn, inside, seen):
+    def __init__(self, module, model_fn: ModelFn, called):
         self.findings: list = []
+        self.inner: list = []
+        """Functions inside of it, which were looked at with it."""
         self._module = module
         self._names = module.names
         self._model_fn = model_fn
-        self._inside = inside
-        self._seen = seen
-        self._called = functions_called(module)
-        self._depth = 0
+        self._inside = controlled(module)
+        self._follow = called
 
-    def function(self, node, batch, static, depth):
+    def function(self, node, batch, static):
         """Looks at a function whose arguments `batch` have rows, and `static` are sizes."""
-        if node in self._seen or depth > _DEEPEST:
-            return
-        self._seen.add(node)
-        self._depth = depth
-        before = getattr(self, "_rows", None), getattr(self, "_sizes", None)
         self._rows = rows.Rows(self._module, batch)
         self._sizes = batch_sizes.Sizes(self._module, self._model_fn, self._rows)
         self._sizes.static.update(static)
         body = node.body if isinstance(node.body, list) else [node.body]
         self._block(body, node in self._inside)
-        self._rows, self._sizes = before
-        self._depth = depth - 1
 
     def _block(self, statements, inside):
         for statement in statements:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self._seen.add(statement)
+                self.inner.append(statement)
                 self._block(statement.body, inside or statement in self._inside)
                 continue
             blocks = []
@@ -121,20 +105,20 @@ class _Walk:
             pending += [(child, within) for child in ast.iter_child_nodes(node)]
 
     def _add(self, node, rule, name, message, **kwargs):
-        self.findings.append(self._module.finding(node, rule, name, message, **kwargs))
+        found = self._module.finding(node, rule, name, message, **kwargs)
+        self.findings += [] if self._module.source.is_ignored(found) else [found]
 
     def _look_at_call(self, call, statement, inside):
         name = tensorflow_names.function_name(self._names, call)
         for size in self._sizes.asked(call):
-            shown = expression(size)
-            self._add(size, "static-batch-size", shown, batch_sizes.ADVICE)
+            self.findings += batch_sizes.findings(self._module, size, call)
         if name == "reduce_mean" and call.args:
             self._look_at_mean(call, statement)
         if name in _DIVISIONS and len(call.args) > 1:
             self._look_at_division(call, call.args[1], statement, inside)
         self._look_at_update(call, name, inside)
         self._look_at_optimizer(call)
-        self._follow(call)
+        self._follow(call, self._rows, self._sizes)
 
     def _look_at_mean(self, call, statement):
         chosen = self._rows.of(call.args[0]) == rows.CHOSEN and rows.is_over_rows(call)
@@ -178,7 +162,7 @@ class _Walk:
             self._add(
                 node,
                 "loss-per-count",
-                f"a loss divided by a multiple of {expression(size)}",
+                f"a loss divided by a multiple of {batch_sizes.shown(size)}",
                 "where shards are equal, the graph does not tell it from a mean over the shard. "
                 "Divide by the batch's size, and by the number apart.",
             )
@@ -186,7 +170,7 @@ class _Walk:
             self._add(
                 node,
                 "loss-by-batch-size",
-                f"a loss divided by {expression(size)}",
+                f"a loss divided by {batch_sizes.shown(size)}",
                 "a tower has its shard of the batch. Where the graph tells that a sum over rows is "
                 "divided, that is exact; where it does not, as behind `tf.nn.dynamic_rnn`, the log "
                 "says so: pass `loss_reduction=tf.losses.Reduction.SUM`.",
@@ -257,18 +241,3 @@ class _Walk:
             f"`tf.keras.optimizers.legacy.{short}`.",
             replacement=f"tf.keras.optimizers.legacy.{short}",
         )
-
-    def _follow(self, call):
-        """Looks at a function of the same file that is called."""
-        name = getattr(call.func, "id", "")
-        if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "self":
-            name = call.func.attr
-        node = self._called.get(name)
-        if node is None or not isinstance(node, FUNCTIONS) or node in self._seen:
-            return
-        names = [one for one in arguments(node) if one not in ("self", "cls")]
-        given = dict(zip(names, call.args))
-        given.update((one.arg, one.value) for one in call.keywords if one.arg)
-        batch = [one for one, value in given.items() if self._rows.of(value) == rows.ROWS]
-        static = {one: self._sizes.of(value) for one, value in given.items()}
-        self.function(node, batch, static, self._depth + 1)
