@@ -7,6 +7,7 @@ import os
 from typing import Dict, List, NamedTuple, Set, Tuple
 
 from replicate.scan import (
+    batch_norms,
     contrib,
     files,
     following,
@@ -175,7 +176,7 @@ def _looked_at(source):
     found += model_fns.unreplicated(module)
     found += training.in_conditions(module)
     found += training.session_loop(module)
-    found += training.fused(module)
+    found += batch_norms.fused(module)
     found = [one for one in found if not source.is_ignored(one)]
     tells = loading.digest(source.data) if any(one.edits for one in found) else b""
     return _File(found, module.facts, module.unused, module.is_entry, tells), module

@@ -1,16 +1,15 @@
-"""How files train: gradients inside conditions, loops without an Estimator, batch norm."""
+"""How files train: gradients inside conditions, and loops without an Estimator."""
 
 import ast
 
 from replicate.scan import tensorflow_names
-from replicate.scan.module import Module, constant, expression
+from replicate.scan.module import Module, expression
 from replicate.scan.traps import controlled
 
 _GRADIENTS = ("compute_gradients", "gradients")
 _SESSIONS = ("Session", "InteractiveSession")
 _MONITORED = ("MonitoredTrainingSession", "MonitoredSession", "SingularMonitoredSession")
 _SUPERVISORS = ("Supervisor",)
-_BATCH_NORMS = ("batch_norm", "batch_normalization", "BatchNormalization")
 
 
 def in_conditions(module: Module):
@@ -82,22 +81,3 @@ def session_loop(module: Module):
                 "graph, an `input_fn` of what feeds it, and give them to an Estimator.",
             )
             return
-
-
-def fused(module: Module):
-    """Yields batch norms that ask for the fused kernel."""
-    for call in module.names.calls:
-        path = module.names.path(call.func)
-        called = getattr(call.func, "attr", getattr(call.func, "id", ""))
-        if called not in _BATCH_NORMS or not tensorflow_names.parse(path).api:
-            continue
-        for argument in call.keywords:
-            if argument.arg == "fused" and constant(argument.value) is True:
-                yield module.finding(
-                    call,
-                    "fused-batch-norm",
-                    f"{expression(call.func)}(fused=True)",
-                    "normalises by the rows of each tower. `replicate.batch_normalization` does by "
-                    "those of the whole batch, where fused=True makes no difference.",
-                    needs="estimator",
-                )

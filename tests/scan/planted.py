@@ -226,6 +226,28 @@ def model_fn(features, labels, mode):
         "y = replicate.batch_normalization(x, fused=True)",
         "loss = tf.reduce_mean(y)",
     ),
+    "batch norm of slim": """\
+import tensorflow.compat.v1 as tf
+import tf_slim as slim
+from tf_slim import batch_norm as norm
+import replicate
+import replicate.compat
+replicate.compat.install()
+def scope(estimator=tf.estimator.Estimator):
+    params = {
+        "decay": 0.9,
+        "fused": True,  #! fused-batch-norm
+    }
+    more = dict(decay=0.9, fused=True)  #! fused-batch-norm
+    with slim.arg_scope([slim.conv2d], normalizer_fn=slim.batch_norm, normalizer_params=params):
+        with slim.arg_scope([slim.batch_norm, slim.dropout], **params):
+            pass
+    with slim.arg_scope([norm], fused=True):  #! fused-batch-norm
+        norm(1, fused=True)  #! fused-batch-norm
+        slim.conv2d(1, normalizer_params=more)
+        norm(1, **dict(fused=True))  #! fused-batch-norm
+        norm(1, **{"fused": True, **more})  #! fused-batch-norm
+""",
 }
 
 # What has nothing to find in it.
@@ -373,6 +395,25 @@ replicate.compat.install(tensorflow_1=True)
 tf.contrib.layers.xavier_initializer(), tf.contrib.training.HParams, tf.placeholder
 def f(x):
     return x.shape[0].value
+""",
+    "batch norm of all towers, and what is none": """\
+import tensorflow.compat.v1 as tf
+import tf_slim as slim
+import replicate
+replicate.compat.install()
+def scope(given, estimator=tf.estimator.Estimator):
+    params = {"fused": True}
+    none = {"fused": None}
+    off = dict(fused=False)
+    own = {"fused": True}
+    replicate.batch_normalization(1, **params)
+    slim.conv2d(1, normalizer_fn=replicate.batch_normalization, normalizer_params=params)
+    with slim.arg_scope([slim.batch_norm], **none), slim.arg_scope([slim.batch_norm], **off):
+        pass
+    with slim.arg_scope([slim.conv2d], fused=True), slim.arg_scope(given, fused=True):
+        other(normalizer_params=own, **own)
+    slim.batch_norm(1, **given)
+    slim.batch_norm(1, **none[0])
 """,
     "ignored": """\
 import tensorflow.compat.v1 as tf
