@@ -13,6 +13,7 @@ import argparse
 import inspect
 import json
 import pathlib
+import re
 import sys
 import warnings
 
@@ -27,7 +28,9 @@ HEADER = """\
 #   means NAME [ARGUMENT]  has another meaning there; arguments that version 1 alone has
 #   gone NAME VERSION      no newer TensorFlow than this has it, `compat.v1` neither
 #   new NAME               TensorFlow 2 has it, `compat.v1` does not, nor what lies below it
+#   inside MODULE NAME...  what a module of its insides defines; `=PUBLIC` is how `tf` calls that
 """
+INSIDES = re.compile(r"(?:tensorflow|tensorflow_core)\.(python\.[\w.]+)\.(\w+)")
 
 
 def names_below(root):
@@ -108,6 +111,24 @@ def lines(asked):
         above = status.get(parent, "").split()[:1]
         if kind in ("means", "gone") or above != [kind]:
             made.append(status[name])
+    return made + insides(asked)
+
+
+def insides(asked):
+    """Returns the lines that tell where TensorFlow defines what has a public name in the newest."""
+    public = {}
+    for one in asked:
+        for name, (what, _) in one["v1"].items():
+            match = INSIDES.fullmatch(what)
+            if match and name in asked[-1]["v1"]:
+                public.setdefault(match[1], {}).setdefault(match[2], set()).add(name)
+    made = []
+    for module in sorted(public):
+        shown = []
+        for own, names in sorted(public[module].items()):
+            best = min(names, key=lambda name: (name.count("."), len(name), name))
+            shown.append(own if own == best else f"{own}={best}")
+        made.append(" ".join([f"inside tensorflow.{module}", *shown]))
     return made
 
 

@@ -13,6 +13,7 @@ from replicate.scan import (
     following,
     loading,
     model_fns,
+    private_paths,
     reading,
     training,
     version_1,
@@ -172,6 +173,7 @@ def _looked_at(source):
     found += contrib.stars(module)
     found += version_1.removed(module)
     found += version_1.behavior(module)
+    found += private_paths.imports(module)
     found += model_fns.installs(module)
     found += model_fns.unreplicated(module)
     found += training.in_conditions(module)

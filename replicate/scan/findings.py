@@ -38,6 +38,7 @@ RULES = {
     "loss-by-batch-size": Rule("note", "losses divided by the size of the whole batch"),
     "applied-in-condition": Rule("note", "gradients applied inside a condition or loop"),
     "fused-batch-norm": Rule("note", "batch norm of each tower's own rows"),
+    "private-path": Rule("note", "imports of TensorFlow's own insides"),
     "notebook": Rule("note", "notebooks, which are not read"),
 }
 _ORDER = {name: place for place, name in enumerate(RULES)}

@@ -50,10 +50,27 @@ def parse(path):
 def _table() -> Dict[str, Known]:
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
+        if not line.startswith(("#", "inside ")):
             status, name, *more = line.split()
             found[name] = Known(status, tuple(more))
     return found
+
+
+@functools.lru_cache(None)
+def _insides() -> Dict[str, str]:
+    found = {}
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("inside "):
+            _, module, *names = line.split()
+            for name in names:
+                own, _, public = name.partition("=")
+                found[f"{module}.{own}"] = public or own
+    return found
+
+
+def public(path):
+    """Returns the public name of what a path of TensorFlow's insides stands for, "" if none."""
+    return _insides().get(path, "")
 
 
 def known(rest):

@@ -226,6 +226,21 @@ def model_fn(features, labels, mode):
         "y = replicate.batch_normalization(x, fused=True)",
         "loss = tf.reduce_mean(y)",
     ),
+    "private paths": """\
+import tensorflow as tf  #! tensorflow-1
+from tensorflow.python.framework import ops  #! private-path
+from tensorflow.python.ops.rnn_cell_impl import RNNCell, nothing  #! private-path #! private-path
+import tensorflow.python.client.device_lib as devices  #! private-path
+import tensorflow.python.util.nest  #! private-path
+tf.placeholder, ops.get_default_graph(), ops.get_default_graph, ops.Graph, RNNCell
+tf.python.framework.ops.Graph  #! private-path
+try:
+    from tensorflow.python.eager import tape
+except ImportError:
+    tape = None
+from .python.framework import ops as others
+from tensorflow_python import x
+""",
     "batch norm of slim": """\
 import tensorflow.compat.v1 as tf
 import tf_slim as slim
@@ -395,6 +410,11 @@ replicate.compat.install(tensorflow_1=True)
 tf.contrib.layers.xavier_initializer(), tf.contrib.training.HParams, tf.placeholder
 def f(x):
     return x.shape[0].value
+""",
+    "private paths of what has moved": """\
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import ops
+tf.placeholder, ops.get_default_graph(), tf.python.ops
 """,
     "batch norm of all towers, and what is none": """\
 import tensorflow.compat.v1 as tf

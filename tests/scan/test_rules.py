@@ -107,3 +107,17 @@ def test_what_is_said_names_the_source_and_the_way_out(scanned):
         "version 2 lacks tf.placeholder (line 3). Write `import tensorflow.compat.v1 as tf`, or "
         "say `replicate.compat.install(tensorflow_1=True)` in the file that runs first."
     )
+
+
+def test_private_paths_are_said_with_what_is_public(scanned):
+    text = planted.TRAPS["private paths"]
+    said = {one.name: one for one in scanned(text) if one.rule == "private-path"}
+    assert said["tensorflow.python.framework.ops"].message == (
+        "it is TensorFlow's own inside, which may lie elsewhere in another version. Publicly, "
+        "`tf.compat.v1.get_default_graph` is get_default_graph (line 6), `tf.compat.v1.Graph` is "
+        "Graph (line 6)."
+    )
+    cell = said["tensorflow.python.ops.rnn_cell_impl.RNNCell"]
+    assert cell.replacement == "tf.compat.v1.nn.rnn_cell.RNNCell"
+    assert said["tensorflow.python.client.device_lib"].message.endswith("version.")
+    assert said["tensorflow.python.framework.ops.Graph"].replacement == "tf.compat.v1.Graph"

@@ -1,5 +1,7 @@
 """The table of TensorFlow's names, beside the TensorFlow that is installed."""
 
+import importlib
+
 import pytest
 import tensorflow
 import tensorflow.compat.v1 as version_1
@@ -37,6 +39,18 @@ def test_the_table_is_true(status):
     if status == "new":
         wrong = [name for name in wrong if name not in missing]
     assert wrong == []
+
+
+@pytest.mark.skipif(versions.IS_OLD, reason="the table is of TensorFlow 2.15 and newer")
+def test_what_the_insides_define_is_public():
+    names = [one for line in LINES if line[0] == "inside" for one in line[2:]]
+    public = {name.partition("=")[2] or name for name in names}
+    assert len(public) > 1000
+    # Of the newest TensorFlow, this one may lack a few.
+    assert len([name for name in public if not has(version_1, name)]) < 20
+    graph = importlib.import_module(f"{tensorflow.__name__}.python.framework.ops")
+    assert tensorflow_names.public(f"{graph.__name__}.get_default_graph") == "get_default_graph"
+    assert graph.get_default_graph is version_1.get_default_graph
 
 
 @pytest.mark.parametrize(
@@ -77,3 +91,13 @@ def test_lines_are_made_of_what_was_asked():
     made = tool.lines([first, asked("2.15.1", tf, old), asked("2.21.0", tf, new)])
     wanted = ["means arg keep", "gone gone 2.15", "lacks m", "means means", "lacks old", "new two"]
     assert made == wanted
+
+
+def test_lines_of_what_the_insides_define():
+    def asked(version, **v1):
+        return {"version": version, "tf": {}, "v1": {name: [what, []] for name, what in v1.items()}}
+
+    first = asked("1.15.5", f="tensorflow_core.python.a.b.g", gone="tensorflow_core.python.a.b.x")
+    last = asked("2.21.0", f="tensorflow.python.c.f", longer="tensorflow.python.c.f", own="keras.f")
+    wanted = ["inside tensorflow.python.a.b g=f", "inside tensorflow.python.c f"]
+    assert tool.insides([first, last]) == wanted

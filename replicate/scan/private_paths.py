@@ -1,0 +1,76 @@
+"""Imports of TensorFlow's own insides, `tensorflow.python`, and where the same is public."""
+
+from replicate.scan import tensorflow_names
+from replicate.scan.module import Module
+
+_INSIDES = "tensorflow.python"
+_SHOWN = 3  # Names that a finding lists.
+
+
+def imports(module: Module):
+    """Yields each import of TensorFlow's insides, and each use of them that needs none."""
+    if _INSIDES not in module.source.text and ".python." not in module.source.text:
+        return
+    taken: dict = {}  # By import and what it imports, the public names by what is used.
+    alone = []
+    for use, _ in module.uses:
+        if not _is_inside(use.path) or module.is_guarded(use.node):
+            continue
+        imported = [
+            (binding.node, binding.value)
+            for binding in module.names.bindings(use.root.id, use.scope)
+            if binding.kind == "import" and _is_inside(binding.value)
+        ]
+        for key in imported:
+            taken.setdefault(key, []).append(use)
+        alone += [] if imported else [use]
+    for node in module.names.imports:
+        if module.is_guarded(node) or getattr(node, "level", 0):
+            continue
+        for path in _paths(node):
+            if _is_inside(path):
+                uses = taken.get((node, path), [])
+                known = [(use.path, use.node.lineno) for use in uses] or [(path, node.lineno)]
+                yield _finding(module, node, path, known)
+    for use in alone:
+        if use.path != _INSIDES:
+            yield _finding(module, use.node, use.path, [(use.path, use.node.lineno)])
+
+
+def _is_inside(path):
+    return path == _INSIDES or path.startswith(f"{_INSIDES}.")
+
+
+def _paths(node):
+    base = getattr(node, "module", None)
+    return [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
+
+
+def _public(path):
+    """Returns the public name of what a path is, or is taken of, with what is taken; or ""."""
+    parts = path.split(".")
+    for count in range(len(parts), 2, -1):
+        found = tensorflow_names.public(".".join(parts[:count]))
+        if found:
+            return ".".join(["tf.compat.v1", found, *parts[count:]])
+    return ""
+
+
+def _finding(module, node, path, known):
+    public = {}
+    for used, line in known:
+        name = _public(used)
+        if name:
+            public.setdefault(name, (used.rpartition(".")[2], line))
+    listed = [f"`{name}` is {own} (line {line})" for name, (own, line) in public.items()]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    message = "it is TensorFlow's own inside, which may lie elsewhere in another version."
+    message += f" Publicly, {', '.join(listed[:_SHOWN])}{more}." if public else ""
+    return module.finding(
+        node,
+        "private-path",
+        path,
+        message,
+        replacement=next(iter(public)) if len(public) == 1 else "",
+        needs="tensorflow-1",
+    )
