@@ -4,13 +4,14 @@ import contextlib
 import fnmatch
 import gc
 import os
-from typing import Dict, List, NamedTuple, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from replicate.scan import (
     batch_norms,
     contrib,
     files,
     following,
+    installing,
     loading,
     model_fns,
     private_paths,
@@ -20,9 +21,12 @@ from replicate.scan import (
 )
 from replicate.scan.findings import Edit, Finding
 from replicate.scan.imports import Imports
+from replicate.scan.module import is_entry
 
 # Of these, one finding tells all of a codebase.
 _ONCE = ("compat-install", "version-2-behavior")
+# Of files of which nothing else is known.
+_UNREAD = ("python-2", "unreadable")
 # What a file names of which rules tell something; others are read for their syntax alone.
 _WORDS = ("tensorflow", "Estimator", "keras", "model_fn", "replicate")
 
@@ -37,6 +41,7 @@ class Found(NamedTuple):
         unused: By path, for imports that are of no use after some edits, a set of these, and
             their own.
         digests: By path, of files with edits, of what was read: see `loading.digest`.
+        install: Where `replicate.compat.install()` goes, None if that is called or not needed.
     """
 
     findings: List[Finding]
@@ -44,6 +49,7 @@ class Found(NamedTuple):
     files: int
     unused: Dict[str, list]
     digests: Dict[str, bytes]
+    install: Optional[installing.Install] = None
 
 
 class _File(NamedTuple):
@@ -109,13 +115,22 @@ def _scan(paths, skip):
         findings += one.findings
         facts |= one.facts
     entries = {path for path, one in told if one.is_entry}
+    together = _together(findings, facts, entries)
+    digests = {path: one.digest for path, one in told if one.digest}
+    install = None
+    if "install" not in facts and any(map(installing.needs, together)):
+        unread = {one.path for one in together if one.rule in _UNREAD}
+        install = installing.find(entries, unread, codebase.load, codebase.imports)
+        if install.edit is not None:
+            digests[install.path] = codebase.load.digests[install.path]
     named = codebase.following.model_fns
     return Found(
-        _together(findings, facts, entries),
+        together,
         [(path, at.line, named[path][at]) for path in listed for at in sorted(named.get(path, ()))],
         len(listed),
         {path: one.unused for path, one in told if one.unused},
-        {path: one.digest for path, one in told if one.digest},
+        digests,
+        install,
     )
 
 
@@ -152,7 +167,7 @@ def _file(path, start):
         if isinstance(source, Finding):
             return _of_finding(source), None
         if not any(word in source.text for word in _WORDS):
-            return _File([], set(), []), source
+            return _File([], set(), [], is_entry(source)), source
         told, module = _looked_at(source)
         start(module)
         return told, module

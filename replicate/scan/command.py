@@ -5,7 +5,8 @@ import os
 import sys
 from typing import Sequence
 
-from replicate.scan import codebase, fixing, report
+from replicate.scan import codebase, fixing, installing, report
+from replicate.scan.contrib import INSTALL
 from replicate.scan.findings import RULES
 
 
@@ -146,6 +147,9 @@ def _fix(found, args):
         fixed.append(one.path)
         for line in one.diff:
             _print(line, to)
+    install = installing.wanted(found)
+    if install is not None and install.edit is None:
+        problem(install.path or INSTALL, f"{install.why} Write `{INSTALL}` there by hand.")
     if not made:
         _print("nothing to fix", to)
     return fixed

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from typing import NamedTuple
 
-from replicate.scan import files, loading, reading
+from replicate.scan import files, installing, loading, reading
 
 _ADVICE = "or pass `--force`, which keeps each file as it was as FILE.orig."
 
@@ -46,6 +46,9 @@ def changes(found, problem):
     edits = {}
     for one in found.findings:
         edits.setdefault(one.path, set()).update(one.edits)
+    install = installing.wanted(found)
+    if install is not None and install.edit is not None:
+        edits.setdefault(install.path, set()).add(install.edit)
     made = []
     for path in sorted(path for path, wanted in edits.items() if wanted):
         chosen = edits[path]

@@ -32,7 +32,7 @@ class Loading:
 
     def __init__(self, look):
         self._look = look
-        self._digests: dict = {}
+        self.digests: dict = {}
         self._kept: collections.OrderedDict = collections.OrderedDict()
 
     def __call__(self, path):
@@ -41,7 +41,7 @@ class Loading:
             self._kept.move_to_end(path)
             return self._kept[path]
         try:
-            found = self._again(path) if path in self._digests else self.first(path)
+            found = self._again(path) if path in self.digests else self.first(path)
             module = prepared(found)[0] if isinstance(found, reading.Source) else found
         except (RecursionError, MemoryError):
             module = None
@@ -50,13 +50,13 @@ class Loading:
 
     def first(self, path):
         """Looks at a file, if it was not looked at yet."""
-        if path in self._digests:
+        if path in self.digests:
             return None
-        self._digests[path] = b""
+        self.digests[path] = b""
         found = self._look(path)
         source = getattr(found, "source", found)
         if source is not None:
-            self._digests[path] = digest(source.data)
+            self.digests[path] = digest(source.data)
         if isinstance(found, Module):
             self._keep(path, found)
         return found
@@ -66,7 +66,7 @@ class Loading:
             data = files.read(path)
         except files.NotReadError:
             return None
-        source = reading.source(path, data) if digest(data) == self._digests[path] else None
+        source = reading.source(path, data) if digest(data) == self.digests[path] else None
         return source if isinstance(source, reading.Source) else None
 
     def _keep(self, path, module):

@@ -36,18 +36,10 @@ class Module:
         """By imports of `tensorflow` that mean version 1, the `Edit` that says so, None by hand."""
         self.unused = []
         """For imports that are of no use after some `Edit`s, a set of these, and their own."""
-        self.is_entry = any(map(self._is_main, source.tree.body))
+        self.is_entry = is_entry(source)
         """Whether it is run by itself."""
         self.kept = {}
         """What functions that are `once` returned."""
-
-    @staticmethod
-    def _is_main(node):
-        test = getattr(node, "test", None)
-        if isinstance(node, ast.If) and isinstance(test, ast.Compare):
-            return isinstance(test.left, ast.Name) and test.left.id == "__name__"
-        call = getattr(node, "value", None)
-        return isinstance(node, ast.Expr) and isinstance(call, ast.Call) and _is_run(call)
 
     def finding(self, node, rule, name, message, **kwargs):
         """Returns the `Finding` of a rule at a node."""
@@ -107,6 +99,19 @@ def once(function):
         return module.kept[function]
 
     return kept
+
+
+def is_entry(source):
+    """Whether a file is run by itself, as its text says."""
+    return any(map(_is_main, source.tree.body))
+
+
+def _is_main(node):
+    test = getattr(node, "test", None)
+    if isinstance(node, ast.If) and isinstance(test, ast.Compare):
+        return isinstance(test.left, ast.Name) and test.left.id == "__name__"
+    call = getattr(node, "value", None)
+    return isinstance(node, ast.Expr) and isinstance(call, ast.Call) and _is_run(call)
 
 
 def _is_run(call):

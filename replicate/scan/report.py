@@ -3,6 +3,7 @@
 import collections
 import json
 
+from replicate.scan import installing
 from replicate.scan.findings import RULES
 
 SCHEMA = 1
@@ -44,7 +45,7 @@ def text(found):
         yield shown(f"model_fn: {path}:{line}: {name}")
     for name, count in counts(found.findings).items():
         yield f"{count:6} {name}"
-    fixable = sum(1 for one in found.findings if one.edits)
+    fixable = sum(1 for one in found.findings if _is_fixable(found, one))
     places = len({one.path for one in found.findings})
     total = _counted(len(found.findings), "finding")
     files = _counted(found.files, "file")
@@ -56,6 +57,14 @@ def text(found):
 
 def _counted(count, noun):
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _is_fixable(found, one):
+    """Whether `--fix` does away with a finding."""
+    is_written = found.install is not None and found.install.edit is not None
+    # What a package has is to be installed as well.
+    is_done = is_written and one.rule != "contrib-package" and installing.needs(one)
+    return bool(one.edits) or is_done
 
 
 def as_json(found, fixed=()):
@@ -79,7 +88,7 @@ def as_json(found, fixed=()):
                     "name": one.name,
                     "message": one.message,
                     "replacement": one.replacement or None,
-                    "fixable": bool(one.edits),
+                    "fixable": _is_fixable(found, one),
                 }
                 for one in found.findings
             ],
