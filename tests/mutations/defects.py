@@ -364,4 +364,47 @@ DEFECTS = (
         "    if training and rows and rows < size:",
         "    if rows and rows > size:",
     ),
+    # What the scan says of a codebase.
+    Defect(
+        "scan: an import that is relative begins where others do",
+        "scan/imports.py",
+        "        if level:\n            return\n",
+        "        if not level:\n            return\n",
+    ),
+    Defect(
+        "scan: a size is not followed into what is called",
+        "scan/following.py",
+        "        if has_rows or size is not None:",
+        "        if has_rows:",
+    ),
+    Defect(
+        "scan: what is called a second time with another size is not looked at",
+        "scan/following.py",
+        "        if context in contexts or len(contexts) >= _MOST:",
+        "        if contexts:",
+    ),
+    Defect(
+        "scan: names that stand for one another are followed forever",
+        "scan/definitions.py",
+        "        if not name or (name, importer) in seen or len(seen) > _MOST:",
+        "        if not name:",
+    ),
+    Defect(
+        "scan: a file that has changed is followed as if it had not",
+        "scan/loading.py",
+        "reading.source(path, data) if digest(data) == self.digests[path] else None",
+        "reading.source(path, data)",
+    ),
+    Defect(
+        "scan: a comment in another file ignores nothing",
+        "scan/batch_sizes.py",
+        "    return Given(finding, module.source.is_ignored(finding))",
+        "    return Given(finding, False)",
+    ),
+    Defect(
+        "scan: install() is called after what it is for",
+        "scan/installing.py",
+        "    return Edit(start, start, ",
+        "    start = len(text)\n    return Edit(start, start, ",
+    ),
 )

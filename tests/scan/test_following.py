@@ -364,7 +364,7 @@ def test_a_file_that_changes_meanwhile_is_not_followed(scanned, monkeypatch, tmp
     read = loading.Loading._again
 
     def changed(self, path):
-        (tmp_path / path).write_text("import tensorflow\n")
+        (tmp_path / path).write_text(planted.plain(TRAPS) + "# more\n")
         return read(self, path)
 
     monkeypatch.setattr(loading.Loading, "_again", changed)
