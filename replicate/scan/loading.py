@@ -6,8 +6,8 @@ import hashlib
 from replicate.scan import files, reading, version_1
 from replicate.scan.module import Module
 
-KEPT = 64
-"""Modules; each takes about a hundred times the bytes of its file."""
+KEPT = 2**20
+"""Bytes of files whose modules are kept, which take about a hundred times as many."""
 
 
 def digest(data):
@@ -34,6 +34,7 @@ class Loading:
         self._look = look
         self.digests: dict = {}
         self._kept: collections.OrderedDict = collections.OrderedDict()
+        self._size = 0
 
     def __call__(self, path):
         """Returns the `Module` of a path, None if it cannot be read, or not as it was."""
@@ -45,7 +46,8 @@ class Loading:
             module = prepared(found)[0] if isinstance(found, reading.Source) else found
         except (RecursionError, MemoryError):
             module = None
-        self._keep(path, module)
+        if path not in self._kept:
+            self._keep(path, module)
         return module
 
     def first(self, path):
@@ -71,6 +73,11 @@ class Loading:
 
     def _keep(self, path, module):
         self._kept[path] = module
-        self._kept.move_to_end(path)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self._size += self._bytes(module)
+        while self._size > KEPT and len(self._kept) > 1:
+            _, given_up = self._kept.popitem(last=False)
+            self._size -= self._bytes(given_up)
+
+    @staticmethod
+    def _bytes(module):
+        return 1000 if module is None else len(module.source.data) + 1000

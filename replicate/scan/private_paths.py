@@ -1,5 +1,7 @@
 """Imports of TensorFlow's own insides, `tensorflow.python`, and where the same is public."""
 
+import ast
+
 from replicate.scan import tensorflow_names
 from replicate.scan.module import Module
 
@@ -23,7 +25,7 @@ def imports(module: Module):
         ]
         for key in imported:
             taken.setdefault(key, []).append(use)
-        alone += [] if imported else [use]
+        alone += [use] if _is_spelled(use.node) else []
     for node in module.names.imports:
         if module.is_guarded(node) or getattr(node, "level", 0):
             continue
@@ -35,6 +37,15 @@ def imports(module: Module):
     for use in alone:
         if use.path != _INSIDES:
             yield _finding(module, use.node, use.path, [(use.path, use.node.lineno)])
+
+
+def _is_spelled(node):
+    """Whether an expression itself says `.python`."""
+    while isinstance(node, ast.Attribute):
+        if node.attr == "python":
+            return True
+        node = node.value
+    return False
 
 
 def _is_inside(path):

@@ -240,6 +240,8 @@ except ImportError:
     tape = None
 from .python.framework import ops as others
 from tensorflow_python import x
+graph = ops.Graph
+graph()
 """,
     "batch norm of slim": """\
 import tensorflow.compat.v1 as tf
