@@ -2,7 +2,7 @@
 
 import ast
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Optional, Tuple
 
 from replicate.scan import rows, scopes, tensorflow_names
 from replicate.scan.findings import Finding
@@ -25,10 +25,12 @@ class Given(NamedTuple):
     Attributes:
         finding: That it is one, where it is.
         is_ignored: Whether a comment there says that this is none.
+        argument: As which argument of which function it came, None where it is.
     """
 
     finding: Finding
     is_ignored: bool
+    argument: Optional[Tuple] = None
 
 
 def given(module, size):
@@ -37,16 +39,6 @@ def given(module, size):
         return size
     finding = module.finding(size, "static-batch-size", expression(size), ADVICE)
     return Given(finding, module.source.is_ignored(finding))
-
-
-def findings(module, size, call):
-    """Returns the findings, one or none, of a size that a call takes for its own rows'."""
-    found = given(module, size)
-    path = module.source.path
-    if found.finding.path == path:
-        return [] if found.is_ignored else [found.finding]
-    taken = f"{found.finding.message} {path}:{call.lineno} takes it."
-    return [] if found.is_ignored else [found.finding._replace(message=taken)]
 
 
 def shown(size):

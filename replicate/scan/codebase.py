@@ -108,6 +108,7 @@ def _scan(paths, skip):
     for path in listed:
         codebase.load.first(path)
         codebase.following.run()
+    codebase.following.finish()
     told = [(path, codebase.told[path]) for path in listed]
     findings += codebase.following.findings
     facts: Set[str] = set()

@@ -9,7 +9,7 @@ from replicate.scan.imports import Imports
 from replicate.scan.module import Module, once
 from replicate.scan.traps import Walk
 
-_MOST = 20  # Calls with different arguments of which a function is looked at.
+_MOST = 20  # Calls with other kinds of arguments for which a function is looked at.
 
 
 class Place(NamedTuple):
@@ -71,6 +71,10 @@ class Following:
         self._seen: Dict[Place, set] = {}
         self._inner: Set[Place] = set()
         self._reported: set = set()
+        self._sizes: Dict[tuple, Dict[batch_sizes.Given, None]] = {}
+        """By arguments, the sizes that these are given."""
+        self._asked: Dict[tuple, str] = {}
+        """By arguments that are taken for a size of a function's own rows, where."""
 
     def start(self, module: Module):
         """Notes the `model_fn`s of a file, and those that it gives to Estimators."""
@@ -101,6 +105,18 @@ class Following:
                 what = "nested too deeply to be looked at"
                 self.findings.append(reading.unreadable(path, what, advice))
 
+    def finish(self):
+        """Reports the sizes that were given to what takes them for that of its own rows."""
+        pending, seen = list(self._asked.items()), set(self._asked)
+        while pending:
+            argument, where = pending.pop()
+            for size in self._sizes.get(argument, ()):
+                if size.argument is None:
+                    self._report([] if size.is_ignored else [_taken(size.finding, where)])
+                elif size.argument not in seen:
+                    seen.add(size.argument)
+                    pending.append((size.argument, where))
+
     def _found(self, call):
         """Returns the `Place` of what is called, None if it is not known."""
         key = os.path.dirname(call.importer), call.name
@@ -124,12 +140,17 @@ class Following:
             node = self._node(place)
             names = self._names[place] = () if node is None else tuple(model_fns.own(node))
         batch = tuple(sorted({_name(names, key) for key, has_rows, _ in call.given if has_rows}))
-        static = tuple((_name(names, key), size) for key, _, size in call.given if size)
-        context = batch, static, call.is_for_tpus
+        sizes = {_name(names, key): size for key, _, size in call.given if size}
+        context = batch, tuple(sorted(sizes)), call.is_for_tpus
+        static = {}
+        for name, size in sizes.items():
+            argument = place, context, name
+            static[name] = size._replace(argument=argument)
+            self._sizes.setdefault(argument, {})[size] = None
         if context in contexts or len(contexts) >= _MOST:
             return None
         contexts.add(context)
-        return self._walk(call, place, batch, dict(static))
+        return self._walk(call, place, batch, static)
 
     def _node(self, place):
         module = self._load(place.path)
@@ -156,7 +177,12 @@ class Following:
         walk.function(node, batch, static)
         self._pending += reversed(made)
         self._inner.update(_place(module, one) for one in walk.inner)
-        for found in walk.findings:
+        for argument, line in walk.asked:
+            self._asked.setdefault(argument, f"{place.path}:{line}")
+        self._report(walk.findings)
+
+    def _report(self, findings):
+        for found in findings:
             key = found.path, found.line, found.column, found.rule
             if key not in self._reported:
                 self._reported.add(key)
@@ -185,6 +211,13 @@ class Following:
         if tensorflow_names.parse(name).api:
             return False
         return next(self._imports.find(name, module.source.path), None) is not None
+
+
+def _taken(finding, where):
+    """Returns the finding of a size, with where it is taken if that is another file."""
+    if where.rpartition(":")[0] == finding.path:
+        return finding
+    return finding._replace(message=f"{finding.message} {where} takes it.")
 
 
 def _name(names, key):

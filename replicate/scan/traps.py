@@ -48,6 +48,8 @@ class Walk:
         self.findings: list = []
         self.inner: list = []
         """Functions inside of it, which were looked at with it."""
+        self.asked: list = []
+        """Arguments of it that are taken for its own rows' size, and in which line."""
         self._module = module
         self._names = module.names
         self._model_fn = model_fn
@@ -111,7 +113,10 @@ class Walk:
     def _look_at_call(self, call, statement, inside):
         name = tensorflow_names.function_name(self._names, call)
         for size in self._sizes.asked(call):
-            self.findings += batch_sizes.findings(self._module, size, call)
+            if isinstance(size, batch_sizes.Given):
+                self.asked.append((size.argument, call.lineno))
+            else:
+                self._add(size, "static-batch-size", expression(size), batch_sizes.ADVICE)
         if name == "reduce_mean" and call.args:
             self._look_at_mean(call, statement)
         if name in _DIVISIONS and len(call.args) > 1:

@@ -378,10 +378,16 @@ DEFECTS = (
         "        if has_rows:",
     ),
     Defect(
-        "scan: what is called a second time with another size is not looked at",
+        "scan: what is called a second time with another kind of arguments is not looked at",
         "scan/following.py",
         "        if context in contexts or len(contexts) >= _MOST:",
         "        if contexts:",
+    ),
+    Defect(
+        "scan: the second size that an argument is given is not found",
+        "scan/following.py",
+        "            self._sizes.setdefault(argument, {})[size] = None",
+        "            self._sizes.setdefault(argument, {size: None})",
     ),
     Defect(
         "scan: names that stand for one another are followed forever",

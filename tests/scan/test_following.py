@@ -239,10 +239,22 @@ def test_sizes_pass_through_several_files(scanned):
 
 def test_each_call_with_a_size_is_found(scanned):
     call = "networks.build(features, params['batch_size'])  #! static-batch-size"
-    names = [f"m{number}.py" for number in range(following._MOST)]
-    files = {name: model("import networks", call) for name in names}
-    found = scanned({**files, "networks.py": TRAPS})
+    names = [f"m{number}.py" for number in range(2 * following._MOST)]
+    files = {name: model("import between", call.replace("networks", "between")) for name in names}
+    between = "import networks\ndef build(x, n):\n    return networks.build(x, size=n)\n"
+    found = scanned({**files, "networks.py": TRAPS, "between.py": between})
     assert {one.path for one in found.findings} == {*files, "networks.py"}
+
+
+@pytest.mark.parametrize("names", ["am", "ma"])
+def test_a_function_is_looked_at_for_each_kind_of_call(scanned, names):
+    first, second = names
+    files = {
+        f"{first}.py": model("import networks", "networks.loss(features, tf.shape(x)[0])"),
+        f"{second}.py": model("import networks", LOSS.format("networks")),
+    }
+    found = scanned({**files, "networks.py": TRAPS})
+    assert places(found, "networks.py") == [(11, "loss-by-batch-size")]
 
 
 def test_a_model_for_tpus_has_its_shard_in_other_files_too(scanned):
