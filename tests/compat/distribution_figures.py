@@ -263,6 +263,11 @@ def figures(row, find):
             **{name: lambda name=name: getattr(made, name) for name in PROPERTIES.split()},
             **{name: lambda name=name: getattr(made, name)() for name in ALONE.split()},
             **{name: lambda name=name: getattr(made, name)(points) for name in AT_POINTS.split()},
+            "is a Distribution": lambda: isinstance(made, contrib("Distribution")),
+            "is of either type": lambda: [
+                made.reparameterization_type == contrib(f"{kind}_REPARAMETERIZED")
+                for kind in ("FULLY", "NOT")
+            ],
             "quantile": lambda: made.quantile(np.array(CHANCES)),
             "kl": lambda: contrib("kl_divergence")(made, other),
             "kl by a method": lambda: made.kl_divergence(other),
