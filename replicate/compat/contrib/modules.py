@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat.contrib import slim, table
 
 ROOT = "tensorflow.contrib"
+_IMPORTED = {package: module for module, package in table.PACKAGES.items()}
 INSTALL = 'pip install "replicate-estimator[contrib]"'
 
 
@@ -143,17 +144,17 @@ def _problem(place):
     """Returns why there is nothing at a place, or None."""
     if place.kind == "none":
         return f"tf.contrib.{place.name} has no exact replacement in TensorFlow 2. {place.advice}"
-    if place.kind == "package" and not _is_installed(place.target):
+    if place.package and not _is_installed(_IMPORTED[place.package]):
+        where = "in" if place.kind == "package" else "of"
         return (
-            f"tf.contrib.{place.name} is {place.target} now, in the package {place.package}, which "
-            f"is not installed. Run: {INSTALL}"
+            f"tf.contrib.{place.name} is {place.target} now, {where} the package {place.package}, "
+            f"which is not installed. Run: {INSTALL}"
         )
     return None
 
 
-def _is_installed(target):
-    root = target.partition(".")[0]
-    return root in sys.modules or importlib.util.find_spec(root) is not None
+def _is_installed(module):
+    return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
 def _resolve(target):
@@ -181,7 +182,7 @@ def _imported(target):
                 raise
             break
         known += 1
-    if parts[0] == "tf_slim":
+    if parts[0] in slim.PACKAGES:
         slim.mend()
     return module, parts[known:]
 

@@ -1,21 +1,37 @@
-"""Lets tf-slim 1.1.0 work on TensorFlow 2.13 and newer.
+"""Lets tf-slim 1.1.0 work on TensorFlow 2.13 and newer, and tensorflow-gan 2.1.0 on Python 3.11.
 
-It can be imported there, but calls ten names that have left the modules which it takes them from:
-tensors, control flow and variables, which have public names, and `BatchNormalization`, which
-TensorFlow looks for in a Keras that does not have it. `mend` gives tf-slim's own modules another
-view of these modules, which has such names besides. TensorFlow's modules, and what others see of
-them, stay as they are.
+They can be imported there. But tf-slim calls ten names that have left the modules which it takes
+them from: tensors, control flow and variables, which have public names, and `BatchNormalization`,
+which TensorFlow looks for in a Keras that does not have it. And tensorflow-gan, in `gan_loss`, asks
+for arguments by `inspect.getargspec`. `mend` gives their own modules another view of these modules,
+which has such names besides. TensorFlow's and Python's modules, and what others see of them, stay
+as they are.
 """
 
 from __future__ import annotations
 
+import collections
+import inspect
 import sys
 import types
 
 import tensorflow.compat.v1 as tf
 
-# By the module of TensorFlow, what is missing there, and where it is now.
+PACKAGES = ("tensorflow_gan", "tf_slim")
+"""The packages that are mended, by the modules that they are imported by."""
+
+
+_ArgSpec = collections.namedtuple("_ArgSpec", "args varargs keywords defaults")
+
+
+def _getargspec(function):
+    """Returns what Python 3.10 and older did of a function without keyword-only arguments."""
+    return _ArgSpec(*inspect.getfullargspec(function)[:4])
+
+
+# By the module of TensorFlow or Python, what is missing there, and where it is now.
 _MOVED = {
+    "inspect": {"getargspec": lambda: _getargspec},
     "tensorflow.python.framework.ops": {
         "IndexedSlices": lambda: tf.IndexedSlices,
         "Tensor": lambda: tf.Tensor,
@@ -57,9 +73,9 @@ class _View(types.ModuleType):
 
 
 def mend() -> None:
-    """Gives the modules of tf-slim that are imported what they lack; again, nothing."""
+    """Gives the modules of `PACKAGES` that are imported what they lack; again, nothing."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "tf_slim" and module is not None:
+        if name.partition(".")[0] in PACKAGES and module is not None:
             for attribute, value in list(vars(module).items()):
                 # A view is a module of the same name.
                 if type(value) is not _View and isinstance(value, types.ModuleType):
@@ -69,7 +85,7 @@ def mend() -> None:
 
 
 def _missing(module):
-    """Returns what a module of TensorFlow lacks of what tf-slim calls there."""
+    """Returns what a module lacks of what the packages call there."""
     moved = _MOVED.get(module.__name__, {})
     return {name: make for name, make in moved.items() if not _has(module, name)}
 

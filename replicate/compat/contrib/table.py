@@ -29,6 +29,8 @@ PACKAGES = {
     "tensorflow_probability": "tensorflow-probability",
     "tf_slim": "tf-slim",
 }
+# Files of own names that call a package.
+_OF_PACKAGES = {"gan": "tensorflow_gan"}
 
 
 class Place(NamedTuple):
@@ -37,7 +39,7 @@ class Place(NamedTuple):
     name: str  # Without `tf.contrib.`, such as "layers.xavier_initializer".
     kind: str  # "alias", "own", "package" or "none".
     target: str  # Dotted, such as "tf.data.experimental.Counter", where `tf` is `compat.v1`.
-    package: str  # What pip calls the package that has the target.
+    package: str  # What pip calls the package that has the target, or that an own name calls.
     advice: str  # What to write instead, or that nothing replaces it.
 
 
@@ -160,4 +162,6 @@ def _place(name, kind, rest):
     target = _OWN + rest if kind == "own" else rest
     if rest.startswith("/"):
         target = rest[1:]
-    return Place(name, kind, target, PACKAGES.get(rest.partition(".")[0], ""), "")
+    root = rest.partition(".")[0]
+    root = _OF_PACKAGES.get(root, "") if kind == "own" else root
+    return Place(name, kind, target, PACKAGES.get(root, ""), "")
