@@ -82,7 +82,8 @@ OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_s
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
 CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
 FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) \
-    $(call in,compat,contrib_distributions contrib_real contrib_slim contrib_table tensorflow_1 tf1)
+    $(call in,compat,contrib_distributions contrib_hooks contrib_real contrib_slim contrib_table \
+    tensorflow_1 tf1)
 BETWEEN_TESTS := $(CONTRACT_TESTS) $(call in,towers,called_once)
 FIRST_MORE := \
     $(patsubst %,tests/test_%.py,cross_tower devices hooks loss_scale metrics normalization \
