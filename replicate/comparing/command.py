@@ -11,6 +11,7 @@ from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from replicate import compat
 from replicate.comparing import flow, task
 
 _REDUCTIONS = ("SUM", "MEAN", "SUM_BY_NONZERO_WEIGHTS", "SUM_OVER_BATCH_SIZE")
@@ -40,6 +41,13 @@ def parser() -> argparse.ArgumentParser:
         "--loss_reduction", choices=_REDUCTIONS, help="as replicate_model_fn takes it"
     )
     made.add_argument("--options", help="JSON of more arguments of replicate_model_fn")
+    made.add_argument(
+        "--tensorflow_1",
+        nargs="*",
+        metavar="PACKAGE",
+        help="your files mean version 1 by `tensorflow`, `tf.contrib` included; and installed "
+        "packages that do",
+    )
     made.add_argument("--json", action="store_true", help="print one line of JSON, no report")
     return made
 
@@ -65,6 +73,8 @@ def _task(args: argparse.Namespace) -> task.Task:
         ValueError: Likewise, or if a name or JSON cannot be read.
     """
     sys.path.insert(0, os.getcwd())
+    if args.tensorflow_1 is not None:
+        compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
     options = _json("--options", args.options) if args.options else {}
     if args.loss_reduction:
         options["loss_reduction"] = getattr(tf.losses.Reduction, args.loss_reduction)

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 import compared_models as models
 import programs
 import replicate
+import versions
 from bodies import matching
 from compared_models import input_fn, line
 from conformance.harness import LossRecorder
@@ -482,6 +483,10 @@ def test_the_terminal_takes_options(options, capsys):
             ["compared_models:equal", "compared_models:input_fn", "--steps", "0"],
             "must be a whole number >= 1",
         ),
+        (
+            ["compared_models:equal", "compared_models:input_fn", "--tensorflow_1", "a-b"],
+            "tensorflow_1 is True, False, or a tuple…'a-b'",
+        ),
     ],
 )
 def test_flags_that_are_wrong(flags, phrases, capsys, monkeypatch):
@@ -493,6 +498,44 @@ def test_flags_that_are_wrong(flags, phrases, capsys, monkeypatch):
     with pytest.raises(AssertionError, match=matching(phrases)):
         raise AssertionError(output.err)
     assert not output.out
+
+
+OF_VERSION_1 = """
+import tensorflow as tf
+from tensorflow.contrib.layers import l2_regularizer
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors({"x": [[1.0], [3.0]]}).repeat(2)
+
+
+def model_fn(features, labels, mode):
+    # Of a reference, one device may read what the step has written.
+    weight = tf.get_variable("w", [1, 1], regularizer=l2_regularizer(0.5), use_resource=True)
+    product = tf.matmul(features["x"], weight)
+    loss = tf.losses.get_regularization_loss() + tf.reduce_mean(product)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, {"product": product}, loss, train_op)
+"""
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_the_terminal_compares_files_of_version_1(tmp_path, installed):
+    """Below `site-packages`, they are the program's if they are named."""
+    folder = tmp_path / "site-packages" if installed else tmp_path
+    folder.mkdir(exist_ok=True)
+    (folder / "of_version_1.py").write_text(OF_VERSION_1)
+    options = {"root": folder, "env": {"PYTHONPATH": str(programs.ROOT)}}
+    command = ["-W", "ignore", "-m", "replicate", "compare", "--steps", "1"]
+    command += ["of_version_1:model_fn", "of_version_1:input_fn"]
+    if not versions.IS_1:
+        without = programs.run(*command, **options)
+        assert without.returncode == 2, without.stdout + without.stderr
+        assert "No module named 'tensorflow.contrib'" in without.stderr
+    result = programs.run(*command, "--tensorflow_1", *["of_version_1"] * installed, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "EQUAL within" in result.stdout
 
 
 def test_the_terminal_exits_with_2_for_an_argument():
