@@ -20,7 +20,7 @@ import programs
 import replicate
 import versions
 from replicate.compat import installation
-from replicate.compat.contrib import modules
+from replicate.compat.contrib import modules, respelling
 
 pytestmark = [
     pytest.mark.conformance,
@@ -236,7 +236,7 @@ class Hidden(importlib.abc.MetaPathFinder):
         if name.partition(".")[0] == "tf_slim":
             raise ModuleNotFoundError(name, name="tf_slim")
 import replicate
-from replicate.compat.contrib import modules
+from replicate.compat.contrib import modules, respelling
 modules._is_installed = lambda target: not target.startswith("tf_slim")
 replicate.compat.install()
 import tensorflow as tf
@@ -275,6 +275,15 @@ def test_a_target_that_tensorflow_lacks_is_named(monkeypatch):
     message = f"tf.contrib.data.gone is tf.data.gone now, which TensorFlow {tf.__version__} cannot "
     with pytest.raises(AttributeError, match=re.escape(message)):
         modules.lookup("data.gone")
+
+
+def test_arguments_in_another_order_go_by_name():
+    def function(labels, predictions, weights=None):
+        return labels, predictions, weights
+
+    made = respelling.respelled(function, "streaming", "guesses=predictions labels weights")
+    assert made(1, 2) == (2, 1, None)
+    assert made(labels=2, guesses=1, weights=3) == made(1, 2, 3) == (2, 1, 3)
 
 
 @pytest.mark.parametrize("given", ["mypackage", 3, (), ("a-b",), (3,), None], ids=repr)

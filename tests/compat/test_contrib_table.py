@@ -86,6 +86,7 @@ def test_the_path_of_a_file_is_found_by_the_name_at_its_end(name):
     [
         ("nosuch", "TensorFlow 1.15 has no tf.contrib.nosuch, either."),
         ("nosuch.thing", "TensorFlow 1.15 has no tf.contrib.nosuch, either."),
+        ("training.nosuch.HParams", "Look for it in `tf.train` and `tf.data`."),
         ("tpu.TPUStrategy", "Look for it in `tf.tpu` and `tf.estimator.tpu`."),
         (
             "gan.nosuch",

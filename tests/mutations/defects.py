@@ -413,4 +413,42 @@ DEFECTS = (
         "    return Edit(start, start, ",
         "    start = len(text)\n    return Edit(start, start, ",
     ),
+    # What takes the place of `tf.contrib`, and of `tensorflow`.
+    Defect(
+        "contrib: a name below a package that has no line is that of its last part",
+        "compat/contrib/table.py",
+        "    if parts[-1] in rows and _is_path(name):\n",
+        "    if parts[-1] in rows:\n",
+    ),
+    Defect(
+        "contrib: a package that is not installed is not named",
+        "compat/contrib/modules.py",
+        "    if place.package and not _is_installed(_IMPORTED[place.package]):\n",
+        "    if False:\n",
+    ),
+    Defect(
+        "contrib: a penalty of L1 and L2 is that of L1 alone",
+        "compat/contrib/regularizers.py",
+        "[l1_regularizer(scale_l1), l2_regularizer(scale_l2)]",
+        "[l1_regularizer(scale_l1)]",
+        on_1_15="tests/compat/test_contrib_real.py",
+    ),
+    Defect(
+        "contrib: arguments in another order are called by position",
+        "compat/contrib/respelling.py",
+        "        return function(**{names[new]: value for new, value in given.items()})\n",
+        "        return function(*given.values())\n",
+    ),
+    Defect(
+        "version 1: libraries see it, too",
+        "compat/tensorflow_1.py",
+        '    if is_program and not (full == "tensorflow" and name in _SHARED):\n',
+        '    if not (full == "tensorflow" and name in _SHARED):\n',
+    ),
+    Defect(
+        "version 1: what a program sets goes to version 2's module",
+        "compat/tensorflow_1.py",
+        "            setattr(_seen(self, not is_import and callers.is_program(), name)",
+        "            setattr(_seen(self, False, name)",
+    ),
 )
