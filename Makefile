@@ -4,7 +4,8 @@
 # make test    lint, types, the documentation, and tests, ending with pytest's summary: on TensorFlow
 #              1.15, where there is a Python 3.7, the contract, with `make test-1.15`; on the newest
 #              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
-# make test-all  as `make test`, with slow tests, and with more on 1.15 and the newest: what CI runs
+# make test-all  as `make test`, with slow tests, with more on 1.15 and the newest, and with
+#              `make test-contrib`, of the packages that have what tf.contrib had: what CI runs
 # make test-thorough  more cases of what others show, marked `thorough`; all of clusters and faults on
 #              the newest TensorFlow, and the `conformance` tests on 2.12
 # make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
@@ -22,7 +23,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-all test-thorough nightly lint format bench clean
+.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-contrib test-all test-thorough nightly lint format bench clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
@@ -34,17 +35,20 @@ NEWEST := $(VENV)-2.21
 OLDEST := $(VENV)-2.12
 FIRST := $(VENV)-1.15
 DOCS := $(VENV)-docs
+# With the packages that have what `tf.contrib` had.
+CONTRIB := $(VENV)-contrib
 $(VENV)/%: TENSORFLOW = 2.15
 $(NEWEST)/%: TENSORFLOW = 2.21
 $(OLDEST)/%: TENSORFLOW = 2.12
 $(FIRST)/%: TENSORFLOW = 1.15
 $(DOCS)/%: TENSORFLOW = no
+$(CONTRIB)/%: TENSORFLOW = 2.15
 
 # Empty: the first of PYTHON_CANDIDATES that TensorFlow supports.
 PYTHON ?=
 PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python3.7
 PYTHON_CANDIDATES += $$(ls "$$(pyenv root 2>/dev/null)"/versions/*/bin/python3 2>/dev/null)
-$(VENV)/% $(OLDEST)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
+$(VENV)/% $(OLDEST)/% $(CONTRIB)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
 $(NEWEST)/% $(DOCS)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
 # Of the Python that others are made with, if it can be.
 $(DOCS)/%: PYTHON_CANDIDATES := $(PYTHON) $(PYTHON_CANDIDATES)
@@ -101,7 +105,7 @@ FIRST_MORE := \
     $(call in,graphs,whole_loss) \
     $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training replicas specs \
-    summaries towers variables)
+    references summaries towers variables)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -149,7 +153,10 @@ test-between: $(BETWEEN:%=test-%)
 $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
 	$(VENV)-$*/bin/python -m pytest -n 2 -m "$(ALL)" $(BETWEEN_TESTS)
 
-test-all: lint docs test-1.15 $(NEWEST)/.test
+test-contrib: $(CONTRIB)/.contrib
+	$(CONTRIB)/bin/python -m pytest -n 2 $(call in,compat,contrib_distributions contrib_gan)
+
+test-all: lint docs test-1.15 test-contrib $(NEWEST)/.test
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)"
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)"
@@ -181,7 +188,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) build dist runs .pytest_cache .ruff_cache .mypy_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) $(CONTRIB) build dist runs .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -189,6 +196,7 @@ clean:
 $(VENV)/.made: constraints/tf-2.15.txt
 $(NEWEST)/.made: constraints/tf-2.21.txt
 $(OLDEST)/.made: constraints/tf-2.12.txt
+$(CONTRIB)/.made: constraints/tf-2.15.txt
 $(FIRST)/.made: constraints/tf-1.15.txt
 $(DOCS)/.made: constraints/docs.txt
 
@@ -198,9 +206,13 @@ $(DOCS)/.made: constraints/docs.txt
 	"$$python" -m venv --clear "$(@D)"
 	@touch $@
 
-.PRECIOUS: %/.made %/.test %/.examples %/.docs
+.PRECIOUS: %/.made %/.test %/.examples %/.docs %/.contrib
 %/.test: %/.made
 	@$(call install,$(@D),$(if $(filter $(TENSORFLOW),$(BETWEEN)),contract,test))
+	@touch $@
+
+%/.contrib: %/.made
+	@$(call install,$(@D),contract$(comma)contrib)
 	@touch $@
 
 %/.examples: %/.made

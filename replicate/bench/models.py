@@ -47,8 +47,12 @@ def _momentum():
     return tf.train.MomentumOptimizer(learning_rate=1e-2, momentum=0.9)
 
 
+def _sgd():
+    return tf.train.GradientDescentOptimizer(learning_rate=1e-2)
+
+
 # name -> function of no arguments that returns the `tf.train.Optimizer`
-OPTIMIZERS = {"Adam": _adam, "Momentum": _momentum}
+OPTIMIZERS = {"Adam": _adam, "Momentum": _momentum, "SGD": _sgd}
 
 # The models as they are measured, on one tower.
 CASES = {
