@@ -119,6 +119,8 @@ class Run:
         """Yields a dict of arrays for each batch."""
         for found in self._estimator.predict(batches.input_fn(), yield_single_examples=False):
             found = found if isinstance(found, dict) else {"predictions": found}
+            if not found:  # Fetching nothing reads no batch, so that it would never end.
+                raise ValueError("`predictions` must hold a tensor, but is {}")
             # Several heads have pairs for keys.
             yield {
                 "/".join(map(str, key)) if isinstance(key, tuple) else str(key): value

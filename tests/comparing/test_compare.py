@@ -242,6 +242,15 @@ def test_a_model_that_trains_alone():
     )
 
 
+EMPTY = "`predictions` must hold a tensor, but is {}"
+
+
+def test_a_model_that_predicts_nothing():
+    made = compare(models.predicts_nothing, steps=1)
+    assert made.equal and made.metrics and not made.predictions
+    assert made.not_compared == (f"predictions: one device raises ValueError: {EMPTY}",)
+
+
 def test_the_original_runs_on_one_device():
     losses = []
     for model_fn in (models.root, models.equal):
