@@ -516,7 +516,8 @@ def count_rendezvous(net, num_towers):
             features, labels, mode=ModeKeys.TRAIN, params=params
         )
         names = [op.name for op in graph.get_operations() if op.type == "AddN"]
-        forward = [name for name in names if name.startswith("replicate/cross_tower_sum/")]
+        sums = ("replicate/cross_tower_sum/", "replicate/cross_tower_mean/")
+        forward = [name for name in names if name.startswith(sums)]
         backward = [name for name in names if name.startswith("replicate/cross_tower_sum_grad/")]
         return len(forward), len(backward)
 
