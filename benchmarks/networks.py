@@ -34,19 +34,6 @@ def _normed(net, i, **kwargs):
     return tf.layers.batch_normalization(net, training=True, name=f"norm_{i}", **kwargs)
 
 
-def _convolution(net, channels, size, stride, i):
-    return tf.layers.conv2d(
-        net,
-        channels,
-        size,
-        stride,
-        padding="same",
-        use_bias=False,
-        kernel_initializer=models.seeded_initializer(i),
-        name=f"conv_{i}",
-    )
-
-
 def _depthwise(net, stride, i):
     shape = [3, 3, net.shape.as_list()[-1], 1]
     initializer = models.seeded_initializer(i)
@@ -57,22 +44,22 @@ def _depthwise(net, stride, i):
 def _mobilenet_v2(net, case):
     """MobileNetV2 up to the mean of each channel; `case.width` is that of its last layer."""
     numbers = itertools.count()
-    net = tf.nn.relu6(_normed(_convolution(net, 32, 3, 2, next(numbers)), next(numbers)))
+    net = tf.nn.relu6(_normed(models.convolved(net, 32, 3, 2, next(numbers)), next(numbers)))
     for expansion, channels, blocks, first_stride in _STAGES:
         for block in range(blocks):
             stride, before = first_stride if block == 0 else 1, net
             if expansion > 1:
                 wide = expansion * net.shape.as_list()[-1]
-                net = _convolution(net, wide, 1, 1, next(numbers))
+                net = models.convolved(net, wide, 1, 1, next(numbers))
                 net = tf.nn.relu6(_normed(net, next(numbers)))
             net = tf.nn.relu6(_normed(_depthwise(net, stride, next(numbers)), next(numbers)))
-            net = _convolution(net, channels, 1, 1, next(numbers))
+            net = models.convolved(net, channels, 1, 1, next(numbers))
             is_residual = stride == 1 and before.shape.as_list()[-1] == channels
             # As in `models`: with 1, engines' rounding grows.
             gamma = tf.constant_initializer(0.0 if is_residual else 1.0)
             net = _normed(net, next(numbers), gamma_initializer=gamma)
             net = before + net if is_residual else net
-    net = _convolution(net, case.width, 1, 1, next(numbers))
+    net = models.convolved(net, case.width, 1, 1, next(numbers))
     return tf.reduce_mean(tf.nn.relu6(_normed(net, next(numbers))), [1, 2])
 
 

@@ -118,6 +118,20 @@ def _convolutions(net, case):
     return tf.reduce_mean(net, axis=[1, 2])
 
 
+def convolved(net, channels, size, stride, i):
+    """Applies the `i`th convolution of a network, without a bias, with the initialiser for it."""
+    return tf.layers.conv2d(
+        net,
+        channels,
+        size,
+        stride,
+        padding="same",
+        use_bias=False,
+        kernel_initializer=seeded_initializer(i),
+        name=f"conv_{i}",
+    )
+
+
 def _residual_units(net, case):
     """Applies a convolution and units of three with a shortcut, then averages each channel.
 
@@ -134,18 +148,8 @@ def _residual_units(net, case):
 
     def convolution(net, channels, size, stride=1, scale=1.0):
         i = next(seeds)
-        net = tf.layers.conv2d(
-            net,
-            channels,
-            size,
-            stride,
-            padding="same",
-            use_bias=False,
-            kernel_initializer=seeded_initializer(i),
-            name=f"conv_{i}",
-        )
         return tf.layers.batch_normalization(
-            net,
+            convolved(net, channels, size, stride, i),
             training=True,
             gamma_initializer=tf.constant_initializer(scale),
             name=f"norm_{i}",

@@ -6,14 +6,13 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat.functions import function_bodies, functions_of
 from replicate.compat.graph import id_of
-from replicate.graphs import state
+from replicate.graphs import loss_operations, state
 from replicate.graphs.static_values import static_value
 
 _SUMS = frozenset(["Sum", "SegmentSum", "UnsortedSegmentSum", "SparseSegmentSum"])
 # Before which nothing tells of a scalar.
 _OTHERS = frozenset(["Mean", "L2Loss", "Max", "Min", "Prod", "Norm", "All", "Any"])
 _FLOWS = frozenset(["Merge", "RefMerge", "Exit", "RefExit"])
-_DIVISIONS = frozenset(["RealDiv", "DivNoNan", "Div"])
 _SIZES = frozenset(["Size", "Shape"])
 _NEAR = 1000  # How many operations are looked at.
 
@@ -116,7 +115,7 @@ def _finds_sum(last, step_of, rows):
         seen.add(step.key)
         if step.calls_sum or step.type in _SUMS:
             return True
-        if step.type in _DIVISIONS:
+        if step.type in loss_operations.DIVISIONS:
             divided, divisor = step.before[:2]
             pending += [] if _counts(divisor, step_of, rows) else [divided]
         else:

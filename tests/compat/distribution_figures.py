@@ -7,13 +7,13 @@ everything that can be told of it in numbers and words.
 """
 
 import importlib
-import json
 import pathlib
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 import contrib_proofs
+import recorded_figures
 
 FILE = pathlib.Path(__file__).with_suffix(".json")
 # What is asked: attributes, methods, and methods of points.
@@ -337,14 +337,13 @@ def _short(value):
 
 def recorded():
     """Returns what TensorFlow 1.15.5 answered."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+    return recorded_figures.read(FILE)
 
 
 def _main():
     found = {name: figures(row, contrib) for name, row in ROWS.items()}
     found.update({name: called(name, contrib) for name in CALLS})
-    lines = [f"{json.dumps(name)}: {json.dumps(answers)}" for name, answers in found.items()]
-    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recorded_figures.write(FILE, found)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ summaries. Variables are resources: with references, what joint training reads i
 """
 
 import importlib
-import json
 import pathlib
 import tempfile
 
@@ -16,6 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import contrib_proofs
+import recorded_figures
 
 FILE = pathlib.Path(__file__).with_suffix(".json")
 NOISE = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
@@ -333,7 +333,7 @@ def _told(value, session):
 
 def recorded():
     """Returns what TensorFlow 1.14 answered."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+    return recorded_figures.read(FILE)
 
 
 def _main():
@@ -342,8 +342,7 @@ def _main():
     for row in ROWS:
         found[row] = figures(row)
     found["signatures"] = signatures()
-    lines = [f"{json.dumps(name)}: {json.dumps(answers)}" for name, answers in found.items()]
-    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    recorded_figures.write(FILE, found)
 
 
 if __name__ == "__main__":
