@@ -92,8 +92,8 @@ def test_without_keras_2_it_ends_as_the_page_says(root):
 @needs_2
 @pytest.mark.parametrize("name", [f"after {TOWERS}", f"without {BATCH}"])
 def test_with_a_static_batch_size_it_ends_as_the_page_says(root, name):
-    (text,) = texts(BATCH)
-    assert is_in(text, steps.log(root, NEWEST, name))
+    log = steps.log(root, NEWEST, name)
+    assert any(is_in(text, log) for text in texts(BATCH))  # Which one is first is chance.
 
 
 def test_after_each_step_it_is_nearer(root):
