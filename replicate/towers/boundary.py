@@ -38,10 +38,10 @@ def put_rows(shards, devices, copies):
     counts = shards.rows
     known = all(isinstance(count, int) for count in counts)
     rows = counts[0] if known and counts[0] and len(set(counts)) == 1 else None
-    batches = [
-        tf.nest.flatten(pair, expand_composites=True)
-        for pair in zip(shards.features, shards.labels)
-    ]
+    given = list(zip(shards.features, shards.labels))
+    if rows is None:
+        given = [tf.nest.map_structure(_of_unknown_rows, pair) for pair in given]
+    batches = [tf.nest.flatten(pair, expand_composites=True) for pair in given]
     own, axes = [], {}
     for axis, *leaves in zip(_axes(shards), *batches):
         if all(leaf is leaves[0] for leaf in leaves):
@@ -61,10 +61,19 @@ def put_rows(shards, devices, copies):
         own.append(each[0])
         if axis:
             axes[id_of(each[0].op)] = axis
-    whole = tf.nest.pack_sequence_as(
-        (shards.features[0], shards.labels[0]), own, expand_composites=True
-    )
+    whole = tf.nest.pack_sequence_as(given[0], own, expand_composites=True)
     return Boundary(*whole, rows, axes)
+
+
+def _of_unknown_rows(leaf):
+    """Returns a ragged tensor that does not say by itself how many rows it has; all else as it is.
+
+    Else it would say so of whatever it is packed from, and each copy would have tower 0's number.
+    """
+    if not isinstance(leaf, tf.RaggedTensor):
+        return leaf
+    splits = tf.placeholder_with_default(leaf.row_splits, [None])
+    return tf.RaggedTensor.from_row_splits(leaf.values, splits, validate=False)
 
 
 def _axes(shards):
