@@ -6,8 +6,9 @@
 #              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
 # make test-all  as `make test`, with slow tests, with more on 1.15 and the newest, and with
 #              `make test-contrib`, of the packages that have what tf.contrib had: what CI runs
-# make test-thorough  more cases of what others show, marked `thorough`; all of clusters and faults on
-#              the newest TensorFlow, and the `conformance` tests on 2.12
+# make test-thorough  more cases of what others show, marked `thorough`; on the newest TensorFlow all of
+#              clusters and faults, and the conformance table with TensorFlow's graph optimizer, which
+#              the others leave out there; and the `conformance` tests on 2.12
 # make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
@@ -100,12 +101,12 @@ FIRST_MORE := \
     $(call in,conformance,conformance) \
     $(call in,contract,checkpoints export silent_defects) \
     $(call in,examples,digits) \
-    $(call in,gathering,gather) \
+    $(call in,gathering,gather packing) \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
     $(call in,graphs,whole_loss) \
     $(call in,reports,report) \
-    $(call in,towers,called_once failing_towers nothing_left own_training replicas specs \
-    references summaries towers variables)
+    $(call in,towers,called_once failing_towers nothing_left own_training packed_weights placements \
+    references replicas specs summaries towers variables)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -156,15 +157,22 @@ $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
 test-contrib: $(CONTRIB)/.contrib
 	$(CONTRIB)/bin/python -m pytest -n 2 $(call in,compat,contrib_distributions contrib_gan)
 
-test-all: lint docs test-1.15 test-contrib $(NEWEST)/.test
+# Installing is for the most part waiting: two at a time.
+.PHONY: environments
+environments:
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.test $(NEWEST)/.test $(CONTRIB)/.contrib $(DOCS)/.docs \
+	    $(if $(PYTHON_3_7),$(FIRST)/.test)
+
+test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)"
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)" --unoptimized
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)"
 
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "slow and $(ALL)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)" tests/conformance
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults
 	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
 	@echo "Random examples by the thousand, others every time: make nightly"

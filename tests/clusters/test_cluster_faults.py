@@ -59,6 +59,7 @@ def test_a_job_goes_on_without_a_worker_and_the_chief_from_a_checkpoint(tmp_path
         assert min(runs.steps(chief.lines)) >= step
 
 
+@pytest.mark.thorough  # It takes the longest of all.
 def test_a_synchronous_job_goes_on_as_if_nothing_had_happened(tmp_path):
     """First it is preempted, then it is killed while it saves, which it does at every step."""
     steps = ["--steps", "30"]
