@@ -86,3 +86,19 @@ def optimizer_arguments(choice):
     if isinstance(arguments.get("gather"), dict):
         arguments["gather"] = Gather(**arguments["gather"])
     return arguments
+
+
+def as_code(choice):
+    """Returns how a choice is written in a program."""
+    calls = [
+        f"{taker}(..., {', '.join(f'{key}={_value(value)}' for key, value in given.items())})"
+        for taker, given in choice.items()
+        if given
+    ]
+    return " and ".join(f"`{call}`" for call in calls) or "the default"
+
+
+def _value(value):
+    if not isinstance(value, dict):
+        return repr(value)
+    return f"replicate.Gather({', '.join(f'{key}={each!r}' for key, each in value.items())})"

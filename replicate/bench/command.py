@@ -102,6 +102,8 @@ def main(argv: Sequence[str]) -> int:
     finally:  # What was measured is not lost.
         if made:
             print("\n" + rows.table(made) + "\n", flush=True)
+            for line in rows.advice(made, args.choices):
+                print(line + "\n", flush=True)
     return 0
 
 

@@ -1,6 +1,6 @@
-"""The rows of the table that `python -m replicate bench` prints."""
+"""The rows of the table that `python -m replicate bench` prints, and which choice to take."""
 
-from replicate.bench import harness
+from replicate.bench import choices, harness
 
 _FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used", "peak_rss_mb")
 _OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_in_session")
@@ -85,3 +85,41 @@ def table(made):
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def advice(made, named):
+    """Returns lines that say which choice was fastest, where there were several.
+
+    A choice is faster than another if it was in every round: if the least efficiency of the one is
+    above the greatest of the other.
+
+    Args:
+        made: List of records, as `records` returns them.
+        named: The choices, by name.
+    """
+    groups = {}
+    for record in made:
+        if record["choice"]:
+            groups.setdefault((record["model"], len(record["devices"])), []).append(record)
+    lines = []
+    for (model, count), rivals in groups.items():
+        if len(rivals) < 2:
+            continue
+        best, *others = sorted(rivals, key=lambda each: -each["efficiency"]["median"])
+        equals = [
+            other["choice"]
+            for other in others
+            if other["efficiency"]["max"] >= best["efficiency"]["min"]
+        ]
+        if equals:
+            lines.append(
+                f"`{model}`, {count} devices: {best['choice']} was fastest, but not in every round "
+                f"faster than {', '.join(equals)}. Take the simplest, or run more `--rounds`."
+            )
+            continue
+        ratio = best["efficiency"]["median"] / others[0]["efficiency"]["median"]
+        lines.append(
+            f"`{model}`, {count} devices: {best['choice']} was fastest, {ratio:.2f} times "
+            f"{others[0]['choice']}. Take {choices.as_code(named[best['choice']])}."
+        )
+    return lines

@@ -6,6 +6,7 @@ import contextvars
 import tensorflow.compat.v1 as tf
 
 from replicate.engines import context
+from replicate.gathering import packing
 
 _same = contextvars.ContextVar("replicate_same_gradients", default=False)
 
@@ -51,7 +52,7 @@ def _bad_of_replicas(grads):
 def _bad(grads):
     """Returns 1 if a gradient here is not finite, else 0, an int32 scalar tensor."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
-    are_finite = [_is_finite(value) for value in values]
+    are_finite = [_is_finite(value) for value, _ in packing.wholes(values)]
     return 1 - tf.cast(tf.reduce_all(tf.convert_to_tensor(are_finite, tf.bool)), tf.int32)
 
 

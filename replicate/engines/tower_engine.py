@@ -10,6 +10,7 @@ from replicate.compat import seeds
 from replicate.engines import accumulators
 from replicate.engines.engine import Engine
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER
+from replicate.gathering import packing
 from replicate.graphs import call_site
 from replicate.towers import PerTower, TowerIndex, gathered_gradients, whole_gradients
 
@@ -111,7 +112,7 @@ class TowerEngine(Engine):
         if towers.merging or any(towers.differ(gradient) for gradient in grads):
             return [fn(gradient) for gradient in grads]
         with towers.once():
-            rescaled = [fn(gradient) for gradient in grads]
+            rescaled = packing.each(fn, grads)
         for gradient, other in zip(grads, rescaled):
             towers.gathered.follow(gradient, other)
         return rescaled

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gathering import nccl
+from replicate.gathering import nccl, packing
 from replicate.gathering.gather import Gather
 
 
@@ -109,5 +109,5 @@ def _in_turn(variables, devices):
     loads, found = dict.fromkeys(devices, 0), {}
     for variable in variables:
         place = found[id(variable)] = min(devices, key=loads.get)
-        loads[place] += (variable.shape.num_elements() or 0) * variable.dtype.size
+        loads[place] += packing.size_of_variable(variable)
     return found

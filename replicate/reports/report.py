@@ -7,6 +7,7 @@ from typing import Any, Iterable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from replicate.gathering import packing
 from replicate.reports import transfers
 
 _SIGNAL_BYTES = 8  # Weights of towers, flags and scales: they cost a transfer, but no bandwidth.
@@ -133,7 +134,7 @@ def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.Est
         rows=tuple(rows if known else None for rows in shards.rows),
         loss_reduction=loss_reduction,
         variables=len(variables),
-        variable_bytes=sum((v.shape.num_elements() or 0) * v.dtype.size for v in variables),
+        variable_bytes=sum(map(packing.size_of_variable, variables)),
         variable_devices=tuple(sorted({variable.device for variable in variables})),
         are_replicated=group.variables.replicas is not None,
         summed_on=tuple(sorted(group.summed_on)),

@@ -172,6 +172,40 @@ def test_the_table_says_it_too(bench):
     )
 
 
+def _measured(choice, least, middle, most, devices=2):
+    efficiency = {"min": least, "median": middle, "max": most}
+    names = ["/device:GPU:0"] * devices
+    return {"model": "mlp", "choice": choice, "devices": names, "efficiency": efficiency}
+
+
+@pytest.mark.parametrize(
+    ("choice", "how"),
+    [
+        ("default", "the default"),
+        (
+            "replicated_in_turn",
+            "`replicate_model_fn(..., variable_placement='replicated')` and "
+            "`TowerOptimizer(..., gather='round_robin')`",
+        ),
+        ("bfloat16", "`TowerOptimizer(..., gather=replicate.Gather(wire_dtype='bfloat16'))`"),
+        ("replicated", "`replicate_model_fn(..., variable_placement='replicated')`"),
+    ],
+)
+def test_the_advice_is_what_was_fastest_in_every_round(choice, how):
+    made = [_measured("nccl", 0.4, 0.5, 0.59), _measured(choice, 0.6, 0.7, 0.8)]
+    lines = rows.advice([_measured(None, 1, 1, 1, 1), *made], choices.CHOICES)
+    assert lines == [f"`mlp`, 2 devices: {choice} was fastest, 1.40 times nccl. Take {how}."]
+
+
+def test_no_advice_is_given_of_what_may_be_chance():
+    near = [_measured("default", 0.5, 0.6, 0.71), _measured("unpacked", 0.7, 0.75, 0.8)]
+    (line,) = rows.advice([*near, _measured("nccl", 0.1, 0.2, 0.3)], choices.CHOICES)
+    assert "unpacked was fastest, but not in every round faster than default. Take the si" in line
+    assert rows.advice(near[:1], choices.CHOICES) == []
+    apart = [_measured("unpacked", 0.7, 0.75, 0.8, devices=4), near[0]]
+    assert rows.advice(apart, choices.CHOICES) == []  # Of other numbers of devices.
+
+
 def test_losses_that_differ_end_it_with_1_and_the_table(capsys, monkeypatch):
     """The step of one choice is that of another optimizer: clipped to next to nothing."""
     clipped = {"TowerOptimizer": {"clip_norm": 1e-6}}

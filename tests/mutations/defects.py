@@ -60,6 +60,24 @@ DEFECTS = (
         "    return [reshape(v, s.as_list()) for v, s in zip(reversed(parts), reversed(shapes))]",
     ),
     Defect(
+        "a pack is taken for whole though a part of it is missing",
+        "gathering/packing.py",
+        "        if all(parts):\n",
+        "        if any(parts):\n",
+    ),
+    Defect(
+        "weights that are read after an update are packed",
+        "towers/packed_weights.py",
+        '    if op.type != "ReadVariableOp" or op.control_inputs:\n',
+        '    if op.type != "ReadVariableOp":\n',
+    ),
+    Defect(
+        "weights are taken from another tower's device though they are here",
+        "towers/packed_weights.py",
+        "            if device == _place(use.weight):\n",
+        "            if device == _place(use.weight) and not index:\n",
+    ),
+    Defect(
         "what crosses devices in half precision stays there",
         "gathering/transport.py",
         "def widen(",
