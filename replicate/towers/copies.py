@@ -150,7 +150,10 @@ class Copies:
                 return id_of(item.op) in own and not self.is_boundary(item)
             return id_of(item) in own
 
-        parted, uses = packed_weights.pack(ops, self._devices, self.how)
+        def is_shared(tensor):
+            return id_of(tensor.op) not in own and not self.is_boundary(tensor)
+
+        parted, uses = packed_weights.pack(ops, self._devices, self.how, is_shared)
         ops += parted
         own.update(id_of(op) for op in parted)
         instead = {op.name: self._instead[id_of(op)] for op in ops if id_of(op) in self._instead}

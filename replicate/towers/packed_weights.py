@@ -11,7 +11,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import copying
 from replicate.compat import graph as graph_lib
-from replicate.compat.graph import id_of
 from replicate.gathering import packing
 
 
@@ -25,20 +24,20 @@ class Use(NamedTuple):
     """The tensor, on its variable's device."""
 
 
-def pack(ops, devices, how):
+def pack(ops, devices, how, is_shared):
     """Lets operations of tower 0 take weights from packs, and so whatever is copied of them.
 
     Args:
-        ops: Operations that every other tower will have a copy of. What they take of others, all
-            towers share.
+        ops: Operations that every other tower will have a copy of.
         devices: Device strings of the towers.
         how: The `Gather`, which says what is small, and how much a pack holds.
+        is_shared: Function of a tensor, whether all towers take the same.
 
     Returns:
         A list of the operations on tower 0 that part the packs, to be copied, too, and one of the
         `Use`s.
     """
-    uses = _uses(ops, devices[0])
+    uses = _uses(ops, devices[0], is_shared)
 
     def describe(weight):
         return (_place(weight), weight.dtype), packing.size_of(weight)
@@ -76,15 +75,14 @@ def unpack(uses, devices, of_tower):
                 copying.redirect(of_tower(use.taker, index), use.position, use.weight)
 
 
-def _uses(ops, device):
+def _uses(ops, device, is_shared):
     """Returns lists of the `Use`s of each weight that all takers take on tower 0's device."""
-    own = {id_of(op) for op in ops}
     names = {op.name for op in ops}
     found, others = {}, set()
     for op in ops:
         is_there = op.device == device and names.issuperset(copying.colocated_with(op))
         for position, tensor in enumerate(op.inputs):
-            if id_of(tensor.op) in own or not _is_weight(tensor):
+            if not _is_weight(tensor) or not is_shared(tensor):
                 continue
             found.setdefault(id(tensor), []).append(Use(op, position, tensor))
             if not is_there:

@@ -72,6 +72,12 @@ DEFECTS = (
         '    if op.type != "ReadVariableOp":\n',
     ),
     Defect(
+        "what each tower has a value of its own of is packed",
+        "towers/copies.py",
+        "            return id_of(tensor.op) not in own and not self.is_boundary(tensor)\n",
+        "            return id_of(tensor.op) not in own\n",
+    ),
+    Defect(
         "weights are taken from another tower's device though they are here",
         "towers/packed_weights.py",
         "            if device == _place(use.weight):\n",
