@@ -81,7 +81,7 @@ def wholes(tensors):
             parts = by_split.setdefault(id(split), (split, [[] for _ in split.outputs]))[1]
             parts[part_of].append(position)
     for split, parts in by_split.values():
-        if all(parts):
+        if all(parts) and all(_are_of_one_shape([tensors[i] for i in same]) for same in parts):
             found.append((split.inputs[0], parts))
         else:
             found += [(tensors[i], [[i]]) for positions in parts for i in positions]
@@ -109,6 +109,10 @@ def each(fn, tensors):
             for position in same:
                 made[position] = value
     return made
+
+
+def _are_of_one_shape(tensors):
+    return all(tensor.shape == tensors[0].shape for tensor in tensors)
 
 
 def _device_of(tensor):

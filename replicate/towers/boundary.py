@@ -40,7 +40,7 @@ def put_rows(shards, devices, copies):
     rows = counts[0] if known and counts[0] and len(set(counts)) == 1 else None
     given = list(zip(shards.features, shards.labels))
     if rows is None:
-        given = [tf.nest.map_structure(_of_unknown_rows, pair) for pair in given]
+        given = _of_unknown_rows(given)
     batches = [tf.nest.flatten(pair, expand_composites=True) for pair in given]
     own, axes = [], {}
     for axis, *leaves in zip(_axes(shards), *batches):
@@ -65,13 +65,24 @@ def put_rows(shards, devices, copies):
     return Boundary(*whole, rows, axes)
 
 
-def _of_unknown_rows(leaf):
-    """Returns a ragged tensor that does not say by itself how many rows it has; all else as it is.
+def _of_unknown_rows(given):
+    """Returns shards whose ragged tensors do not say by themselves how many rows they have.
 
-    Else it would say so of whatever it is packed from, and each copy would have tower 0's number.
+    Else they would say so of whatever they are packed from, and each copy would have tower 0's
+    number. What all towers have is as it is.
+
+    Args:
+        given: Pairs of features and labels, one for each tower.
     """
-    if not isinstance(leaf, tf.RaggedTensor):
-        return leaf
+    made = [[] for _ in given]
+    for leaves in zip(*map(tf.nest.flatten, given)):
+        is_shard = isinstance(leaves[0], tf.RaggedTensor) and leaves[0] is not leaves[-1]
+        for own, leaf in zip(made, leaves):
+            own.append(_without_size(leaf) if is_shard else leaf)
+    return [tf.nest.pack_sequence_as(pair, own) for pair, own in zip(given, made)]
+
+
+def _without_size(leaf):
     splits = tf.placeholder_with_default(leaf.row_splits, [None])
     return tf.RaggedTensor.from_row_splits(leaf.values, splits, validate=False)
 

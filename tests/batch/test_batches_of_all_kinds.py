@@ -202,6 +202,26 @@ def test_class_weights_are_whole_where_there_are_as_many_classes_as_rows(num_tow
     assert_trains_alike(model_fn, batch, num_towers, whole_features=names)
 
 
+@pytest.mark.parametrize("num_towers", TOWERS)
+def test_a_ragged_table_is_whole_beside_ragged_rows(num_towers):
+    """What is made of the table alone is no tower's, and each tower has its own number of rows."""
+    sizes = np.array([2, 0, 3, 1, 1, 4, 2])
+
+    def batch():
+        table = tf.RaggedTensor.from_row_lengths(np.arange(6.0), [1, 3, 2])
+        rows = tf.RaggedTensor.from_row_lengths(np.cos(np.arange(13.0)), sizes)
+        return {"x": rows, "table": table, "dense": ROWS}, TARGETS
+
+    def model_fn(features, labels, mode, params):
+        assert num_towers == 1 or features["table"].shape.as_list()[0] == 3
+        w = weight()
+        penalty = tf.reduce_sum(features["table"].flat_values) * w**2 / 1000
+        scores = tf.reduce_sum(features["x"], axis=1) * w + features["dense"][:, 0]
+        return minimize(mode, tf.reduce_mean(tf.square(scores - labels)) / 10 + penalty, params)
+
+    assert_trains_alike(model_fn, batch, num_towers, whole_features=["table"])
+
+
 def test_names_may_come_from_an_iterator_and_serve_every_mode():
     def model_fn(features, labels, mode, params=None):
         table = features["table"]

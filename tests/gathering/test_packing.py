@@ -52,6 +52,14 @@ def test_what_is_there_twice_is_made_once(fresh_graph):
     check(made, [*VALUES, VALUES[1]])
 
 
+def test_what_is_there_in_two_shapes_keeps_both(fresh_graph):
+    _, tensors = parts()
+    flat = tf.reshape(tensors[0].op.inputs[0], [3, 2])
+    made, given = halved([*tensors, flat])
+    assert {id(tensor) for tensor in given} == {id(tensor) for tensor in [*tensors, flat]}
+    check(made, [*VALUES, VALUES[0].reshape(3, 2)])
+
+
 @pytest.mark.parametrize("missing", range(4))
 def test_parts_of_a_pack_are_themselves_if_one_is_missing_or_changed(missing, fresh_graph):
     _, tensors = parts()

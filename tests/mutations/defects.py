@@ -62,8 +62,8 @@ DEFECTS = (
     Defect(
         "a pack is taken for whole though a part of it is missing",
         "gathering/packing.py",
-        "        if all(parts):\n",
-        "        if any(parts):\n",
+        "        if all(parts) and",
+        "        if any(parts) and",
     ),
     Defect(
         "weights that are read after an update are packed",
