@@ -45,10 +45,7 @@ class Gather(NamedTuple):
     """
 
     small_bytes: int = 64 * 2**10
-    """Gradients of up to so many bytes are packed: each tensor that crosses devices costs time.
-
-    So are weights that towers take of other devices.
-    """
+    """Gradients of up to so many bytes are packed: each tensor that crosses devices costs time."""
 
     pack_bytes: int = 2 * 2**20
     """What packs hold, about, in bytes. With 0, nothing is packed."""

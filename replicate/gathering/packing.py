@@ -8,8 +8,6 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
-WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that pack weights.
-
 
 def packs(items, describe, how):
     """Yields lists of items whose tensors are to cross devices together.

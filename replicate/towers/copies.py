@@ -14,9 +14,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat.copying import Copier, colocated_with
 from replicate.compat.graph import id_of
-from replicate.gathering import Gather
 from replicate.graphs import Rows, line_of, state
-from replicate.towers import packed_weights
 
 # Constants of more elements cross devices instead of being copied.
 _LARGE = 2**16
@@ -32,13 +30,11 @@ class Copies:
     Attributes:
         rows: The `Rows`: what depends on them.
         differing: The `Rows` of what differs among towers, random numbers included.
-        how: The `Gather`, by which weights cross in packs, too.
     """
 
     def __init__(self, graph, devices):
         self._graph = graph
         self._size = len(devices)
-        self._devices = devices
         self._copier = Copier(graph, devices)
         self._first = last_id(graph) + 1  # What is older was there before the model.
         self._last = 0
@@ -49,7 +45,6 @@ class Copies:
         self._copied = {}  # By tower and id of the operation: the prefix of its copy's name.
         self.rows = Rows(graph, self.is_whole)
         self.differing = Rows(graph, self.is_whole, with_random=True)
-        self.how = Gather()
 
     def afresh(self, variables, values):
         """Returns `Copies` of their own in which some variables have other values.
@@ -150,12 +145,6 @@ class Copies:
                 return id_of(item.op) in own and not self.is_boundary(item)
             return id_of(item) in own
 
-        def is_shared(tensor):
-            return id_of(tensor.op) not in own and not self.is_boundary(tensor)
-
-        parted, uses = packed_weights.pack(ops, self._devices, self.how, is_shared)
-        ops += parted
-        own.update(id_of(op) for op in parted)
         instead = {op.name: self._instead[id_of(op)] for op in ops if id_of(op) in self._instead}
         template = self._copier.template(ops, is_copied, instead)
         for index in range(1, self._size):
@@ -171,9 +160,6 @@ class Copies:
             )
             for op in ops:
                 self._copied[index, id_of(op)] = prefix
-        packed_weights.unpack(
-            uses, self._devices, lambda op, index: self.of_ops([op], index)[0] if index else op
-        )
 
     def _counterpart(self, tensor, index):
         found = self._counterparts.get((id_of(tensor.op), tensor.value_index))

@@ -259,7 +259,6 @@ class Towers:
             Operations that a step has to run besides, to merge what functions and loops changed.
         """
         stand_ins, self._stand_ins = self._stand_ins, []
-        self.copies.how = self.how
         self.copies.make([op for one, _, _ in self.changed_inside for op in one.ends])
         wanted = {}
         for copies, _, tensors, _ in stand_ins:

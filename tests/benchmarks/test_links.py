@@ -56,10 +56,10 @@ def test_what_two_towers_of_an_mlp_send_each_other():
         "/device:CPU:0 -> /device:CPU:1": weights,
         "/device:CPU:1 -> /device:CPU:0": weights + 4,  # and its loss
     }
-    # Out: three kernels, a pack of the rest. Back: likewise, and a loss.
+    # Out: 8 weights and biases. Back: three kernels, a pack of the rest, a loss.
     link = links.LINKS["PCIe 4"]
-    want = 9 * link.latency + (2 * weights + 4) / link.bandwidth
-    assert record["transfers"] == 9
+    want = 13 * link.latency + (2 * weights + 4) / link.bandwidth
+    assert record["transfers"] == 13
     assert record["predicted_ms"]["PCIe 4"] == pytest.approx(1e3 * want)
     assert record["bytes_of_busiest"] == 2 * weights + 4
 

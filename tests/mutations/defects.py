@@ -66,24 +66,6 @@ DEFECTS = (
         "        if any(parts) and",
     ),
     Defect(
-        "weights that are read after an update are packed",
-        "towers/packed_weights.py",
-        '    if op.type != "ReadVariableOp" or op.control_inputs:\n',
-        '    if op.type != "ReadVariableOp":\n',
-    ),
-    Defect(
-        "what each tower has a value of its own of is packed",
-        "towers/copies.py",
-        "            return id_of(tensor.op) not in own and not self.is_boundary(tensor)\n",
-        "            return id_of(tensor.op) not in own\n",
-    ),
-    Defect(
-        "weights are taken from another tower's device though they are here",
-        "towers/packed_weights.py",
-        "            if device == _place(use.weight):\n",
-        "            if device == _place(use.weight) and not index:\n",
-    ),
-    Defect(
         "what crosses devices in half precision stays there",
         "gathering/transport.py",
         "def widen(",
