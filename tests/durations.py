@@ -18,9 +18,9 @@ import pytest
 
 TABLE = pathlib.Path(__file__).with_name("durations.txt")
 LISTED = 0.2
-SLOW = 0.75
+SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
-FURTHER = 0.25
+FURTHER = 0.2
 """Of what is parametrised, cells that take longer are `further` ones, but for the first."""
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"

@@ -45,7 +45,7 @@ def test_of_cells_that_take_a_while_the_first_is_not_slow(monkeypatch):
     taken = durations.SLOW + 1, durations.SLOW, durations.FURTHER, durations.SLOW
     monkeypatch.setattr(durations, "read", lambda: dict(zip(names, taken)))
     marks = durations.marks([(name, []) for name in names])
-    assert list(marks) == [["slow"], [], [], ["further"]]
+    assert list(marks) == [["slow"], [], ["heart"], ["further"]]
 
 
 def test_what_shares_a_slow_fixture_is_slow(monkeypatch):
