@@ -105,7 +105,7 @@ FIRST_MORE := \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
     $(call in,graphs,whole_loss) \
     $(call in,reports,report) \
-    $(call in,towers,called_once failing_towers nothing_left own_training \
+    $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
     references replicas specs summaries towers variables)
 
 help:

@@ -18,6 +18,7 @@ import collections
 import functools
 import json
 from typing import NamedTuple
+from unittest import mock
 
 import tensorflow.compat.v1 as tf
 
@@ -25,6 +26,7 @@ import replicate
 from replicate.bench import choices, command, harness, models
 from replicate.bench.harness import names_of, positive
 from replicate.reports import transfers
+from replicate.towers import placement
 
 _ROWS = 32  # on each device
 
@@ -142,7 +144,9 @@ def sent_by(model, count, choice):
             devices=[f"/cpu:{index}" for index in range(count)],
             **choices.model_fn_arguments(given),
         )
-        spec = replicated(*batch, "train")
+        # Logical CPU devices stand for devices with memory of their own.
+        with mock.patch.object(placement, "OF_HOST", ()):
+            spec = replicated(*batch, "train")
         crossing = transfers.crossing([spec.train_op, spec.loss])
     return [
         Sent(

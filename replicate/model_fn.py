@@ -20,12 +20,12 @@ from replicate.faults import recovery
 from replicate.gradients import unwrapped
 from replicate.reports import report
 from replicate.towers import (
-    Replicas,
     SharedVariables,
     Towers,
     boundary,
     current,
     last_id,
+    placement,
     references,
     specs,
     whole_gradients,
@@ -42,7 +42,9 @@ def replicate_model_fn(
     devices: Iterable[str] | None = None,
     *,
     consolidation_device: str | None = None,
-    variable_placement: Literal["consolidation", "round_robin", "replicated"] = "consolidation",
+    variable_placement: Literal[
+        "consolidation", "round_robin", "replicated", "auto"
+    ] = "consolidation",
     per_tower_batch_size: bool | None = None,
     whole_features: Iterable[str] = (),
     batch_axis: int | Mapping[str, int] = 0,
@@ -91,7 +93,9 @@ def replicate_model_fn(
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
             replica, on its own device, of each variable that is trained and of its optimizer's
             slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            Optimizers need not be wrapped. Not for TPUs.
+            Optimizers need not be wrapped. `'auto'` does so on GPUs, if replicas can follow all
+            that the model does, and else as `'consolidation'`; `tower_report` says why. Not for
+            TPUs, which ignore `'auto'`.
         per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
             tower, as TPUEstimator has it, instead of the whole batch's; all shards must be of that
             size then. None: if it is an integer, and `model_fn` has TPUEstimator's `RunConfig` or
@@ -189,10 +193,8 @@ def replicate_model_fn(
             sessions = getattr(config, "session_config", None)
             return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
 
-        by_placement = {"round_robin": tower_devices, "replicated": tower_devices[:1]}
-        places = by_placement.get(variable_placement, [consolidation])
-        replicas = Replicas() if variable_placement == "replicated" else None
-        variables = SharedVariables(cluster.variable_devices(places), cluster.worker, replicas)
+        placed = placement.Placement.of(variable_placement, tower_devices, consolidation, cluster)
+        variables = SharedVariables(placed, cluster)
         group = Towers(tower_devices, consolidation, variables, shards, summed)
         with group.building(since), whole_gradients.intercepted(), unwrapped.intercepted():
             spec = on_rows(group.boundary.features, group.boundary.labels)

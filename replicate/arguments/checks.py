@@ -6,9 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
 from replicate.batch import entries
+from replicate.towers import placement
 from replicate.towers import summaries as summaries_lib
-
-_PLACEMENTS = ("consolidation", "round_robin", "replicated")
 
 
 class Arguments(NamedTuple):
@@ -46,10 +45,10 @@ def check(
     if not callable(model_fn):
         raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
     _check_reduction(loss_reduction)
-    if variable_placement not in _PLACEMENTS:
+    if variable_placement not in placement.PLACEMENTS:
         raise ValueError(
-            f"`variable_placement` must be one of {', '.join(map(repr, _PLACEMENTS))}, but is "
-            f"{variable_placement!r}."
+            "`variable_placement` must be one of "
+            f"{', '.join(map(repr, placement.PLACEMENTS))}, but is {variable_placement!r}."
         )
     if not (per_tower_batch_size is None or isinstance(per_tower_batch_size, bool)):
         raise TypeError(
@@ -100,7 +99,10 @@ def _check_reduction(reduction):
 
 
 def _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis):
-    if consolidation_device is not None or variable_placement != _PLACEMENTS[0]:
+    if consolidation_device is not None or variable_placement not in (
+        "consolidation",
+        placement.AUTO,
+    ):
         raise ValueError(
             "TPU cores gather gradients themselves, and keep variables on their host, but got "
             f"`consolidation_device` {consolidation_device!r} and `variable_placement` "

@@ -34,6 +34,10 @@ CHOICES = {
         "replicate_model_fn": _REPLICAS,
         "TowerOptimizer": {"gather": {"where": "round_robin", **_BFLOAT16}},
     },
+    "auto": {
+        "replicate_model_fn": {"variable_placement": "auto"},
+        "TowerOptimizer": {"gather": "auto"},
+    },
     "nccl": {"TowerOptimizer": {"gather": "nccl"}},
 }
 _NEED_GPUS = ("nccl",)

@@ -50,7 +50,7 @@ class Cluster(NamedTuple):
                 f"`devices` and `consolidation_device` must not name a job, but {named[0]} does. "
                 "Pass e.g. '/gpu:0', which every worker takes for its own."
             )
-        if variable_placement != "consolidation":
+        if variable_placement not in ("consolidation", "auto"):
             raise ValueError(
                 "In a cluster, variables are on its parameter servers, but got "
                 f"`variable_placement` {variable_placement!r}. Leave it out."

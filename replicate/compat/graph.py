@@ -161,6 +161,12 @@ def is_fed(structure):
     return False
 
 
+def set_control_inputs(op, control_inputs):
+    """Makes the existing operation `op` wait for `control_inputs`, and for nothing else."""
+    op._remove_all_control_inputs()
+    op._add_control_inputs(control_inputs)
+
+
 def add_control_inputs(op, control_inputs):
     """Makes the existing operation `op` wait for `control_inputs`."""
     op._add_control_inputs([c for c in control_inputs if c not in op.control_inputs])

@@ -10,6 +10,20 @@ _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 _READS = ("ReadVariableOp",)
 
 
+class ReplicationError(ValueError):
+    """Replicas of variables cannot follow what a model does.
+
+    Args:
+        rule: What is so with replicas, up to the words ", but ".
+        reason: What this model does.
+        way_out: A sentence.
+    """
+
+    def __init__(self, rule, reason, way_out="Place variables by 'consolidation' or 'round_robin'"):
+        super().__init__(f"With `variable_placement='replicated'`, {rule}{reason}. {way_out}.")
+        self.reason = reason
+
+
 class Repetition:
     """Operations that are made from now on, to be made again of other inputs.
 
@@ -72,10 +86,9 @@ class Repetition:
             if any(reference(output) in taken for output in op.outputs):
                 continue  # A variable that was made here.
             if op.type in ("Merge", "RefMerge", "Enter", "RefEnter", "Exit", "NextIteration"):
-                raise ValueError(
-                    "With `variable_placement='replicated'`, what an optimizer does is done again "
-                    f"for each tower, but this one has a condition or a loop, {op.name}. Place "
-                    "variables by 'consolidation' or 'round_robin'."
+                raise ReplicationError(
+                    "what an optimizer does is done again for each tower, but ",
+                    f"this one has a condition or a loop, {op.name}",
                 )
             if op.op_def.is_stateful and any(attr.name == "seed2" for attr in op.op_def.attr):
                 continue  # The same random numbers for all replicas.

@@ -167,10 +167,13 @@ class TowerEngine(Engine):
         self._check_may_meet(label, UNDER_ANOTHER)
 
     def _apply_in_replicas(self, optimizer):
-        replicas = self._towers.variables.replicas
-        if replicas is None:
+        variables = self._towers.variables
+        variables.settle(self._towers)
+        if variables.replicas is None:
             return None
-        return replicas.apply(optimizer.optimizer, self._towers, optimizer.step.how)
+        with variables.shared_if_not_followed(self._towers):
+            return variables.replicas.apply(optimizer.optimizer, self._towers, optimizer.step.how)
+        return None
 
     def _checked(self, optimizer, pairs):
         """Returns a scope that fails if gradients are not finite, if that is to be checked."""

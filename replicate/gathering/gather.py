@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as tf
 if TYPE_CHECKING:
     from typing import Literal  # Which Python 3.7 lacks.
 
-    Where = Literal["consolidation", "round_robin", "nccl"]
+    Where = Literal["consolidation", "round_robin", "auto", "nccl"]
 
-_WHERE = ("consolidation", "round_robin", "nccl")
+_WHERE = ("consolidation", "round_robin", "auto", "nccl")
 _NARROW = (tf.float16, tf.bfloat16)
 _WIDE = (tf.float32, tf.float64)
 
@@ -39,13 +39,19 @@ class Gather(NamedTuple):
     all. For `variable_placement='round_robin'`; with `'replicated'`, on the towers' devices in
     turn.
 
+    `'auto'`: as `'round_robin'` where variables are on several devices, or have replicas; else as
+    `'consolidation'`. For `variable_placement='auto'`.
+
     `'nccl'`: by NCCL's all-reduce over GPUs, for dense gradients. It was reported to give wrong
     sums on some hosts; so in every session it first adds up known numbers, and wrong sums end
     training with an error.
     """
 
     small_bytes: int = 64 * 2**10
-    """Gradients of up to so many bytes are packed: each tensor that crosses devices costs time."""
+    """Gradients of up to so many bytes are packed: each tensor that crosses devices costs time.
+
+    So are weights that towers take of other devices.
+    """
 
     pack_bytes: int = 2 * 2**20
     """What packs hold, about, in bytes. With 0, nothing is packed."""

@@ -8,6 +8,8 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
+WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that pack weights.
+
 
 def packs(items, describe, how):
     """Yields lists of items whose tensors are to cross devices together.
@@ -57,6 +59,24 @@ def part(joined, shapes):
     reshape = _Reshape()
     parts = tf.split(joined, [shape.num_elements() for shape in shapes])
     return [reshape(value, shape.as_list()) for value, shape in zip(parts, shapes)]
+
+
+def slices(joined, shapes):
+    """Returns what `part` does, each the first output of an operation.
+
+    For what a model takes: where TensorFlow's optimiser fuses a layer normalisation, it takes the
+    first output of whatever gives the scale and the offset, though these be another one.
+    """
+    values, begin, sizes = part(joined, shapes), 0, {}
+    for position, shape in enumerate(shapes):
+        size = shape.num_elements()
+        if shape.rank == 1:  # Others are given their shape by an operation of their own.
+            if size not in sizes:
+                sizes[size] = tf.constant([size])
+            values[position] = tf.slice(joined, [begin], sizes[size])
+            values[position].set_shape(shape)
+        begin += size
+    return values
 
 
 def wholes(tensors):

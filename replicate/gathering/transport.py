@@ -83,10 +83,13 @@ def places(variables, towers, how):
     if how.where == "nccl":
         nccl.check_devices(towers.devices, towers.consolidation_device)
         towers.uses_nccl = True
-    if how.where != "round_robin":
-        return dict.fromkeys(map(id, variables), towers.consolidation_device)
-    if towers.variables.replicas:
+    where = how.where
+    if where in ("round_robin", "auto"):
+        where = towers.variables.where_summed(where, towers)
+    if where == "in_turn":
         return _in_turn(variables, towers.devices)
+    if where != "round_robin":
+        return dict.fromkeys(map(id, variables), towers.consolidation_device)
     found = {id(v): v.device or towers.consolidation_device for v in variables}
     others = sorted({place for place in found.values() if "/job:" in place})
     if others and "/job:" not in towers.consolidation_device:
@@ -95,7 +98,7 @@ def places(variables, towers, how):
             f"must be in this process, but are on {', '.join(others)}. A worker sends one gradient "
             "to parameter servers, not one for each tower: leave `gather` out."
         )
-    if len(variables) > 1 and len(set(found.values())) == 1:
+    if how.where == where and len(variables) > 1 and len(set(found.values())) == 1:
         raise ValueError(
             "With `gather='round_robin'`, gradients are summed where their variables are, but all "
             f"{len(variables)} are on {variables[0].device}. Pass `replicate_model_fn` "

@@ -58,6 +58,8 @@ class TowerReport(NamedTuple):
     """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on."""
     links: dict[tuple[str, str], Crossing]
     """A `Crossing` by source and destination, pairs of device strings; of scalars none."""
+    why: str = ""
+    """What decided where variables are with `variable_placement='auto'`; else empty."""
 
     @property
     def crossing(self) -> Crossing:
@@ -77,6 +79,7 @@ class TowerReport(NamedTuple):
             f"loss       {self.loss_reduction}",
             f"variables  {self.variables}, {_megabytes(self.variable_bytes)}, on "
             f"{', '.join(self.variable_devices) or 'no device'}{replicas}",
+            *([f"placement  'auto': {self.why}"] if self.why else []),
             f"gradients  summed on {', '.join(self.summed_on) or 'no device'}",
             "",
             "crossing devices in a step",
@@ -140,6 +143,7 @@ def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.Est
         summed_on=tuple(sorted(group.summed_on)),
         kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
         links={link: Crossing.of(tensors) for link, tensors in links.items()},
+        why=_why(group.variables.placement),
     )
     tf.logging.info(
         "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %s, on "
@@ -157,6 +161,14 @@ def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.Est
         ("at least " if report.crossing.is_least else "") + _megabytes(report.crossing.size),
         loss_reduction,
     )
+
+
+def _why(placement: Any) -> str:
+    """Returns what decided on a `Placement`, empty if users did."""
+    if not placement.is_auto:
+        return ""
+    found = "replicas" if placement.where == "replicated" else "on one device"
+    return f"{found}, {placement.why}"
 
 
 def _megabytes(size: float) -> str:

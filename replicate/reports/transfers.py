@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.batch import SHARD_SCOPE
 from replicate.compat.graph import reference
-from replicate.gathering import collectives
+from replicate.gathering import collectives, packing
 from replicate.graphs import ancestors
 
 # What crosses devices: values of variables; gradients, on their way to where they are summed; their
@@ -45,8 +45,10 @@ class Transfer(NamedTuple):
 
     @property
     def is_weight(self) -> bool:
-        """Whether it is the value of a variable, or rows of it."""
+        """Whether it is the value of a variable, rows of it, or a pack of such values."""
         op = self.tensor.op
+        if op.name.startswith(packing.WEIGHTS_SCOPE):
+            return True
         while op.type in _PASSES_ON:
             op = op.inputs[0].op
         return op.type in _READS

@@ -3,6 +3,7 @@
 from replicate.towers import (
     boundary,
     gathered_gradients,
+    placement,
     references,
     specs,
     summaries,
@@ -11,14 +12,12 @@ from replicate.towers import (
 from replicate.towers.copies import last_id
 from replicate.towers.group import Towers, current
 from replicate.towers.per_tower import PerTower
-from replicate.towers.replicas import Replicas
 from replicate.towers.tower_index import TowerIndex
 from replicate.towers.variables import SharedVariables
 from replicate.towers.whole_gradients import own_gradients
 
 __all__ = [
     "PerTower",
-    "Replicas",
     "SharedVariables",
     "TowerIndex",
     "Towers",
@@ -27,6 +26,7 @@ __all__ = [
     "gathered_gradients",
     "last_id",
     "own_gradients",
+    "placement",
     "references",
     "specs",
     "summaries",

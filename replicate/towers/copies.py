@@ -83,6 +83,10 @@ class Copies:
         first = tensors[0]
         self._counterparts[id_of(first.op), first.value_index] = tensors
 
+    def share_again(self, tensor):
+        """Undoes `substitute` of this one and others."""
+        del self._counterparts[id_of(tensor.op), tensor.value_index]
+
     def made_once(self, first, last):
         """Takes operations with ids from `first` to `last` for made once for all towers."""
         if last >= first:

@@ -16,7 +16,7 @@ from replicate.compat import copying, seeds
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, collectives
 from replicate.graphs import Extents
-from replicate.towers import own_state, waiting
+from replicate.towers import own_state, packed_weights, waiting
 from replicate.towers.boundary import put_rows
 from replicate.towers.copies import Copies, last_id
 from replicate.towers.gathered_gradients import Gathered
@@ -275,6 +275,7 @@ class Towers:
             copying.redirect(other.op, other.value_index, copied)
         merges = own_state.merge(self, self.changed_inside)
         waiting.for_all(self, self._fetches)
+        packed_weights.pack(self)
         return merges
 
 

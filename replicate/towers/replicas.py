@@ -8,9 +8,10 @@ hold; the others begin every session with their values.
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import graph as graph_lib
 from replicate.compat.functions import function_bodies
 from replicate.compat.graph import id_of, reference
-from replicate.compat.repetition import Repetition
+from replicate.compat.repetition import Repetition, ReplicationError
 from replicate.gathering import collectives
 from replicate.graphs import line_of, state, updates
 
@@ -37,6 +38,7 @@ class Replicas:
         self._of = {}  # By the id of tower 0's operation: tower 0's variable, and all towers'.
         self._made = []  # What optimizers made while they applied gradients.
         self._updates = set()  # Operations by which optimizers update tower 0's.
+        self._applied = []  # Pairs of an update of all towers, and tower 0's part of it.
 
     def make(self, first, group):
         """Makes the replicas of tower 0's variable `first`, which copies have in its place."""
@@ -69,13 +71,12 @@ class Replicas:
             how: The `Gather`, by which updated gradients go to the towers, too.
 
         Raises:
-            ValueError: If towers cannot update variables by themselves.
+            ReplicationError: If towers cannot update variables by themselves.
         """
         if isinstance(optimizer, tf.train.SyncReplicasOptimizer):
-            raise ValueError(
-                "With `variable_placement='replicated'`, each tower updates its own variables, but "
-                "a `SyncReplicasOptimizer` updates those that workers share. Place variables by "
-                "'consolidation' or 'round_robin'."
+            raise ReplicationError(
+                "each tower updates its own variables, but ",
+                "a `SyncReplicasOptimizer` updates those that workers share",
             )
 
         def apply_gradients(grads_and_vars, *args, **kwargs):
@@ -93,22 +94,55 @@ class Replicas:
             ]
             operations = repetition.leading_to(fetches)
             self._updates.update(operations)
-            self._replicate_state(operations, repetition, group)
-            done = list(fetches)
-            for index in range(1, group.size):
-                taken = {}
-                for first, other in zip(by_tower[0], by_tower[index]):
-                    for a, b in zip(_parts(first), _parts(other)):
-                        taken[reference(a)] = b
-                for _, replicas in self._of.values():
-                    taken[reference(replicas[0].op.outputs[0])] = replicas[index].op.outputs[0]
-                names = tf.name_scope(f"replicate/replicas/tower_{index}/")
-                with tf.device(group.devices[index]), names:
-                    devices = {group.devices[0]: group.devices[index]}
-                    done += repetition.repeat(operations, fetches, taken, index, devices)
-            return tf.group(*done)
+            own, done = tf.group(*fetches), []
+            with group.variables.shared_if_not_followed(group):
+                done = self._of_later(repetition, operations, fetches, by_tower, group)
+            whole = tf.group(own, *done)
+            self._applied.append((whole, own))
+            return whole
 
         return apply_gradients
+
+    def _of_later(self, repetition, operations, fetches, by_tower, group):
+        """Does in the later towers what `operations` do in tower 0; returns what is then done."""
+        self._replicate_state(operations, repetition, group)
+        done = []
+        for index in range(1, group.size):
+            taken = {}
+            for first, other in zip(by_tower[0], by_tower[index]):
+                for a, b in zip(_parts(first), _parts(other)):
+                    taken[reference(a)] = b
+            for _, replicas in self._of.values():
+                taken[reference(replicas[0].op.outputs[0])] = replicas[index].op.outputs[0]
+            names = tf.name_scope(f"replicate/replicas/tower_{index}/")
+            with tf.device(group.devices[index]), names:
+                devices = {group.devices[0]: group.devices[index]}
+                done += repetition.repeat(operations, fetches, taken, index, devices)
+        return done
+
+    def give_up(self, group):
+        """Lets copies have tower 0's variables, and steps update these alone.
+
+        Updates in the branch of a condition, such as that of a loss scale, stay, for nothing.
+
+        Args:
+            group: The `Towers`, not finished.
+        """
+        for first, _ in self._of.values():
+            group.copies.share_again(first.op.outputs[0])
+        if any(whole.graph is not group.graph for whole, _ in self._applied):
+            tf.logging.warning(
+                "replicate: what later towers' replicas of variables take, in time and memory, is "
+                "for nothing: see the last lines of `replicate.tower_report()`, and place "
+                "variables by 'consolidation'."
+            )
+            return
+        for whole, own in self._applied:
+            graph_lib.set_control_inputs(whole, [own])
+        later = {id(variable) for variable in self.later}
+        local = tf.get_collection_ref(tf.GraphKeys.LOCAL_VARIABLES)
+        local[:] = [variable for variable in local if id(variable) not in later]
+        self.later = []
 
     def _replicate_state(self, operations, repetition, group):
         """Makes replicas of what these operations change, besides what is trained."""
@@ -130,35 +164,81 @@ class Replicas:
                 elif step is not None and memory is step.op:
                     self.make(step, group)
                 elif state.assigns(op) or (inside and memory.type == "VarHandleOp"):
-                    raise ValueError(
-                        "With `variable_placement='replicated'`, an optimizer updates each tower's "
-                        f"variables, but this one changes '{memory.name}', which the towers share, "
-                        f"each time, by {op.name}. Let it make its variables in `apply_gradients`, "
-                        "and count steps by the argument `global_step`; or place variables by "
-                        "'consolidation' or 'round_robin'."
+                    raise ReplicationError(
+                        "an optimizer updates each tower's variables, but ",
+                        f"this one changes '{memory.name}', which the towers share, each time, by "
+                        f"{op.name}",
+                        "Let it make its variables in `apply_gradients`, and count steps by the "
+                        "argument `global_step`; or place variables by 'consolidation' or "
+                        "'round_robin'",
                     )
 
-    def check_assigned(self, train_op, group):
+    def check_assigned(self, fetches, group, at_any_time):
         """Raises if something else than an optimizer changes what is replicated in a step.
 
         Args:
-            train_op: The train operation of all towers.
+            fetches: Operations and tensors that a step runs.
             group: The `Towers`.
+            at_any_time: Whether it must not be changed by what a hook may run either.
 
         Raises:
-            ValueError: If so; names the variable and the operation.
+            ReplicationError: If so; names the variable and the operation.
         """
-        reached = updates.ancestors([train_op])
+        reached = updates.ancestors(fetches)
+        for first, op in self.others():
+            is_meant = op in reached or (at_any_time and not _is_at_start(first, op))
+            if is_meant and not group.copies.is_once(op):
+                raise ReplicationError(
+                    "optimizers alone may change what is trained, which they do in every tower, "
+                    "but ",
+                    f"'{first.name}' is changed by {op.name} ({line_of(op)}), too",
+                )
+
+    def others(self):
+        """Yields tower 0's variables, and operations that change them and are no optimizer's."""
         step = tf.train.get_global_step()
         for first, _ in self._of.values():
             for op in updates.changes(first) if first is not step else ():
-                if op in reached and op not in self._updates and not group.copies.is_once(op):
-                    raise ValueError(
-                        "With `variable_placement='replicated'`, optimizers alone may change what "
-                        "is trained, which they do in every tower, but "
-                        f"'{first.name}' is changed by {op.name} ({line_of(op)}), too. "
-                        "Place variables by 'consolidation' or 'round_robin'."
-                    )
+                if op not in self._updates:
+                    yield first, op
+
+
+class WatchHook(tf.train.SessionRunHook):
+    """Warns of what hooks made to change tower 0's variables, which replicas do not see.
+
+    Args:
+        replicas: The `Replicas`.
+        group: The `Towers`.
+    """
+
+    def __init__(self, replicas, group):
+        self._replicas = replicas
+        self._group = group
+
+    def after_create_session(self, session, coord):
+        """Looks at the whole graph, once."""
+        del session, coord
+        group, self._group = self._group, None
+        for first, op in self._replicas.others() if group else ():
+            if not group.copies.is_once(op) and not _is_at_start(first, op):
+                tf.logging.warning(
+                    "replicate: '%s' has a replica in each tower, but %s (%s) changes tower 0's "
+                    "alone. Let it run before `local_init_op` does, as `Scaffold(init_fn=...)` "
+                    "lets it, or place variables by 'consolidation'.",
+                    first.name,
+                    op.name,
+                    line_of(op),
+                )
+
+
+def _is_at_start(variable, op):
+    """Whether an operation gives a variable its initial value, or that of a checkpoint."""
+    if op.name == f"{variable.op.name}/Assign":
+        return True
+    given = [tensor.op for tensor in op.inputs[1:]]
+    while given and given[0].type in ("Identity", "Reshape", "Cast"):
+        given = [tensor.op for tensor in given[0].inputs[:1]]
+    return bool(given) and given[0].type in ("Restore", "RestoreSlice", "RestoreV2")
 
 
 def _parts(gradient):

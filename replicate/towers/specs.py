@@ -6,6 +6,13 @@ from replicate.compat import estimator
 from replicate.gathering import nccl
 from replicate.graphs import WholeLoss, axis_of
 from replicate.towers import merged_updates
+from replicate.towers.replicas import WatchHook
+
+_HOOKS = {
+    estimator.ModeKeys.TRAIN: "training_hooks",
+    estimator.ModeKeys.EVAL: "evaluation_hooks",
+    estimator.ModeKeys.PREDICT: "prediction_hooks",
+}
 
 
 def merge(spec, group, mode):
@@ -32,7 +39,7 @@ def merge(spec, group, mode):
             "makes a spec of another kind, convert it before returning."
         )
     training = mode == estimator.ModeKeys.TRAIN
-    changes = {"scaffold": complete_scaffold(spec.scaffold, group)}
+    changes = {}
     merged_updates.merge(group, mode == estimator.ModeKeys.EVAL)
     if spec.loss is not None:
         changes["loss"] = _loss(spec.loss, group)
@@ -44,17 +51,18 @@ def merge(spec, group, mode):
                     name: _concat_export(output, name, group)
                     for name, output in spec.export_outputs.items()
                 }
-    if training:
-        group.waits_for([spec.train_op])
-        if group.variables.replicas:
-            group.variables.replicas.check_assigned(spec.train_op, group)
-        if group.uses_nccl:
-            check = nccl.CheckHook(group.devices, group.consolidation_device)
-            changes["training_hooks"] = (*spec.training_hooks, check)
-    elif spec.eval_metric_ops:
-        updates = [update for _, update in spec.eval_metric_ops.values()]
-        group.waits_for(updates)
-    return spec._replace(**changes)
+    metrics = (spec.eval_metric_ops or {}).values()
+    fetches = [spec.train_op] if training else [update for _, update in metrics]
+    group.waits_for(fetches)
+    group.variables.complete(fetches, group)
+    hooks = []
+    if group.variables.replicas:
+        hooks.append(WatchHook(group.variables.replicas, group))
+    if group.uses_nccl:
+        hooks.append(nccl.CheckHook(group.devices, group.consolidation_device))
+    if hooks:
+        changes[_HOOKS[mode]] = (*getattr(spec, _HOOKS[mode]), *hooks)
+    return spec._replace(scaffold=complete_scaffold(spec.scaffold, group), **changes)
 
 
 def with_merges(spec, merges, training):

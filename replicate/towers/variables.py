@@ -6,23 +6,32 @@ import itertools
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat.repetition import ReplicationError
+from replicate.gathering import packing
+from replicate.towers import placement
+from replicate.towers.replicas import Replicas
 
 
 class SharedVariables:
     """The variables that the towers of one graph share.
 
     Args:
-        devices: Device strings on which they are placed in turn. A device scope that `model_fn`
-            opens around a variable has precedence.
-        worker: Device string of the job and task that the towers belong to, for variables that the
-            workers of a cluster do not share; empty outside a cluster.
-        replicas: The `Replicas` of what is trained, None if there are none.
+        placed: The `Placement`. A device scope that `model_fn` opens around a variable has
+            precedence.
+        cluster: The `Cluster`.
     """
 
-    def __init__(self, devices, worker="", replicas=None):
-        self._devices = itertools.cycle(devices)
-        self.worker = worker
-        self.replicas = replicas
+    def __init__(self, placed, cluster):
+        self._devices = itertools.cycle(cluster.variable_devices(placed.devices))
+        self.placement = placed
+        self.worker = cluster.worker
+        """Device string of the job and task that the towers belong to, for variables that the
+        workers of a cluster do not share; empty outside a cluster."""
+        self._is_open = placed.is_auto and placed.where == "replicated"
+        self.replicas = None
+        """The `Replicas` of what is trained, None if there are none, or none yet."""
+        if placed.where == "replicated" and not self._is_open:
+            self.replicas = Replicas()
         self.accumulated = []
         """What the towers accumulate gradients in, variables that belong to a session."""
         self.made = []
@@ -62,12 +71,94 @@ class SharedVariables:
             # In the body of a loop, a variable is made outside of it.
             if not towers.merging and getattr(variable, "graph", None) is towers.graph:
                 self.made.append((variable, is_local))
-                if self.replicas and getattr(variable, "trainable", False) and not is_local:
-                    with tf.init_scope():
-                        self.replicas.make(variable, towers)
+                if self.replicas and _is_trained(variable, is_local):
+                    self._replicate(variable, towers)
             return variable
 
         return create
+
+    def settle(self, towers):
+        """Makes replicas of what is trained, if they were left open, and the model allows it.
+
+        All that a model trains is usually there when its gradients are.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        trained = [variable for variable, is_local in self.made if _is_trained(variable, is_local)]
+        size = sum(map(packing.size_of_variable, trained))
+        if size <= placement.SMALL:
+            self.share(f"all {size} bytes of weights are one small pack", towers)
+            return
+        self.replicas = Replicas()
+        for variable in trained:
+            if self.replicas:
+                self._replicate(variable, towers)
+
+    def _replicate(self, variable, towers):
+        if self.placement.is_auto and not self.placement.has(variable):
+            place = variable.device or "no device"
+            self.share(f"the model places '{variable.name}' on {place}", towers)
+            return
+        with tf.init_scope():
+            self.replicas.make(variable, towers)
+
+    @contextlib.contextmanager
+    def shared_if_not_followed(self, towers):
+        """A scope that gives replicas up that were our choice where they cannot follow.
+
+        Raises:
+            ReplicationError: If they were not, in the scope.
+        """
+        try:
+            yield
+        except ReplicationError as error:
+            if not self.placement.is_auto:
+                raise
+            self.share(error.reason, towers)
+
+    def complete(self, fetches, towers):
+        """Settles what was left open, and sees that replicas can follow, once the model is built.
+
+        Replicas that were our choice are given up for what a hook may run at any time, too.
+
+        Args:
+            fetches: Operations and tensors that a step runs.
+            towers: The `Towers`.
+
+        Raises:
+            ReplicationError: If users chose them, and something else than an optimizer changes what
+                they are of.
+        """
+        self.settle(towers)
+        if self.replicas:
+            with self.shared_if_not_followed(towers):
+                self.replicas.check_assigned(fetches, towers, self.placement.is_auto)
+
+    def share(self, why, towers):
+        """Gives replicas up that were our choice: all towers share tower 0's variables.
+
+        Args:
+            why: What they cannot follow.
+            towers: The `Towers`, not finished.
+        """
+        if self.replicas:
+            self.replicas.give_up(towers)
+        self.replicas = None
+        self.placement = self.placement._replace(where="consolidation", why=f"since {why}")
+
+    def where_summed(self, where, towers):
+        """Returns where gradients are summed: `'consolidation'`, `'round_robin'` or `'in_turn'`.
+
+        Args:
+            where: What the `Gather` says, `'round_robin'` or `'auto'`.
+            towers: The `Towers`, whose gradients are there.
+        """
+        self.settle(towers)
+        if self.replicas:
+            return "in_turn"
+        is_open = where == placement.AUTO or self.placement.is_auto
+        return self.placement.where if is_open else where
 
     def _place(self, towers, is_local):
         depth = graph_lib.device_depth(tf.get_default_graph())
@@ -79,3 +170,7 @@ class SharedVariables:
             # they meet: a slot, a running baseline.
             return ""
         return next(self._devices)
+
+
+def _is_trained(variable, is_local):
+    return getattr(variable, "trainable", False) and not is_local

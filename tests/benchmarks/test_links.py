@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import links
 from benchmarks.links import Link, Sent
-from replicate.bench import models
+from replicate.bench import choices, models
 
 LINK = Link(bandwidth=100.0, latency=1.0)
 
@@ -56,12 +56,24 @@ def test_what_two_towers_of_an_mlp_send_each_other():
         "/device:CPU:0 -> /device:CPU:1": weights,
         "/device:CPU:1 -> /device:CPU:0": weights + 4,  # and its loss
     }
-    # Out: 8 weights and biases. Back: three kernels, a pack of the rest, a loss.
+    # Out: three kernels, a pack of the rest. Back: likewise, and a loss.
     link = links.LINKS["PCIe 4"]
-    want = 13 * link.latency + (2 * weights + 4) / link.bandwidth
-    assert record["transfers"] == 13
+    want = 9 * link.latency + (2 * weights + 4) / link.bandwidth
+    assert record["transfers"] == 9
     assert record["predicted_ms"]["PCIe 4"] == pytest.approx(1e3 * want)
     assert record["bytes_of_busiest"] == 2 * weights + 4
+
+
+LOSSLESS = ("default", "unpacked", "round_robin_variables", "round_robin", "replicated")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("model", ["cnn", "mlp", "wide"])
+def test_auto_takes_what_is_predicted_to_be_fastest(model, count):
+    named = {name: choices.CHOICES[name] for name in (*LOSSLESS, "replicated_in_turn", "auto")}
+    *others, auto = links.predict(model, count, named)
+    for link, milliseconds in auto["predicted_ms"].items():
+        assert milliseconds <= 1.01 * min(other["predicted_ms"][link] for other in others)
 
 
 def test_a_run_names_a_winner_and_says_that_it_predicts(capsys, monkeypatch, tmp_path):

@@ -294,7 +294,7 @@ def test_variables_in_other_processes_are_no_choice():
         devices=["/device:CPU:0", "/device:CPU:1"],
         consolidation_device="/device:CPU:0",
         loss_weights=Weights([0.5, 0.5]),
-        variables=SimpleNamespace(replicas=None),
+        variables=SimpleNamespace(where_summed=lambda where, _: where),
         summed_on=set(),
     )
     text = f"{ELSEWHERE}/job:ps/task:0/device:CPU:0. A worker sends one gradient"

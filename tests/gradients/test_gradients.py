@@ -24,7 +24,7 @@ def group(weights):
         consolidation_device=DEVICES[0],
         loss_weights=Weights(weights),
         size=len(weights),
-        variables=SimpleNamespace(replicas=None),
+        variables=SimpleNamespace(where_summed=lambda where, _: where),
         summed_on=set(),
     )
 

@@ -66,6 +66,48 @@ DEFECTS = (
         "        if any(parts) and",
     ),
     Defect(
+        "weights that are read after an update are packed",
+        "towers/packed_weights.py",
+        "        not op.control_inputs\n",
+        "        True\n",
+    ),
+    Defect(
+        "a pack is joined where it is taken",
+        "towers/packed_weights.py",
+        "                    with tf.device(_place(one[0])):\n",
+        "                    with tf.device(device):\n",
+    ),
+    Defect(
+        "what is taken beside its variable takes a pack",
+        "towers/packed_weights.py",
+        "    return all(other.device == op.device for other in beside)\n",
+        "    return True\n",
+    ),
+    Defect(
+        "copies keep replicas that were given up",
+        "towers/replicas.py",
+        "            group.copies.share_again(first.op.outputs[0])\n",
+        "            pass\n",
+    ),
+    Defect(
+        "replicas that were given up are updated",
+        "towers/replicas.py",
+        "            graph_lib.set_control_inputs(whole, [own])\n",
+        "            pass\n",
+    ),
+    Defect(
+        "replicas that were our choice follow what hooks assign",
+        "towers/replicas.py",
+        "            is_meant = op in reached or (at_any_time and not _is_at_start(first, op))\n",
+        "            is_meant = op in reached\n",
+    ),
+    Defect(
+        "what a model places itself has replicas, too",
+        "towers/variables.py",
+        "        if self.placement.is_auto and not self.placement.has(variable):\n",
+        "        if False:\n",
+    ),
+    Defect(
         "what crosses devices in half precision stays there",
         "gathering/transport.py",
         "def widen(",

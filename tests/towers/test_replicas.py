@@ -18,9 +18,10 @@ from replicate.reports import transfers
 
 PLACED = {"variable_placement": "replicated"}
 SYNC = "but a `SyncReplicasOptimizer` updates those that workers share"
-ASSIGNED = (
-    "optimizers alone may change what is trained, which they do in every tower, but 'w:0' is "
-    "changed by "
+OPTIMIZERS_ALONE = "optimizers alone may change what is trained, which they do in every tower, but "
+ASSIGNED = f"{OPTIMIZERS_ALONE}'w:0' is changed by "
+CONDITION = (
+    "what an optimizer does is done again for each tower, but this one has a condition or a loop"
 )
 SHARED = "an optimizer updates each tower's variables, but this one changes"
 LAYERS, WIDTH = 4, 16
@@ -231,10 +232,22 @@ def by_counting_in_a_condition(loss, step, weight):
     return replicate.TowerOptimizer(Counting(0.1), loss_scale="dynamic").minimize(loss)
 
 
+class Merging(SGD):
+    """Has the end of a condition of TensorFlow 1."""
+
+    def _resource_apply_dense(self, grad, var):
+        return super()._resource_apply_dense(tf.raw_ops.Merge(inputs=[grad])[0], var)
+
+
+def by_merging(loss, step, weight):
+    return replicate.TowerOptimizer(Merging(0.1)).minimize(loss, step)
+
+
 @pytest.mark.parametrize(
     ("train", "text"),
     [
         (by_sync_replicas, SYNC),
+        (by_merging, CONDITION),
         (by_assignment, f"{ASSIGNED}Assign"),
         (by_assignment_in_a_condition, f"{ASSIGNED}cond"),
     ],
@@ -294,3 +307,120 @@ def test_replicas_of_variables_without_handles_have_memory_of_their_own():
         before = session.run(replicas)
         session.run([first.assign_add(tf.ones([3])) for first in firsts.values()])
         contract.assert_same_values(session.run(replicas), before, 0.0)
+
+
+class Tallying(SGD):
+    """Adds the sum of gradients to a variable that was there before."""
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        pairs = list(grads_and_vars)
+        (tally,) = tf.get_collection("tallies")
+        total = tf.add_n([tf.reduce_sum(gradient) for gradient, _ in pairs])
+        applied = super().apply_gradients(pairs, global_step)
+        return tf.group(applied, tally.assign(total))
+
+
+def tallied(loss, step, **kwargs):
+    tf.get_variable("tally", [], trainable=False, collections=["tallies", "variables"])
+    return replicate.TowerOptimizer(Tallying(0.1), **kwargs).minimize(loss, step)
+
+
+def by_tallying(loss, step, weight):
+    return tallied(loss, step)
+
+
+def by_tallying_in_a_condition(loss, step, weight):
+    return tallied(loss, step, loss_scale="dynamic")
+
+
+def by_two_optimizers(loss, step, weight):
+    """The second of which replicas cannot follow."""
+    first = replicate.TowerOptimizer(tf.train.MomentumOptimizer(0.1, 0.9)).minimize(loss, step)
+    with tf.control_dependencies([first]):
+        return tallied(loss, None)
+
+
+def by_a_hook(loss, step, weight):
+    """An assignment that is no part of the step, for a hook to run."""
+    weight.assign(-weight, name="for_hooks")
+    return replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)
+
+
+def by_assignment_with_a_scale(loss, step, weight):
+    optimizer = replicate.TowerOptimizer(SGD(0.1), loss_scale="dynamic")
+    with tf.control_dependencies([optimizer.minimize(loss, step)]):
+        return weight.assign(tf.clip_by_value(weight, -0.05, 0.05), name="clip").op
+
+
+FALLBACKS = [
+    (by_merging, "this one has a condition or a loop, "),
+    (by_assignment, "'w:0' is changed by Assign"),
+    (by_assignment_in_a_condition, "'w:0' is changed by cond"),
+    (by_assignment_with_a_scale, "'w:0' is changed by clip"),
+    (by_tallying, "this one changes 'tally', which the towers share"),
+    (by_tallying_in_a_condition, "this one changes 'tally', which the towers share"),
+    (by_two_optimizers, "this one changes 'tally', which the towers share"),
+    (by_a_hook, "'w:0' is changed by for_hooks"),
+]
+
+
+@pytest.mark.parametrize(("train", "why"), FALLBACKS)
+def test_replicas_that_were_our_choice_are_given_up(train, why, as_gpus, warnings):
+    rows = np.random.RandomState(1).normal(size=[5, 3]).astype(np.float32)
+
+    def train_three_steps(model_fn):
+        with tf.Graph().as_default(), tf.Session(
+            config=replicate.session_config(contract.device_names(2))
+        ) as session:
+            tf.set_random_seed(1)
+            spec = model_fn(tf.constant(rows), None, "train")
+            session.run(tf.global_variables_initializer())
+            session.run(tf.local_variables_initializer())
+            variables = [*tf.trainable_variables(), tf.train.get_global_step()]
+            found = []
+            for _ in range(3):
+                session.run(spec.train_op)
+                found += session.run(variables)
+            return found, [variable.name for variable in tf.local_variables()]
+
+    replicated = contract.replicated(own_model(train), 2, variable_placement="auto")
+    got, local = train_three_steps(replicated)
+    want, _ = train_three_steps(own_model(train))
+    for one, other in zip(got, want):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert replicate.tower_report().why.startswith(f"on one device, since {why}")
+    said = [text for text in warnings() if "is for nothing" in text]
+    # What was put into the body of a condition stays there.
+    is_in_body = train is by_assignment_with_a_scale and tf.control_flow_v2_enabled()
+    assert bool(said) == bool(local) == is_in_body
+
+
+class Assigning(tf.train.SessionRunHook):
+    """Makes an operation that changes the weight, when the model is built."""
+
+    def begin(self):
+        (weight,) = tf.trainable_variables()
+        tf.assign(weight, -weight, name="by_hook")
+
+
+@pytest.mark.parametrize("placed", ["replicated", "auto"])
+@pytest.mark.parametrize("hooks", [[], [Assigning()]])
+@pytest.mark.parametrize("mode", ["train", "eval", "infer"])
+def test_what_a_hook_assigns_is_said(mode, hooks, placed, as_gpus, warnings):
+    """Checkpoints are saved and restored by such operations, too, of which nothing is said."""
+
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features * tf.get_variable("w", [3]))
+        train_op, step = None, tf.train.get_or_create_global_step()
+        if mode == "train":
+            train_op = replicate.TowerOptimizer(SGD(0.1)).minimize(loss, step)
+        return tf.estimator.EstimatorSpec(mode, {"loss": loss}, loss, train_op)
+
+    replicated = contract.replicated(model_fn, 2, variable_placement=placed)
+    spec = replicated(tf.ones([4, 3]), None, mode=mode)
+    own = [*spec.training_hooks, *spec.evaluation_hooks, *spec.prediction_hooks]
+    with tf.train.SingularMonitoredSession(hooks=[*hooks, *own]):
+        pass
+    found = [text.partition(" (")[0] for text in warnings() if "has a replica" in text]
+    said = "replicate: 'w:0' has a replica in each tower, but by_hook"
+    assert found == ([said] if hooks else [])
