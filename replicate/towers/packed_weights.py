@@ -3,7 +3,8 @@
 Once the graph of all towers is there, what operations on one device take of small variables on
 another is joined where these are, crosses once, and is parted. Packed are the values of resource
 variables that are read waiting for nothing, when a step begins: to read others of them, too, waits
-for nothing either, and changes nothing. What waits, such as a read after an update, is left alone.
+for nothing either, and changes nothing if all have a value. What waits, such as a read after an
+update, is left alone.
 """
 
 import collections
@@ -12,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import copying
 from replicate.compat import graph as graph_lib
+from replicate.compat.graph import id_of
 from replicate.gathering import packing
 
 
@@ -22,9 +24,14 @@ def pack(group):
         group: The `Towers`, whose `how` says what is small, and how much a pack holds.
     """
     joined = {}  # By the tensors of a pack: devices often take the same ones.
+    # To read one of a pack, all must have a value: they are initialised together.
+    saved = {id_of(variable.op) for variable in tf.global_variables()}
+    local = {id_of(variable.op) for variable in tf.local_variables()} - saved
 
     def describe(weight):
-        return (_place(weight), weight.dtype), packing.size_of(weight)
+        of = id_of(weight.op.inputs[0].op)
+        size = packing.size_of(weight) if of in saved or of in local else None
+        return (_place(weight), weight.dtype, of in saved), size
 
     for device, uses in _uses(group).items():
         weights = {id(weight): weight for weight, _, _ in uses}

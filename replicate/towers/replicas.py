@@ -38,6 +38,7 @@ class Replicas:
         self._of = {}  # By the id of tower 0's operation: tower 0's variable, and all towers'.
         self._made = []  # What optimizers made while they applied gradients.
         self._updates = set()  # Operations by which optimizers update tower 0's.
+        self._reads_step = False  # Whether optimizers do.
         self._applied = []  # Pairs of an update of all towers, and tower 0's part of it.
 
     def make(self, first, group):
@@ -56,7 +57,9 @@ class Replicas:
                 )
         self._of[id_of(first.op)] = first, replicas
         self.later += replicas[1:]
-        group.copies.substitute([variable.op.outputs[0] for variable in replicas])
+        # Optimizers have the step to themselves: models read what tower 0 counts, whoever counts.
+        if first is not tf.train.get_global_step():
+            group.copies.substitute([variable.op.outputs[0] for variable in replicas])
 
     def made_by_optimizer(self, variable):
         """Takes a variable that an optimizer made while it applied gradients."""
@@ -106,6 +109,13 @@ class Replicas:
     def _of_later(self, repetition, operations, fetches, by_tower, group):
         """Does in the later towers what `operations` do in tower 0; returns what is then done."""
         self._replicate_state(operations, repetition, group)
+        step = tf.train.get_global_step()
+        self._reads_step |= step is not None and any(
+            state.source(repetition.outer(handle)) is step.op
+            for op in operations
+            if not state.writes(op)
+            for handle in state.handles(op)
+        )
         done = []
         for index in range(1, group.size):
             taken = {}
@@ -128,8 +138,10 @@ class Replicas:
         Args:
             group: The `Towers`, not finished.
         """
+        step = tf.train.get_global_step()
         for first, _ in self._of.values():
-            group.copies.share_again(first.op.outputs[0])
+            if first is not step:
+                group.copies.share_again(first.op.outputs[0])
         if any(whole.graph is not group.graph for whole, _ in self._applied):
             tf.logging.warning(
                 "replicate: what later towers' replicas of variables take, in time and memory, is "
@@ -198,13 +210,17 @@ class Replicas:
         """Yields tower 0's variables, and operations that change them and are no optimizer's."""
         step = tf.train.get_global_step()
         for first, _ in self._of.values():
-            for op in updates.changes(first) if first is not step else ():
+            # That only counts what optimizers do, if they do not look at it.
+            is_matter = first is not step or self._reads_step
+            for op in updates.changes(first) if is_matter else ():
                 if op not in self._updates:
                     yield first, op
 
 
-class WatchHook(tf.train.SessionRunHook):
-    """Warns of what hooks made to change tower 0's variables, which replicas do not see.
+class ReplicasHook(tf.train.SessionRunHook):
+    """Lets replicas begin with what hooks before this one did to tower 0's variables.
+
+    Warns of what hooks made to change these, which replicas do not see later.
 
     Args:
         replicas: The `Replicas`.
@@ -215,16 +231,21 @@ class WatchHook(tf.train.SessionRunHook):
         self._replicas = replicas
         self._group = group
 
+    def begin(self):
+        """Makes what it runs."""
+        self._initializer = tf.variables_initializer(self._replicas.later)
+
     def after_create_session(self, session, coord):
-        """Looks at the whole graph, once."""
-        del session, coord
+        """Copies all values, and looks at the whole graph, once."""
+        del coord
+        session.run(self._initializer)
         group, self._group = self._group, None
         for first, op in self._replicas.others() if group else ():
             if not group.copies.is_once(op) and not _is_at_start(first, op):
                 tf.logging.warning(
                     "replicate: '%s' has a replica in each tower, but %s (%s) changes tower 0's "
-                    "alone. Let it run before `local_init_op` does, as `Scaffold(init_fn=...)` "
-                    "lets it, or place variables by 'consolidation'.",
+                    "alone if it runs once training has begun. Let it run in "
+                    "`after_create_session` at the latest, or place variables by 'consolidation'.",
                     first.name,
                     op.name,
                     line_of(op),

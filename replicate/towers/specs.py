@@ -6,7 +6,7 @@ from replicate.compat import estimator
 from replicate.gathering import nccl
 from replicate.graphs import WholeLoss, axis_of
 from replicate.towers import merged_updates
-from replicate.towers.replicas import WatchHook
+from replicate.towers.replicas import ReplicasHook
 
 _HOOKS = {
     estimator.ModeKeys.TRAIN: "training_hooks",
@@ -40,6 +40,10 @@ def merge(spec, group, mode):
         )
     training = mode == estimator.ModeKeys.TRAIN
     changes = {}
+    metrics = (spec.eval_metric_ops or {}).values()
+    fetches = [spec.train_op] if training else [update for _, update in metrics]
+    # First: what follows takes the towers' variables for settled.
+    group.variables.complete(fetches, group)
     merged_updates.merge(group, mode == estimator.ModeKeys.EVAL)
     if spec.loss is not None:
         changes["loss"] = _loss(spec.loss, group)
@@ -51,13 +55,10 @@ def merge(spec, group, mode):
                     name: _concat_export(output, name, group)
                     for name, output in spec.export_outputs.items()
                 }
-    metrics = (spec.eval_metric_ops or {}).values()
-    fetches = [spec.train_op] if training else [update for _, update in metrics]
     group.waits_for(fetches)
-    group.variables.complete(fetches, group)
     hooks = []
     if group.variables.replicas:
-        hooks.append(WatchHook(group.variables.replicas, group))
+        hooks.append(ReplicasHook(group.variables.replicas, group))
     if group.uses_nccl:
         hooks.append(nccl.CheckHook(group.devices, group.consolidation_device))
     if hooks:
@@ -140,7 +141,16 @@ def _concat_export(output, name, group):
 def complete_scaffold(scaffold, group):
     """Returns a scaffold that initialises what towers have of their own, too."""
     variables = group.variables.of_session
-    if scaffold is None or scaffold.local_init_op is None or not variables:
+    if scaffold is None or not variables:
         return scaffold  # The default covers all local variables of the graph.
-    local_init_op = tf.group(scaffold.local_init_op, tf.variables_initializer(variables))
-    return tf.train.Scaffold(copy_from_scaffold=scaffold, local_init_op=local_init_op)
+    own, given = tf.variables_initializer(variables), {}
+    if scaffold.local_init_op is not None:
+        given["local_init_op"] = tf.group(scaffold.local_init_op, own)
+    if scaffold.init_fn is not None:
+
+        def init_fn(_, session):  # Which may run steps already.
+            session.run(own)
+            scaffold.init_fn(session)
+
+        given["init_fn"] = init_fn
+    return tf.train.Scaffold(copy_from_scaffold=scaffold, **given) if given else scaffold

@@ -32,6 +32,7 @@ class SharedVariables:
         """The `Replicas` of what is trained, None if there are none, or none yet."""
         if placed.where == "replicated" and not self._is_open:
             self.replicas = Replicas()
+        self._left = []  # Replicas that were given up, but are updated all the same.
         self.accumulated = []
         """What the towers accumulate gradients in, variables that belong to a session."""
         self.made = []
@@ -45,7 +46,7 @@ class SharedVariables:
     @property
     def of_session(self):
         """What towers have of their own: it belongs to a session, and is not saved as such."""
-        return self.accumulated + (self.replicas.later if self.replicas else [])
+        return self.accumulated + self._left + (self.replicas.later if self.replicas else [])
 
     def of_handle(self, handle):
         """Returns the variable that a tensor is the handle of, None if there is none."""
@@ -144,6 +145,7 @@ class SharedVariables:
         """
         if self.replicas:
             self.replicas.give_up(towers)
+            self._left = self.replicas.later
         self.replicas = None
         self.placement = self.placement._replace(where="consolidation", why=f"since {why}")
 
