@@ -130,6 +130,32 @@ def test_the_search_for_private_names_finds_nothing_else():
     assert not list(private_uses(ast.parse(text)))
 
 
+def early_uses(tree, module):
+    """Yields where importing `tree` alone takes an attribute of `module`: outside functions."""
+    waiting = list(ast.iter_child_nodes(tree))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == module:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_importing_the_library_does_not_import_the_estimator(module):
+    # An attribute of `compat.estimator` does. Programs look whether it works before they need it.
+    found = list(early_uses(MODULES[module], "estimator"))
+    assert found == [], "ask for it in a function"
+
+
+def test_the_search_for_early_uses_finds_them_alone():
+    text = "A = {estimator.ModeKeys: 1}\nclass B:\n  C = estimator.D\n  def e(s): estimator.F"
+    assert sorted(early_uses(ast.parse(text), "estimator")) == [
+        "line 1: estimator.ModeKeys",
+        "line 3: estimator.D",
+    ]
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_versions_are_asked_for_in_compat_alone(module):
     asked = [

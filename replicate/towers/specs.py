@@ -8,12 +8,6 @@ from replicate.graphs import WholeLoss, axis_of
 from replicate.towers import merged_updates
 from replicate.towers.replicas import ReplicasHook
 
-_HOOKS = {
-    estimator.ModeKeys.TRAIN: "training_hooks",
-    estimator.ModeKeys.EVAL: "evaluation_hooks",
-    estimator.ModeKeys.PREDICT: "prediction_hooks",
-}
-
 
 def merge(spec, group, mode):
     """Returns the `EstimatorSpec` of all towers, made of tower 0's.
@@ -62,8 +56,19 @@ def merge(spec, group, mode):
     if group.uses_nccl:
         hooks.append(nccl.CheckHook(group.devices, group.consolidation_device))
     if hooks:
-        changes[_HOOKS[mode]] = (*getattr(spec, _HOOKS[mode]), *hooks)
+        field = _hooks_of(mode)
+        changes[field] = (*getattr(spec, field), *hooks)
     return spec._replace(scaffold=complete_scaffold(spec.scaffold, group), **changes)
+
+
+def _hooks_of(mode):
+    """Returns the name of a spec's hooks. To ask for modes imports the Estimator."""
+    names = {
+        estimator.ModeKeys.TRAIN: "training_hooks",
+        estimator.ModeKeys.EVAL: "evaluation_hooks",
+        estimator.ModeKeys.PREDICT: "prediction_hooks",
+    }
+    return names[mode]
 
 
 def with_merges(spec, merges, training):
