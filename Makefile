@@ -106,7 +106,7 @@ FIRST_MORE := \
     $(call in,graphs,whole_loss) \
     $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
-    references replicas specs summaries towers variables)
+    prefetching references replicas specs summaries towers variables)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile

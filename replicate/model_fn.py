@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
-from replicate.arguments import call_arguments, tower_params
+from replicate.arguments import call_arguments, call_devices, tower_params
 from replicate.batch import sharding, weights
 from replicate.clusters import Cluster
 from replicate.compat import environment, estimator, servers
@@ -26,6 +26,7 @@ from replicate.towers import (
     current,
     last_id,
     placement,
+    prefetching,
     references,
     specs,
     whole_gradients,
@@ -49,6 +50,7 @@ def replicate_model_fn(
     whole_features: Iterable[str] = (),
     batch_axis: int | Mapping[str, int] = 0,
     summaries: Literal["first", "mean", "all"] = "first",
+    prefetch_to_devices: bool = False,
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
     """Returns a `model_fn` that runs `model_fn` as towers, one per device.
 
@@ -114,6 +116,12 @@ def replicate_model_fn(
             towers, weighted by rows, integers rounded; all else is tower 0's. With `'all'`, those
             of tower i are under `tower_i/`. A tower without rows has none. What no row enters
             is made once, under its tag. Not for TPUs.
+        prefetch_to_devices: Whether a training step stages the next batch on the towers' devices
+            while it computes, so that a step finds its rows there. What is trained is the same,
+            also at the end of the input; an error of the input comes a step earlier. For batches of
+            a dataset's iterator, which must not be saved by a `CheckpointInputPipelineHook`, and
+            which go to the model alone. Not for TPUs, which have queues; ignored on one device, in
+            evaluation and in prediction.
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
@@ -121,8 +129,8 @@ def replicate_model_fn(
         error, unless they are empty, as those of canned Estimators are.
 
     Raises:
-        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features` or
-            `batch_axis` is something else.
+        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features`,
+            `batch_axis` or `prefetch_to_devices` is something else.
         ValueError: If `model_fn` takes no `features`, `loss_reduction` is `NONE`,
             `variable_placement` or `summaries` unknown, or `devices` is empty or names a device
             twice, one that does not exist, or TPU cores among others or with what is not for TPUs.
@@ -140,6 +148,7 @@ def replicate_model_fn(
         whole_features,
         batch_axis,
         summaries,
+        prefetch_to_devices,
     )
     on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
 
@@ -157,29 +166,35 @@ def replicate_model_fn(
     def build(given: dict[str, Any], arguments: dict[str, Any]) -> tf.estimator.EstimatorSpec:
         mode, config = given.get("mode"), given.get("config")
         _check_not_distributed()
-        tower_devices, consolidation = _place(checked.devices, checked.consolidation_device, config)
+        tower_devices, consolidation = call_devices.place(
+            checked.devices, checked.consolidation_device, config
+        )
         cluster = Cluster.of(config)
         cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
         by_rows = not checked.whole_features and not any(checked.batch_axis.values())
         batch = given["features"], given.get("labels")
         if len(tower_devices) > 1 and by_rows and not on_tpus:
-            tower_devices = _with_rows(tower_devices, *batch, training)
+            tower_devices = call_devices.with_rows(tower_devices, *batch, training)
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
         since = last_id(tf.get_default_graph())
+        ahead = prefetching.of(batch, training and checked.prefetch_to_devices)
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
         else:
             shards = sharding.shard(
-                *batch,
+                ahead.batch[0],
+                ahead.batch[1],
                 len(tower_devices),
                 need_row=training,
                 whole_features=checked.whole_features,
                 batch_axis=checked.batch_axis,
             )
+            shards = ahead.stage(shards, tower_devices, cluster.worker)
+            sharding.name_size(shards)
         for_tpus = tower_params.is_for_tpus(model_fn, config)
         params = tower_params.of_tower(
             arguments.get("params"), shards, for_tpus, per_tower_batch_size
@@ -195,6 +210,7 @@ def replicate_model_fn(
 
         placed = placement.Placement.of(variable_placement, tower_devices, consolidation, cluster)
         variables = SharedVariables(placed, cluster)
+        variables.prefetched += ahead.variables
         group = Towers(tower_devices, consolidation, variables, shards, summed)
         with group.building(since), whole_gradients.intercepted(), unwrapped.intercepted():
             spec = on_rows(group.boundary.features, group.boundary.labels)
@@ -206,6 +222,7 @@ def replicate_model_fn(
                 spec = summaries_lib.merge(spec, group, summaries)
         spec = specs.with_merges(spec, group.finish(), training)
         if training:
+            spec = ahead.merge(spec)
             references.read_before_written([spec.train_op, spec.loss])
             report.publish(group, shards, loss_reduction, spec)
         return spec
@@ -238,46 +255,6 @@ def _check_not_distributed() -> None:
             "A model runs as towers once, but was replicated again inside of one. "
             "Call `replicate_model_fn` only where the Estimator is made."
         )
-
-
-def _place(
-    devices: Sequence[str] | None,
-    consolidation_device: str | None,
-    config: tf.estimator.RunConfig | None,
-) -> tuple[Sequence[str], str]:
-    """Returns the towers' devices and the consolidation device, once sessions are known."""
-    session_config = getattr(config, "session_config", None)
-    if devices is None:
-        devices = devices_lib.default(devices_lib.local(session_config))
-    consolidation = consolidation_device or devices[0]
-    devices_lib.check_exist(
-        [*devices, consolidation], session_config, cpus_known=config is not None
-    )
-    return devices, consolidation
-
-
-def _with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool) -> Sequence[str]:
-    """Returns as many of the devices as the batch is known to have rows for; one for scalars."""
-    sizes, size = sharding.static_rows(features, labels), len(devices)
-    if not sizes and tf.nest.flatten(features):
-        tf.logging.warning(
-            "replicate: neither `features` nor `labels` holds a tensor of rank 1 or more, so that "
-            "there are no rows to split, and one of %d towers takes all. Let `input_fn` return a "
-            "batch.",
-            size,
-        )
-        return devices[:1]
-    rows = sizes.pop() if len(sizes) == 1 else None
-    if training and rows and rows < size:
-        tf.logging.warning(
-            "replicate: a training batch of %d rows has none for some of %d towers, so that %d "
-            "train it. Enlarge the batch, or pass fewer `devices`.",
-            rows,
-            size,
-            rows,
-        )
-        return devices[:rows]
-    return devices
 
 
 def _is_for_export(features: Any, mode: str | None) -> bool:

@@ -16,7 +16,8 @@ SIGNATURES = {
     "replicate_model_fn": (
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
         "consolidation_device=None, variable_placement='consolidation', "
-        "per_tower_batch_size=None, whole_features=(), batch_axis=0, summaries='first')"
+        "per_tower_batch_size=None, whole_features=(), batch_axis=0, summaries='first', "
+        "prefetch_to_devices=False)"
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "

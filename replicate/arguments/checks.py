@@ -20,6 +20,7 @@ class Arguments(NamedTuple):
         whole_features: Paths, as `entries.whole_paths` gives them.
         batch_axis: Axes by path, as `entries.axes_by_path` gives them.
         summaries: One of `summaries.HOW`.
+        prefetch_to_devices: Whether steps stage the next batch.
     """
 
     devices: Optional[Sequence[str]]
@@ -28,6 +29,7 @@ class Arguments(NamedTuple):
     whole_features: Sequence[str]
     batch_axis: Dict[str, Any]
     summaries: str
+    prefetch_to_devices: bool
 
 
 def check(
@@ -40,6 +42,7 @@ def check(
     whole_features,
     batch_axis,
     summaries,
+    prefetch_to_devices,
 ):
     """Returns the `Arguments`; takes those of `replicate_model_fn`, and raises what it does."""
     if not callable(model_fn):
@@ -62,6 +65,11 @@ def check(
             f"`summaries` must be one of {', '.join(map(repr, summaries_lib.HOW))}, but is "
             f"{summaries!r}: tower 0's, scalars averaged over towers, or those of every tower."
         )
+    if not isinstance(prefetch_to_devices, bool):
+        raise TypeError(
+            f"`prefetch_to_devices` must be True or False, but is {prefetch_to_devices!r}. One "
+            "batch waits on the devices; more of them do on the host, by `dataset.prefetch`."
+        )
     on_tpus = False
     if devices is not None:
         devices = devices_lib.canonical_list(devices)
@@ -74,10 +82,23 @@ def check(
                 "On TPU cores, summaries are made by `host_call`, of the rows of all cores, but "
                 f"`summaries` is {summaries!r}. Leave it out."
             )
+        if prefetch_to_devices:
+            raise ValueError(
+                "TPU cores have queues for the batches of next steps, but `prefetch_to_devices` is "
+                "True. Leave it out."
+            )
     if consolidation_device is not None:
         consolidation_device = devices_lib.canonical(consolidation_device)
         devices_lib.check_exist([consolidation_device], cpus_known=False)
-    return Arguments(devices, consolidation_device, on_tpus, whole_features, batch_axis, summaries)
+    return Arguments(
+        devices,
+        consolidation_device,
+        on_tpus,
+        whole_features,
+        batch_axis,
+        summaries,
+        prefetch_to_devices,
+    )
 
 
 def _check_reduction(reduction):

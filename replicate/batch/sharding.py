@@ -23,6 +23,7 @@ from replicate.batch.splitting import Spans
 from replicate.compat import graph as graph_lib
 
 SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
+PREFETCH_SCOPE = "replicate/prefetch/"  # Of those that stage the shards of the next step.
 
 _SAME_ROWS = "All tensors of a batch must have the same number of rows (axis 0),"
 _MULTIPLES = (
@@ -116,8 +117,6 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         totals, checks = _count_rows(batches)
         total, repeats = _smallest(totals, checks)
         rows = _shard_rows(total, num_towers, need_row, checks)
-        # For hooks, which find it by this name.
-        tf.identity(total, name="batch_size")
         with tf.control_dependencies(checks):
             spans = _spans(rows, total)
             spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
@@ -128,6 +127,12 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
         of_features, of_labels = ([part[key] for part in shards] for key in batch)
     return Shards(of_features, of_labels, rows, total, axes if any(axes) else ())
+
+
+def name_size(shards):
+    """Gives the rows of the batch that a step trains the name by which hooks find it."""
+    with tf.device("/device:CPU:0"):
+        tf.identity(shards.total, name=f"{SHARD_SCOPE}batch_size")
 
 
 def _as_leaf(leaf):

@@ -38,6 +38,7 @@ CHOICES = {
         "replicate_model_fn": {"variable_placement": "auto"},
         "TowerOptimizer": {"gather": "auto"},
     },
+    "prefetched": {"replicate_model_fn": {"prefetch_to_devices": True}},
     "nccl": {"TowerOptimizer": {"gather": "nccl"}},
 }
 _NEED_GPUS = ("nccl",)

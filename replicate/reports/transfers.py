@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import SHARD_SCOPE
+from replicate.batch import PREFETCH_SCOPE, SHARD_SCOPE
 from replicate.compat.graph import reference
 from replicate.gathering import collectives, packing
 from replicate.graphs import ancestors
 
 # What crosses devices: values of variables; gradients, on their way to where they are summed; their
-# sums, from there; rows of the batch; all else.
-KINDS = ("weights", "gradients", "sums", "batch", "other")
+# sums, from there; rows of the batch; those of the next one, which a step stages; all else.
+KINDS = ("weights", "gradients", "sums", "batch", "prefetched", "other")
 
 # They name a variable or a table, which stays where it is, and is read and updated there.
 _HANDLES = (tf.resource, tf.variant)
@@ -49,6 +49,8 @@ class Transfer(NamedTuple):
         op = self.tensor.op
         if op.name.startswith(packing.WEIGHTS_SCOPE):
             return True
+        if op.name.startswith(PREFETCH_SCOPE):
+            return False
         while op.type in _PASSES_ON:
             op = op.inputs[0].op
         return op.type in _READS
@@ -63,6 +65,8 @@ class Transfer(NamedTuple):
             return "gradients"
         if name.startswith(collectives.SCOPE) or taker.startswith(collectives.BROADCAST_SCOPE):
             return "sums"
+        if taker.startswith(PREFETCH_SCOPE):
+            return "prefetched"
         return "batch" if name.startswith(SHARD_SCOPE) else "other"
 
 

@@ -35,6 +35,8 @@ class SharedVariables:
         self._left = []  # Replicas that were given up, but are updated all the same.
         self.accumulated = []
         """What the towers accumulate gradients in, variables that belong to a session."""
+        self.prefetched = []
+        """What the next batch is staged in, variables that belong to a session, too."""
         self.made = []
         """All variables that were made while the model was built."""
 
@@ -46,7 +48,8 @@ class SharedVariables:
     @property
     def of_session(self):
         """What towers have of their own: it belongs to a session, and is not saved as such."""
-        return self.accumulated + self._left + (self.replicas.later if self.replicas else [])
+        later = self.replicas.later if self.replicas else []
+        return self.accumulated + self.prefetched + self._left + later
 
     def of_handle(self, handle):
         """Returns the variable that a tensor is the handle of, None if there is none."""

@@ -50,6 +50,7 @@ WITH_CASES = (
     "scan/test_scan_command",
     "towers/test_bad_models",
     "towers/test_own_training",
+    "towers/test_prefetching",
     "towers/test_replicas",
     "towers/test_summaries",
 )

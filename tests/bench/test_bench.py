@@ -235,9 +235,13 @@ def test_choices_train(choice):
     )
     spec = replicated(*batch, "train")
     metadata = tf.RunMetadata()
+    for hook in spec.training_hooks:
+        hook.begin()
     with tf.Session(config=replicate.session_config(TWO[1:])) as session:
         session.run(tf.global_variables_initializer())
         session.run(tf.local_variables_initializer())
+        for hook in spec.training_hooks:
+            hook.after_create_session(session, None)
         options = tf.RunOptions(**traffic.OPTIONS)
         session.run([spec.train_op, spec.loss], options=options, run_metadata=metadata)
     sent = collections.Counter()

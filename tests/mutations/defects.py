@@ -22,6 +22,33 @@ class Defect(NamedTuple):
 
 
 DEFECTS = (
+    # Batches that wait on the devices.
+    Defect(
+        "a step trains the rows of the next one",
+        "towers/prefetching.py",
+        "                with tf.control_dependencies([taken]):\n",
+        "                with tf.control_dependencies([]):\n",
+    ),
+    Defect(
+        "the last batch is trained without end",
+        "towers/prefetching.py",
+        "                with tf.control_dependencies([self._is_there]):\n",
+        "                with tf.control_dependencies([]):\n",
+    ),
+    Defect(
+        "a session begins with what the last one staged",
+        "towers/prefetching.py",
+        "        session.run(self._fill)\n",
+        "        del session\n",
+    ),
+    Defect(
+        "hooks see the rows of the next batch",
+        "model_fn.py",
+        "            shards = ahead.stage(shards, tower_devices, cluster.worker)\n"
+        "            sharding.name_size(shards)\n",
+        "            sharding.name_size(shards)\n"
+        "            shards = ahead.stage(shards, tower_devices, cluster.worker)\n",
+    ),
     # Sums over towers.
     Defect(
         "a weight is dropped",
@@ -408,7 +435,7 @@ DEFECTS = (
     ),
     Defect(
         "devices in the batch are those of the whole host",
-        "model_fn.py",
+        "arguments/call_devices.py",
         "    if training and rows and rows < size:",
         "    if rows and rows > size:",
     ),

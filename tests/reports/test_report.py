@@ -91,6 +91,7 @@ crossing devices in a step
   gradients      2  3.2e-05 MB
   sums           0  0 MB
   batch          2  1.6e-05 MB
+  prefetched     0  0 MB
   other          3  3.6e-05 MB
   all            9  0.000116 MB
 

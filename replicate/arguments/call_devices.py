@@ -1,0 +1,50 @@
+"""The devices of the towers of one call, once its sessions and its batch are known."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate import devices as devices_lib
+from replicate.batch import sharding
+
+
+def place(
+    devices: Sequence[str] | None,
+    consolidation_device: str | None,
+    config: tf.estimator.RunConfig | None,
+) -> tuple[Sequence[str], str]:
+    """Returns the towers' devices and the consolidation device, once sessions are known."""
+    session_config = getattr(config, "session_config", None)
+    if devices is None:
+        devices = devices_lib.default(devices_lib.local(session_config))
+    consolidation = consolidation_device or devices[0]
+    devices_lib.check_exist(
+        [*devices, consolidation], session_config, cpus_known=config is not None
+    )
+    return devices, consolidation
+
+
+def with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool) -> Sequence[str]:
+    """Returns as many of the devices as the batch is known to have rows for; one for scalars."""
+    sizes, size = sharding.static_rows(features, labels), len(devices)
+    if not sizes and tf.nest.flatten(features):
+        tf.logging.warning(
+            "replicate: neither `features` nor `labels` holds a tensor of rank 1 or more, so that "
+            "there are no rows to split, and one of %d towers takes all. Let `input_fn` return a "
+            "batch.",
+            size,
+        )
+        return devices[:1]
+    rows = sizes.pop() if len(sizes) == 1 else None
+    if training and rows and rows < size:
+        tf.logging.warning(
+            "replicate: a training batch of %d rows has none for some of %d towers, so that %d "
+            "train it. Enlarge the batch, or pass fewer `devices`.",
+            rows,
+            size,
+            rows,
+        )
+        return devices[:rows]
+    return devices

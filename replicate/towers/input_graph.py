@@ -1,0 +1,106 @@
+"""What a graph tells of a model's input: which iterators it has, and who else takes from them."""
+
+import re
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.compat.graph import id_of
+from replicate.graphs import ancestors, line_of
+
+_NEXT = "IteratorGetNext"
+# What else gives another batch in each step.
+_OTHER_SOURCES = re.compile(
+    "(MultiDevice)?IteratorGetNext.+|.*Dequeue.*|ReaderRead.*|(Eager)?PyFunc|Placeholder.*"
+    "|(Ordered|Map)?Unstage.*"
+)
+_WAY_OUT = "Let `input_fn` return a dataset, or leave `prefetch_to_devices` out."
+
+
+def taken_from_iterators(inputs):
+    """Returns the operations of a set that take a batch from an iterator, in their order.
+
+    Args:
+        inputs: All operations that lead to a batch.
+
+    Raises:
+        ValueError: If there are none, or something else gives another batch in each step, too.
+    """
+    found = [op for op in inputs if op.type == _NEXT]
+    others = [op for op in inputs if op not in found and _OTHER_SOURCES.fullmatch(op.type)]
+    # Placeholders with defaults of what iterators give are none.
+    others = [op for op in others if not op.inputs or not ancestors([op]) & set(found)]
+    if others or not found:
+        first = min(others, key=id_of) if others else None
+        what = f"come from {first.name}, a {first.type}" if first else "do not"
+        raise ValueError(
+            "With `prefetch_to_devices`, features and labels must come from the iterator of a "
+            f"`tf.data.Dataset`, which tells when it ends, but they {what}. {_WAY_OUT}"
+        )
+    return sorted(found, key=id_of)
+
+
+def check_goes_nowhere_else(last, inputs):
+    """Raises if something with an effect takes a batch, and does not lead to the model's.
+
+    Args:
+        last: Operations that take the batch from iterators.
+        inputs: See `taken_from_iterators`.
+    """
+    kept = _in_collections(tf.get_default_graph())
+    for op in sorted(_made_of(last), key=id_of):
+        if op not in inputs and _has_effect(op, kept):
+            raise _taken_elsewhere(op)
+
+
+def check_is_left_alone(operations, first, last):
+    """Raises if what was made since takes what was before, other than by what stages it.
+
+    Args:
+        operations: List of operations that give the next batch.
+        first: Id of the last operation that was there before what stages it.
+        last: Id of the last operation that does.
+    """
+    before = [op for op in _made_of(operations) if id_of(op) <= first]
+    for op in operations + before:
+        for after in _takers(op):
+            if id_of(after) > last:
+                raise _taken_elsewhere(after)
+
+
+def _made_of(operations):
+    """Returns the set of operations that are made of what `operations` give, or wait for them."""
+    found, pending = set(), list(operations)
+    while pending:
+        for after in _takers(pending.pop()):
+            if after not in found:
+                found.add(after)
+                pending.append(after)
+    return found
+
+
+def _takers(op):
+    """Returns the operations that take what an operation gives, or wait for it."""
+    takers = [after for output in op.outputs for after in output.consumers()]
+    return takers + graph_lib.control_outputs(op)
+
+
+def _in_collections(graph):
+    """Returns the set of operations that collections hold, or whose results they do."""
+    items = [item for key in graph.get_all_collection_keys() for item in graph.get_collection(key)]
+    return {
+        getattr(item, "op", item) for item in items if isinstance(item, (tf.Tensor, tf.Operation))
+    }
+
+
+def _has_effect(op, kept):
+    return op in kept or (op.op_def.is_stateful and op.type != "Assert")
+
+
+def _taken_elsewhere(op):
+    return ValueError(
+        "With `prefetch_to_devices`, an iterator's batch goes to the model's features and labels "
+        f"alone, since it is the next step's, but {op.name} ({line_of(op)}) takes it, too. Do that "
+        "inside `model_fn`, of its features and labels, or in the dataset, or leave "
+        "`prefetch_to_devices` out."
+    )
