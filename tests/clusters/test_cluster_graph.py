@@ -1,5 +1,6 @@
 """Where the graph of a worker places what it is made of."""
 
+import collections
 import json
 import types
 
@@ -68,7 +69,11 @@ def built(config, devices=_DEVICES, params=None, **kwargs):
     setter = tf.train.replica_device_setter(worker_device=task, cluster=config.cluster_spec)
     with tf.device(setter):
         tf.train.get_or_create_global_step()
-        features, labels = tf.constant(np.ones([5, 3], np.float32)), tf.constant([[1.0]] * 5)
+        rows = np.ones([5, 3], np.float32), [[1.0]] * 5
+        with tf.device("/cpu:0"):
+            features, labels = tf.data.make_one_shot_iterator(
+                tf.data.Dataset.from_tensors(rows)
+            ).get_next()
         return replicated(features, labels, "train", params or {}, config)
 
 
@@ -103,6 +108,20 @@ def test_accumulators_are_with_their_towers(in_cluster):
     held = [v for v in tf.local_variables() if "accumulated" in v.name]
     found = {("replicate/tower_1/" in v.op.name, canonical(v.device)) for v in held}
     assert found == {(tower == 1, f"/job:worker/task:1/device:CPU:{tower}") for tower in range(2)}
+
+
+def test_batches_that_wait_are_with_their_towers(in_cluster):
+    built(in_cluster(), prefetch_to_devices=True)
+    staged = [v for v in tf.local_variables() if v.op.name.startswith("replicate/prefetch/")]
+    found = collections.Counter(canonical(v.device) for v in staged)
+    # Features and labels of each, and whether there are some, which the first one's device tells.
+    assert found == {f"/job:worker/task:1/device:CPU:{tower}": 3 - tower for tower in (0, 1)}
+    jobs_of_prefetching = {
+        tf.DeviceSpec.from_string(op.device).job
+        for op in tf.get_default_graph().get_operations()
+        if op.name.startswith("replicate/prefetch/") and "/Initializer/" not in op.name
+    }
+    assert jobs_of_prefetching == {"worker"}
 
 
 def test_towers_compute_on_the_worker(in_cluster):
