@@ -36,6 +36,7 @@ ROWS = {
     "ops_in_session": ("graph ops", "{:,.0f}"),
     "peak_rss_mb": ("peak RSS MB", "{:,.0f}"),
 }
+MISSING = "–"  # In a table, where an engine cannot train a case.
 LAST_RTOL = 0.1  # of the mean over the last pass; rounding in 61 layers has grown to 2e-2
 
 CASES = {
@@ -165,9 +166,13 @@ def table(made, rows=ROWS):
         of = {record["engine"]: record for record in made if record["case"] == case}
         for number, (figure, (title, form)) in enumerate(rows.items()):
             cells = ["" if number else case, title]
-            cells += [form.format(of[engine][figure]) for engine in names]
-            ratios = [of[ours]["ratio_to"][peer][figure] for peer in peers]
-            cells += ["{median:.2f} ({min:.2f}, {max:.2f})".format(**ratio) for ratio in ratios]
+            cells += [
+                form.format(of[engine][figure]) if engine in of else MISSING for engine in names
+            ]
+            for peer in peers:
+                ratio = of[ours]["ratio_to"].get(peer)
+                found = "{median:.2f} ({min:.2f}, {max:.2f})"
+                cells.append(found.format(**ratio[figure]) if ratio else MISSING)
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -192,13 +197,14 @@ def arguments(description, cases):
     return parser
 
 
-def measured(args, cases, module=engines.MODULE):
+def measured(args, cases, module=engines.MODULE, without=()):
     """Measures as a command line says, and publishes each record.
 
     Args:
         args: What the parser of `arguments` made of it, and `engines`, a list of names.
         cases: Each `Case` by its name.
         module: As of `engines.run`.
+        without: Pairs of a model and an engine that cannot train it.
 
     Returns:
         List of records, as `records` makes them, with the machine and the versions.
@@ -219,6 +225,8 @@ def measured(args, cases, module=engines.MODULE):
         for number in range(rounds):
             results.append({})
             for engine in args.engines:
+                if (case.model, engine) in without:
+                    continue
                 print(f"{name}: round {number + 1} of {rounds}, {engine}", file=sys.stderr)
                 results[-1][engine] = run_engine(case, engine, warmup, steps, module)
             check_losses(name, case, results[-1])

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from examples.nas_search.rematlib import switch
+
 
 @pytest.fixture(params=["control_flow_v1", "control_flow_v2"])
-def control_flow(request):
+def control_flow(request, monkeypatch):
     """Runs a test with either version of conditionals; only in new graphs does it count."""
     was_v2 = tf.control_flow_v2_enabled()
-    switch = {"control_flow_v1": tf.disable_control_flow_v2}
-    switch.get(request.param, tf.enable_control_flow_v2)()
+    monkeypatch.setattr(switch, "conditional", tf.cond)  # Of the version that is enabled.
+    choose = {"control_flow_v1": tf.disable_control_flow_v2}
+    choose.get(request.param, tf.enable_control_flow_v2)()
     yield
     (tf.enable_control_flow_v2 if was_v2 else tf.disable_control_flow_v2)()
 

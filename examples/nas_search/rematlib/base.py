@@ -33,8 +33,6 @@ class Weight(NamedTuple):
     def value(self, run, dtype=None):
         """Returns the masked value in a `Run`, as `dtype`; None leaves the variable's."""
         value = run.values[self.variable.ref()]
-        for mask in self.masks:
-            value *= tf.cast(mask, value.dtype)
         return value if dtype is None else tf.cast(value, dtype)
 
 
@@ -43,14 +41,16 @@ class Run:
 
     Attributes:
         training: Whether the layers are being trained, bool.
-        values: Dict of the tensors that are read or drawn once per run. Keys are references to
-            variables (`variable.ref()`), or layers that draw random numbers.
+        values: Dict of the tensors that are read and masked, or drawn, once per run. Keys are
+            references to variables (`variable.ref()`), or layers that draw random numbers.
+        snapshot: Dict of the variables' values as they were read, by references.
         updates: List to which layers append operations that update their moving averages.
     """
 
     def __init__(self, training, values):
         self.training = training
         self.values = values
+        self.snapshot = {}
         self.updates = []
 
     def replace(self, values):
@@ -89,7 +89,11 @@ class Layer:
     def _prepare(self, run):
         """Puts into `run.values` what has to be the same wherever the run needs it."""
         for weight in self._weights.values():
-            run.values[weight.variable.ref()] = weight.variable.read_value()
+            key, value = weight.variable.ref(), weight.variable.read_value()
+            run.snapshot[key] = value
+            for mask in weight.masks:
+                value *= tf.cast(mask, value.dtype)
+            run.values[key] = value
 
     def _penalties(self, run):
         """Returns a dict from `variable.ref()` to the penalty of each variable that has one."""
@@ -219,7 +223,7 @@ class Layer:
 
     def trainable_tensors(self):
         """Returns the values of `trainable_variables` in the latest run of this root."""
-        values = self._run().values
+        values = self._run().snapshot
         return [values[variable.ref()] for variable in self.trainable_variables()]
 
     def regularization_loss(self):

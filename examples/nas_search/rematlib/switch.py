@@ -12,10 +12,12 @@ How it is built, and why so:
   that it finds no variables on its way back, and they get their gradients as any tensor does.
   All else that options capture, such as masks of widths, is constant to it.
 - Backward, each active option runs anew in a `tf.cond`, on copies of x and weights, and
-  `tf.gradients` is called within that same branch, where it sees no conditional but, as functions
-  of their own, nested switches. So the scheme nests, with either version of control flow. The
-  copies wait for the upstream gradient: otherwise they could run early, and be kept until
+  `tf.gradients` is called within that same branch, where it sees no conditional but nested
+  switches, which have gradients of their own. So the scheme nests, with either version of control
+  flow. The copies wait for the upstream gradient: otherwise they could run early, and be kept until
   needed, or be recognized as the forward pass and its activations kept instead.
+- Conditionals are those of TensorFlow 1's control flow: those of version 2 are functions, of which
+  TensorFlow prepares hundreds before the first step, and takes twice as long.
 - What options draw at random is drawn before, by `Layer._prepare`, and is part of the run.
 """
 
@@ -94,7 +96,7 @@ class Switch(Layer):
         """Adds up the options' outputs."""
         total = None
         for share, active, option in self._computed():
-            total = tf.cond(
+            total = conditional(
                 active,
                 functools.partial(_add_output, total, share, option, x, run),
                 functools.partial(self._skip_output, total, x),
@@ -128,7 +130,7 @@ class Switch(Layer):
             keys = [None, *_trainable_keys(option)]
             totals = [sums[key] for key in keys]
             own_inputs = {key: inputs[key] for key in keys}
-            totals = tf.cond(
+            totals = conditional(
                 active,
                 functools.partial(_add_gradients, totals, share, option, own_inputs, upstream, run),
                 functools.partial(_skip_gradients, totals, own_inputs),
@@ -195,6 +197,18 @@ class Scaled(Layer):
     def _call(self, inputs, run):
         output = self._layer(inputs, run)
         return output * tf.cast(self._scale, output.dtype)
+
+
+def conditional(condition, on_true, on_false, **kwargs):
+    """Does as `tf.cond`; outside of functions, by TensorFlow 1's control flow."""
+    in_function = hasattr(tf.get_default_graph(), "outer_graph")
+    if in_function or not tf.control_flow_v2_enabled():
+        return tf.cond(condition, on_true, on_false, **kwargs)
+    tf.disable_control_flow_v2()
+    try:
+        return tf.cond(condition, on_true, on_false, **kwargs)
+    finally:
+        tf.enable_control_flow_v2()
 
 
 def _add_output(total, share, option, x, run):

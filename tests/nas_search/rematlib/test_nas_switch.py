@@ -148,10 +148,11 @@ def test_no_activation_leaves_a_branch():
     network.build(x.shape)
     y = network.apply(x, training=True)
     tf.gradients(y, [x, *network.trainable_variables()])
-    ifs = [op for op in tf.get_default_graph().get_operations() if op.type == "StatelessIf"]
-    outputs = [[output.shape.as_list() for output in op.outputs] for op in ifs]
+    operations = tf.get_default_graph().get_operations()
+    shapes = [op.outputs[0].shape.as_list() for op in operations if op.type == "Merge"]
     kernels = [[1, 1, CHANNELS, CHANNELS], [3, 3, CHANNELS, CHANNELS]]
-    assert outputs == [[SHAPE], [SHAPE], *([SHAPE, kernel, [CHANNELS]] for kernel in kernels)]
+    gradients = [shape for kernel in kernels for shape in (SHAPE, kernel, [CHANNELS])]
+    assert shapes == [SHAPE, SHAPE, *gradients]
 
 
 def test_runs_of_the_backward_pass_wait_for_the_gradient():
@@ -161,18 +162,16 @@ def test_runs_of_the_backward_pass_wait_for_the_gradient():
     network.build(x.shape)
     y = network.apply(x, training=True)
     tf.gradients(y, x)
-    functions = tf.get_default_graph().as_graph_def().library.function
-    (body,) = [f for f in functions if any("Backprop" in node.op for node in f.node_def)]
-    nodes = {node.name: node for node in body.node_def}
+    operations = tf.get_default_graph().get_operations()
+    forward, again = (op for op in operations if op.type == "Conv2D")
 
-    def waits(name):
-        node = nodes.get(name.split(":")[0].lstrip("^"))
-        return node is not None and (
-            any(each.startswith("^") for each in node.input) or any(map(waits, node.input))
-        )
+    def waits(op):
+        """Whether what leads to it waits for the upstream gradient times the share."""
+        upstream = [before for before in op.control_inputs if before.type == "Mul"]
+        return bool(upstream) or any(waits(tensor.op) for tensor in op.inputs)
 
-    (again,) = [node for node in body.node_def if node.op == "Conv2D"]
-    assert all(map(waits, again.input))
+    assert all(waits(tensor.op) for tensor in again.inputs)
+    assert not any(waits(tensor.op) for tensor in forward.inputs)
 
 
 def test_the_mask_gets_no_gradient_not_even_from_variables(control_flow):
