@@ -219,7 +219,6 @@ def run(config, out, model_dir):
     }
     print(report(runs))
 
-    out.mkdir(parents=True, exist_ok=True)
     record = {
         "config": dataclasses.asdict(config),
         "runs": {
@@ -238,6 +237,7 @@ def main(argv=None):
     parser = digits.make_parser(__doc__, default, out="runs/mixed_precision")
     parser.add_argument("--seed", type=int, default=default.seed)
     args = parser.parse_args(argv)
+    digits.check(parser, args)
     config = Config(
         devices=tuple(args.devices),
         steps=args.steps,

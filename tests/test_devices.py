@@ -167,35 +167,26 @@ def test_session_config_is_the_estimators_default_besides():
     assert config == want
 
 
-def rewriting(*names, **fields):
-    """Returns what `session_config` says of passes over the graph, to a user who sets `fields`."""
-    given = tf.ConfigProto()
-    for name, value in fields.items():
-        setattr(given.graph_options.rewrite_options, name, value)
-    graph_options = {"graph_options": given.graph_options} if fields else {}
-    return replicate.session_config(names, **graph_options).graph_options.rewrite_options
+def rewriting(*names, **kwargs):
+    """Returns what `session_config` says of the graph optimizer."""
+    return replicate.session_config(names, **kwargs).graph_options.rewrite_options
 
 
-def test_towers_on_cpus_go_without_passes_that_serve_gpus(monkeypatch):
-    on, off = 1, 2
+def test_towers_on_cpus_go_without_the_graph_optimizer(monkeypatch):
     options = rewriting("/cpu:0", "/cpu:1")
-    assert (options.memory_optimization, options.layout_optimizer) == (options.NO_MEM_OPT, off)
     # What else there is stays as it is by default.
-    set_ones = [field.name for field, value in options.ListFields()]
-    assert sorted(set_ones) == [
-        "layout_optimizer",
-        "memory_optimization",
+    assert sorted(field.name for field, _ in options.ListFields()) == [
+        "disable_meta_optimizer",
         "meta_optimizer_iterations",
     ]
-    options = rewriting("/cpu:0", "/cpu:1", layout_optimizer=on, memory_optimization=3)
-    assert (options.memory_optimization, options.layout_optimizer) == (3, on)
-    if hasattr(options, "cpu_layout_conversion"):
-        options = rewriting("/cpu:0", "/cpu:1", cpu_layout_conversion=1)
-        assert (options.memory_optimization, options.layout_optimizer) == (options.NO_MEM_OPT, 0)
+    given = tf.ConfigProto().graph_options
+    assert not rewriting("/cpu:0", "/cpu:1", graph_options=given).disable_meta_optimizer
+    given.rewrite_options.layout_optimizer = given.rewrite_options.ON
+    options = rewriting("/cpu:0", "/cpu:1", graph_options=given)
+    assert (options.layout_optimizer, options.disable_meta_optimizer) == (options.ON, False)
     _host(monkeypatch, CPU=1, GPU=2)
     for names in (["/gpu:0", "/gpu:1"], ["/cpu:0", "/cpu:1", "/gpu:0"], ["/cpu:0"]):
-        options = rewriting(*names)
-        assert (options.memory_optimization, options.layout_optimizer) == (0, 0)
+        assert not rewriting(*names).disable_meta_optimizer
 
 
 @pytest.mark.parametrize(("cores", "cpus", "threads"), [(8, 2, 4), (8, 3, 2), (2, 8, 1), (8, 1, 0)])

@@ -18,6 +18,9 @@ import subprocess
 import sys
 import threading
 
+from examples.cluster import flags
+from examples.runs import arguments
+
 PROGRAM = ("-m", "examples.cluster.train")
 
 
@@ -178,14 +181,24 @@ def _free_ports(count):
 def main(argv=None):
     """Runs the cluster that the command line `argv` describes; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", type=int, default=2, help="the chief among them")
-    parser.add_argument("--ps", type=int, default=1, help="parameter servers")
+    workers, servers = arguments.at_least(1), arguments.at_least(0)
+    parser.add_argument("--workers", type=workers, default=2, help="the chief among them")
+    parser.add_argument("--ps", type=servers, default=1, help="parameter servers")
     parser.add_argument("--model_dir", default="runs/cluster")
     parser.add_argument("flags", nargs="*", help="after --, flags of examples.cluster.train")
     args = parser.parse_args(argv)
-    flags = ["--model_dir", args.model_dir, *args.flags]
+    given = ["--model_dir", args.model_dir, *args.flags]
+    # Else every task would start, and say it by itself. This prints it, and ends.
+    task = flags.make_parser("Flags of a task.", prog=f"{parser.prog} [...] --", add_help=False)
+    of_task = task.parse_args(given)
+    if not args.ps and not of_task.mirrored and args.workers > 1:
+        parser.error(
+            "--ps must be at least 1, since the workers' variables are on parameter servers, but "
+            "is 0. With `-- --mirrored`, each worker has its own."
+        )
+    arguments.make_directory(parser, "--model_dir", args.model_dir)
     logs = pathlib.Path(args.model_dir) / "logs"
-    with LocalCluster(args.workers, flags, logs, args.ps, echo="chief/0") as cluster:
+    with LocalCluster(args.workers, given, logs, args.ps, echo="chief/0") as cluster:
         cluster.start_all()
         statuses = cluster.wait()
     print(", ".join(f"{name} ended with {status}" for name, status in statuses.items()))

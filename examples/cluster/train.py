@@ -8,7 +8,6 @@ servers and, if there is one, an evaluator. Without TF_CONFIG it trains alone, o
 `python -m examples.cluster.local` starts a cluster on this host. See `docs/clusters.md`.
 """
 
-import argparse
 import sys
 
 import numpy as np
@@ -16,7 +15,9 @@ import tensorflow.compat.v1 as tf
 from sklearn.datasets import load_digits
 
 import replicate
+from examples.cluster import flags
 from examples.digits import quiet_tensorflow
+from examples.runs import arguments
 from replicate import estimator
 from replicate.clusters.cluster import this_task
 from replicate.hooks import PreemptionHook, StallHook
@@ -105,34 +106,12 @@ def _first_step(model_dir):
     return int(tf.train.load_variable(path, tf.GraphKeys.GLOBAL_STEP)) if path else 0
 
 
-def make_parser():
-    """Returns the parser of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model_dir", required=True, help="which all tasks can read and write")
-    parser.add_argument("--devices", nargs="+", default=["/cpu:0", "/cpu:1"], help="of each worker")
-    parser.add_argument(
-        "--batch_size", type=int, default=120, help="rows of a step, of all workers"
-    )
-    parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument(
-        "--save_steps", type=int, default=100, help="from one checkpoint to the next"
-    )
-    parser.add_argument("--sync", action="store_true", help="workers wait for one another")
-    parser.add_argument(
-        "--mirrored",
-        action="store_true",
-        help="without parameter servers and towers: by MultiWorkerMirroredStrategy",
-    )
-    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
-    parser.add_argument(
-        "--stall_secs", type=float, default=600, help="without a step, before it ends"
-    )
-    return parser
-
-
 def main(argv=None):
     """Runs the task that TF_CONFIG describes; returns the exit status."""
-    args = make_parser().parse_args(argv)
+    parser = flags.make_parser(__doc__.splitlines()[0])
+    args = parser.parse_args(argv)
+    arguments.check_devices(parser, args.devices)
+    arguments.make_directory(parser, "--model_dir", args.model_dir)
 
     strategy = None
     if args.mirrored and this_task()[1] != "evaluator":

@@ -8,7 +8,7 @@ import pytest
 
 import programs
 from clusters import cluster_runs as runs
-from examples.cluster import local, slurm, train
+from examples.cluster import flags, local, slurm
 from replicate.hooks import StallHook
 
 EXAMPLE = pathlib.Path(programs.ROOT) / "examples" / "cluster"
@@ -61,8 +61,8 @@ def test_command_lines_are_those_of_the_programs():
     (command,) = re.findall(r"command:\n((?: +- .*\n)+)", manifest)
     _, *by_kubernetes = re.findall(r"- (.*)\n", command)
     known = {"--help"}
-    for program in (train, slurm):
-        known |= set(re.findall(r"--\w+", program.make_parser().format_help()))
+    for parser in (flags.make_parser("A task."), slurm.make_parser()):
+        known |= set(re.findall(r"--\w+", parser.format_help()))
     for arguments in (by_slurm, by_kubernetes):
         assert arguments[:2] in (["-m", "examples.cluster.train"], ["-m", "examples.cluster.slurm"])
         assert {flag.partition("=")[0] for flag in arguments if flag.startswith("--")} <= known
@@ -70,8 +70,8 @@ def test_command_lines_are_those_of_the_programs():
 
 @pytest.mark.thorough
 def test_the_local_cluster_tells_how_its_tasks_ended(tmp_path, capfd):
-    flags = ["--workers", "2", "--model_dir", str(tmp_path)]
-    assert local.main([*flags, "--", "--steps", "5"]) == 0
+    given = ["--workers", "2", "--model_dir", str(tmp_path)]
+    assert local.main([*given, "--", "--steps", "5"]) == 0
     shown = capfd.readouterr().out
     assert "chief/0: step 0 loss" in shown
     assert "chief/0 ended with 0, worker/0 ended with 0, evaluator/0 ended with 0" in shown
@@ -80,3 +80,26 @@ def test_the_local_cluster_tells_how_its_tasks_ended(tmp_path, capfd):
 
 def test_exit_statuses_that_the_manifest_names():
     assert f"({StallHook.EXIT_STATUS})" in (EXAMPLE / "tfjob.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--workers", "0"], "--workers: must be a whole number from 1 on, but is '0'"),
+        (["--workers", "-1"], "--workers: must be a whole number from 1 on, but is '-1'"),
+        (["--ps", "x"], "--ps: must be a whole number from 0 on, but is 'x'"),
+        (["--ps", "0"], "--ps must be at least 1, since the workers' variables are on parameter"),
+        (["--model_dir", "/proc/none"], "--model_dir must be a directory that can be written to"),
+        (["--", "--stepps", "4"], "local.py [...] --: error: unrecognized arguments: --stepps 4"),
+        (["--", "--steps", "0"], "--steps: must be a whole number from 1 on, but is '0'"),
+    ],
+)
+def test_bad_input_of_the_local_cluster_is_told_before_a_task_starts(
+    given, message, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local, "LocalCluster", None)  # Nothing is started.
+    monkeypatch.setattr("sys.argv", ["local.py"])
+    with pytest.raises(SystemExit, match="2"):
+        local.main(given)
+    assert message in capsys.readouterr().err.splitlines()[-1]

@@ -311,7 +311,7 @@ def _params(row, model_fn, directory):
 
 
 def _config(row, devices, **kwargs):
-    session_config = replicate.session_config(devices)
+    session_config = replicate.session_config(devices, graph_options=tf.GraphOptions())
     session_config.graph_options.rewrite_options.disable_meta_optimizer = not OPTIMIZED
     return estimator.RunConfig(
         session_config=session_config,

@@ -25,6 +25,7 @@ from contract.harness import (
     replicated,
     rows_of,
     run_estimator,
+    session_config,
 )
 
 __all__ = [
@@ -52,4 +53,5 @@ __all__ = [
     "replicated",
     "rows_of",
     "run_estimator",
+    "session_config",
 ]

@@ -73,6 +73,11 @@ def dataset(batches):
     return data.batch(batches.size, drop_remainder=batches.static)
 
 
+def session_config(num_towers):
+    """Returns a `tf.ConfigProto` with TensorFlow's graph optimizer, which towers on GPUs have."""
+    return replicate.session_config(device_names(num_towers), graph_options=tf.GraphOptions())
+
+
 def device_names(num_towers):
     return [f"/cpu:{index}" for index in range(num_towers)]
 
@@ -120,9 +125,7 @@ def record(model_fn, input_fn, params, num_towers=1):
         spec = model_fn(features, labels, mode=ModeKeys.TRAIN, params=params)
         recorder = Recorder(spec.loss)
         hooks = [*spec.training_hooks, *spec.training_chief_hooks, recorder]
-        creator = tf.train.ChiefSessionCreator(
-            spec.scaffold, config=replicate.session_config(device_names(num_towers))
-        )
+        creator = tf.train.ChiefSessionCreator(spec.scaffold, config=session_config(num_towers))
         # Threads of queue runners that wait for a next step are not waited for.
         with tf.train.MonitoredSession(creator, hooks, stop_grace_period_secs=0) as session:
             while not session.should_stop():
@@ -166,7 +169,7 @@ def evaluate(model_fn, input_fn, num_towers=1, mode=ModeKeys.EVAL, params=None):
             step["loss"] = spec.loss
         updates = [update for _, update in spec.eval_metric_ops.values()]
         seen = []
-        with tf.Session(config=replicate.session_config(device_names(num_towers))) as session:
+        with tf.Session(config=session_config(num_towers)) as session:
             session.run(spec.scaffold.init_op)
             session.run(spec.scaffold.local_init_op)
             with contextlib.suppress(tf.errors.OutOfRangeError):
@@ -189,7 +192,7 @@ def make_estimator(model_fn, directory, params, num_towers=1):
     config = tf.estimator.RunConfig(
         model_dir=str(directory),
         tf_random_seed=SEED,
-        session_config=replicate.session_config(device_names(num_towers)),
+        session_config=session_config(num_towers),
     )
     return tf.estimator.Estimator(model_fn, config=config, params=params)
 

@@ -231,7 +231,7 @@ def test_dropout_differs_between_towers_and_is_tower_0s_of_one_device():
             x = tf.ones([rows, 64], tf.float64)
             fn = contract.replicated(masks, num_towers) if num_towers else masks
             spec = fn(x, None, ModeKeys.PREDICT)
-            config = replicate.session_config(contract.device_names(max(num_towers, 1)))
+            config = contract.session_config(max(num_towers, 1))
             with tf.Session(config=config) as session:
                 return session.run(spec.predictions)
 

@@ -153,7 +153,7 @@ def test_what_is_counted_is_what_tensorflow_sends(choice):
             # Newer ones copy small constants to the devices, instead of sending them.
             is_constant = transfer.tensor.op.type == "Const"
             constants[transfer.source, transfer.destination] += is_constant
-    config = replicate.session_config(contract.device_names(2))
+    config = contract.session_config(2)
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     with tf.Session(config=config) as session:
@@ -255,7 +255,7 @@ def gathered(values, gather, scale=None, rows=None, by_hand=True):
         return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
 
     contract.replicated(model_fn, 3, contract.SUM)(tf.ones([3]), tf.ones([3]), mode="train")
-    with tf.Session(config=replicate.session_config(contract.device_names(3))) as session:
+    with tf.Session(config=contract.session_config(3)) as session:
         gradient = applied[0][0]
         if rows is not None:
             return session.run([gradient.indices, gradient.values])

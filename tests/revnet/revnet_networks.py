@@ -105,6 +105,7 @@ class Plain:
         if config.data_format == "channels_first":
             images = tf.transpose(images, [0, 2, 3, 1])
         x = tf.nn.conv2d(images, weights["stem/kernel"], config.initial_stride, "SAME")
+        x = tf.nn.relu(self._batch_norm(x, "stem/batch_norm", training))
         if config.initial_max_pool:
             x = tf.nn.max_pool2d(x, 3, 2, "SAME")
         x1, x2 = tf.split(x, 2, axis=3)
@@ -134,7 +135,9 @@ class Plain:
     def residual(self, x, at, stride, training):
         layers = 3 if self._config.bottleneck else 2
         for layer in range(layers):
-            x = tf.nn.relu(self._batch_norm(x, f"{at}/layer_{layer}", training))
+            # Before the first convolution, only where a stage begins that is not the first one.
+            if layer or ("/unit_0/" in at and not at.startswith("stage_0/")):
+                x = tf.nn.relu(self._batch_norm(x, f"{at}/layer_{layer}", training))
             if training and layer == layers - 1 and at in self._seeds:
                 rate = self._config.dropout_rate
                 noise = tf.random.stateless_uniform(tf.shape(x), self._seeds[at])

@@ -166,7 +166,7 @@ def test_what_is_read_after_an_update_is_new():
     link = device(0), device(1)
     assert weights_crossing(spec)[0] == {link: 1 + 3}
     weights, after = found
-    with tf.Session(config=replicate.session_config(contract.device_names(2))) as session:
+    with tf.Session(config=contract.session_config(2)) as session:
         session.run(tf.global_variables_initializer())
         for _ in range(3):
             before = session.run(weights)

@@ -106,7 +106,7 @@ def test_replicas_stay_equal_to_the_last_bit(how):
         if own.name.split("/", 2)[-1] == first.name and first.name.startswith("dense")
     ]
     assert len(pairs) == 2 * 3 * 2 * LAYERS  # of both later towers
-    with tf.Session(config=replicate.session_config(contract.device_names(3))) as session:
+    with tf.Session(config=contract.session_config(3)) as session:
         session.run(tf.global_variables_initializer())
         session.run(tf.local_variables_initializer())
         before = session.run(pairs)
@@ -163,7 +163,7 @@ def test_checkpoints_move_between_replicas_and_one_device(tmp_path, devices):
         config = tf.estimator.RunConfig(
             str(directory),
             tf_random_seed=1,
-            session_config=replicate.session_config(contract.device_names(3)),
+            session_config=contract.session_config(3),
         )
         return tf.estimator.Estimator(own, config=config, params={})
 
@@ -301,7 +301,7 @@ def test_replicas_of_variables_without_handles_have_memory_of_their_own():
         if variable.name == f"replicate/tower_1/{name}"
     }
     assert set(firsts) == set(replicas) == names
-    with tf.Session(config=replicate.session_config(contract.device_names(2))) as session:
+    with tf.Session(config=contract.session_config(2)) as session:
         session.run(tf.global_variables_initializer())
         session.run(tf.local_variables_initializer())
         before = session.run(replicas)
@@ -369,9 +369,7 @@ def test_replicas_that_were_our_choice_are_given_up(train, why, as_gpus, warning
     rows = np.random.RandomState(1).normal(size=[5, 3]).astype(np.float32)
 
     def train_three_steps(model_fn):
-        with tf.Graph().as_default(), tf.Session(
-            config=replicate.session_config(contract.device_names(2))
-        ) as session:
+        with tf.Graph().as_default(), tf.Session(config=contract.session_config(2)) as session:
             tf.set_random_seed(1)
             spec = model_fn(tf.constant(rows), None, "train")
             session.run(tf.global_variables_initializer())

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from examples.revnet.network.config import RevNetConfig
+from examples.revnet.network.residual_functions import after
 from examples.revnet.network.stages import Body
 from examples.revnet.network.stem_and_head import Head, Stem
 
@@ -20,6 +21,7 @@ class SavedHidden(NamedTuple):
     """What the forward pass saves for `RevNet.compute_gradients`."""
 
     images: Any
+    stem_statistics: Any  # of the first batch norm
     values: Any  # of the weights of the body, see `Body.values`; None: as they are
     saved: Any  # see `Body.train`
     hidden: Any  # the last pair
@@ -85,17 +87,18 @@ class RevNet(tf.keras.Model):
         """
         images = tf.cast(images, self.dtype)
         self._check(images)
-        hidden = self.stem.forward(images)
         if not training:
-            return self.head.infer(self.body.infer(hidden)), None
+            return self.head.infer(self.body.infer(self.stem.infer(images))), None
+        hidden, stem_statistics = self.stem.forward(images)
         values = self.body.values()
         hidden, saved = self.body.train(hidden, values)
         logits, statistics = self.head.forward(hidden)
-        self._move([*self.body.updates(saved), *self.head.updates(statistics)])
+        of_stem = self.stem.updates(stem_statistics)
+        self._move([*of_stem, *self.body.updates(saved), *self.head.updates(statistics)])
         # A graph must not read weights once more: by then they might be updated. Eagerly that is
         # later, and what is held would be copied then.
         values = None if tf.executing_eagerly() else values
-        return logits, SavedHidden(images, values, saved, hidden, statistics)
+        return logits, SavedHidden(images, stem_statistics, values, saved, hidden, statistics)
 
     @_as_it_is
     def compute_gradients(self, saved_hidden, labels, training=True, scale_loss=None):
@@ -126,7 +129,7 @@ class RevNet(tf.keras.Model):
 
     def _go_back(self, saved_hidden, labels, scale_loss):
         """Returns what `compute_gradients` does."""
-        images, values, saved, hidden, statistics = saved_hidden
+        images, stem_statistics, values, saved, hidden, statistics = saved_hidden
         values = self.body.values() if values is None else values
         pooled, *replayed = self.head.replay(hidden, statistics)
         with tf.GradientTape(persistent=True) as tape:
@@ -141,11 +144,8 @@ class RevNet(tf.keras.Model):
         with tf.control_dependencies(d_hidden):
             direct = tape.gradient(scaled, self.trainable_variables)
         del tape
-        with tf.GradientTape() as tape:
-            first = self.stem.forward(images)
-        d_stem = tape.gradient(first, self.stem.learned, d_hidden)
-        learned = [*self.stem.learned, *self.body.learned]
-        through = dict(zip(map(id, learned), [*d_stem, *tf.nest.flatten(d_body)]))
+        through = dict(zip(map(id, self.body.learned), tf.nest.flatten(d_body)))
+        through.update(self.stem.gradients(d_hidden, *after(d_hidden, images), stem_statistics))
         through.update(d_head)
         grads = [
             _sum(through.get(id(variable)), gradient)

@@ -4,6 +4,9 @@ A residual function is a chain of *layers*, each of batch norm, ReLU and a convo
 
     z = relu(batch_norm(x; gamma, beta))        y = conv(z; kernel)
 
+The first layer of most has the convolution alone, z = x. As published, it has all three only where
+a stage begins that is not the first one.
+
 Its functions take the values of the weights, not the variables, so that they do the same in eager
 mode, in graphs and inside of a custom gradient. Gradients are written out: TensorFlow's own would
 come with a second forward pass that nobody can steer.
@@ -34,9 +37,10 @@ class Residual(Weights):
         filters: Channels between its convolutions.
         stride: Of the first convolution of 3×3.
         name: By which its weights are told from others.
+        norm_first: Whether the first layer has batch norm and ReLU.
     """
 
-    def __init__(self, config, in_channels, out_channels, filters, stride, name):
+    def __init__(self, config, in_channels, out_channels, filters, stride, name, norm_first):
         super().__init__(config, name)
         self._norm = BatchNorm(config)
         self._dropout_rate = config.dropout_rate
@@ -49,9 +53,11 @@ class Residual(Weights):
             shapes = [(3, in_channels, filters), (3, filters, out_channels)]
             self._strides = [stride, 1]
         self._moving = []
+        self._unnormed = 0 if norm_first else 1  # Layers that begin with their convolution.
         for index, (size, before, after) in enumerate(shapes):
-            _, _, moving = self.add_batch_norm(f"layer_{index}", before)
-            self._moving.append(moving)
+            if index >= self._unnormed:
+                _, _, moving = self.add_batch_norm(f"layer_{index}", before)
+                self._moving.append(moving)
             self.add_kernel(f"layer_{index}/kernel", [size, size, before, after])
 
     def forward(self, x, values):
@@ -97,13 +103,15 @@ class Residual(Weights):
         dtype, x = x.dtype, tf.cast(x, self._compute_type)
         found, activations, last = [], [], len(self._strides) - 1
         for layer, stride in enumerate(self._strides):
-            gamma, beta, kernel = values[3 * layer : 3 * layer + 3]
-            if statistics is None:
+            gamma, beta, kernel = self._weights_of(values, layer)
+            if layer < self._unnormed:
+                z = x
+            elif statistics is None:
                 z, of_layer = self._norm.normalise(x, gamma, beta)
                 found.append(of_layer)
+                z = self._activate(z, layer, dropout_seed)
             else:
-                z = self._norm.replay(x, gamma, beta, statistics[layer])
-            z = self._activate(z, layer, dropout_seed)
+                z = self._activated(x, values, layer, statistics, dropout_seed)
             activations.append(Activations(x, z))
             if layer < last or with_result:
                 kernel = tf.cast(kernel, self._compute_type)
@@ -129,12 +137,14 @@ class Residual(Weights):
         dtype, dy = dy.dtype, tf.cast(dy, self._compute_type)
         found = []
         for layer in reversed(range(len(self._strides))):
-            gamma, _, kernel = values[3 * layer : 3 * layer + 3]
+            gamma, _, kernel = self._weights_of(values, layer)
             x, z = activations.pop()
-            if z is None:
+            if layer < self._unnormed:
+                z = x
+            elif z is None:
                 (waited,) = after([dy], x)
-                z = self._norm.replay(waited, *values[3 * layer :][:2], kept["statistics"][layer])
-                z = self._activate(z, layer, kept.get("dropout_seed"))
+                of_batch, seed = kept["statistics"], kept.get("dropout_seed")
+                z = self._activated(waited, values, layer, of_batch, seed)
             convolution = self._convolution(self._strides[layer])
             d_kernel = tf.raw_ops.Conv2DBackpropFilter(
                 input=z, filter_sizes=kernel.shape, out_backprop=dy, **convolution
@@ -146,12 +156,16 @@ class Residual(Weights):
                 out_backprop=dy,
                 **convolution,
             )
+            found = [tf.cast(d_kernel, kernel.dtype), *found]
+            if layer < self._unnormed:
+                continue
             if layer == len(self._strides) - 1 and self._dropout_rate:
                 dy /= 1 - self._dropout_rate
             # What was dropped is zero, as what ReLU cut off.
             dy = tf.raw_ops.ReluGrad(gradients=dy, features=z)
-            dy, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, kept["statistics"][layer])
-            found = [d_gamma, d_beta, tf.cast(d_kernel, kernel.dtype), *found]
+            statistics = kept["statistics"][layer - self._unnormed]
+            dy, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, statistics)
+            found = [d_gamma, d_beta, *found]
         return tf.cast(dy, dtype), found
 
     def updates(self, kept):
@@ -159,6 +173,19 @@ class Residual(Weights):
         for (mean, variance), of_batch in zip(self._moving, kept["statistics"]):
             yield mean, of_batch.mean
             yield variance, of_batch.sample_variance
+
+    def _weights_of(self, values, layer):
+        """Returns gamma, beta and the kernel of a layer; None for what it does not have."""
+        if layer < self._unnormed:
+            return None, None, values[layer]
+        first = 3 * layer - 2 * self._unnormed
+        return values[first : first + 3]
+
+    def _activated(self, x, values, layer, statistics, dropout_seed):
+        """Returns what a layer with batch norm convolves, by statistics that are known."""
+        gamma, beta, _ = self._weights_of(values, layer)
+        z = self._norm.replay(x, gamma, beta, statistics[layer - self._unnormed])
+        return self._activate(z, layer, dropout_seed)
 
     def _activate(self, z, layer, dropout_seed):
         """Returns what a layer convolves, from what it normalised."""

@@ -25,16 +25,17 @@ class Unit(tf.keras.layers.Layer):
         filters: Channels between the convolutions of F and G, both together.
         stride: Of the unit.
         place: Path of the unit in the network, which its variables are named by.
+        norm_first: Whether F and G begin with batch norm and ReLU.
     """
 
     is_reversible = True
 
-    def __init__(self, config, in_width, out_width, filters, stride, place):
+    def __init__(self, config, in_width, out_width, filters, stride, place, norm_first=False):
         super().__init__(dtype=config.variable_dtype)
         self._dropout_rate = config.dropout_rate
         before, after, between = in_width // 2, out_width // 2, filters // 2
-        self.f = Residual(config, before, after, between, stride, f"{place}/f")
-        self.g = Residual(config, after, after, between, 1, f"{place}/g")
+        self.f = Residual(config, before, after, between, stride, f"{place}/f", norm_first)
+        self.g = Residual(config, after, after, between, 1, f"{place}/g", norm_first)
 
     @property
     def learned(self):
@@ -155,8 +156,8 @@ class DownsamplingUnit(Unit):
 
     is_reversible = False
 
-    def __init__(self, config, in_width, out_width, filters, stride, place):
-        super().__init__(config, in_width, out_width, filters, stride, place)
+    def __init__(self, config, in_width, out_width, filters, stride, place, norm_first=False):
+        super().__init__(config, in_width, out_width, filters, stride, place, norm_first)
         self._stride = stride
         self._channels_first = config.data_format == "channels_first"
         missing = (out_width - in_width) // 2

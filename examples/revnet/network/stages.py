@@ -45,9 +45,10 @@ class Body(tf.keras.layers.Layer):
         for stage, (units, filters, stride, out_width) in enumerate(
             zip(config.units, config.filters, config.strides, config.stage_widths)
         ):
-            first = DownsamplingUnit(
-                config, width, out_width, filters, stride, f"stage_{stage}/unit_0"
-            )
+            place = f"stage_{stage}/unit_0"
+            # What the first stage takes is normalised already, by the stem.
+            norm_first = stage > 0
+            first = DownsamplingUnit(config, width, out_width, filters, stride, place, norm_first)
             others = [
                 Unit(config, out_width, out_width, filters, 1, f"stage_{stage}/unit_{unit}")
                 for unit in range(1, units)

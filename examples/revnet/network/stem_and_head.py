@@ -11,7 +11,7 @@ _XAVIER = 1.0  # variance 1 / fan-in: no ReLU follows
 
 
 class Stem(Weights):
-    """The first convolution, and max-pooling if the configuration says so.
+    """The first convolution, batch norm, ReLU, and max-pooling if the configuration says so.
 
     Args:
         config: A `RevNetConfig`.
@@ -19,30 +19,82 @@ class Stem(Weights):
 
     def __init__(self, config):
         super().__init__(config, "stem")
-        self._config = config
-        size = config.initial_kernel_size
-        self._kernel = self.add_kernel(
-            "kernel", [size, size, config.image_shape[-1], config.initial_filters]
-        )
+        size, width = config.initial_kernel_size, config.initial_filters
+        self._channels_first = config.data_format == "channels_first"
+        self._pools = config.initial_max_pool
+        self._dtype_of_convolution = tf.as_dtype(config.dtype)
+        stride = config.initial_stride
+        strides = [1, 1, stride, stride] if self._channels_first else [1, stride, stride, 1]
+        layout = "NCHW" if self._channels_first else "NHWC"
+        self._convolution = {"strides": strides, "padding": "SAME", "data_format": layout}
+        self._norm = BatchNorm(config)
+        self._kernel = self.add_kernel("kernel", [size, size, config.image_shape[-1], width])
+        self._gamma, self._beta, self._moving = self.add_batch_norm("batch_norm", width)
 
     def forward(self, images):
-        """Computes the first pair from images, float [n, height, width, channels] or transposed."""
-        config = self._config
-        channels_first = config.data_format == "channels_first"
-        layout = "NCHW" if channels_first else "NHWC"
-        stride = [config.initial_stride] * 2
-        dtype = tf.as_dtype(config.dtype)
-        hidden = tf.nn.conv2d(
-            tf.cast(images, dtype),
-            tf.cast(self._kernel, dtype),
-            stride,
-            "SAME",
-            data_format=layout,
+        """Computes the first pair in training.
+
+        Args:
+            images: Float [n, height, width, channels], or [n, channels, height, width].
+
+        Returns:
+            Pair, and the `Statistics` of the batch.
+        """
+        normalised, statistics = self._norm.normalise(self._convolve(images), *self._factors())
+        return self._pair(tf.nn.relu(normalised), images.dtype), statistics
+
+    def infer(self, images):
+        """Computes the first pair with the moving statistics."""
+        moving = Statistics(*map(tf.convert_to_tensor, self._moving), None, ())
+        x = self._norm.replay(self._convolve(images), *self._factors(), moving)
+        return self._pair(tf.nn.relu(x), images.dtype)
+
+    def gradients(self, d_hidden, images, statistics):
+        """Goes back through all, which it computes anew.
+
+        Args:
+            d_hidden: Pair of gradients for the pair that `forward` returned.
+            images: What it was called with.
+            statistics: What it returned besides.
+
+        Returns:
+            A dict of the gradients for weights by `id`.
+        """
+        # Read once: what is read later might be updated by then.
+        gamma, beta = self._factors()
+        x = self._convolve(images)
+        z = tf.nn.relu(self._norm.replay(x, gamma, beta, statistics))
+        with tf.GradientTape() as tape:
+            tape.watch(z)
+            hidden = self._pair(z, images.dtype)
+        dy = tf.raw_ops.ReluGrad(gradients=tape.gradient(hidden, z, d_hidden), features=z)
+        dx, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, statistics)
+        d_kernel = tf.raw_ops.Conv2DBackpropFilter(
+            input=tf.cast(images, self._dtype_of_convolution),
+            filter_sizes=self._kernel.shape,
+            out_backprop=dx,
+            **self._convolution,
         )
-        if config.initial_max_pool:
-            hidden = pooling.maximum(hidden, 3, 2, channels_first)
-        hidden = tf.cast(hidden, images.dtype)
-        return tuple(tf.split(hidden, 2, axis=1 if channels_first else 3))
+        found = tf.cast(d_kernel, self._kernel.dtype), d_gamma, d_beta
+        return dict(zip(map(id, (self._kernel, self._gamma, self._beta)), found))
+
+    def updates(self, statistics):
+        """Yields each moving statistic, a variable, and the value of the batch that moves it."""
+        yield from zip(self._moving, (statistics.mean, statistics.sample_variance))
+
+    def _convolve(self, images):
+        dtype = self._dtype_of_convolution
+        return tf.nn.conv2d(
+            tf.cast(images, dtype), tf.cast(self._kernel, dtype), **self._convolution
+        )
+
+    def _factors(self):
+        return [tf.convert_to_tensor(variable) for variable in (self._gamma, self._beta)]
+
+    def _pair(self, z, dtype):
+        if self._pools:
+            z = pooling.maximum(z, 3, 2, self._channels_first)
+        return tuple(tf.split(tf.cast(z, dtype), 2, axis=1 if self._channels_first else 3))
 
 
 class Head(Weights):

@@ -1,10 +1,11 @@
 """Which activations are stored all the same: those that save most time for the memory they take.
 
-What recomputing costs is the same for all units, since later stages have more channels as they have
-fewer pixels. What storing takes is not: half as much with each stage. Nor is it worth the same:
-the inputs of a unit's layers save its convolutions, while what these convolve is found from those
-inputs by a batch norm. So the memory that may be taken goes to the inputs of as many units as it
-lasts for, from the last unit of the last stage on, and what is left to what their layers convolve.
+What recomputing costs is the same for all units, since later stages have more channels as they
+have fewer pixels. What storing takes is not: half as much with each stage. Nor is it worth the
+same: the inputs of a unit's layers save its convolutions, while what these convolve is found from
+those inputs by a batch norm, or, by the first layer, is the same. So the memory that may be taken
+goes to the inputs of as many units as it lasts for, from the last unit of the last stage on, and
+what is left to what their layers convolve.
 
 `RevNetConfig.stored_units` says how much that is: as much as the activations of so many units of
 each stage but the first. It does not grow with the units.
@@ -29,27 +30,33 @@ def plan(config):
     if not config.recompute:
         return [[ALL] * units for units in config.units]
     stored = [[NOTHING] * units for units in config.units]
-    size = _sizes(config)
+    sizes = _sizes(config)
     left = sum(
-        ALL * size[stage] * min(config.stored_units, units - 1)
+        sum(sizes[stage]) * min(config.stored_units, units - 1)
         for stage, units in enumerate(config.units)
         if stage > 0
     )
-    for _ in (INPUTS, ALL):
+    for level in (INPUTS, ALL):
         for stage in reversed(range(1, len(stored))):
             for unit in reversed(range(1, len(stored[stage]))):
-                if size[stage] > left:
+                size = sizes[stage][level - 1]
+                if size > left:
                     break
                 stored[stage][unit] += 1
-                left -= size[stage]
+                left -= size
     return stored
 
 
 def _sizes(config):
-    """Returns the values that the layers of a unit take, by stage, in units of their own."""
+    """Returns the values of the inputs of a unit's layers, and of what else they convolve.
+
+    A list of pairs, by stage, in units of their own.
+    """
     strides = list(itertools.accumulate(config.strides, operator.mul))
-    between = 2 if config.bottleneck else 1  # layers behind the first
-    return [
-        (width + between * filters) * (strides[-1] // stride) ** 2
-        for width, filters, stride in zip(config.stage_widths, config.filters, strides)
-    ]
+    behind = 2 if config.bottleneck else 1  # layers behind the first
+    made = []
+    for width, filters, stride in zip(config.stage_widths, config.filters, strides):
+        pixels = (strides[-1] // stride) ** 2
+        between = behind * filters * pixels
+        made.append((width * pixels + between, between))
+    return made

@@ -67,7 +67,7 @@ def _difference(found, wanted):
 
 def _reconstruction_error(model, images):
     """Returns how far off inputs of units are at most, a scalar."""
-    x, errors = model.stem.forward(tf.cast(images, model.dtype)), []
+    (x, _), errors = model.stem.forward(tf.cast(images, model.dtype)), []
     for units in model.body.stages:
         passes = []
         for unit in units:

@@ -45,19 +45,19 @@ def test_nothing_is_computed_more_often_than_it_must(bottleneck, by_hand):
     # The last convolution of F and G gives nothing but what can be told from the outputs: it is
     # done again for the units whose inputs are reconstructed, 2. Kept inputs leave 3 without it.
     recomputed = 2 * 2 * layers + 3 * 2 * (layers - 1)
-    stem = 1 if by_hand else 0  # The tape of `compute_gradients` computes the stem once more.
+    stem = 1 if by_hand else 0  # `compute_gradients` computes the stem once more.
     assert both["Conv2D"] == convolutions + recomputed + stem
     assert both["Conv2DBackpropFilter"] == convolutions
-    # TensorFlow makes that for images as well, and prunes it when the graph runs.
-    assert both["Conv2DBackpropInput"] == convolutions
+    # TensorFlow's tape makes that for images as well; it is pruned when the graph runs.
+    assert both["Conv2DBackpropInput"] == convolutions - stem
     # Batch norm is replayed by its statistics, in inference mode, so that none is reduced twice;
-    # that of the head, too, without a tape.
-    norms = residuals * layers + 1
+    # those of stem and head, too, without a tape. The second stage begins with two more.
+    norms = residuals * (layers - 1) + 2 + 2
     fused = [op for op in tf.get_default_graph().get_operations() if "FusedBatchNormV" in op.type]
     training = [op for op in fused if op.get_attr("is_training")]
-    head = 1 if by_hand else 0
+    ends = 2 if by_hand else 0
     assert len(training) == norms
-    assert len(fused) - len(training) == 5 * 2 * layers + head
+    assert len(fused) - len(training) == 5 * 2 * (layers - 1) + 2 + ends
     gradients = sum(n for kind, n in both.items() if kind.startswith("FusedBatchNormGrad"))
     assert gradients == norms
 
@@ -72,16 +72,18 @@ def test_stored_activations_are_not_recomputed(by_hand):
 @pytest.mark.parametrize("bottleneck", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_inputs_of_layers_save_convolutions(bottleneck):
     kind = "bottleneck" if bottleneck else "basic"
-    units = {"units": (1, 7), "filters": (8, 8)}  # The memory of 2 units lasts for the inputs of 4.
+    units = {"units": (1, 7), "filters": (8, 8)}
     forward, both = _counts(kind=kind, stored_units=2, **units)
     with tf.Graph().as_default():
         _, none = _counts(kind=kind, stored_units=0, **units)
-    layers = 3 if bottleneck else 2
+    # The memory of 2 units lasts for the inputs of 3; or of 2, and then for all of theirs.
+    layers, inputs, whole = (3, 2, 2) if bottleneck else (2, 3, 0)
     # Without, 6 are reconstructed.
-    assert none["Conv2D"] - both["Conv2D"] == 4 * 2 * layers
-    norms = (2 * 8 * layers) + 1
+    assert none["Conv2D"] - both["Conv2D"] == inputs * 2 * layers
+    norms = 2 * 8 * (layers - 1) + 2 + 2
     assert forward["FusedBatchNormV2"] == norms
-    assert both["FusedBatchNormV2"] == none["FusedBatchNormV2"] == 2 * norms - 1
+    assert none["FusedBatchNormV2"] == 2 * norms - 2
+    assert none["FusedBatchNormV2"] - both["FusedBatchNormV2"] == whole * 2 * (layers - 1)
 
 
 def test_what_layers_convolve_is_found_one_after_another():
@@ -91,14 +93,14 @@ def test_what_layers_convolve_is_found_one_after_another():
     norms = [op for op in operations if op.type == "FusedBatchNormV2"]
     replayed = norms[forward["FusedBatchNormV2"] :]
     gradients = [op for op in operations if op.type == "Conv2DBackpropInput"]
-    of_inputs = replayed[: 4 * 4]
+    of_inputs = replayed[: 3 * 2]  # Of each function one, that before its second convolution.
     waits = [
         sum(gradient in before for gradient in gradients)
         for op in of_inputs
         for before in [graph_walks.behind(op)]
     ]
     # Each waits for the gradients of the convolutions behind its own.
-    assert waits == list(range(len(of_inputs)))
+    assert waits == [2 * number for number in range(len(of_inputs))]
 
 
 def test_units_are_recomputed_one_after_another():

@@ -22,7 +22,7 @@ def test_tpu_replicas_add_up_over_all_rows(across):
         gradients, _ = model.compute_gradients(saved_hidden, labels)
     sums = len(tpu_graphs.by_type(tf.get_default_graph()).get("CrossReplicaSum", []))
     assert all(gradient is not None for gradient in gradients)
-    norms = 2 * sum(config.units) * 2 + 1
+    norms = 2 * sum(config.units) + 2 * (len(config.units) - 1) + 2
     # Sums with counts and squares each once, and of the gradients.
     assert forward == (2 * norms if across else 0)
     assert (sums > forward) == across

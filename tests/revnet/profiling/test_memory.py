@@ -53,18 +53,19 @@ def test_stored_units_take_memory():
     assert none < two < activations("stored", 3)
 
 
-# A unit of the second stage takes twice the memory of one of the third; 1 is half of all it has.
+# A unit of the second stage takes twice the memory of one of the third, and inputs of layers two
+# thirds of it.
 @pytest.mark.parametrize(
     ("stored_units", "units", "expected"),
     [
         (0, [3, 3, 3], [[0, 0, 0], [0, 0, 0]]),
-        (1, [3, 3, 3], [[0, 1, 1], [0, 1, 1]]),
+        (1, [3, 3, 3], [[0, 0, 1], [0, 1, 2]]),
         (2, [3, 3, 3], [[0, 2, 2], [0, 2, 2]]),
         (9, [3, 3, 3], [[0, 2, 2], [0, 2, 2]]),
         (2, [3, 1, 3], [[0], [0, 2, 2]]),
-        (1, [3, 4, 4], [[0, 0, 0, 1], [0, 1, 1, 2]]),
-        (1, [3, 2, 6], [[0, 0], [0, 1, 1, 1, 1, 2]]),
-        (2, [1, 6, 6], [[0, 0, 0, 1, 1, 1], [0, 1, 1, 1, 1, 2]]),
+        (1, [3, 4, 4], [[0, 0, 0, 0], [0, 2, 2, 2]]),
+        (1, [3, 2, 6], [[0, 0], [0, 0, 1, 1, 1, 2]]),
+        (2, [1, 6, 6], [[0, 0, 0, 0, 1, 1], [0, 1, 1, 1, 1, 1]]),
     ],
 )
 def test_what_is_stored(stored_units, units, expected):
@@ -74,7 +75,7 @@ def test_what_is_stored(stored_units, units, expected):
 
 def test_stored_activations_grow():
     """Else a figure that never changes would say nothing."""
-    assert activations("stored", 6) > 1.8 * activations("stored", 3)
+    assert activations("stored", 6) > 1.7 * activations("stored", 3)  # Those of the stem do not.
 
 
 def parsed(*argv):
