@@ -28,7 +28,12 @@ def train(program, params, run):
         metrics = run()
     except KeyboardInterrupt:
         step = checkpoints.latest_step(directory)
-        if step:
+        if step >= end:
+            say(
+                f"Training is at its end, step {end:,}; evaluation was stopped. The same command "
+                "evaluates."
+            )
+        elif step:
             say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on there.")
         else:
             say(f"Stopped before the first of {end:,} steps. The same command begins anew.")

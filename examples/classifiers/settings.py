@@ -19,7 +19,7 @@ def data_settings(params):
 
     Raises:
         SettingsError: If a setting is out of range, or a batch has fewer images than there are
-            towers.
+            towers, or more than there are.
         DataError: If the data are missing, empty or damaged.
     """
     rows, towers = params["train_batch_size"], params["num_towers"] or 1
@@ -32,8 +32,12 @@ def data_settings(params):
         ("train+validation", "test") if params["use_held_out_test_set"] else ("train", "validation")
     )
     data = data_lib.open_data(params)
-    for split in (train_split, eval_split):
-        data.size(split)
+    images, _ = (data.size(split) for split in (train_split, eval_split))
+    if rows > images:
+        raise SettingsError(
+            f"A batch takes each image once at most, but --train_batch_size is {rows:,}, and "
+            f"there are {images:,} images to train on. Lower it."
+        )
     return data, {**data.settings, "train_split": train_split, "eval_split": eval_split}
 
 

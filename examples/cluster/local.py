@@ -3,8 +3,8 @@
     python -m examples.cluster.local --workers 2 --model_dir runs/cluster -- --sync --steps 300
 
 What follows `--` are flags of `examples.cluster.train`, which every task runs. What the tasks print
-is in `logs/` of the model's directory; what the chief prints is shown as well. The exit status is 0
-if chief, workers and evaluator end with 0.
+is in `logs/` of the model's directory; shown are the chief's steps, as a bar on a terminal, and
+what the evaluator measured last. The exit status is 0 if chief, workers and evaluator end with 0.
 """
 
 import argparse
@@ -27,7 +27,7 @@ PROGRAM = ("-m", "examples.cluster.train")
 class Task:
     """A process of a cluster, and the lines that it printed."""
 
-    def __init__(self, name, process, log, echo=False):
+    def __init__(self, name, process, log, echo=None):
         self.name = name
         self.process = process
         self.lines = []
@@ -74,7 +74,7 @@ class Task:
                 file.write(line)
                 file.flush()
                 if echo:
-                    print(f"{self.name}: {line}", end="", flush=True)
+                    echo(self.name, line.rstrip("\n"))
                 with self._printed:
                     self.lines.append(line.rstrip("\n"))
                     self._printed.notify_all()
@@ -95,7 +95,7 @@ class LocalCluster:
         ps: How many parameter servers there are.
         program: What Python runs, arguments of its command line.
         env: Environment variables that differ from this process's.
-        echo: Name of the task whose lines are shown.
+        echo: Function of a task's name and a line that it printed, which is called for each.
     """
 
     def __init__(self, workers, flags, logs, ps=1, program=PROGRAM, env=None, echo=None):
@@ -143,7 +143,7 @@ class LocalCluster:
             text=True,
         )
         log = self._logs / f"{name.replace('/', '_')}.log"
-        task = self.tasks[name] = Task(name, process, log, name == self._echo)
+        task = self.tasks[name] = Task(name, process, log, self._echo)
         return task
 
     def start_all(self, evaluator=True):
@@ -164,6 +164,48 @@ class LocalCluster:
         """Waits until chief, workers and evaluator have ended; returns their statuses by name."""
         waits = [name for name in self.tasks if not name.startswith("ps/")]
         return {name: self.tasks[name].wait(timeout_s) for name in waits}
+
+
+class Progress:
+    """Shows how a cluster comes along.
+
+    Args:
+        steps: Step at which training ends.
+
+    Attributes:
+        evaluated: What the evaluator printed last, None if nothing yet.
+    """
+
+    def __init__(self, steps):
+        self._steps = steps
+        self._display = None
+        self.evaluated = None
+
+    def __call__(self, name, line):
+        """Takes a line that a task printed."""
+        if name == "evaluator/0" and line.startswith("evaluated "):
+            self.evaluated = line
+        if name != "chief/0":
+            return
+        ready = re.match(r"ready at step (\d+)", line)
+        made = re.match(r"step (\d+) loss (\S+)", line)
+        if made and self._display:
+            loss = float(made[2])
+            step = min(int(made[1]) + 1, self._steps)
+            self._display.show(step, lambda wide: f"loss {loss:.4g}")
+        elif ready and int(ready[1]) < self._steps:
+            from examples.runs.progress_display import Display  # Which imports TensorFlow.
+
+            self._display = Display("cluster", "step", int(ready[1]), self._steps, sys.stderr)
+        elif not ready:
+            print(f"{name}: {line}", flush=True)
+
+    def close(self):
+        """Leaves what is on the screen, and says what was measured."""
+        if self._display:
+            self._display.close()
+        if self.evaluated:
+            print(self.evaluated, flush=True)
 
 
 def _free_ports(count):
@@ -198,9 +240,11 @@ def main(argv=None):
         )
     arguments.make_directory(parser, "--model_dir", args.model_dir)
     logs = pathlib.Path(args.model_dir) / "logs"
-    with LocalCluster(args.workers, given, logs, args.ps, echo="chief/0") as cluster:
+    progress = Progress(of_task.steps)
+    with LocalCluster(args.workers, given, logs, args.ps, echo=progress) as cluster:
         cluster.start_all()
         statuses = cluster.wait()
+    progress.close()
     print(", ".join(f"{name} ended with {status}" for name, status in statuses.items()))
     return 0 if not any(statuses.values()) else 1
 

@@ -91,6 +91,18 @@ class PrintHook(tf.train.SessionRunHook):
         print(f"step {self._before} loss {float(run_values.results)!r}", flush=True)
 
 
+class PrintExporter(estimator.Exporter):
+    """Prints a line for each evaluation; exports nothing."""
+
+    name = "print"
+
+    def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        """Prints what was measured."""
+        del estimator, export_path, checkpoint_path, is_the_final_export
+        line = "evaluated at step {global_step}: accuracy {accuracy:.3f}, loss {loss:.3f}"
+        print(line.format(**eval_result), flush=True)
+
+
 def _rows(dtype):
     digits = load_digits()
     return (digits.data / 16).astype(dtype), digits.target.astype(np.int32)
@@ -138,7 +150,13 @@ def main(argv=None):
     )
     hooks = [PrintHook(), StallHook(config, args.stall_secs), PreemptionHook(config)]
     train_spec = estimator.TrainSpec(train_input_fn, max_steps=args.steps, hooks=hooks)
-    eval_spec = estimator.EvalSpec(eval_input_fn, steps=None, start_delay_secs=0, throttle_secs=1)
+    eval_spec = estimator.EvalSpec(
+        eval_input_fn,
+        steps=None,
+        exporters=PrintExporter(),
+        start_delay_secs=0,
+        throttle_secs=1,
+    )
     result = estimator.train_and_evaluate(digits, train_spec, eval_spec)
     if result and result[0]:
         print("accuracy {accuracy:.3f}, loss {loss:.3f}".format(**result[0]), flush=True)

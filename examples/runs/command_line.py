@@ -41,6 +41,8 @@ class Program(NamedTuple):
         """
         quiet_tensorflow()
         argv = sys.argv[1:] if argv is None else list(argv)
+        if not argv:
+            self._parser().exit(BAD_INPUT, self._parser().format_help())
         name = self._parser().parse_args(argv[:1]).command
         # Only this one, because importing TensorFlow takes seconds.
         command = importlib.import_module(f"{self.package}.commands.{name.replace('-', '_')}")

@@ -73,7 +73,7 @@ def _object(path):
     return value
 
 
-def check_same(params, may_change=()):
+def check_same(params, may_change=(), may_grow=()):
     """Checks that the run in `params['checkpoint_dir']`, if there is one, had the same settings.
 
     Devices may be others of the same number: then the towers do the same. A run begins with its
@@ -82,6 +82,7 @@ def check_same(params, may_change=()):
     Args:
         params: Dict of settings that can be written as JSON.
         may_change: Names of settings that may differ this time.
+        may_grow: Names of those that may be larger numbers than before.
 
     Raises:
         SettingsError: If some differ; names each, its old and its new value.
@@ -108,7 +109,9 @@ def check_same(params, may_change=()):
     changes = [
         f"{name} was {_shown(before, name)} and is {_shown(now, name)}"
         for name in sorted({*before, *now})
-        if name not in (*_MAY_CHANGE, *may_change) and not _is_same(name, before, now)
+        if name not in (*_MAY_CHANGE, *may_change)
+        and not _is_same(name, before, now)
+        and not (name in may_grow and _is_larger(name, before, now))
     ]
     if changes:
         raise SettingsError(
@@ -123,6 +126,11 @@ def _is_same(name, before, now):
     if name == "devices" and isinstance(before[name], list):
         return len(before[name]) == len(now[name])
     return before[name] == now[name]
+
+
+def _is_larger(name, before, now):
+    values = [settings.get(name) for settings in (before, now)]
+    return all(isinstance(value, (int, float)) for value in values) and values[1] > values[0]
 
 
 def _shown(settings, name):

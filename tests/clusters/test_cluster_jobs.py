@@ -72,10 +72,35 @@ def test_command_lines_are_those_of_the_programs():
 def test_the_local_cluster_tells_how_its_tasks_ended(tmp_path, capfd):
     given = ["--workers", "2", "--model_dir", str(tmp_path)]
     assert local.main([*given, "--", "--steps", "5"]) == 0
-    shown = capfd.readouterr().out
-    assert "chief/0: step 0 loss" in shown
+    shown, steps = capfd.readouterr()
+    assert "cluster: step 5 of 5, " in steps
+    assert not re.search(r"step \d+ loss", shown)
+    measured = r"^evaluated at step 5: accuracy 0\.\d{3}, loss \d\.\d{3}$"
+    assert re.search(measured, shown, re.MULTILINE)
     assert "chief/0 ended with 0, worker/0 ended with 0, evaluator/0 ended with 0" in shown
     assert (tmp_path / "logs" / "chief_0.log").read_text()
+
+
+def test_the_local_cluster_shows_steps_and_what_was_measured(capsys):
+    progress = local.Progress(20)
+    for line in (
+        "WARNING: about the chief",
+        "ready at step 10",
+        "step 10 loss 2.5",
+        "step 19 loss 1.25",
+    ):
+        progress("chief/0", line)
+    progress("worker/0", "step 18 loss 7.5")
+    progress("evaluator/0", "evaluated at step 20: accuracy 0.950, loss 0.100")
+    progress.close()
+    shown, steps = capsys.readouterr()
+    assert shown.splitlines() == [
+        "chief/0: WARNING: about the chief",
+        "evaluated at step 20: accuracy 0.950, loss 0.100",
+    ]
+    lines = steps.splitlines()
+    assert [line.split(", ")[0] for line in lines] == ["cluster: step 20 of 20"]
+    assert lines[0].endswith("loss 1.25")
 
 
 def test_exit_statuses_that_the_manifest_names():

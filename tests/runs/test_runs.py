@@ -183,6 +183,43 @@ def test_a_program_says_which_settings_may_change(tmp_path):
         settings_file.check_same(after)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "may"), [(4, 6, True), (6, 4, False), (None, 6, False), ("4", "6", False)]
+)
+def test_a_program_says_which_settings_may_grow(before, after, may, tmp_path):
+    given = {"checkpoint_dir": str(tmp_path), "steps": before}
+    settings_file.save(given)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"\n')
+    (tmp_path / "model.ckpt-1.index").touch()
+    given["steps"] = after
+    if may:
+        settings_file.check_same(given, may_grow=["steps"])
+        return
+    with pytest.raises(SettingsError, match=f"differ: steps was .*{before or 'null'}"):
+        settings_file.check_same(given, may_grow=["steps"])
+
+
+def test_a_program_without_a_command_lists_its_commands(capsys):
+    cook = Program("examples.cook", "Cooks.", {"boil": "boil water", "fry": "fry eggs"})
+    with pytest.raises(SystemExit, match=str(BAD_INPUT)):
+        cook.main([])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "  boil  boil water\n  fry   fry eggs\n" in printed.err
+
+
+def test_what_is_interrupted_at_its_end_says_so(tmp_path, monkeypatch, capsys):
+    def run():
+        raise KeyboardInterrupt
+
+    params = {"checkpoint_dir": str(tmp_path), "max_global_step": 3}
+    monkeypatch.setattr(checkpoints, "latest_step", lambda directory: 3)
+    assert commands.train(None, params, run) == INTERRUPTED
+    assert capsys.readouterr().err == (
+        "Training is at its end, step 3; evaluation was stopped. The same command evaluates.\n"
+    )
+
+
 @pytest.mark.parametrize("found", ["1.15.5", "2.0.4", "2.11.1"])
 def test_a_program_names_the_tensorflow_that_it_needs(found):
     message = f"^examples.cook needs TensorFlow 2.12 or newer, but {found} is installed. "

@@ -12,6 +12,7 @@ import sys
 import uuid
 
 from examples.runs import flags
+from examples.runs.errors import UserError
 from examples.runs.flags import Flag, boolean
 
 # The first four columns are those of the published tool.
@@ -56,7 +57,10 @@ def main(args):
         args: Namespace with what `add_flags` adds.
 
     Returns:
-        Exit status: 0 if at least one directory was analysed, else 1.
+        Exit status: 0.
+
+    Raises:
+        UserError: If nothing was analysed.
     """
     # Here, because they import TensorFlow: flags are checked without.
     import tensorflow.compat.v1 as tf
@@ -66,7 +70,9 @@ def main(args):
     given = flags.with_defaults(vars(args), FLAGS, {})
     directories = sorted(tf.io.gfile.glob(given["dirname"]))
     if not directories:
-        _notice(f"--dirname must name a directory, but nothing matches {given['dirname']!r}.")
+        raise UserError(
+            f"--dirname must name a directory, but nothing matches {given['dirname']!r}."
+        )
     analyses = []
     for directory in directories:
         if len(directories) > 1 and not tf.io.gfile.isdir(directory):
@@ -74,11 +80,17 @@ def main(args):
         try:
             analyses.append(search_analysis.analyze(directory))
         except search_analysis.UnreadableError as error:
+            if len(directories) == 1:
+                raise UserError(
+                    f"--dirname must name a search, but {directory}: {error}"
+                ) from error
             _notice(f"skipping {directory}: {error}")
+    if not analyses:
+        raise UserError(f"--dirname must name a search, but none matches {given['dirname']!r}.")
     written = {a.directory: _write_files(a) if given["plot"] else [] for a in analyses}
     write = {"lines": _write_lines, "csv": _write_csv, "json": _write_json}
     write[given["output_format"]](analyses, written, sys.stdout)
-    return 0 if analyses else 1
+    return 0
 
 
 def _notice(text):

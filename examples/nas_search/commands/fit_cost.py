@@ -114,7 +114,8 @@ def _report(model, output):
         f"{output}: {model}, from {found['least']:.4g} to {found['largest']:.4g}, mean "
         f"{found['mean']:.4g}; a search aims at {mobile_cost_model.target_of(model):.4g}."
     )
-    yield "    " + PROGRAM.command_line("search", "--ssd", model.ssd, "--cost_model", output)
+    given = ["--ssd", model.ssd, "--cost_model", output, "--checkpoint_dir", "runs/search"]
+    yield "    " + PROGRAM.command_line("search", *given)
 
 
 def _say(line):

@@ -43,6 +43,7 @@ def main(args):
         for metrics in mobile_train_eval.evaluate_checkpoints(params):
             print(json.dumps(metrics, sort_keys=True), flush=True)
         return 0
+    mobile_train_eval.check(params)  # before anything is announced
     if params["search_dir"]:
         _tell_if_searching(params["search_dir"])
     network = f"{params['ssd']} {params['indices']}".strip()

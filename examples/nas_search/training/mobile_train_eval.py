@@ -42,6 +42,15 @@ def train_network(params):
     return classifiers.train_and_evaluate(params, train, evaluate_network)
 
 
+def check(params):
+    """Raises what `train` does of settings, before anything is announced or written.
+
+    Training may go on to a later step than it was to end at. From there on, its learning rate is
+    that of a training to the later step.
+    """
+    settings_file.check_same(params, may_grow=("max_global_step", "warmup_steps", "epochs"))
+
+
 def train(params):
     """Trains a network to the end, or until it is told to stop; a rerun resumes.
 
@@ -57,7 +66,7 @@ def train(params):
     """
     network = model_spec(params)
     directory = params["checkpoint_dir"]
-    settings_file.check_same(params)
+    check(params)
     if cluster.writes(cluster.this_task()):
         settings_file.save(params)
         schema_io.save(network, directory, "model_spec.json")

@@ -25,6 +25,7 @@ def main(args):
     from examples.revnet.training import train_eval, train_settings
 
     params = train_settings.resolve(**vars(args))
+    train_eval.check(params)  # before anything is announced
     end = params["max_global_step"]
     depth = train_settings.network(params).depth
     say(f"Training a RevNet of {depth} layers, engine {params['engine']}: {end:,} steps.")

@@ -51,6 +51,15 @@ def train_network(params, on_step=None):
     )
 
 
+def check(params):
+    """Raises what `train` does of settings, before anything is announced or written.
+
+    Training may go on to a later step than it was to end at: rates are those of single steps.
+    """
+    cluster.refuse("A RevNet")
+    settings_file.check_same(params, may_grow=("max_global_step",))
+
+
 def train(params, on_step=None):
     """Trains a network to the end, or until it is told to stop; a rerun resumes.
 
@@ -67,8 +76,7 @@ def train(params, on_step=None):
             run here, an image cannot be decoded, the loss is no longer a number, or TF_CONFIG
             describes a cluster.
     """
-    cluster.refuse("A RevNet")
-    settings_file.check_same(params)
+    check(params)
     settings_file.save(params)
     if checkpoints.latest_step(params["checkpoint_dir"]) >= params["max_global_step"]:
         return True

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from examples.nas_search import basic_specs, mobile_classifier_factory, mobile_cost_model, schema
-from examples.nas_search.commands import analyze
+from examples.nas_search.commands import PROGRAM, analyze
 from examples.nas_search.costs import network_cost
 from examples.nas_search.reports import network_distribution, report, search_analysis
 from examples.runs import figures
+from examples.runs.command_line import BAD_INPUT
+from examples.runs.errors import UserError
 from nas_search import nas_searches
 from nas_search.nas_searches import INDICES, SSD, log, logits, write_search
 
@@ -205,15 +207,23 @@ def test_a_bad_directory_is_skipped_with_a_notice(tmp_path, capsys, spoil, messa
     assert "a_good" in out
     assert "c_good" in out
 
-    status, out, err = run(capsys, f"--dirname={tmp_path / 'b_bad'}", *flags)
-    assert status == 1
-    assert "skipping" in err
+    with pytest.raises(UserError, match=message):
+        run(capsys, f"--dirname={tmp_path / 'b_bad'}", *flags)
 
 
-def test_a_pattern_that_matches_nothing_is_an_error(tmp_path, capsys):
-    status, out, err = run(capsys, f"--dirname={tmp_path}/no*", "--output_format=json")
-    assert (status, json.loads(out)) == (1, [])
-    assert "--dirname must name a directory, but nothing matches" in err
+def test_what_cannot_be_analysed_is_an_error_in_one_line(tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    for pattern, error in (
+        ("no*", "--dirname must name a directory, but nothing matches"),
+        ("?", "--dirname must name a search, but none matches"),
+    ):
+        given = f"--dirname={tmp_path}/{pattern}"
+        assert PROGRAM.main(["analyze", given, "--output_format=json"]) == BAD_INPUT
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        program = "python -m examples.nas_search analyze: error: "
+        assert printed.err.splitlines()[-1].startswith(f"{program}{error}")
 
 
 def test_lines_are_for_people(tmp_path, capsys, undrawn):

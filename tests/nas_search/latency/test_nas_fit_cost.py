@@ -1,5 +1,6 @@
 """`fit-cost`: from networks to a file, with latencies that the tests make up, and real ones."""
 
+import argparse
 import itertools
 import json
 
@@ -10,6 +11,7 @@ from bodies import matching
 from examples.nas_search import mobile_cost_model
 from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, ConvTowerSpec, block
 from examples.nas_search.commands import PROGRAM
+from examples.nas_search.commands import search as search_command
 from examples.nas_search.costs import cost_fit, cost_model_io, network_cost
 from examples.nas_search.latency import device_info, fit_cost, timing
 from examples.nas_search.mobile_specs import ActivationSpec, ConvSpec
@@ -86,7 +88,14 @@ def test_latencies_are_fitted_and_written(run):
     aim = model.statistics["lower_quartile"]
     assert lines[3].endswith(f"; a search aims at {aim:.4g}.")
     assert f"{path}: latency, ms on Abacus 1, batch 4, 2 threads, from " in lines[3]
-    assert lines[4].endswith(f"search --ssd digits_search --cost_model {path}")
+    assert lines[4].endswith(
+        f"search --ssd digits_search --cost_model {path} --checkpoint_dir runs/search"
+    )
+    package, *command = lines[4].split()[2:]
+    assert package == "examples.nas_search"
+    parser = argparse.ArgumentParser()
+    search_command.add_flags(parser)
+    assert parser.parse_args(command[1:]).checkpoint_dir == "runs/search"
     assert len(shown.err.splitlines()) == 10
     assert "fit-cost: network 100 of 100, " in shown.err
 

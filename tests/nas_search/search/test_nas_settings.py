@@ -181,6 +181,7 @@ def test_the_reward_functions_are_those_there_are():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"epochs": 1, "train_batch_size": 10**6}, "must make a step, but --epochs 1 of .* images"),
         ({"ssd": "nothing"}, r"--ssd: `ssd` must be one of \[.*'digits_search'.*but is 'nothing'"),
         ({"dataset": "cifar"}, r"`dataset` must be one of digits, .*tfds:NAME, but is 'cifar'"),
         ({"dataset": "image_folder"}, r"Pass --dataset_dir, .* dataset_dir/<class>/"),

@@ -150,6 +150,17 @@ def test_training_stops_and_resumes_as_if_it_had_not(tmp_path, monkeypatch, caps
         np.testing.assert_array_equal(value, want[name], err_msg=name)
 
 
+def test_a_finished_training_may_go_on_to_a_later_step(tmp_path):
+    params = settings(tmp_path, max_global_step=1)
+    assert mobile_train_eval.train(params)
+    later = settings(tmp_path, max_global_step=2)
+    assert later["warmup_steps"] >= params["warmup_steps"]
+    assert mobile_train_eval.train(later)
+    assert checkpoints.latest_step(str(tmp_path)) == 2
+    with pytest.raises(UserError, match="max_global_step was 2 and is 1"):
+        mobile_train_eval.check(params)
+
+
 def test_the_seed_decides(tmp_path, trained):
     params, _ = trained
     other = settings(tmp_path, num_towers=2, seed=1)

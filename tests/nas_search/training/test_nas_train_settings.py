@@ -148,7 +148,10 @@ def test_searches_that_give_no_network(tmp_path, spoil, given, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"epochs": 1, "train_batch_size": 10**6}, "must make a step, but --epochs 1 of .* images"),
+        (
+            {"epochs": 1, "train_batch_size": 10**6},
+            "--train_batch_size is 1,000,000, and there are 1,119 images",
+        ),
         ({"dropout_rate": 1.5}, r"--dropout_rate.* in \[0, 1\], but is 1\.5"),
         ({"filters_multiplier": -1.0}, "--filters_multiplier.* at least 0, but is -1"),
         ({"colour": "red"}, "no setting called colour"),

@@ -12,6 +12,7 @@ from examples.revnet.commands import PROGRAM
 from examples.revnet.training import custom_loop, train_eval, train_settings
 from examples.revnet.training.optimizer import PiecewiseConstant
 from examples.runs import checkpoints
+from examples.runs.command_line import BAD_INPUT
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
 from revnet.revnet_runs import (
@@ -32,6 +33,30 @@ def small_flags(directory, **given):
     for name, value in given.items():
         yield f"--{name}"
         yield from map(str, value if isinstance(value, list) else [value])
+
+
+@pytest.mark.parametrize("engine", ["eager", "towers"])
+def test_a_finished_training_goes_on(engine, tmp_path, capsys):
+    """As one that was to end later from the beginning."""
+    flags = {"engine": engine, "seed": 3}
+    for end in (1, 3):
+        metrics = run(capsys, "train", *small_flags(tmp_path / "a", max_global_step=end, **flags))
+        assert metrics["global_step"] == end
+    whole = run(capsys, "train", *small_flags(tmp_path / "b", max_global_step=3, **flags))
+    assert metrics["cross_entropy"] == pytest.approx(whole["cross_entropy"], rel=1e-5)
+    with pytest.raises(UserError, match="max_global_step was 3 and is 2"):
+        train_eval.train(settings(tmp_path / "a", max_global_step=2, **flags))
+
+
+def test_nothing_is_announced_that_is_refused(tmp_path, capsys):
+    run(capsys, "train", *small_flags(tmp_path, engine="eager"))
+    for given, message in (
+        ({"momentum": 0.5}, "momentum was 0.9 and is 0.5"),
+        ({"train_batch_size": 100000}, "--train_batch_size is 100,000, and there are 1,119 images"),
+    ):
+        assert PROGRAM.main(["train", *small_flags(tmp_path, engine="eager", **given)]) == BAD_INPUT
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("python -m examples.revnet train: error: ") and message in line
 
 
 def test_training_leaves_a_full_record_and_is_evaluated_alike(tmp_path, capsys):
