@@ -23,8 +23,8 @@ FLOORS = {
         ("nas_search", "revnet"),
     ),
     "examples.runs": (
-        ("__init__", "errors", "figures", "json_file", "progress_display", "record_lengths")
-        + ("stop_on_signal", "summaries"),
+        ("__init__", "arguments", "errors", "figures", "json_file", "progress_display")
+        + ("record_lengths", "stop_on_signal", "summaries"),
         ("checkpoints", "command_line", "export_dir", "flags"),
         ("cluster", "engines", "settings_file", "training_flags"),
     ),
@@ -37,7 +37,7 @@ FLOORS = {
         ("__init__",),
     ),
     "examples.classifiers": (("__init__", "evaluation"), ("settings", "training"), ("commands",)),
-    "examples.cluster": (("__init__", "local", "train"), ("slurm",)),
+    "examples.cluster": (("__init__", "flags"), ("local", "train"), ("slurm",)),
     # What TuNAS has too is a module, at the place that it has there; the rest is in rooms.
     "examples.nas_search": (
         ("__init__", "custom_layers", "depthwise_initializers", "mobile_model_archive"),
