@@ -31,7 +31,7 @@ def get_model_spec(
         filters_multipliers: Number >= 0 to scale widths by, or list of them to choose from;
             applied to what was chosen.
         path_dropout_rate: Probability in [0, 1) with which a run leaves out a residual layer, in
-            chosen networks and in reference networks alike.
+            chosen networks and in reference networks alike; or a floating scalar tensor of it.
         training: Whether layers are left out, bool. None is refused with a positive rate.
 
     Returns:
@@ -84,7 +84,7 @@ def _with_path_dropout(spec, rate, training):
     that no rate but 0 worked.
     """
     search_space_utils.check_path_dropout(rate, training)
-    if not rate:
+    if not search_space_utils.may_drop(rate):
         return spec
     # Not only in training: a setting must not be refused later, when the network is evaluated.
     schema.map_oneofs_with_paths(_check_is_chosen, spec)

@@ -82,7 +82,8 @@ def prune_model_spec(
         genotype: Dict from tag to the list of indices of that tag's choices in visiting order;
             choices of other tags stay open. Or the list of the indices of all choices.
         path_dropout_rate: Probability in [0, 1) with which a run drops an operation that could have
-            been skipped, i.e. that had a `ZeroSpec` to choose instead.
+            been skipped, i.e. that had a `ZeroSpec` to choose instead; or a floating scalar tensor
+            of it, such as one that grows with the steps.
         training: Whether paths are dropped, bool. None is refused with a positive rate.
         prune_filters_by_value: Whether a dictionary's list for `FILTERS_TAG` has the widths
             themselves rather than their indices.
@@ -97,7 +98,7 @@ def prune_model_spec(
     """
     check_path_dropout(path_dropout_rate, training)
     queues = _queues_by_tag(model_spec, genotype)
-    if path_dropout_rate and basic_specs.OP_TAG not in queues:
+    if may_drop(path_dropout_rate) and basic_specs.OP_TAG not in queues:
         raise ValueError(
             f"`path_dropout_rate` is {path_dropout_rate}, but `genotype` chooses no operation that "
             f"could be dropped, only {sorted(queues)}. Give it {basic_specs.OP_TAG!r} or use 0."
@@ -151,32 +152,45 @@ def _queues_by_tag(model_spec, genotype):
 
 def check_path_dropout(path_dropout_rate, training):
     """Raises ValueError if paths cannot be dropped at this rate; see `prune_model_spec`."""
-    if not 0 <= path_dropout_rate < 1:
+    if tf.is_tensor(path_dropout_rate):
+        if path_dropout_rate.shape.rank != 0 or not path_dropout_rate.dtype.is_floating:
+            raise ValueError(
+                "`path_dropout_rate` must be a number or a floating scalar tensor, but is "
+                f"{path_dropout_rate!r}."
+            )
+    elif not 0 <= path_dropout_rate < 1:
         raise ValueError(
             f"`path_dropout_rate` must lie in [0, 1), but is {path_dropout_rate}. At 1 no optional "
             "layer would ever be trained."
         )
-    if path_dropout_rate and training is None:
+    if may_drop(path_dropout_rate) and training is None:
         raise ValueError(
             f"`training` must be given with a `path_dropout_rate` of {path_dropout_rate}: True "
             "drops paths, False keeps them all."
         )
 
 
+def may_drop(path_dropout_rate):
+    """Whether a rate is positive, or a tensor, of which that is not known."""
+    return tf.is_tensor(path_dropout_rate) or path_dropout_rate > 0
+
+
 def path_dropout_mask(path_dropout_rate, training):
     """Makes the mask of an operation that is dropped now and then.
 
     Args:
-        path_dropout_rate: Probability of being dropped, in [0, 1).
+        path_dropout_rate: Probability of being dropped, in [0, 1), or a floating scalar tensor.
         training: Whether anything is dropped, bool.
 
     Returns:
         None if nothing is dropped. Else a float32 tensor [1], drawn anew in every run: 1 / keep
         with probability keep = 1 − rate and else 0, so that its mean is one.
     """
-    if not (path_dropout_rate and training):
+    if not (may_drop(path_dropout_rate) and training):
         return None
     keep = 1.0 - path_dropout_rate
+    if tf.is_tensor(keep):
+        keep = tf.cast(keep, tf.float32)
     return tf.cast(tf.random.uniform([1]) < keep, tf.float32) / keep
 
 

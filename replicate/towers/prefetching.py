@@ -176,7 +176,8 @@ class Prefetched:
 
     def _stage_one(self, value, device):
         """Returns what a step takes in the place of a tensor of the next batch."""
-        if not isinstance(value, tf.Tensor):
+        # A model may need to know what is constant when it is built, such as a size.
+        if not isinstance(value, tf.Tensor) or tf.get_static_value(value) is not None:
             return value
         # GPUs have no variables of strings, which they do not compute with, nor of int32, of which
         # a variable of another type holds the bits.

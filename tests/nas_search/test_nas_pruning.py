@@ -100,6 +100,21 @@ def test_operations_that_could_have_been_skipped_are_dropped_at_the_given_rate(g
     assert abs(draws.mean() - 1) < 5 * 0.022
 
 
+def test_the_rate_may_change_from_run_to_run():
+    rate = tf.placeholder(tf.float64, [])
+    pruned = utils.prune_model_spec(small_space(), [1, 0, 2, 0, 0], rate, training=True)
+    mask = pruned["1"].mask
+    assert (mask.dtype, mask.shape.as_list()) == (tf.float32, [1])
+    with tf.Session() as session:
+        for value in (0.0, 0.5):
+            draws = np.concatenate([session.run(mask, {rate: value}) for _ in range(50)])
+            np.testing.assert_allclose(np.unique(draws), [0, 2] if value else [1], rtol=1e-6)
+    assert utils.prune_model_spec(small_space(), [1, 0, 2, 0, 0], rate, False)["1"].mask is None
+    for wrong in (tf.constant([0.5]), tf.constant(1)):
+        with pytest.raises(ValueError, match="must be a number or a floating scalar tensor"):
+            utils.prune_model_spec(small_space(), [1, 0, 2, 0, 0], wrong, training=True)
+
+
 @pytest.mark.parametrize(("rate", "training"), [(0.2, False), (0.0, True), (0.0, None)])
 def test_nothing_is_dropped_outside_training_or_at_rate_zero(rate, training):
     pruned = utils.prune_model_spec(small_space(), [0] * 5, rate, training)

@@ -194,6 +194,19 @@ def test_the_report_tells_of_it():
     assert "prefetched" in str(report)
 
 
+def test_what_is_constant_is_known_when_the_model_is_built():
+    def input_fn():
+        features, labels = by_iterator()
+        return {**features, "width": tf.constant(3)}, labels
+
+    def reshaping(features, labels, mode):
+        frames = tf.reshape(features["frames"], [-1, features["width"]])
+        assert frames.shape.as_list()[1] == 3
+        return model_fn({**features, "frames": frames}, labels, mode)
+
+    assert_same(trained(input_fn, reshaping), trained(input_fn, reshaping, devices=None))
+
+
 class Sizes(tf.train.SessionRunHook):
     """Keeps the rows of each step, by the name that hooks know."""
 

@@ -10,16 +10,21 @@ def merge_shapes_with_broadcast(shape_a, shape_b):
     """Returns the shape of the sum of two tensors.
 
     Args:
-        shape_a: Shape, sequence or `tf.TensorShape`; unknown sizes are None.
+        shape_a: Shape, sequence or `tf.TensorShape`; unknown sizes are None, and so is a shape of
+            unknown rank.
         shape_b: The other one's.
 
     Returns:
-        `tf.TensorShape`. Where a size is 1, the other one's counts.
+        `tf.TensorShape`. Where a size is 1, the other one's counts; where a rank is unknown, the
+        other shape does.
 
     Raises:
         ValueError: If their ranks or sizes do not fit.
     """
     shapes = [tf.TensorShape(shape_a), tf.TensorShape(shape_b)]
+    known = [shape for shape in shapes if shape.rank is not None]
+    if len(known) < len(shapes):
+        return known[0] if known else tf.TensorShape(None)
     try:
         if shapes[0].rank == shapes[1].rank:
             return tf.broadcast_static_shape(*shapes)

@@ -22,6 +22,15 @@ def test_broadcasts(shape_a, shape_b, want):
     assert lib.merge_shapes_with_broadcast(tf.TensorShape(shape_b), shape_a).as_list() == want
 
 
+def test_of_a_shape_of_unknown_rank_the_other_one_counts():
+    for shape in ([2, None], None):
+        unknown = tf.TensorShape(None)
+        for pair in ((shape, unknown), (unknown, shape)):
+            merged = lib.merge_shapes_with_broadcast(*pair)
+            assert merged.rank == (None if shape is None else 2)
+            assert shape is None or merged.as_list() == shape
+
+
 @pytest.mark.parametrize(("shape_a", "shape_b"), [([2], [3]), ([2, 3], [3])])
 def test_shapes_that_do_not_fit_are_refused(shape_a, shape_b):
     with pytest.raises(ValueError, match="Shapes must be of one rank, with sizes that are equal"):
