@@ -194,7 +194,7 @@ def replicate_model_fn(
                 batch_axis=checked.batch_axis,
             )
             shards = ahead.stage(shards, tower_devices, cluster.worker)
-            sharding.name_size(shards)
+        sharding.name_size(shards)
         for_tpus = tower_params.is_for_tpus(model_fn, config)
         params = tower_params.of_tower(
             arguments.get("params"), shards, for_tpus, per_tower_batch_size

@@ -5,6 +5,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat.functions import functions_of
 from replicate.compat.graph import id_of
 from replicate.graphs import ancestors, line_of
 
@@ -13,6 +14,11 @@ _NEXT = "IteratorGetNext"
 _OTHER_SOURCES = re.compile(
     "(MultiDevice)?IteratorGetNext.+|.*Dequeue.*|ReaderRead.*|(Eager)?PyFunc|Placeholder.*"
     "|(Ordered|Map)?Unstage.*"
+)
+# What has a state that a step may change, or what is not dead if parts of it are.
+_NOT_PLAIN = re.compile(
+    "(Ref)?(Enter|Exit|Switch|Merge|NextIteration)|LoopCond|VarHandleOp|Variable(V2)?|Assign.*"
+    "|.*ReadVariableOp.*|ResourceGather.*|Mutable.*Table.*"
 )
 _WAY_OUT = "Let `input_fn` return a dataset, or leave `prefetch_to_devices` out."
 
@@ -24,7 +30,8 @@ def taken_from_iterators(inputs):
         inputs: All operations that lead to a batch.
 
     Raises:
-        ValueError: If there are none, or something else gives another batch in each step, too.
+        ValueError: If there are none, something else gives another batch in each step, too, or what
+            is made of it is not made by plain operations.
     """
     found = [op for op in inputs if op.type == _NEXT]
     others = [op for op in inputs if op not in found and _OTHER_SOURCES.fullmatch(op.type)]
@@ -37,7 +44,22 @@ def taken_from_iterators(inputs):
             "With `prefetch_to_devices`, features and labels must come from the iterator of a "
             f"`tf.data.Dataset`, which tells when it ends, but they {what}. {_WAY_OUT}"
         )
+    _check_plain(found, inputs)
     return sorted(found, key=id_of)
+
+
+def _check_plain(found, inputs):
+    iterators = ancestors([op.inputs[0] for op in found])
+    for op in sorted(inputs - iterators, key=id_of):
+        is_linked = op in found and ancestors([op]) & set(found) - {op}
+        if _NOT_PLAIN.fullmatch(op.type) or functions_of(op.node_def) or is_linked:
+            raise ValueError(
+                "With `prefetch_to_devices`, what `input_fn` makes of an iterator's batch must be "
+                "made by plain operations, without loops, conditions, functions, variables and "
+                f"other batches, but {op.name}, a {op.type} ({line_of(op)}), is among them. Do it "
+                "in the dataset, by `dataset.map`, or inside `model_fn`, or leave "
+                "`prefetch_to_devices` out."
+            )
 
 
 def check_goes_nowhere_else(last, inputs):
@@ -66,6 +88,21 @@ def check_is_left_alone(operations, first, last):
         for after in _takers(op):
             if id_of(after) > last:
                 raise _taken_elsewhere(after)
+
+
+def forbid_fetching(operations, first):
+    """Lets no session fetch or feed the next batch, or what is made of it but what stages it.
+
+    Args:
+        operations: List of operations that give it.
+        first: Id of the last operation that was there before what stages it.
+    """
+    graph = tf.get_default_graph()
+    for op in [*operations, *_made_of(operations)]:
+        if id_of(op) <= first:
+            graph.prevent_fetching(op)
+            for output in op.outputs:
+                graph.prevent_feeding(output)
 
 
 def _made_of(operations):

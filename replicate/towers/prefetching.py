@@ -16,10 +16,12 @@ from replicate.compat import copying
 from replicate.compat import graph as graph_lib
 from replicate.compat.graph import reference
 from replicate.graphs import ancestors, line_of
-from replicate.towers import input_graph
+from replicate.towers import fresh_batch, input_graph
 from replicate.towers.copies import last_id
 
 _HOST = "/device:CPU:0"
+_SMALL = 2**16
+"""Elements of a constant that is one on each device."""
 
 
 def of(batch, is_wanted):
@@ -104,7 +106,7 @@ class Prefetched:
         self._of_next, pairs = [], []
         for op, optional in zip(self._last, optionals):
             values = tf.raw_ops.OptionalGetValue(
-                optional=_if(self._has_next, optional),
+                optional=fresh_batch.if_true(self._has_next, optional),
                 output_types=[tensor.dtype for tensor in op.outputs],
                 output_shapes=[tensor.shape for tensor in op.outputs],
             )
@@ -127,46 +129,27 @@ class Prefetched:
         self._made_before = last_id(tf.get_default_graph())
         self._worker = worker
         with tf.device(_HOST), tf.name_scope(PREFETCH_SCOPE):
-            has_batch = self._variable(tf.bool, tf.TensorShape([]), _HOST)
-            self._is_there = self._gate(has_batch)
+            state = self._variable(tf.int32, tf.TensorShape([]), _HOST)
+            self._is_there = fresh_batch.taken(state, self._last, self._iterators)
             features, labels = (
                 [self._stage_all(part, device) for part, device in zip(parts, devices)]
                 for parts in (shards.features, shards.labels)
             )
             rows = [self._stage_one(count, _HOST) for count in shards.rows]
             total = self._stage_one(shards.total, _HOST)
-            with tf.control_dependencies([self._is_there]):  # It has been read.
-                told = has_batch.assign(self._has_next, read_value=False)
+            after = tf.where_v2(self._has_next, fresh_batch.FRESH, fresh_batch.OVER)
+            with tf.control_dependencies([self._is_there]):  # By then the batch is taken.
+                told = state.assign(after, read_value=False)
             self.advance = tf.group(told, self._all(self._next))
-            self._fill = tf.group(
-                has_batch.assign(self._has_next, read_value=False), self._all(self._first)
-            )
+            self._fill = tf.group(state.assign(after, read_value=False), self._all(self._first))
         self._made_until = last_id(tf.get_default_graph())
         return shards._replace(features=features, labels=labels, rows=rows, total=total)
-
-    def _gate(self, has_batch):
-        """Returns a tensor that is there if a batch is staged; else the iterators raise."""
-        is_staged = has_batch.read_value()
-        for op in self._last:  # Nobody takes what it gives any more.
-            copying.redirect(op, 0, _if_not(is_staged, op.inputs[0]))
-        with tf.control_dependencies(self._last):  # Which has raised, unless nothing was staged.
-            failed = tf.raw_ops.Assert(
-                condition=_if_not(is_staged, is_staged),
-                data=[
-                    "With `prefetch_to_devices`, a session stages its first batch in "
-                    "`after_create_session` of a hook, but a step was run before that. Run it "
-                    "later, or leave `prefetch_to_devices` out."
-                ],
-            )
-        with tf.control_dependencies([failed]):
-            never = _if_not(is_staged, is_staged)
-        return tf.raw_ops.Merge(inputs=[_if(is_staged, is_staged), tf.identity(never)]).output
 
     def _all(self, operations):
         """Returns an operation that runs after `operations`, and also if there is no batch."""
         with tf.control_dependencies(operations):
-            done = tf.identity(_if(self._has_next, self._has_next))
-        over = _if_not(self._has_next, self._has_next)
+            done = tf.identity(fresh_batch.if_true(self._has_next, self._has_next))
+        over = fresh_batch.if_false(self._has_next, self._has_next)
         return tf.raw_ops.Merge(inputs=[done, over]).output.op
 
     def _stage_all(self, structure, device):
@@ -176,14 +159,19 @@ class Prefetched:
 
     def _stage_one(self, value, device):
         """Returns what a step takes in the place of a tensor of the next batch."""
-        # A model may need to know what is constant when it is built, such as a size.
-        if not isinstance(value, tf.Tensor) or tf.get_static_value(value) is not None:
+        if not isinstance(value, tf.Tensor):
             return value
         # GPUs have no variables of strings, which they do not compute with, nor of int32, of which
         # a variable of another type holds the bits.
         on_cpu = tf.DeviceSpec.from_string(device).device_type == "CPU"
         place = _HOST if value.dtype == tf.string and not on_cpu else device
         key = reference(value), place
+        if key not in self._staged and (value.shape.num_elements() or _SMALL) < _SMALL:
+            # A model may need to know what is constant when it is built, such as a size.
+            constant = tf.get_static_value(value)
+            if constant is not None:
+                with tf.control_dependencies(None), tf.device(place):
+                    self._staged[key] = tf.constant(constant, value.dtype)
         if key not in self._staged:
             is_held = value.dtype == tf.int32 and not on_cpu
             dtype = tf.float32 if is_held else value.dtype
@@ -223,28 +211,22 @@ class Prefetched:
         Raises:
             ValueError: If the model takes something of the next batch, not what is staged.
         """
-        input_graph.check_is_left_alone(self._of_next, self._made_before, self._made_until)
-        hook = _FillHook(self._fill, self._iterators)
+        self.check_is_left_alone()
+        operations = self._last + self._of_next
+        input_graph.forbid_fetching(operations, self._made_before)
+        hook = _FillHook(self)
         return spec._replace(
             train_op=tf.group(spec.train_op, self.advance),
             training_hooks=(*spec.training_hooks, hook),
         )
 
+    def check_is_left_alone(self):
+        """Raises ValueError if anything takes the next batch but what stages it."""
+        operations = self._last + self._of_next
+        input_graph.check_is_left_alone(operations, self._made_before, self._made_until)
 
-class _FillHook(tf.train.SessionRunHook):
-    """Stages the first batch of each session.
-
-    Args:
-        fill: Operation that does.
-        iterators: The iterators of the input, tensors.
-    """
-
-    def __init__(self, fill, iterators):
-        self._fill = fill
-        self._iterators = iterators
-
-    def begin(self):
-        """Raises if iterators are to be saved, which are a batch ahead of the model."""
+    def check_is_not_saved(self):
+        """Raises ValueError if iterators are to be saved, which are a batch ahead of the model."""
         for iterator in self._iterators:
             for op in iterator.consumers():
                 if op.type == "SerializeIterator":
@@ -254,17 +236,27 @@ class _FillHook(tf.train.SessionRunHook):
                         "`CheckpointInputPipelineHook`. Leave out one of the two."
                     )
 
-    def after_create_session(self, session, coord):
-        """Takes the first batch, once the iterators are initialised."""
-        del coord
+    def fill(self, session):
+        """Stages the first batch."""
         session.run(self._fill)
 
 
-def _if(condition, value):
-    """Returns `value`, dead unless the scalar `condition` is true."""
-    return tf.raw_ops.Switch(data=value, pred=condition).output_true
+class _FillHook(tf.train.SessionRunHook):
+    """Stages the first batch of each session.
 
+    Args:
+        prefetched: The `Prefetched`.
+    """
 
-def _if_not(condition, value):
-    """Returns `value`, dead if the scalar `condition` is true."""
-    return tf.raw_ops.Switch(data=value, pred=condition).output_false
+    def __init__(self, prefetched):
+        self._prefetched = prefetched
+
+    def begin(self):
+        """Looks at what hooks before this one have made."""
+        self._prefetched.check_is_left_alone()
+        self._prefetched.check_is_not_saved()
+
+    def after_create_session(self, session, coord):
+        """Takes the first batch, once the iterators are initialised."""
+        del coord
+        self._prefetched.fill(session)

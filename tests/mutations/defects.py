@@ -45,7 +45,7 @@ DEFECTS = (
         "hooks see the rows of the next batch",
         "model_fn.py",
         "            shards = ahead.stage(shards, tower_devices, cluster.worker)\n"
-        "            sharding.name_size(shards)\n",
+        "        sharding.name_size(shards)\n",
         "            sharding.name_size(shards)\n"
         "            shards = ahead.stage(shards, tower_devices, cluster.worker)\n",
     ),

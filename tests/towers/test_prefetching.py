@@ -349,6 +349,121 @@ def test_what_cannot_be_staged_is_an_error(input_fn, rule):
         trained(input_fn)
 
 
+NOT_PLAIN = (
+    "what `input_fn` makes of an iterator's batch must be made by plain operations, without loops, "
+    "conditions, functions, variables and other batches, but …, a …test_prefetching.py…is among"
+)
+
+
+def with_a_loop():
+    """Only a batch of a known size is one for the counter of a loop, which would not end."""
+    features, labels = by_iterator()
+    frames = tf.map_fn(lambda row: row + 1.0, features["frames"])
+    return {**features, "frames": frames}, labels
+
+
+def with_a_condition():
+    features, labels = by_iterator()
+    twice = tf.cond(tf.random.uniform([]) < 0.5, lambda: labels * 2.0, lambda: labels)
+    return features, twice
+
+
+def with_a_variable():
+    features, labels = by_iterator()
+    step = tf.cast(tf.train.get_global_step(), tf.float64)
+    return features, labels * step
+
+
+def one_after_another():
+    features, labels = by_iterator()
+    with tf.control_dependencies([labels]):
+        _, others = by_iterator()
+    return features, others
+
+
+@pytest.mark.parametrize(
+    "input_fn", [with_a_loop, with_a_condition, with_a_variable, one_after_another]
+)
+def test_what_is_made_of_a_batch_is_made_by_plain_operations(input_fn):
+    with pytest.raises(ValueError, match=matching(NOT_PLAIN)):
+        trained(input_fn)
+
+
+class Beside(tf.train.SessionRunHook):
+    """Runs something of a session by itself before or after each step."""
+
+    def __init__(self, make, when="before_run"):
+        self._make, self._when = make, when
+
+    def begin(self):
+        self._fetched = self._make()
+
+    def before_run(self, run_context):
+        if self._when == "before_run":
+            run_context.session.run(self._fetched)
+
+    def after_run(self, run_context, run_values):
+        if self._when == "after_run":
+            run_context.session.run(self._fetched)
+
+
+def initializer():
+    operations = tf.get_default_graph().get_operations()
+    return [op for op in operations if op.type == "MakeIterator"]
+
+
+@pytest.mark.parametrize(
+    ("make", "when", "state"),
+    [
+        (lambda: "loss:0", "before_run", 2),  # On one device, that takes a batch of its own.
+        (initializer, "after_run", 0),
+        (tf.local_variables_initializer, "after_run", 0),
+    ],
+)
+def test_no_batch_is_trained_twice_nor_left_out_in_silence(make, when, state):
+    rule = "each run of a session that takes a batch must run the train operation"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{rule}.*The state is.*{state}"):
+        trained(of_all_kinds(), hooks=[Beside(make, when)])
+
+
+@pytest.mark.parametrize("name", ["IteratorGetNext:3", "labels:0"])
+def test_hooks_do_not_see_the_next_batch(name):
+    def input_fn():
+        features, labels = by_iterator()
+        return features, tf.identity(labels, name="labels")
+
+    class Fetching(tf.train.SessionRunHook):
+        def before_run(self, run_context):
+            return tf.train.SessionRunArgs(name)
+
+    with pytest.raises(ValueError, match="has been marked as not fetchable"):
+        trained(input_fn, hooks=[Fetching()])
+
+
+@pytest.mark.parametrize("by_hook", [False, True])
+def test_what_takes_the_iterators_own_output_is_an_error(by_hook):
+    def take():
+        return tf.identity(tf.get_default_graph().get_tensor_by_name("IteratorGetNext:3"), "taker")
+
+    def takes_it(features, labels, mode):
+        take()
+        return model_fn(features, labels, mode)
+
+    hooks = [Beside(take)] if by_hook else []
+    with pytest.raises(ValueError, match=matching(TAKEN.format("taker"))):
+        trained(by_iterator, model_fn if by_hook else takes_it, hooks=hooks)
+
+
+def test_constants_of_a_batch_are_rows_as_others():
+    def input_fn():
+        features, labels = by_iterator()
+        with tf.control_dependencies([labels]):
+            classes = tf.constant([1, 2, 3, 4, 0, 1])
+        return {**features, "classes": classes}, labels
+
+    assert_same(trained(input_fn), trained(input_fn, devices=None))
+
+
 class Saving(tf.train.SessionRunHook):
     """Saves iterators, as TensorFlow's hook does, which is gone with the Estimator since 2.16."""
 
@@ -392,7 +507,7 @@ class Hasty(tf.train.SessionRunHook):
 
 
 def test_a_step_before_there_is_a_batch_is_an_error():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a step was run before that"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="or a step was run before that"):
         trained(known(), hooks=[Hasty()])
 
 
