@@ -82,8 +82,7 @@ def prune_model_spec(
         genotype: Dict from tag to the list of indices of that tag's choices in visiting order;
             choices of other tags stay open. Or the list of the indices of all choices.
         path_dropout_rate: Probability in [0, 1) with which a run drops an operation that could have
-            been skipped, i.e. that had a `ZeroSpec` to choose instead; or a floating scalar tensor
-            of it, such as one that grows with the steps.
+            been skipped, i.e. had a `ZeroSpec` to choose instead; a number, or a scalar tensor.
         training: Whether paths are dropped, bool. None is refused with a positive rate.
         prune_filters_by_value: Whether a dictionary's list for `FILTERS_TAG` has the widths
             themselves rather than their indices.
@@ -152,12 +151,11 @@ def _queues_by_tag(model_spec, genotype):
 
 def check_path_dropout(path_dropout_rate, training):
     """Raises ValueError if paths cannot be dropped at this rate; see `prune_model_spec`."""
-    if tf.is_tensor(path_dropout_rate):
-        if path_dropout_rate.shape.rank != 0 or not path_dropout_rate.dtype.is_floating:
-            raise ValueError(
-                "`path_dropout_rate` must be a number or a floating scalar tensor, but is "
-                f"{path_dropout_rate!r}."
-            )
+    rate = path_dropout_rate
+    if tf.is_tensor(rate):
+        if rate.shape.rank != 0 or not rate.dtype.is_floating:
+            kinds = "a number or a floating scalar tensor"
+            raise ValueError(f"`path_dropout_rate` must be {kinds}, but is {rate!r}.")
     elif not 0 <= path_dropout_rate < 1:
         raise ValueError(
             f"`path_dropout_rate` must lie in [0, 1), but is {path_dropout_rate}. At 1 no optional "
@@ -188,10 +186,9 @@ def path_dropout_mask(path_dropout_rate, training):
     """
     if not (may_drop(path_dropout_rate) and training):
         return None
-    keep = 1.0 - path_dropout_rate
-    if tf.is_tensor(keep):
-        keep = tf.cast(keep, tf.float32)
-    return tf.cast(tf.random.uniform([1]) < keep, tf.float32) / keep
+    drawn = tf.random.uniform([1])
+    keep = tf.cast(1.0 - path_dropout_rate, tf.float32)
+    return tf.cast(drawn < keep, tf.float32) / keep
 
 
 def scale_conv_tower_spec(spec, multipliers, base=None):

@@ -57,7 +57,7 @@ def test_the_door_lists_its_commands(capsys):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "arguments are required: command"),
+        ([], "Each command has flags of its own"),
         (["serach"], "invalid choice: 'serach' (choose from 'search', 'analyze', 'train'"),
         (["search"], "arguments are required: --checkpoint_dir"),
         (["search", "--epochs=many"], "argument --epochs: must be a whole number, but is 'many'"),

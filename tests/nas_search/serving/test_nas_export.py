@@ -80,6 +80,7 @@ def trained(tmp_path_factory):
                 indices=PHOTOS,
                 **folder,
                 image_size=32,
+                train_batch_size=4,
                 validation_fraction=0.3,
             ),
         }
