@@ -110,7 +110,8 @@ def _towers(model_fn, params, config, eval_batch_size):
     return estimator.Estimator(
         replicate.replicate_model_fn(model_fn, devices=devices),
         config=estimator.RunConfig(
-            session_config=replicate.session_config(devices),
+            # With the graph optimizer: much of what runs here is evaluation, which it fuses.
+            session_config=replicate.session_config(devices, graph_options=tf.GraphOptions()),
             experimental_max_worker_delay_secs=0,  # In a cluster, no worker starts later.
             **config,
         ),
