@@ -29,6 +29,17 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def copy(source, model_dir):
+    """Copies a folder to train in; no name of its event files is one that TensorFlow gives.
+
+    Those end with the second in which they are begun, so that what goes on within the same second
+    would write over what it goes on from.
+    """
+    shutil.copytree(source, model_dir)
+    for path in sorted(pathlib.Path(model_dir).rglob("events.out.tfevents.*")):
+        path.rename(path.with_name(path.name + ".first"))
+
+
 def run_here(run):
     """Runs a program as `python` does, and ends the process."""
     output = os.open(run["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -40,7 +51,7 @@ def run_here(run):
     status = 1
     try:
         if run["from"]:
-            shutil.copytree(run["from"], run["model_dir"])
+            copy(run["from"], run["model_dir"])
         runpy.run_path(first, run_name="__main__")
         status = 0
     except SystemExit as error:

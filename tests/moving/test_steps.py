@@ -8,6 +8,7 @@ import pytest
 import codebases
 import page_steps as steps
 import pages
+import runs
 import runs_once
 from page_steps import (
     BATCH,
@@ -152,6 +153,15 @@ def test_every_diff_of_the_page_is_a_step():
     assert tuple(found) == steps.ORDER
     whole = pages.blocks(steps.PAGE.read_text())
     assert sum(block.language == "diff" for block in whole) == len(steps.ORDER)
+
+
+def test_what_goes_on_at_once_writes_over_nothing(tmp_path):
+    for folder in ("", "eval"):
+        (tmp_path / "first" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "first" / folder / "events.out.tfevents.5.host").touch()
+    runs.copy(str(tmp_path / "first"), str(tmp_path / "second"))
+    assert not list((tmp_path / "second").rglob("*.host"))
+    assert len(list((tmp_path / "second").rglob("events*"))) == 2
 
 
 @pytest.mark.parametrize("diff", [" absent\n+more\n", " import numpy as np\n+x\n@@\n-absent\n"])
