@@ -103,7 +103,7 @@ FIRST_MORE := \
     $(call in,examples,digits) \
     $(call in,gathering,gather packing) \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
-    $(call in,graphs,whole_loss) \
+    $(call in,graphs,conditional whole_loss) \
     $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
     prefetching references replicas specs summaries towers variables)

@@ -121,7 +121,8 @@ class Accumulation:
             count = tf.identity(self.counter)
 
         def run():
-            updated = operations(update(count))
+            # A tensor of the branch, so that it crosses devices in no other step.
+            updated = operations(update(tf.identity(count)))
             with tf.control_dependencies(updated):
                 zero = self.counter.assign(tf.zeros([], tf.int64), read_value=False)
             return [reset(updated), zero]

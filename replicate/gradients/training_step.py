@@ -10,7 +10,7 @@ import numbers
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import losses_are_added_up
-from replicate.gathering import Gather, collectives, packing
+from replicate.gathering import Gather, collectives
 from replicate.gradients.accumulation import Accumulation
 from replicate.gradients.finite_check import only_if_finite
 from replicate.gradients.loss_scaling import update_gathered
@@ -161,16 +161,9 @@ class TrainingStep:
         Returns:
             What the wrapped optimizer does; if the update may be skipped, an operation.
         """
-
-        def apply_here():
-            # Of what is packed, the pack enters the condition, and is parted there.
-            parted = packing.each(lambda whole: whole, [gradient for gradient, _ in grads_and_vars])
-            pairs = [(g, variable) for g, (_, variable) in zip(parted, grads_and_vars)]
-            return self.apply_now(pairs, args, kwargs, apply)
-
-        if not self.may_skip:
-            return self.apply_now(grads_and_vars, args, kwargs, apply)
-        return self.if_finite(grads_and_vars, apply_here)
+        return self.if_finite(
+            grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs, apply)
+        )
 
     def if_finite(self, grads_and_vars, apply):
         """Calls `apply` for the steps that the loss scale does not skip, and adjusts the scale.

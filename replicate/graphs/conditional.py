@@ -2,6 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import conditional
 from replicate.compat import graph as graph_lib
 
 
@@ -43,7 +44,10 @@ def run_if(condition, fn):
         return [tf.identity(False), *(tf.constant("") for _ in summaries)]
 
     with graph_lib.control_flow_for(tf.global_variables()):
-        ran, *made = tf.cond(condition, run, skip, strict=True)
+        if conditional.is_possible():
+            ran, *made = conditional.cond(condition, run, skip)
+        else:
+            ran, *made = tf.cond(condition, run, skip, strict=True)
     for summary in made:
         tf.add_to_collection(tf.GraphKeys.SUMMARIES, summary)
     return tf.group(tf.identity(ran))

@@ -133,8 +133,6 @@ class Replicas:
     def give_up(self, group):
         """Lets copies have tower 0's variables, and steps update these alone.
 
-        Updates in the branch of a condition, such as that of a loss scale, stay, for nothing.
-
         Args:
             group: The `Towers`, not finished.
         """
@@ -142,13 +140,6 @@ class Replicas:
         for first, _ in self._of.values():
             if first is not step:
                 group.copies.share_again(first.op.outputs[0])
-        if any(whole.graph is not group.graph for whole, _ in self._applied):
-            tf.logging.warning(
-                "replicate: what later towers' replicas of variables take, in time and memory, is "
-                "for nothing: see the last lines of `replicate.tower_report()`, and place "
-                "variables by 'consolidation'."
-            )
-            return
         for whole, own in self._applied:
             graph_lib.set_control_inputs(whole, [own])
         later = {id(variable) for variable in self.later}

@@ -22,6 +22,13 @@ class Defect(NamedTuple):
 
 
 DEFECTS = (
+    # What runs in some steps only.
+    Defect(
+        "an update that takes nothing of the branch runs in every step",
+        "compat/conditional.py",
+        "            op._add_control_input(self._pivot.op)\n",
+        "            pass\n",
+    ),
     # Batches that wait on the devices.
     Defect(
         "a step trains the rows of the next one",
