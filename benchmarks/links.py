@@ -23,7 +23,7 @@ from unittest import mock
 import tensorflow.compat.v1 as tf
 
 import replicate
-from replicate.bench import choices, command, harness, models
+from replicate.bench import choices, harness, models, plan
 from replicate.bench.harness import names_of, positive
 from replicate.reports import transfers
 from replicate.towers import placement
@@ -235,7 +235,7 @@ def winners(made):
 def main(argv=None):
     """Runs the prediction that the command line `argv` describes; see `--help`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=names_of(MODELS), default=[*command.DEFAULT_MODELS, "big"])
+    parser.add_argument("--models", type=names_of(MODELS), default=[*plan.FULL["models"], "big"])
     parser.add_argument("--counts", type=positive, nargs="+", default=[2, 4, 8])
     known = choices.of(",".join(choices.that_run_on("CPU")))
     parser.add_argument("--choices", type=choices.of, nargs="+", default=[known])

@@ -1,45 +1,42 @@
 """`python -m replicate bench`: trains models on one device and on several, and prints a table.
 
-A *round* runs every way to train a model once, one after the other and each in its own process, so
-that a slow spell of the machine falls on all of them. Figures are medians over rounds. Efficiency
-is the throughput of N devices ÷ N times that of one, in the same round.
+Figures are medians over rounds. Efficiency is the throughput of N devices ÷ N times that of one, in
+the same round. The standard output has the table and what is said of it; what goes on, and figures
+as they come, go to the standard error.
 """
 
 import argparse
 import itertools
 import pathlib
-import sys
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import Sequence
 
 from replicate import devices as devices_lib
-from replicate.bench import choices, engines, harness, losses, models, rows
+from replicate.bench import choices, engines, harness, models, plan, rows
 from replicate.bench.harness import names_of, positive
+from replicate.bench.progress import Progress
+from replicate.bench.session import Session
 
 ENGINES = ("replicate", "mirrored", "central")
-DEFAULT_MODELS = ("cnn", "mlp", "wide")  # ResNet-50 takes a CPU minutes: when asked for.
-_ONE, _ROWS = "one device", 128
+_ROWS = 128
 _TITLES = {"mirrored": "MirroredStrategy", "central": "CentralStorageStrategy"}
 
 
-class Way(NamedTuple):
-    """A way to train a model, and on what."""
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are of one line, however many flags there are."""
 
-    name: str
-    engine: str
-    devices: Tuple[str, ...]
-    case: models.Case
-    choice: Optional[str] = None
-
-    def __hash__(self):
-        return hash(self[:3])
+    def error(self, message):
+        self.exit(2, f"{self.prog}: error: {message} (--help lists the flags)\n")
 
 
 def parser():
     """Returns the parser of the command line."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="python -m replicate bench",
         description="Trains models on one device and on several, in processes of their own, and "
-        "prints a Markdown table: replicate, MirroredStrategy and CentralStorageStrategy.",
+        "prints a Markdown table: replicate, MirroredStrategy and CentralStorageStrategy. On two "
+        "idle CPU cores, /cpu:0 and /cpu:1, it should take 4 minutes, with --quick less than 1 "
+        "minute, and 3 times that where others keep them busy. How long it will take is said "
+        "before it begins. Ctrl-C prints what was measured.",
     )
     made.add_argument(
         "--devices", nargs="+", help="e.g. /gpu:0 /gpu:1, or /cpu:0 /cpu:1 (default: every GPU)"
@@ -47,23 +44,36 @@ def parser():
     made.add_argument(
         "--counts", type=positive, nargs="+", help="how many of them to use (default: all)"
     )
-    made.add_argument("--models", type=names_of(models.CASES), default=list(DEFAULT_MODELS))
-    made.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
+    made.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"a small run: where nothing else is asked for, {_told(plan.QUICK)}",
+    )
+    known = names_of(models.CASES)
+    made.add_argument(
+        "--models", type=known, help=f"of {','.join(models.CASES)} (default: {_told(plan.FULL)})"
+    )
+    made.add_argument(
+        "--engines",
+        type=names_of(ENGINES),
+        default=list(ENGINES),
+        help=f"beside one device, of {','.join(ENGINES)} (default: all)",
+    )
     made.add_argument(
         "--choices",
         type=choices.of,
         nargs="+",
         default=[choices.of("default")],
-        help=f"of replicate: {','.join(choices.CHOICES)}; or JSON of the arguments of "
+        help=f"of replicate: {', '.join(choices.CHOICES)}; or JSON of the arguments of "
         "replicate_model_fn and TowerOptimizer",
     )
     batch = made.add_mutually_exclusive_group()
-    batch.add_argument("--rows", type=positive, help=f"of each device (default {_ROWS})")
+    batch.add_argument("--rows", type=positive, help=f"of each device (default: {_ROWS})")
     batch.add_argument("--global_batch", type=positive, help="rows of the whole batch instead")
     made.add_argument("--dtype", choices=models.DTYPES, default="float32", help="of layers")
-    made.add_argument("--rounds", type=positive, default=3)
-    made.add_argument("--steps", type=positive, default=100, help="timed, of each round")
-    made.add_argument("--warmup", type=positive, default=20, help="steps before them")
+    made.add_argument("--rounds", type=positive, help="how often each is run; figures are medians")
+    made.add_argument("--steps", type=positive, help="timed, of each round")
+    made.add_argument("--warmup", type=positive, help="steps before them")
     made.add_argument("--out", help="file to which JSON lines are appended, one for each row")
     return made
 
@@ -72,39 +82,88 @@ def main(argv: Sequence[str]) -> int:
     """Runs the benchmark that the command line `argv` describes.
 
     Returns:
-        Exit status: 0, or 1 if an engine failed or trained something else.
+        Exit status: 0; 1 if an engine failed or trained something else, or the file of `--out`
+        could not be written; 130 if it was interrupted.
     """
     of_flags = parser()
     args = of_flags.parse_args(argv)
+    for name, value in (plan.QUICK if args.quick else plan.FULL).items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     try:
         devices = _devices(args.devices)
         args.choices = {name: choice for given in args.choices for name, choice in given.items()}
+        for choice in args.choices.values():
+            engines.check_choice(choice, devices)
         ways = {name: _ways(name, devices, args) for name in args.models}
-        if args.out and not pathlib.Path(args.out).absolute().parent.is_dir():
-            raise ValueError(
-                f"`--out` must be in a directory that is there, but is {args.out!r}. Make "
-                f"{pathlib.Path(args.out).parent}, or name another file."
-            )
+        if args.out:
+            _check_out(args.out)
     except ValueError as error:
         of_flags.error(str(error))
-    made, context = [], {**harness.machine(), "rounds": args.rounds, "steps": args.steps}
+    runs = [run for name in args.models for run in plan.runs(name, ways[name], args)]
+    progress = Progress(runs)
+    session = Session(ways, args, progress, {**harness.machine(), "steps": args.steps})
+    progress.announce()
+    status = _run(session, args.models, progress)
+    _print(session, args)
+    return status
+
+
+def _run(session, names, progress):
+    """Trains models by name; returns the exit status."""
     try:
-        for name in args.models:
-            rounds = _run(name, ways[name], args)
-            for record in rows.records(name, ways[name], rounds):
-                made.append({**record, **context})
-                if args.out:
-                    harness.append(made[-1], args.out)
-            _check(name, ways[name], rounds[0], args)
-    except RuntimeError as error:
-        print(f"\nProblem: {error}", file=sys.stderr)
+        try:
+            for name in names:
+                session.train(name)
+        finally:  # What was measured is not lost.
+            progress.clear()
+            session.keep()
+    except (RuntimeError, OSError) as error:
+        problem, _, output = str(error).partition("\n")
+        if output:  # Of the process that failed.
+            progress.say(output.rstrip())
+        progress.say(f"Problem: {problem}")
         return 1
-    finally:  # What was measured is not lost.
-        if made:
-            print("\n" + rows.table(made) + "\n", flush=True)
-            for line in rows.advice(made, args.choices):
-                print(line + "\n", flush=True)
+    except KeyboardInterrupt:
+        progress.say(f"Interrupted when {progress.done} of {progress.count} runs were done.")
+        return 130
     return 0
+
+
+def _print(session, args):
+    """Prints the table of what was measured, and what is to be said of it."""
+    made = session.records()
+    if made:
+        print("\n" + rows.table(made) + "\n", flush=True)
+    whole = [record for record in made if record["rounds"] == args.rounds]
+    for line in session.sentences + rows.advice(whole, args.choices):
+        print(line + "\n", flush=True)
+
+
+def _told(taken):
+    """Returns as text what `plan.FULL` or `plan.QUICK` takes."""
+    rounds = "1 round" if taken["rounds"] == 1 else f"{taken['rounds']} rounds"
+    return (
+        f"{','.join(taken['models'])}, {rounds} of {taken['steps']} steps after {taken['warmup']}"
+    )
+
+
+def _check_out(path):
+    """Raises a `ValueError` unless lines can be appended to the file."""
+    folder = pathlib.Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(
+            f"`--out` must be in a directory that is there, but is {path!r}. Make "
+            f"{pathlib.Path(path).parent}, or name another file."
+        )
+    try:
+        with open(path, "a"):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"`--out` must be a file that can be written, but {path!r} is not: {error.strerror}. "
+            "Name another file."
+        ) from None
 
 
 def _devices(names):
@@ -155,9 +214,9 @@ def _ways(name, devices, args):
 
     def way(title, engine, count, choice=None):
         case = base._replace(towers=count, global_batch=whole or each * count)
-        return Way(title, engine, tuple(devices[:count]), case, choice)
+        return plan.Way(title, engine, tuple(devices[:count]), case, choice)
 
-    made = [way(_ONE, "single", 1)]
+    made = [way(plan.ONE, "single", 1)]
     for count, engine in itertools.product(counts, args.engines):
         if engine == "replicate":
             for choice in args.choices:
@@ -166,45 +225,3 @@ def _ways(name, devices, args):
         else:
             made.append(way(_TITLES[engine], engine, count))
     return made
-
-
-def _measured(way, args, steps=None):
-    choice = args.choices[way.choice] if way.choice else None
-    warmup, steps = (1, steps) if steps else (args.warmup, args.steps)
-    return engines.run(way.case, way.engine, warmup, steps, list(way.devices), choice)
-
-
-def _run(name, ways, args):
-    rounds = []
-    for number in range(args.rounds):
-        rounds.append({})
-        for way in ways:
-            title = f"{way.name}, {len(way.devices)} devices" if way.engine != "single" else _ONE
-            print(f"{name}: round {number + 1} of {args.rounds}, {title}", file=sys.stderr)
-            rounds[-1][way] = _measured(way, args)
-    return rounds
-
-
-def _check(name, ways, results, args):
-    """Checks that all trained the same model on the same rows, and says with what it compared."""
-    alone = ways[0]
-    for size in sorted({len(way.devices) for way in ways if way is not alone}):
-        several = [way for way in ways if len(way.devices) == size and way is not alone]
-        found = {way.name: results[way]["losses"] for way in several}
-        compared = "each other"
-        if name not in models.DEVICES_DIFFER or size == 1:
-            # On one device, the whole batch: by itself if that is not what was timed.
-            whole = alone._replace(case=several[0].case)
-            fits = whole.case.global_batch == alone.case.global_batch
-            result = results[alone] if fits else _measured(whole, args, losses.STEPS)
-            found = {_ONE: result["losses"], **found}
-            compared = f"{_ONE} with the whole batch"
-        elif len(found) == 1:
-            print(f"{name}, {size} devices: losses are not compared, for there is one engine only.")
-            continue
-        losses.check(name, found, args.dtype)
-        count = min(losses.STEPS, len(results[several[0]]["losses"]))
-        print(
-            f"{name}, {size} devices: losses of the first {count} steps of {'; '.join(found)} are "
-            f"equal to {losses.RTOL[args.dtype]:g}, compared with {compared}."
-        )

@@ -113,12 +113,29 @@ def _replicate(case, devices, choice):
     return model_fn, config, 1
 
 
+def check_choice(choice, devices):
+    """Raises a `ValueError` if no `replicate_model_fn` or `TowerOptimizer` takes a choice."""
+    try:
+        optimizer = tf.train.GradientDescentOptimizer(1.0)
+        TowerOptimizer(optimizer, **choices.optimizer_arguments(choice))
+        replicate_model_fn(
+            lambda features, labels, mode: None,
+            devices=devices,
+            **choices.model_fn_arguments(choice),
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "A choice must be of arguments that `replicate_model_fn` and `TowerOptimizer` take, "
+            f"but {json.dumps(choice)} is not: {error}"
+        ) from None
+
+
 # engine -> function of (case, devices, choice) that returns (model_fn, RunConfig, elements per
 # batch)
 ENGINES = {"single": _single, "mirrored": _mirrored, "central": _central, "replicate": _replicate}
 
 
-def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE):
+def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE, tick=None):
     """Does as `measure` in a process of its own.
 
     Args:
@@ -129,6 +146,7 @@ def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE):
         devices: As of `measure`.
         choice: As of `measure`.
         module: The module that is run: this one, or one that adds to `ENGINES` and calls `main`.
+        tick: As `harness.run` takes it.
 
     Raises:
         RuntimeError: If the process fails, as it does when `measure` raises.
@@ -136,7 +154,7 @@ def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE):
     request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
     request.update(devices=devices, choice=choice)
     on_gpus = bool(devices) and "GPU" in devices[0]
-    return harness.run(module, request, _TIMEOUT_S, sees_gpus=on_gpus)
+    return harness.run(module, request, _TIMEOUT_S, sees_gpus=on_gpus, tick=tick)
 
 
 def _check_devices(engine, devices, kernels):

@@ -11,11 +11,13 @@ import resource
 import statistics
 import subprocess
 import sys
+import time
 
+_TICK_S = 0.5  # Seconds from call to call of what `run` calls while it waits.
 _CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # Unless the library is installed.
 
 
-def run(module, request, timeout, env=None, sees_gpus=False):
+def run(module, request, timeout, env=None, sees_gpus=False, tick=None):
     """Runs a module of a benchmark in a process of its own, which imports what this one does.
 
     Args:
@@ -25,6 +27,8 @@ def run(module, request, timeout, env=None, sees_gpus=False):
         env: Dict of environment variables that differ from this process's.
         sees_gpus: Whether it sees the GPUs that this process sees. Without GPUs in sight, logical
             CPU devices are the only ones that can be chosen.
+        tick: Function of no arguments that is called now and then while the process runs. What it
+            raises ends the process.
 
     Returns:
         What it prints last, read as JSON; with `load_average`, that of the machine before it began.
@@ -39,18 +43,38 @@ def run(module, request, timeout, env=None, sees_gpus=False):
     load_average = os.getloadavg()[0]
     command = [sys.executable, "-m", module, json.dumps(request)]
     try:
-        child = subprocess.run(command, env=env, timeout=timeout, capture_output=True, text=True)
+        returncode, output, errors = _waited(command, env, timeout, tick)
     except subprocess.TimeoutExpired:
         raise RuntimeError(
             f"A benchmark's process must end within {timeout:g} seconds, but {module} did not for "
             f"{request}. Make the case smaller, or leave it out."
         ) from None
-    if child.returncode:
+    if returncode:
         raise RuntimeError(
-            f"A benchmark's process must exit with 0, but {module} exited with {child.returncode} "
-            f"for {request}. Mend it, or leave it out.\n{child.stderr[-2000:]}"
+            f"A benchmark's process must exit with 0, but {module} exited with {returncode} "
+            f"for {request}. Mend it, or leave it out.\n{errors[-2000:]}"
         )
-    return {**json.loads(child.stdout.splitlines()[-1]), "load_average": load_average}
+    return {**json.loads(output.splitlines()[-1]), "load_average": load_average}
+
+
+def _waited(command, env, timeout, tick):
+    """Returns a command's exit status, standard output and standard error, when it has ended."""
+    pipe, end = subprocess.PIPE, time.monotonic() + timeout
+    with subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            while True:
+                left = max(0, end - time.monotonic())
+                try:
+                    output, errors = child.communicate(timeout=min(_TICK_S, left))
+                    return child.returncode, output, errors
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() >= end:
+                        raise
+                if tick:
+                    tick()
+        except BaseException:  # Ctrl-C, too: nothing goes on running alone.
+            child.kill()
+            raise
 
 
 def peak_rss():
@@ -112,7 +136,7 @@ def names_of(accepted):
         if unknown or len(set(names)) < len(names):
             raise argparse.ArgumentTypeError(
                 f"must be distinct names out of {','.join(accepted)}, separated by commas, but is "
-                f"{text!r}. Leave the option out to run all of them."
+                f"{text!r}. Leave the option out for the default."
             )
         return names
 

@@ -6,41 +6,51 @@ _FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used"
 _OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_in_session")
 
 
-def records(model, ways, rounds):
-    """Returns a flat dict ready for JSON for each way to train a model.
+def record(model, way, alone, rounds):
+    """Returns a flat dict ready for JSON for a way to train a model.
 
     Args:
         model: The model's name.
-        ways: The `command.Way`s; the first trains on one device.
-        rounds: List of a dict per round: way -> its dict from `engines.measure`.
+        way: The `plan.Way`.
+        alone: The one that trains on one device.
+        rounds: List of a dict per round that has run both: way -> its dict from `engines.measure`.
     """
-    made = []
-    for way in ways:
-        runs, case = [results[way] for results in rounds], way.case
-        size = len(way.devices)
-        rates = [_rate(way, results) for results in rounds]
-        shares = [_rate(way, results) / _rate(ways[0], results) / size for results in rounds]
-        record = {
-            "model": model,
-            "way": way.name,
-            "engine": way.engine,
-            "choice": way.choice,
-            "devices": list(way.devices),
-            **{key: value for key, value in case._asdict().items() if key != "model"},
-            "examples_per_s": harness.spread(rates),
-            "efficiency": harness.spread(shares),
-            **{figure: harness.spread([run[figure] for run in runs]) for figure in _FIGURES},
-            **{figure: runs[0][figure] for figure in _OF_GRAPHS},
-            "all_reduced_bytes": _by_ring(runs[0]["all_reduced"], size),
-            "peak_gpu_mb": None,
-            "losses": runs[0]["losses"],
-            "load_average_max": max(run["load_average"] for run in runs),
-        }
-        if runs[0]["peak_gpu_mb"] is not None:
-            record["peak_gpu_mb"] = harness.spread([run["peak_gpu_mb"] for run in runs])
-        record.update({key: runs[0][key] for key in ("tf", "numpy", "python", "replicate")})
-        made.append(record)
-    return made
+    runs, case = [results[way] for results in rounds], way.case
+    size = len(way.devices)
+    rates = [_rate(way, results) for results in rounds]
+    shares = [_rate(way, results) / _rate(alone, results) / size for results in rounds]
+    made = {
+        "model": model,
+        "way": way.name,
+        "engine": way.engine,
+        "choice": way.choice,
+        "devices": list(way.devices),
+        **{key: value for key, value in case._asdict().items() if key != "model"},
+        "examples_per_s": harness.spread(rates),
+        "efficiency": harness.spread(shares),
+        **{figure: harness.spread([run[figure] for run in runs]) for figure in _FIGURES},
+        **{figure: runs[0][figure] for figure in _OF_GRAPHS},
+        "all_reduced_bytes": _by_ring(runs[0]["all_reduced"], size),
+        "peak_gpu_mb": None,
+        "losses": runs[0]["losses"],
+        "load_average_max": max(run["load_average"] for run in runs),
+    }
+    if runs[0]["peak_gpu_mb"] is not None:
+        made["peak_gpu_mb"] = harness.spread([run["peak_gpu_mb"] for run in runs])
+    made.update({key: runs[0][key] for key in ("tf", "numpy", "python", "replicate")})
+    return {**made, "rounds": len(rounds)}
+
+
+def line(record, rounds):
+    """Returns a record as a line of text, which says after which of its `rounds`."""
+    devices = len(record["devices"])
+    text = f"{record['model']}, {record['way']}"
+    text += f", {devices} devices" if record["engine"] != "single" else ""
+    text += f": {record['step_ms_p50']['median']:.1f} ms a step"
+    text += f", {record['examples_per_s']['median']:,.0f} examples/s"
+    if record["engine"] != "single":
+        text += f", efficiency {record['efficiency']['median']:.2f}"
+    return f"{text} (after round {record['rounds']} of {rounds})"
 
 
 def _rate(way, results):
@@ -94,7 +104,7 @@ def advice(made, named):
     above the greatest of the other.
 
     Args:
-        made: List of records, as `records` returns them.
+        made: List of records, as `record` returns them, each of as many rounds.
         named: The choices, by name.
     """
     groups = {}

@@ -54,11 +54,25 @@ FLAGS = [
         [*TWO, "--choices", '{"gather": 1}'],
         "as JSON, a choice must be an object of the arguments of…'{\"gather\": 1}'…Pass e.g.",
     ),
+    (
+        [*TWO, "--choices", '{"TowerOptimizer": {"gather": {"wire": 1}}}'],
+        "A choice must be of arguments that `replicate_model_fn` and `TowerOptimizer` take, but "
+        '{"TowerOptimizer": {"gather": {"wire": 1}}} is not: …wire',
+    ),
+    (
+        [*TWO, "--choices", '{"replicate_model_fn": {"variable_placement": "nowhere"}}'],
+        "A choice must be of arguments…is not: `variable_placement` must be one of…'nowhere'",
+    ),
     ([*TWO, "--choices", "{"], "as JSON, a choice must be an object of the arguments of…'{'"),
     (
         [*TWO, "--out", "no such directory/out.jsonl"],
         "`--out` must be in a directory that is there…'no such directory/out.jsonl'…Make",
     ),
+    (
+        [*TWO, "--out", "/"],
+        "`--out` must be a file that can be written, but…'/'…Is a directory…Name",
+    ),
+    ([*TWO, "--speed"], "unrecognized arguments: --speed…--help"),
 ]
 GPUS = ["/device:GPU:0", "/device:GPU:1"]
 CALLS = [
@@ -104,7 +118,7 @@ def test_flags_that_are_wrong(flags, phrases, capsys, monkeypatch):
     output = capsys.readouterr()
     with pytest.raises(AssertionError, match=matching(phrases)):
         raise AssertionError(output.err)
-    assert not output.out
+    assert not output.out and output.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("call", "phrases"), CALLS, ids=[text[:40] for _, text in CALLS])
@@ -222,6 +236,7 @@ def test_choices_train(choice):
     """What a graph is predicted to send is what TensorFlow sends."""
     case = models.CASES["wide"]._replace(layers=3, width=16, towers=2, global_batch=8)
     given = choices.CHOICES[choice]
+    engines.check_choice(given, TWO[1:])
 
     def make_optimizer():
         optimizer = tf.train.AdamOptimizer()

@@ -1,0 +1,96 @@
+"""What `python -m replicate bench` runs, in which order, and about how long that takes.
+
+A *way* is a model, what trains it and on which devices; a *run* trains it once, in a process of its
+own. A *round* runs every way to train a model once, one after the other, so that a slow spell of
+the machine falls on all of them.
+"""
+
+from typing import NamedTuple, Optional, Tuple
+
+from replicate.bench import losses, models
+
+ONE = "one device"
+FULL = {"models": ["cnn", "mlp", "wide"], "rounds": 3, "steps": 100, "warmup": 20}
+"""What is run by default. ResNet-50 takes a CPU minutes: when asked for."""
+QUICK = {"models": ["cnn", "mlp"], "rounds": 1, "steps": 20, "warmup": 5}
+"""What `--quick` takes in the place of the fields of `FULL`."""
+
+
+class Way(NamedTuple):
+    """A way to train a model, and on what."""
+
+    name: str
+    engine: str
+    devices: Tuple[str, ...]
+    case: models.Case
+    choice: Optional[str] = None
+
+    @property
+    def title(self):
+        """Its name, with the number of devices if it can be another."""
+        return self.name if self.engine == "single" else f"{self.name}, {len(self.devices)} devices"
+
+    def __hash__(self):
+        return hash(self[:3])
+
+
+class Run(NamedTuple):
+    """A way that is trained once."""
+
+    model: str
+    way: Way
+    warmup: int
+    """Steps before those that are timed."""
+    steps: int
+    round: Optional[int]
+    """Its number, from 1 on; None where nothing but the losses is wanted."""
+
+
+def runs(model, ways, args):
+    """Returns the list of `Run`s of a model in their order: rounds, then what losses need.
+
+    Args:
+        model: The model's name.
+        ways: List of `Way`s, that on one device first.
+        args: Has `rounds`, `steps` and `warmup`, whole numbers >= 1.
+    """
+    made = [
+        Run(model, way, args.warmup, args.steps, number)
+        for number in range(1, args.rounds + 1)
+        for way in ways
+    ]
+    for size in sizes(ways):
+        whole = on_one_device(model, ways, size)
+        if whole is not None and all(run.way != whole for run in made):
+            made.append(Run(model, whole, 1, losses.STEPS, None))
+    return made
+
+
+def sizes(ways):
+    """Returns the numbers of devices of all `ways` but the first, in order."""
+    return sorted({len(way.devices) for way in ways[1:]})
+
+
+def on_one_device(model, ways, size):
+    """Returns the `Way` on one device with the whole batch of `size` devices.
+
+    None if its losses are others: batch norm takes the rows of each device.
+    """
+    if model in models.DEVICES_DIFFER and size > 1:
+        return None
+    batch = next(way.case.global_batch for way in ways[1:] if len(way.devices) == size)
+    return ways[0]._replace(case=ways[0].case._replace(global_batch=batch))
+
+
+# For two CPU cores that do nothing else, after CPU time on busy ones: seconds until a process
+# trains, seconds more for each device's copy of the model, and milliseconds of a step for each row.
+_START_S = 3.5
+_COPY_S = {"cnn": 0.3, "mlp": 0.2, "wide": 1.5, "resnet50": 4.0}
+_ROW_MS = {"cnn": 0.17, "mlp": 0.03, "wide": 0.03, "resnet50": 10.0}
+
+
+def seconds(run):
+    """Returns about how many seconds a `Run` takes on two CPU cores."""
+    rows = (run.warmup + run.steps + 1) * run.way.case.global_batch  # 1 more is traced.
+    copies = len(run.way.devices) * _COPY_S[run.model]
+    return _START_S + copies + rows * _ROW_MS[run.model] / 1e3

@@ -1,0 +1,92 @@
+"""The runs of `python -m replicate bench`, and what they have measured so far."""
+
+from replicate.bench import engines, harness, losses, plan, rows
+
+
+class Session:
+    """Runs what is planned, and keeps what it measured, whatever happens.
+
+    Attributes:
+        sentences: List of what is to be said below the table.
+    """
+
+    def __init__(self, ways, args, progress, context):
+        """Makes a session.
+
+        Args:
+            ways: Dict of the list of `plan.Way`s, that on one device first, by model.
+            args: The command line's arguments.
+            progress: The `progress.Progress` that is told of each run.
+            context: Dict that is part of every record.
+        """
+        self._ways, self._args, self._progress, self._context = ways, args, progress, context
+        self._records, self._kept, self.sentences = {}, set(), []
+
+    def train(self, model):
+        """Runs all ways to train a model, says what each has measured, and compares losses.
+
+        Raises:
+            RuntimeError: If a process fails, or engines have other losses.
+            OSError: If the file of records cannot be written.
+        """
+        alone, rounds = self._ways[model][0], [{} for _ in range(self._args.rounds)]
+        for run in plan.runs(model, self._ways[model], self._args):
+            self._progress.begin()
+            result = self._measured(run)
+            self._progress.end()
+            rounds[(run.round or 1) - 1][run.way] = result
+            if run.round is None:
+                continue
+            record = rows.record(model, run.way, alone, rounds[: run.round])
+            self._records[model, run.way] = {**record, **self._context}
+            self._progress.say(rows.line(record, self._args.rounds))
+            if run.round == self._args.rounds:
+                self._keep(model, run.way)
+        self._check(model, rounds[0])
+
+    def records(self):
+        """Returns the records of all ways that were measured, medians over the rounds so far."""
+        return list(self._records.values())
+
+    def keep(self):
+        """Appends to the file of records what is not there yet.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        for model, way in self._records:
+            self._keep(model, way)
+
+    def _keep(self, model, way):
+        if self._args.out and (model, way) not in self._kept:
+            self._kept.add((model, way))
+            harness.append(self._records[model, way], self._args.out)
+
+    def _measured(self, run):
+        way = run.way
+        choice = self._args.choices[way.choice] if way.choice else None
+        devices, tick = list(way.devices), self._progress.tick
+        return engines.run(way.case, way.engine, run.warmup, run.steps, devices, choice, tick=tick)
+
+    def _check(self, model, results):
+        """Checks that all trained the same on the same rows, and notes with what it compared."""
+        ways = self._ways[model]
+        for size in plan.sizes(ways):
+            several = [way for way in ways[1:] if len(way.devices) == size]
+            found = {way.name: results[way]["losses"] for way in several}
+            whole, compared = plan.on_one_device(model, ways, size), "each other"
+            if whole is not None:
+                found = {plan.ONE: results[whole]["losses"], **found}
+                compared = f"{plan.ONE} with the whole batch"
+            elif len(found) == 1:
+                self.sentences.append(
+                    f"{model}, {size} devices: losses are not compared, for there is one engine "
+                    "only."
+                )
+                continue
+            losses.check(model, found, self._args.dtype)
+            count = min(losses.STEPS, len(results[several[0]]["losses"]))
+            self.sentences.append(
+                f"{model}, {size} devices: losses of the first {count} steps of {'; '.join(found)} "
+                f"are equal to {losses.RTOL[self._args.dtype]:g}, compared with {compared}."
+            )
