@@ -277,7 +277,7 @@ def test_a_directory_that_cannot_be_made(trained, tmp_path, capsys):
 def test_a_search_is_no_trained_network(tmp_path, capsys):
     search = nas_searches.write_search(tmp_path / "search")
     err = refused(capsys, f"--checkpoint_dir={search}", f"--export_dir={tmp_path}/new")
-    assert f"`python -m examples.nas_search train --search_dir {search}`" in err
+    assert f"`python -m examples.nas_search train --search_dir {search} " in err
     assert not (tmp_path / "new").exists()
 
 
