@@ -210,7 +210,7 @@ SMALL = {
     ("examples.nas_search", "train"): "--max_global_step=2 --train_batch_size=8",
     ("examples.nas_search", "fit-cost"): "--num_networks=20 --repeats=3",
     ("examples.revnet", "train"): "--max_global_step=2 --train_batch_size=8",
-    ("examples.revnet", "memory"): "--depth=1",
+    ("examples.revnet", "memory"): "--depth=1 --preset=digits --batch_size=2 --rounds=1",
 }
 
 
