@@ -23,10 +23,11 @@ FLOORS = {
         ("nas_search", "revnet"),
     ),
     "examples.runs": (
-        ("__init__", "arguments", "errors", "figures", "json_file", "progress_display")
+        ("__init__", "arguments", "errors", "figures", "native_log", "progress_display")
         + ("record_lengths", "stop_on_signal", "summaries"),
-        ("checkpoints", "command_line", "export_dir", "flags"),
-        ("cluster", "engines", "settings_file", "training_flags"),
+        ("checkpoints", "command_line", "export_dir", "flags", "json_file"),
+        ("cluster", "settings_file", "tpu_cluster", "training_flags"),
+        ("engines",),
     ),
     "examples.data": (
         ("errors", "preprocessing", "shuffling", "splits", "tpu"),

@@ -38,8 +38,8 @@ def read(path, is_right):
     try:
         value = json_file.read(path)
         reason = None if is_right(value) else "it was changed"
-    except (tf.errors.OpError, ValueError) as error:
-        reason = getattr(error, "message", error)
+    except (tf.errors.OpError, json_file.JsonError) as error:
+        reason = json_file.reason(error)
     if reason is not None:
         raise DataError(
             f"{path} must be what the run found out about its data, but cannot be used: {reason}. "

@@ -11,6 +11,7 @@ that stays the same when the class is renamed or moved, so that old files can st
 """
 
 import json
+import math
 import reprlib
 import uuid
 
@@ -18,6 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search import schema
 from examples.runs import json_file
+from examples.runs.json_file import JsonError
 
 _PREFIX = "namedtuple:"
 _NAMES = {}  # class -> name
@@ -89,7 +91,7 @@ def serialize(structure):
         JSON as a string, indented by two.
 
     Raises:
-        ValueError: If it holds an object of another type.
+        ValueError: If it holds an object of another type, or a number that is not finite.
         KeyError: If it holds a namedtuple whose class is not registered.
     """
     return json.dumps(_encode(structure), indent=2, sort_keys=True)
@@ -105,8 +107,8 @@ def deserialize(text):
         The structure, with choices that have no mask.
 
     Raises:
-        ValueError: If the text is not of that form, or a namedtuple's fields are not the class's.
-        KeyError: If a namedtuple's name is not registered.
+        JsonError: If the text is not of that form, a namedtuple's fields are not the class's, or
+            its name is not registered.
     """
     return _decode(json_file.loads(text))
 
@@ -129,11 +131,13 @@ def save(structure, directory, name):
 
 
 def load(directory, name):
-    """Reads back what `save` wrote; raises as `deserialize` does."""
+    """Reads back what `save` wrote; raises as `deserialize` and `json_file.read_text` do."""
     return deserialize(json_file.read_text(tf.io.gfile.join(directory, name)))
 
 
 def _encode(node):
+    if isinstance(node, float) and not math.isfinite(node):
+        raise ValueError(f"JSON has finite numbers alone, but one is {node}. Write it as a text.")
     if node is None or isinstance(node, (int, float, str)):
         return node
     if isinstance(node, schema.OneOf):
@@ -155,8 +159,8 @@ def _decode(node):
     if node is None or isinstance(node, (int, float, str)):
         return node
     if not isinstance(node, list) or not node or not isinstance(node[0], str):
-        raise ValueError(
-            f"Expected a list that starts with the name of a type, but read {reprlib.repr(node)}."
+        raise JsonError(
+            f"Expected a list that starts with the name of a type, but read {reprlib.repr(node)}"
         )
     kind, *items = node
     if kind == "list":
@@ -168,28 +172,27 @@ def _decode(node):
     if kind == "oneof":
         fields = _pairs(kind, items)
         if [field for field, _ in fields] != ["choices", "tag"]:
-            raise ValueError(
-                f"A oneof must have the fields choices and tag, but reads {reprlib.repr(items)}."
+            raise JsonError(
+                f"A oneof must have the fields choices and tag, but reads {reprlib.repr(items)}"
             )
         choices, tag = (_decode(item) for _, item in fields)
         if not isinstance(choices, (list, tuple)) or not isinstance(tag, str):
-            raise ValueError(
+            raise JsonError(
                 "A oneof must have a list of choices and a text for a tag, but reads "
-                f"{reprlib.repr(items)}."
+                f"{reprlib.repr(items)}"
             )
         return schema.OneOf(choices, tag)
     if kind.startswith(_PREFIX):
         return _decode_namedtuple(kind[len(_PREFIX) :], _pairs(kind, items))
-    raise ValueError(
-        f"Unknown type {reprlib.repr(kind)}. Known are list, tuple, dict, oneof and "
-        f"{_PREFIX}<name>."
+    raise JsonError(
+        f"Unknown type {reprlib.repr(kind)}. Known are list, tuple, dict, oneof and {_PREFIX}<name>"
     )
 
 
 def _pairs(kind, items):
     for item in items:
         if not isinstance(item, list) or len(item) != 2:
-            raise ValueError(f"A {kind[:80]} consists of pairs, but holds {reprlib.repr(item)}.")
+            raise JsonError(f"A {kind[:80]} consists of pairs, but holds {reprlib.repr(item)}")
     return items
 
 
@@ -199,23 +202,27 @@ def _decode_dict(pairs):
         decoded = dict(pairs)
         sorted(decoded)
     except TypeError as error:
-        raise ValueError(
+        raise JsonError(
             "The keys of a dict must be numbers, or texts, or tuples of the same types, but are "
-            f"{reprlib.repr([key for key, _ in pairs])}."
+            f"{reprlib.repr([key for key, _ in pairs])}"
         ) from error
     return decoded
 
 
 def _decode_namedtuple(name, pairs):
-    cls = namedtuple_name_to_class(name)
+    try:
+        cls = namedtuple_name_to_class(name)
+    except KeyError as error:
+        raise JsonError(
+            f"A namedtuple must be of a registered class, but reads {reprlib.repr(name)}",
+            "Import the module that registers it",
+        ) from error
     values = dict(_DEFAULTS[cls])
     for field, item in pairs:
         if field not in cls._fields:
-            raise ValueError(
-                f"Invalid field: {reprlib.repr(field)}. {name} has {list(cls._fields)}."
-            )
+            raise JsonError(f"Invalid field: {reprlib.repr(field)}. {name} has {list(cls._fields)}")
         values[field] = _decode(item)
     for field in cls._fields:
         if field not in values:
-            raise ValueError(f"Missing field: {field!r} of {name}, which has no default.")
+            raise JsonError(f"Missing field: {field!r} of {name}, which has no default")
     return cls(**values)

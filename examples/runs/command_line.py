@@ -7,10 +7,12 @@ import argparse
 import importlib
 import logging
 import os
+import re
 import shlex
 import sys
 from typing import Mapping, NamedTuple
 
+from examples.runs import native_log
 from examples.runs.errors import UserError
 
 BAD_INPUT = 2  # exit status; `argparse` has the same
@@ -57,6 +59,9 @@ class Program(NamedTuple):
         args = parser.parse_args(argv[1:])
         try:
             check_tensorflow(self.package)
+            with native_log.kept_back():
+                # It imports TensorFlow, and says so if a package that it needs is not there.
+                importlib.import_module("replicate")
             return command.main(args)
         except UserError as error:
             print(f"{program}: error: {error}", file=sys.stderr)
@@ -133,4 +138,5 @@ def quiet_tensorflow():
 
 
 def _is_news(record):
-    return "is deprecated and will be removed" not in record.getMessage()
+    message = record.getMessage()
+    return not re.search(r"is deprecated(\. Please use| and will be removed)", message)

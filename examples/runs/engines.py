@@ -12,6 +12,7 @@ Programs that have no such setting run on towers, or with the setting `tpu` on a
 import tensorflow.compat.v1 as tf
 
 import replicate
+from examples.runs import tpu_cluster
 from examples.runs.flags import SettingsError
 from replicate import devices as devices_lib
 from replicate import estimator
@@ -138,13 +139,5 @@ def _tpu_run_config(params, config):
     )
     if not params["use_tpu"]:
         return estimator.tpu.RunConfig(tpu_config=tpu_config, **config)
-    try:
-        cluster = tf.distribute.cluster_resolver.TPUClusterResolver(
-            params["tpu"], zone=params["tpu_zone"], project=params["gcp_project"]
-        )
-        return estimator.tpu.RunConfig(cluster=cluster, tpu_config=tpu_config, **config)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise SettingsError(
-            "--tpu must be the name or address of a TPU that can be reached from here, or 'local' "
-            f"on a TPU VM, but {params['tpu']!r} is not: {error}. Leave it out to run on towers."
-        ) from error
+    cluster = tpu_cluster.resolve(params)
+    return estimator.tpu.RunConfig(cluster=cluster, tpu_config=tpu_config, **config)

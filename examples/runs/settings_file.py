@@ -32,8 +32,8 @@ def read(directory):
     """
     try:
         return _object(path(directory))
-    except (tf.errors.OpError, ValueError) as error:
-        reason = getattr(error, "message", error)
+    except (tf.errors.OpError, json_file.JsonError) as error:
+        reason = json_file.reason(error)
         raise SettingsError(
             f"The settings of a run must be in its directory, but {path(directory)} cannot be "
             f"read: {reason}. Name the --checkpoint_dir of a run."
@@ -60,7 +60,7 @@ def read_metrics(directory, name, step):
     """Returns the metrics in a JSON file if they are of the checkpoint of a step, else None."""
     try:
         metrics = _object(os.path.join(directory, name))
-    except (tf.errors.OpError, ValueError):
+    except (tf.errors.OpError, json_file.JsonError):
         return None
     return metrics if metrics.get("global_step") == step else None
 
@@ -69,7 +69,7 @@ def _object(path):
     """Returns the dict in a JSON file; raises as `json_file.read`."""
     value = json_file.read(path)
     if not isinstance(value, dict):
-        raise ValueError(f"It must hold an object, but holds a {type(value).__name__}")
+        raise json_file.JsonError(f"It must hold an object, but holds a {type(value).__name__}")
     return value
 
 
@@ -99,8 +99,8 @@ def check_same(params, may_change=(), may_grow=()):
         return
     try:
         before = _object(path(directory))
-    except (tf.errors.OpError, ValueError) as error:
-        reason = getattr(error, "message", error)
+    except (tf.errors.OpError, json_file.JsonError) as error:
+        reason = json_file.reason(error)
         raise SettingsError(
             f"{path(directory)} must be the settings of the run, but cannot be read: {reason}. "
             "Name a new --checkpoint_dir."

@@ -10,6 +10,7 @@ from examples.nas_search import basic_specs, schema_io
 from examples.nas_search import mobile_search_space_v3 as v3
 from examples.nas_search.schema import OneOf
 from examples.nas_search.spaces import search_spaces
+from examples.runs.json_file import JsonError
 
 PUBLISHED_NAMES = {
     basic_specs.ZeroSpec: "basic_specs.ZeroSpec",
@@ -110,7 +111,7 @@ def test_earlier_files_can_be_read(encoded, expected):
     ],
 )
 def test_what_cannot_be_read_is_refused(encoded, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(JsonError, match=rf"{message}.*\. Let what wrote it write it anew\.$"):
         schema_io.deserialize(json.dumps(encoded))
 
 
@@ -118,6 +119,14 @@ def test_what_cannot_be_read_is_refused(encoded, message):
 def test_what_cannot_be_written_is_refused(foreign):
     with pytest.raises(ValueError, match="Unrecognized type"):
         schema_io.serialize([{"a": foreign}])
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_could_not_be_read_are_not_written(number):
+    with pytest.raises(ValueError, match=f"JSON has finite numbers alone, but one is {number}. Wr"):
+        schema_io.serialize([number])
+    with pytest.raises(JsonError, match="Numbers must be finite, but one is"):
+        schema_io.deserialize(json.dumps(["list", number]))
 
 
 def test_unregistered_classes_and_names_are_refused():
@@ -128,7 +137,8 @@ def test_unregistered_classes_and_names_are_refused():
         schema_io.serialize(unregistered())
     with pytest.raises(KeyError, match=r"No namedtuple is registered as 'test.Other'"):
         schema_io.namedtuple_name_to_class("test.Other")
-    with pytest.raises(KeyError, match="No namedtuple is registered"):
+    message = "must be of a registered class, but reads 'test.Other'. Import the module that"
+    with pytest.raises(JsonError, match=message):
         schema_io.deserialize('["namedtuple:test.Other"]')
 
 

@@ -37,6 +37,7 @@ from examples.revnet.training import train_settings as revnet_settings
 from examples.runs import json_file, settings_file
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
+from examples.runs.json_file import JsonError
 from nas_search import nas_searches
 from properties import hostile_files
 
@@ -103,8 +104,8 @@ def analysed(path):
 COST_MODEL = cost_model_io.to_json(nas_searches.latency_model())
 # Name of the file, what is in a good one, how it is read, documented errors, how many bad ones.
 PARSERS = {
-    "space": ("model_spec.json", SPACE, read_space, (ValueError, KeyError), 2_000),
-    "cost_model": ("cost.json", COST_MODEL, read_cost_model, ValueError, 1_500),
+    "space": ("model_spec.json", SPACE, read_space, JsonError, 2_000),
+    "cost_model": ("cost.json", COST_MODEL, read_cost_model, JsonError, 1_500),
     "settings": (
         "params.json",
         json.dumps(TRAINED),
@@ -247,11 +248,16 @@ def test_a_bad_file_is_an_error_or_another_file(name, tmp_path):
         ("9" * 5_000, "Integers must have 64 bits at most, but one is 999"),
         (r'["\ud800"]', "surrogates not allowed"),
         (r'{"\ud800": 1}', "surrogates not allowed"),
+        ("[NaN]", "Numbers must be finite, but one is NaN"),
+        ("-Infinity", "Numbers must be finite, but one is -Infinity"),
+        ("1e999", "Numbers must be finite, but one is 1e999"),
+        ('{"a": ', """A text must be JSON, but '{"a": ' is not: Expecting value"""),
     ],
-    ids=["too_deep", "far_too_deep", "too_large", "too_long", "half_a_pair", "half_as_key"],
+    ids=["too_deep", "far_too_deep", "too_large", "too_long", "half_a_pair", "half_as_key"]
+    + ["not_a_number", "infinite", "too_large_to_be_finite", "cut"],
 )
 def test_json_that_a_program_could_not_walk_or_write_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(JsonError, match=rf"{message}.*\. Let what wrote it write it anew\.$"):
         json_file.loads(text)
 
 
@@ -261,8 +267,14 @@ def test_json_within_bounds_is_read():
     assert json_file.loads(f"[{-(2**63)}, {2**63 - 1}]") == [-(2**63), 2**63 - 1]
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'"\xff"')
+    with pytest.raises(JsonError, match=r"must be text in UTF-8, but is not: .*0xff in position 1"):
+        json_file.read(str(tmp_path / "a.json"))
+
+
 def test_an_endless_file_is_read_up_to_a_bound():
-    with pytest.raises(ValueError, match="must have 16,777,216 bytes at most, but has more"):
+    with pytest.raises(JsonError, match="must have 16,777,216 bytes at most, but has more"):
         json_file.read("/dev/zero")
 
 
@@ -277,7 +289,7 @@ def test_an_endless_file_is_read_up_to_a_bound():
     ],
 )
 def test_structures_that_cannot_be_walked_are_refused(encoded, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(JsonError, match=message):
         schema_io.deserialize(json.dumps(encoded))
 
 
@@ -312,7 +324,7 @@ CONV = mobile_specs.ConvSpec(3, (1, 2))
 )
 def test_spaces_that_nothing_can_be_computed_of_are_refused(space, message):
     space_check.check_space(space_of(CONV))
-    with pytest.raises(ValueError, match=matching(message)):
+    with pytest.raises(JsonError, match=matching(message)):
         space_check.check_space(space)
 
 
@@ -407,7 +419,7 @@ def test_images_of_a_search_that_is_sampled_are_checked(field, value, tmp_path):
 def test_texts_of_a_cost_model_can_be_printed(value):
     fields = json.loads(COST_MODEL)
     fields["measurement"]["device_model"] = value
-    with pytest.raises(ValueError, match=r"has device_model .* which must be a text"):
+    with pytest.raises(JsonError, match=r"has device_model .* which must be a text"):
         cost_model_io.from_json(json.dumps(fields))
 
 

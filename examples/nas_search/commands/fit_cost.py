@@ -84,7 +84,7 @@ def main(args):
             file=sys.stderr,
         )
         return INTERRUPTED
-    for line in _report(model, settings["output"]):
+    for line in _report(model, given.get("preset", "digits"), settings["output"]):
         _say(line)
     return 0
 
@@ -100,7 +100,7 @@ def _check_used(given):
         )
 
 
-def _report(model, output):
+def _report(model, preset, output):
     """Returns what there is to say of a `CostModel`, as lines."""
     from examples.nas_search import mobile_cost_model
 
@@ -114,8 +114,9 @@ def _report(model, output):
         f"{output}: {model}, from {found['least']:.4g} to {found['largest']:.4g}, mean "
         f"{found['mean']:.4g}; a search aims at {mobile_cost_model.target_of(model):.4g}."
     )
-    given = ["--ssd", model.ssd, "--cost_model", output, "--checkpoint_dir", "runs/search"]
-    yield "    " + PROGRAM.command_line("search", *given)
+    space = ["--preset", preset, "--ssd", model.ssd]
+    given = ["--cost_model", output, "--checkpoint_dir", "runs/search"]
+    yield "    " + PROGRAM.command_line("search", *space, *given)
 
 
 def _say(line):

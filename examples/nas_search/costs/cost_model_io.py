@@ -76,7 +76,7 @@ def from_json(text):
     """Returns the `CostModel` of a text by `to_json`.
 
     Raises:
-        ValueError: If it is no such text, or does not fit the space that it names.
+        json_file.JsonError: If it is no such text, or does not fit the space that it names.
     """
     try:
         fields = json_file.loads(text)
@@ -84,10 +84,11 @@ def from_json(text):
             raise _FormatError(f"is not of format {_FORMAT}")
         return _parse(fields)
     except (TypeError, ValueError, OverflowError) as error:
-        reason = error if isinstance(error, _FormatError) else f"cannot be read ({error})"
-        raise ValueError(
-            f"A cost model must be JSON by `fit-cost`, but {text[:80]!r} {reason}. Let it be "
-            "fitted again."
+        reason = getattr(error, "fault", error)
+        reason = reason if isinstance(error, _FormatError) else f"cannot be read ({reason})"
+        raise json_file.JsonError(
+            f"A cost model must be JSON by `fit-cost`, but {text[:80]!r} {reason}",
+            "Let it be fitted again",
         ) from error
 
 

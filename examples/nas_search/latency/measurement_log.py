@@ -53,7 +53,7 @@ def read(path, header) -> List[Measured]:
         before = json_file.loads(first)
         measured = [_parse(line) for line in lines]
     except (TypeError, ValueError) as error:
-        raise _unreadable(path, repr(error)) from error
+        raise _unreadable(path, getattr(error, "fault", repr(error))) from error
     if not isinstance(before, dict):
         raise _unreadable(path, "its first line is no object")
     _check_same(path, before, header)

@@ -188,7 +188,8 @@ class Layer:
     def apply(self, inputs, training):
         """Computes the output, with the weights as they are when this runs.
 
-        All variables are read under the control dependencies that are open now.
+        All variables are read under the control dependencies that are open now. Operations that
+        update moving averages are added to the graph's `tf.GraphKeys.UPDATE_OPS`.
 
         Args:
             inputs: Tensor of a shape that the layer was built for, up to the size of the batch.
@@ -210,6 +211,8 @@ class Layer:
         self._latest_run = self._start_run(training)
         outputs = self(inputs, self._latest_run)
         self._updates += self._latest_run.updates
+        for update in self._latest_run.updates:
+            tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, update)
         return outputs
 
     def trainable_variables(self):

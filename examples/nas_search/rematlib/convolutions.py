@@ -8,13 +8,12 @@ the width can be drawn anew in each run.
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import depthwise_initializers
-from examples.nas_search.rematlib import tensors
 from examples.nas_search.rematlib.base import Layer
-from examples.nas_search.search_space_utils import normalize_strides
+from examples.nas_search.rematlib.windows import Window
 
 
 class Conv2D(Layer):
-    """A convolution; its output has sides ⌈side / stride⌉.
+    """A convolution; unless padded otherwise, its output has sides ⌈side / stride⌉.
 
     Args:
         filters: Width of the output.
@@ -25,12 +24,12 @@ class Conv2D(Layer):
         kernel_regularizer: Function from the kernel [height, width, input width, `filters`] to its
             penalty, a scalar. None for none. Biases have no penalty.
         use_bias: Whether a bias [`filters`], 0 at first, is added.
-        use_explicit_padding: Whether the border is padded alike for all sizes of images, with
-            ⌊(k − 1) / 2⌋ pixels before and ⌈(k − 1) / 2⌉ after k dilated ones. Without, what is
-            before depends on the image's size, as for padding "SAME".
+        use_explicit_padding: Whether the border is padded alike for all sizes of images, see
+            `windows.Window`.
+        padding: "SAME", "VALID" or pixels, likewise.
 
     Raises:
-        ValueError: If `dilation_rates` and `strides` both differ from 1.
+        ValueError: If `dilation_rates` and `strides` both differ from 1, or `padding` is another.
     """
 
     def __init__(
@@ -43,10 +42,11 @@ class Conv2D(Layer):
         kernel_regularizer=None,
         use_bias=False,
         use_explicit_padding=False,
+        padding="SAME",
     ):
         super().__init__()
         self._filters = filters
-        self._window = _Window(kernel_size, strides, dilation_rates, use_explicit_padding)
+        self._window = Window(kernel_size, strides, dilation_rates, use_explicit_padding, padding)
         self._initializer = kernel_initializer or tf.initializers.he_normal()
         self._regularizer = kernel_regularizer
         self._use_bias = use_bias
@@ -63,18 +63,18 @@ class Conv2D(Layer):
         self.add_weight("kernel", shape, self._initializer, self._regularizer, kernel_masks)
         if self._use_bias:
             self.add_weight("bias", [self._filters], tf.zeros_initializer(), masks=bias_masks)
-        return tensors.get_conv_output_shape(input_shape, self._window.strides, self._filters)
+        return self._window.output_shape(input_shape, self._filters)
 
     def _call(self, inputs, run):
         kernel = self.weight("kernel").value(run, inputs.dtype)
-        outputs = self._window.slide(tf.nn.conv2d, inputs, kernel)
+        outputs = _slide(self._window, tf.nn.conv2d, inputs, kernel)
         if self._use_bias:
             outputs += self.weight("bias").value(run, inputs.dtype)
         return outputs
 
 
 class DepthwiseConv2D(Layer):
-    """A convolution of each channel by itself; its output has sides ⌈side / stride⌉.
+    """A convolution of each channel by itself; sides of the output are those of `Conv2D`'s.
 
     Args:
         kernel_size: Int, or pair (vertical, horizontal).
@@ -84,9 +84,11 @@ class DepthwiseConv2D(Layer):
         depthwise_regularizer: Function from the kernel [height, width, channels, 1] to its penalty,
             a scalar. None for none.
         use_explicit_padding: As in `Conv2D`.
+        padding: As in `Conv2D`.
 
     Raises:
-        ValueError: If `dilation_rates` and `strides` both differ from 1, or strides differ.
+        ValueError: If `dilation_rates` and `strides` both differ from 1, strides differ, or
+            `padding` is another.
     """
 
     def __init__(
@@ -97,9 +99,10 @@ class DepthwiseConv2D(Layer):
         depthwise_initializer=None,
         depthwise_regularizer=None,
         use_explicit_padding=False,
+        padding="SAME",
     ):
         super().__init__()
-        self._window = _Window(kernel_size, strides, dilation_rates, use_explicit_padding)
+        self._window = Window(kernel_size, strides, dilation_rates, use_explicit_padding, padding)
         if len(set(self._window.strides)) > 1:
             raise ValueError(
                 "Depthwise convolutions have the same stride in both directions, but `strides` is "
@@ -118,11 +121,11 @@ class DepthwiseConv2D(Layer):
         masks = self._kernel_masks(width)
         shape = [*self._window.size, width, 1]
         self.add_weight("depthwise_kernel", shape, self._initializer, self._regularizer, masks)
-        return tensors.get_conv_output_shape(input_shape, self._window.strides, width)
+        return self._window.output_shape(input_shape, width)
 
     def _call(self, inputs, run):
         kernel = self.weight("depthwise_kernel").value(run, inputs.dtype)
-        return self._window.slide(tf.nn.depthwise_conv2d, inputs, kernel)
+        return _slide(self._window, tf.nn.depthwise_conv2d, inputs, kernel)
 
 
 class MaskedConv2D(Conv2D):
@@ -167,30 +170,11 @@ class MaskedDepthwiseConv2D(DepthwiseConv2D):
         return [tf.stop_gradient(self._mask)[:, tf.newaxis]]
 
 
-class _Window:
-    """How a kernel is moved over an image; arguments as in `Conv2D`."""
-
-    def __init__(self, kernel_size, strides, dilation_rates, use_explicit_padding):
-        self.size = normalize_strides(kernel_size)
-        self.strides = normalize_strides(strides)
-        self._dilations = normalize_strides(dilation_rates)
-        self._use_explicit_padding = use_explicit_padding
-        if self._dilations != (1, 1) and self.strides != (1, 1):
-            raise ValueError(
-                "A convolution can be dilated or strided, not both, but `dilation_rates` is "
-                f"{dilation_rates} and `strides` is {strides}."
-            )
-
-    def slide(self, convolution, inputs, kernel):
-        """Calls `tf.nn.conv2d` or `tf.nn.depthwise_conv2d`."""
-        padding = "SAME"
-        if self._use_explicit_padding:
-            padding = "VALID"
-            extents = [rate * (size - 1) for rate, size in zip(self._dilations, self.size)]
-            sides = [[extent // 2, extent - extent // 2] for extent in extents]
-            inputs = tf.pad(inputs, [[0, 0], *sides, [0, 0]])
-        strides = [1, *self.strides, 1]
-        return convolution(inputs, kernel, strides, padding, dilations=self._dilations)
+def _slide(window, convolution, inputs, kernel):
+    """Calls `tf.nn.conv2d` or `tf.nn.depthwise_conv2d`."""
+    inputs, padding = window.pad(inputs)
+    strides = [1, *window.strides, 1]
+    return convolution(inputs, kernel, strides, padding, dilations=window.dilations)
 
 
 def _check_width(name, mask, input_width):

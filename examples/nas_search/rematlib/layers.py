@@ -9,14 +9,12 @@ from examples.nas_search.rematlib.convolutions import (
     MaskedDepthwiseConv2D,
 )
 from examples.nas_search.rematlib.normalization import BatchNorm, MaskedStatelessBatchNorm
+from examples.nas_search.rematlib.pooling import AveragePool, GlobalAveragePool, MaxPool
 from examples.nas_search.rematlib.simple import (
     ELU,
-    AveragePool,
     DepthPadding,
     Dropout,
-    GlobalAveragePool,
     Identity,
-    MaxPool,
     MultiplyByConstant,
     ReLU,
     ReLU6,

@@ -4,7 +4,6 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search.rematlib import tensors
 from examples.nas_search.rematlib.base import Layer
-from examples.nas_search.search_space_utils import normalize_strides
 
 
 class _Elementwise(Layer):
@@ -178,61 +177,6 @@ class DepthPadding(Layer):
 
     def _call(self, inputs, run):
         return tf.pad(inputs, [[0, 0]] * 3 + [[0, self._filters - inputs.shape.as_list()[3]]])
-
-
-class _Pool(Layer):
-    """Makes one value of each window."""
-
-    def __init__(self, pool_size, strides=1):
-        super().__init__()
-        self._pool_size = normalize_strides(pool_size)
-        self._strides = normalize_strides(strides)
-
-    def _setup(self, input_shape):
-        return tensors.get_conv_output_shape(input_shape, self._strides, input_shape[3])
-
-
-class MaxPool(_Pool):
-    """The largest value of each window, windows being cut at the border.
-
-    Args:
-        pool_size: Sides of a window, int or pair (vertical, horizontal).
-        strides: How far windows are apart, int or pair (vertical, horizontal).
-    """
-
-    def _call(self, inputs, run):
-        return tf.nn.max_pool2d(inputs, self._pool_size, self._strides, "SAME")
-
-
-class AveragePool(_Pool):
-    """The mean of each window, windows being cut at the border.
-
-    Args:
-        pool_size: Sides of a window, int or pair (vertical, horizontal).
-        strides: How far windows are apart, int or pair (vertical, horizontal).
-    """
-
-    def _call(self, inputs, run):
-        return tf.nn.avg_pool2d(inputs, self._pool_size, self._strides, "SAME")
-
-
-class GlobalAveragePool(Layer):
-    """The mean over height and width.
-
-    Args:
-        keepdims: Whether these axes stay, with size 1.
-    """
-
-    def __init__(self, keepdims=False):
-        super().__init__()
-        self._keepdims = keepdims
-
-    def _setup(self, input_shape):
-        batch, _, _, channels = input_shape.as_list()
-        return [batch, 1, 1, channels] if self._keepdims else [batch, channels]
-
-    def _call(self, inputs, run):
-        return tf.reduce_mean(inputs, axis=[1, 2], keepdims=self._keepdims)
 
 
 class Dropout(_Elementwise):

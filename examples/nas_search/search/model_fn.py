@@ -59,7 +59,8 @@ def model_fn(features, labels, mode, params, config=None):
     if mode != estimator.ModeKeys.TRAIN:
         raise NotImplementedError(
             f"A search can only be trained, but `mode` is {mode!r}. To evaluate the network that "
-            "it found, train that alone: `python -m examples.nas_search train`."
+            "it found, train that alone: `python -m examples.nas_search train --search_dir SEARCH "
+            "--checkpoint_dir NEW`."
         )
     step = tf.train.get_or_create_global_step()
     images = {part: tpu.network_input(batch, params) for part, batch in features.items()}

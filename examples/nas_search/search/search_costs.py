@@ -266,10 +266,10 @@ def _read(path):
             f"A cost model must be a file by `fit-cost`, but {path!r} cannot be read: "
             f"{error.message}. Name the file."
         ) from error
-    except ValueError as error:
+    except json_file.JsonError as error:
         raise UserError(
-            f"A cost model must be JSON by `fit-cost`, but cannot be read ({error}). Let it be "
-            f"fitted again. [File {path}.]"
+            f"A cost model must be JSON by `fit-cost`, but cannot be read ({error.fault}). Let "
+            f"it be fitted again. [File {path}.]"
         ) from error
     try:
         return cost_model_io.from_json(text)

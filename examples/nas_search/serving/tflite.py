@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from examples.runs import native_log
 from examples.runs.errors import UserError
 
 # How much a probability may differ, by how weights are stored: as they are; in 8 bits, with
@@ -20,7 +21,8 @@ def check_is_there():
     Raises:
         UserError: If it cannot.
     """
-    _lite()
+    with native_log.kept_back(only_faults=True):
+        _lite()
 
 
 def convert(source, reference, path, quantize, pixel_range, is_rounded=False):
@@ -48,7 +50,8 @@ def convert(source, reference, path, quantize, pixel_range, is_rounded=False):
     if quantize == "float16":
         converter.target_spec.supported_types = [tf.float16]
     try:
-        contents = converter.convert()
+        with native_log.kept_back(only_faults=True):
+            contents = converter.convert()
     except Exception as error:  # It has classes of errors of its own in each version.
         raise UserError(
             f"TensorFlow {tf.__version__} cannot convert this network for TensorFlow Lite: "
@@ -75,10 +78,10 @@ def convert(source, reference, path, quantize, pixel_range, is_rounded=False):
 def new_interpreter(contents):
     """Returns an interpreter of a model, bytes, that is ready to run."""
     _, interpreter_class = _lite()
-    with warnings.catch_warnings():  # It says that it will be somewhere else one day.
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), native_log.kept_back(only_faults=True):
+        warnings.simplefilter("ignore")  # It says that it will be somewhere else one day.
         interpreter = interpreter_class(model_content=contents)
-    interpreter.allocate_tensors()
+        interpreter.allocate_tensors()
     return interpreter
 
 

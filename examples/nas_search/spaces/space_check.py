@@ -5,6 +5,7 @@ import reprlib
 
 from examples.nas_search.basic_specs import Block, ConvTowerSpec
 from examples.nas_search.schema import OneOf, is_namedtuple
+from examples.runs.json_file import JsonError
 
 _LARGEST = 2**20  # number in a space: widths, kernels and strides are far less
 
@@ -16,17 +17,17 @@ def check_space(space):
         space: A structure, as `schema_io.deserialize` returns it.
 
     Raises:
-        ValueError: If it is none: where a number is due there must be no list, say, which NumPy
+        JsonError: If it is none: where a number is due there must be no list, say, which NumPy
             would compute with too.
     """
     if not isinstance(space, ConvTowerSpec) or not _is_list_of(space.blocks, Block):
-        raise ValueError(f"A space is a ConvTowerSpec of blocks, but is {reprlib.repr(space)}.")
+        raise JsonError(f"A space is a ConvTowerSpec of blocks, but is {reprlib.repr(space)}")
     _check_width(space.filters_base)
     for block in space.blocks:
         if not isinstance(block.filters, OneOf) or not isinstance(block.layers, list):
-            raise ValueError(
+            raise JsonError(
                 "A block has a list of layers, and its width is a choice, but it is "
-                f"{reprlib.repr(block)}."
+                f"{reprlib.repr(block)}"
             )
         for width in block.filters.choices:
             _check_width(width)
@@ -36,9 +37,7 @@ def check_space(space):
 
 def _check_width(width):
     if type(width) is not int or not 0 < width <= _LARGEST:
-        raise ValueError(
-            f"A width is an integer from 1 to {_LARGEST}, but is {reprlib.repr(width)}."
-        )
+        raise JsonError(f"A width is an integer from 1 to {_LARGEST}, but is {reprlib.repr(width)}")
 
 
 def _check_node(node):
@@ -53,9 +52,9 @@ def _check_node(node):
                 _check_node(part)
     elif isinstance(node, (int, float)):
         if not (math.isfinite(node) and 0 <= node <= _LARGEST):
-            raise ValueError(f"A number in a space is from 0 to {_LARGEST}, but is {node}.")
+            raise JsonError(f"A number in a space is from 0 to {_LARGEST}, but is {node}")
     elif not isinstance(node, str):
-        raise ValueError(f"A layer has numbers, texts and choices, but holds {reprlib.repr(node)}.")
+        raise JsonError(f"A layer has numbers, texts and choices, but holds {reprlib.repr(node)}")
 
 
 def _is_list_of(values, kind):

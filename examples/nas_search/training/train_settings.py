@@ -80,8 +80,8 @@ def resolve_evaluation(**given):
 def _other_run(directory):
     return (
         f"--checkpoint_dir must be that of a network trained alone, but {directory} is of another "
-        "run. Train the network that a search found: "
-        f"`python -m examples.nas_search train --search_dir {directory}`."
+        "run. Train the network that a search found: `python -m examples.nas_search train "
+        f"--search_dir {directory} --checkpoint_dir NEW`."
     )
 
 

@@ -108,6 +108,7 @@ def test_other_errors_are_not_hidden(monkeypatch):
     ("message", "is_shown"),
     [
         ("Estimator.__init__ (...) is deprecated and will be removed in a future version.", False),
+        ("The name tf.estimator.tpu.TPUConfig is deprecated. Please use tf.compat.v1.", False),
         ("The cost model is off.", True),
     ],
 )

@@ -173,6 +173,7 @@ def test_batch_norm_by_moving_averages(epsilon):
     assert len(updates) == 2
     evaluated = layer.apply(x, training=False)
     assert layer.updates() == updates
+    assert tf.get_collection(tf.GraphKeys.UPDATE_OPS) == updates
     moving = [layer.weight(name).variable for name in ("moving_mean", "moving_variance")]
     assert not any(variable.trainable for variable in moving)
     assert {variable.synchronization for variable in moving} == {tf.VariableSynchronization.ON_READ}
