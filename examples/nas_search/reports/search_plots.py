@@ -49,7 +49,7 @@ def draw_search(panels, title="", controller_start=0):
             if axes is all_axes[0]:
                 axes.plot([], [], ":", color=figures.ink(), alpha=0.5, label="controller starts")
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="best", fontsize="small")
+            axes.legend(loc="best")
     all_axes[-1].set_xlabel("step")
     all_axes[-1].xaxis.set_major_formatter("{x:,.0f}")
     figure.align_ylabels()
