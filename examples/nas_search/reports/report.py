@@ -22,7 +22,7 @@ from examples.runs.command_line import command_line
 
 PAGE = "search.html"
 _OPEN_BLOCKS = 2  # Blocks of choices that are unfolded at first, where there are more of them.
-_RECENT = 10  # The accuracy that is reported is the mean over the last tenth.
+_RECENT = 10  # What is reported as of late is the mean over the last tenth.
 _MAX_ROWS, _MAX_STEPS = 20, 6  # of tables of what was at which step
 _NOTE = (
     "Each panel is a choice: the probabilities of its alternatives over the steps. "
@@ -92,6 +92,31 @@ def network(analysis, name):
     yield html_page.unfolding("In words", [layers])
 
 
+def late(series):
+    """Returns the mean over the last tenth of a series {step: value}, None if it is empty."""
+    values = [value for _, value in sorted(series.items())]
+    return float(np.mean(values[-max(1, len(values) // _RECENT) :])) if values else None
+
+
+def table_of_steps(caption, names, series, summary):
+    """Returns a table of what some series are at some of their steps, to be unfolded.
+
+    Args:
+        caption: Text; no other table of the page has it.
+        names: Of the series, texts.
+        series: For each a dict {step: value}.
+        summary: Text that is seen where it is folded.
+    """
+    steps = figures.thinned(sorted(set().union(*series)), _MAX_ROWS)
+    rows = [
+        [f"{step:,}", *(f"{each[step]:.4g}" if step in each else "" for each in series)]
+        for step in steps
+    ]
+    columns = [Column(name, True) for name in ("step", *names)]
+    table = html_page.table(f"{caption}, at {len(steps)} of the steps", columns, rows)
+    return html_page.unfolding(summary, [table])
+
+
 def _indices(analysis):
     return ":".join(map(str, analysis.indices))
 
@@ -126,23 +151,16 @@ def _over_time(analysis):
     words = f"Over the steps: {', '.join(ends)}."
     picture = figures.svg(lambda: _series(analysis), "series", words)
     yield html_page.scrolling("Plots of the search over its steps", picture)
-    steps = figures.thinned(sorted(set().union(*(panel.values for panel in panels))), _MAX_ROWS)
-    rows = [
-        [f"{step:,}", *(f"{p.values[step]:.4g}" if step in p.values else "" for p in panels)]
-        for step in steps
-    ]
-    columns = [Column(name, True) for name in ("step", *names)]
-    caption = f"{len(steps)} of the steps"
-    yield html_page.unfolding("As a table", [html_page.table(caption, columns, rows)])
+    series = [panel.values for panel in panels]
+    yield table_of_steps("The search", names, series, "Over time, as a table")
 
 
 def _headline(analysis):
     """Yields the most important figures: name, value and note."""
-    accuracies = list(analysis.history["accuracy"].values())
-    if accuracies:
-        recent = accuracies[-max(1, len(accuracies) // _RECENT) :]
+    accuracy = late(analysis.history["accuracy"])
+    if accuracy is not None:
         note = "of the networks drawn of late, with shared weights"
-        yield "validation accuracy", f"{np.mean(recent):.1%}", note
+        yield "validation accuracy", f"{accuracy:.1%}", note
     for cost in analysis.costs:
         note = f"target {cost.target:.4g}, {cost.estimate / cost.target - 1:+.1%}"
         yield cost.label, f"{cost.estimate:.4g} {cost.unit_and_device}", note
@@ -161,7 +179,7 @@ def _choices(analysis):
         panels = "\n".join(_choice(analysis, number) for number in numbers)
         contents = [
             f'<div class="choices">\n{panels}\n</div>',
-            html_page.unfolding("As a table", [_probabilities(analysis, name, numbers)]),
+            html_page.unfolding(f"{name}, as a table", [_probabilities(analysis, name, numbers)]),
         ]
         title = f"{name}: {len(numbers)} choices"
         yield html_page.unfolding(title, contents, is_open=place < _OPEN_BLOCKS)

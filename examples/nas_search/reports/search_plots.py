@@ -58,6 +58,14 @@ def draw_search(panels, title="", controller_start=0):
     return figure
 
 
+def line_of(series):
+    """Returns steps and values of the line that shows a series, of one that scatters the mean."""
+    steps = np.array(sorted(series.values))
+    values = np.array([series.values[step] for step in steps])
+    width = max(1, len(steps) // _WINDOWS) if series.is_sampled else 1
+    return tuple(_thinned(_running_mean(steps, width), _running_mean(values, width)))
+
+
 def _draw_series(axes, series):
     """Draws points and, where they scatter, their running mean."""
     steps = np.array(sorted(series.values))
@@ -65,12 +73,10 @@ def _draw_series(axes, series):
     if series.is_sampled:
         shown = _thinned(steps, values)
         axes.plot(*shown, ".", color=figures.BLUE, alpha=0.35, markersize=4, markeredgewidth=0)
-        width = max(1, len(steps) // _WINDOWS)
-        mean = _thinned(_running_mean(steps, width), _running_mean(values, width))
-        axes.plot(*mean, color=figures.BLUE)
+        axes.plot(*line_of(series), color=figures.BLUE)
     else:
         marker = "." if len(steps) == 1 else None
-        axes.plot(*_thinned(steps, values), color=figures.BLUE, marker=marker)
+        axes.plot(*line_of(series), color=figures.BLUE, marker=marker)
         axes.set_ylim(bottom=0)
     if series.target is not None:
         label = f"target {series.target:.4g}"
