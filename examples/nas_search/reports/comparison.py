@@ -21,7 +21,7 @@ def page(analyses):
         analyses: List of at least two `Analysis`es of one space.
     """
     numbers = range(1, len(analyses) + 1)
-    names = [f"search {number}" for number in numbers]
+    names = [f"search\N{NO-BREAK SPACE}{number}" for number in numbers]
     summary = html_page.paragraph("Several searches of one space, side by side.", "quiet")
     sections = [
         ("The searches", [_searches(analyses, names)]),
@@ -46,7 +46,7 @@ def _searches(analyses, names):
     for name, each in zip(names, analyses):
         accuracy = report.late(each.history["accuracy"])
         rows.append(
-            [name, html_page.path(each.directory), each.settings.get("seed", "")]
+            [name, html_page.code(each.directory), each.settings.get("seed", "")]
             + [f"{each.global_step:,}", "" if accuracy is None else f"{accuracy:.1%}"]
             + [f"{each.madds:,}", f"{each.params:,}"]
             + [f"{each.probability:.3g}", f"{each.entropy:.3g}"]

@@ -12,7 +12,7 @@ from examples.runs import figures
 _COLORS = (figures.BLUE, figures.VERMILION, figures.GREEN)
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = "osD^v<>"  # of costs
-_IN_A_ROW = 8  # of the legend
+_IN_A_ROW = 5  # of the legend
 
 
 def draw_searches(panels, numbers):
@@ -26,7 +26,7 @@ def draw_searches(panels, numbers):
     Returns:
         A `matplotlib` figure.
     """
-    figure = figures.new(9, 1.0 + 1.9 * len(panels) + 0.2 * (len(numbers) // _IN_A_ROW))
+    figure = figures.new(9, 1.0 + 1.9 * len(panels) + 0.25 * (len(numbers) // _IN_A_ROW))
     all_axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     styles = list(itertools.product(_DASHES, _COLORS))
     for axes, panel in zip(all_axes, panels):

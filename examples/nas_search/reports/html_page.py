@@ -98,6 +98,11 @@ def table(caption, columns, rows):
     return scrolling(caption, "\n".join(parts))
 
 
+def code(words):
+    """Returns a text of a file or a command, that may be broken anywhere."""
+    return Html(f"<code>{text(words)}</code>")
+
+
 def path(words):
     """Returns a path, such as `blocks/1/filters`, that may be broken at its slashes."""
     return Html(text(words).replace("/", "/<wbr>"))

@@ -55,7 +55,7 @@ def page(analysis):
     """Returns the page of an `Analysis`, HTML as a string."""
     summary = [
         html_page.paragraph(f"{analysis.directory}, step {analysis.global_step:,}", "quiet"),
-        html_page.paragraph(Html(f"Found: <code>{_indices(analysis)}</code>")),
+        html_page.paragraph(Html(f"Found: {html_page.code(_indices(analysis))}")),
         html_page.figures(_headline(analysis)),
     ]
     sections = [
@@ -108,13 +108,19 @@ def table_of_steps(caption, names, series, summary):
         summary: Text that is seen where it is folded.
     """
     steps = figures.thinned(sorted(set().union(*series)), _MAX_ROWS)
-    rows = [
-        [f"{step:,}", *(f"{each[step]:.4g}" if step in each else "" for each in series)]
-        for step in steps
-    ]
+    rows = [[f"{step:,}", *(_value_at(step, each) for each in series)] for step in steps]
     columns = [Column(name, True) for name in ("step", *names)]
-    table = html_page.table(f"{caption}, at {len(steps)} of the steps", columns, rows)
+    caption = f"{caption}: what was the latest at {len(steps)} of the steps"
+    table = html_page.table(caption, columns, rows)
     return html_page.unfolding(summary, [table])
+
+
+def _value_at(step, series):
+    """Returns the latest value of {step: value} as text; empty before its first, after its last."""
+    if not series or step > max(series):
+        return ""
+    until = [each for each in series if each <= step]
+    return f"{series[max(until)]:.4g}" if until else ""
 
 
 def _indices(analysis):
@@ -268,6 +274,6 @@ def _settings(analysis):
     rows = []
     for name, value in sorted(analysis.settings.items()):
         shown = value if isinstance(value, str) else json.dumps(value)
-        rows.append([name, Html(f"<code>{html_page.text(shown)}</code>")])
+        rows.append([name, html_page.code(shown)])
     columns = [Column("setting"), Column("value")]
     return html_page.table("Settings of the search, from params.json", columns, rows)

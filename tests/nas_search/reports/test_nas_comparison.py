@@ -87,7 +87,7 @@ def test_the_page_tells_what_each_found_and_how_they_agree(searches, page):
         "blocks/1/filters 1 of 2 14%",
         "blocks/2/filters 2 of 2 100%",
         "search 1 and 2 10 of 12 85%",
-        "30 0.25",  # the reward of the second alone
+        "0 0.5 10 0.6 20 0.7 30 0.25",  # the rewards; 0.25 is the second's alone
     ):
         assert shown in words
     assert page.tags.count("svg") == 2 + 2
@@ -96,7 +96,9 @@ def test_the_page_tells_what_each_found_and_how_they_agree(searches, page):
 
 
 def test_what_the_pictures_show_is_told_in_words(searches, page):
-    labels = [of["aria-label"] for _, _, of in page.elements("svg")]
+    labels = [
+        of["aria-label"].replace("\N{NO-BREAK SPACE}", " ") for _, _, of in page.elements("svg")
+    ]
     assert labels[0] == (
         "Lines of 2 searches over their steps: reward, validation accuracy (%), "
         "madds (% of target), entropy of controller (nats)."
@@ -109,6 +111,20 @@ def test_what_the_pictures_show_is_told_in_words(searches, page):
 
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>${title} $x^{$ &amp;"
+
+
+def test_tables_of_steps_tell_the_latest_value():
+    series = [{0: 1.0, 10: 2.0, 20: 3.0}, {5: 4.0, 15: 5.0}, {}]
+    table = report.table_of_steps("what", ["a", "b", "c"], series, "as a table")
+    rows = re.findall(r"<tr>(.*?)</tr>", table)[1:]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+    assert cells == [
+        ["0", "1", "", ""],
+        ["5", "1", "4", ""],
+        ["10", "2", "4", ""],
+        ["15", "2", "5", ""],
+        ["20", "3", "", ""],
+    ]
 
 
 def test_text_from_files_is_shown_and_does_nothing(searches):
@@ -141,7 +157,9 @@ def test_a_cost_that_one_of_them_has(searches):
         history={**searches[0].history, "cost": {0: 1.0, 20: 3.0}},
     )
     page = Page(comparison.page([first, searches[1]]))
-    labels = [of["aria-label"] for _, _, of in page.elements("svg")]
+    labels = [
+        of["aria-label"].replace("\N{NO-BREAK SPACE}", " ") for _, _, of in page.elements("svg")
+    ]
     assert "latency (% of target)" in labels[0]
     assert "madds" not in labels[0]  # The second has logged none.
     assert "search 1 latency 150, search 2 madds " in labels[1]

@@ -86,7 +86,7 @@ def test_what_a_picture_shows_is_told_in_words_and_tables(digits, page):
 
 
 def test_the_page_tells_everything(digits, page):
-    words = "".join(page.words)  # Paths have places where they may be broken.
+    words = "".join(page.words)  # Paths may be broken.
     for shown in (
         ":".join(map(str, INDICES)),
         f"{digits.madds:,}",
