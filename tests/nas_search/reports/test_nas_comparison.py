@@ -1,5 +1,6 @@
 """The page that compares searches; and what holds of it and of the page of one search."""
 
+import html
 import io
 import itertools
 import re
@@ -37,6 +38,29 @@ def texts(searches):
 @pytest.fixture(scope="module")
 def page(texts):
     return Page(texts["comparison"])
+
+
+@pytest.fixture
+def undrawn(searches, monkeypatch):
+    """The pages, with empty pictures, which take no time."""
+    element = '<svg role="img" aria-label="{}"></svg>'
+    monkeypatch.setattr(
+        figures, "svg", lambda draw, name, words: element.format(html.escape(words))
+    )
+    return [report.page(searches[0]), comparison.page(searches)]
+
+
+def test_pages_are_for_everybody_whatever_their_pictures(undrawn):
+    for text in undrawn:
+        check_loads_nothing(text)
+        check_readable(text)
+
+
+def test_a_picture_has_words_that_stay_words():
+    words = 'a "picture" of <b> & more'
+    picture = figures.svg(lambda: figures.new(1, 1), "name", words)
+    ((_, _, of),) = Page(picture).elements("svg")
+    assert (of["role"], of["aria-label"]) == ("img", words)
 
 
 CHECKS = (check_loads_nothing, check_names, check_readable)
