@@ -5,6 +5,7 @@ lines and words take the colour of the page's text, so that they can be read on 
 The colours are those of Okabe and Ito, which the colour-blind tell apart.
 """
 
+import html
 import io
 import re
 
@@ -46,20 +47,23 @@ def png(draw, path):
         draw().savefig(path, dpi=_DPI, format="png", facecolor="white")
 
 
-def svg(draw, name):
+def svg(draw, name, words):
     """Returns a picture as an `<svg>` element to stand in a page.
 
     Args:
         draw: Function without arguments that returns a `matplotlib` figure.
         name: Letters and digits that no other picture of the page has: the names inside the
             picture begin with it, so that they do not clash.
+        words: Text that stands in for the picture where it is not seen.
     """
     file = io.BytesIO()
     without = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         draw().savefig(file, format="svg", metadata=without)
     text = _HEADER.sub("", file.getvalue().decode(), count=1)
-    return _NAME.sub(rf"\g<1>{name}-", text).replace(_INK, "currentColor")
+    text = _NAME.sub(rf"\g<1>{name}-", text).replace(_INK, "currentColor")
+    # Its words are read as one text, and not one by one.
+    return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(words)}"', 1)
 
 
 def new(width, height):

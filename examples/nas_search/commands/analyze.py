@@ -1,12 +1,11 @@
 """`analyze`: tells which network a search found, what it costs and how sure the controller is.
 
 Results go to stdout, as lines for people, CSV or JSON; notices go to stderr. Pictures and a page
-with all of it are written into the directory of the search, see `report.py`.
+with all of it are written into the directory of the search, see `report.py`. Of several searches,
+a page compares them, see `comparison.py`.
 """
 
-import csv
 import io
-import json
 import os
 import sys
 import uuid
@@ -15,19 +14,21 @@ from examples.runs import flags
 from examples.runs.errors import UserError
 from examples.runs.flags import Flag, boolean
 
-# The first four columns are those of the published tool.
-_COLUMNS = (
-    *("indices", "global_step", "directory", "cost_model"),
-    *("ssd", "cost_target", "madds", "params", "probability", "entropy", "initial_entropy"),
-)
-
 FLAGS = (
     Flag(
         "dirname",
         str,
         None,
-        "directory of a search, or a pattern like 'runs/*' for several",
+        "directory of a search, or a pattern like 'runs/*' for several; more than one are compared",
         required=True,
+        nargs="+",
+    ),
+    Flag(
+        "output",
+        str,
+        None,
+        "page that compares the searches (default: comparison.html beside the first one, if "
+        "--dirname is given more than one)",
     ),
     Flag(
         "output_format",
@@ -60,37 +61,83 @@ def main(args):
         Exit status: 0.
 
     Raises:
-        UserError: If nothing was analysed.
+        UserError: If nothing was analysed, or searches cannot be compared.
     """
-    # Here, because they import TensorFlow: flags are checked without.
+    # Here, because it imports TensorFlow: flags are checked without.
+    from examples.nas_search.reports import result_formats
+
+    given = flags.with_defaults(vars(args), FLAGS, {})
+    if given["output"] and not given["plot"]:
+        raise UserError("--output is a page, and --noplot writes none. Leave out one of the two.")
+    analyses = _analyses(given["dirname"])
+    is_compared = len(given["dirname"]) > 1 or bool(given["output"])
+    if is_compared:
+        _check_comparable(analyses)
+    written = {a.directory: _write_files(a) if given["plot"] else [] for a in analyses}
+    compared = None
+    if is_compared and given["plot"]:
+        compared = _write_comparison(analyses, given["output"])
+    result_formats.WRITE[given["output_format"]](analyses, written, compared, sys.stdout)
+    return 0
+
+
+def _analyses(patterns):
+    """Returns the `Analysis`es of the searches that patterns match."""
     import tensorflow.compat.v1 as tf
 
     from examples.nas_search.reports import search_analysis
 
-    given = flags.with_defaults(vars(args), FLAGS, {})
-    directories = sorted(tf.io.gfile.glob(given["dirname"]))
-    if not directories:
-        raise UserError(
-            f"--dirname must name a directory, but nothing matches {given['dirname']!r}."
-        )
     analyses = []
-    for directory in directories:
-        if len(directories) > 1 and not tf.io.gfile.isdir(directory):
-            continue  # A pattern matches files, too.
-        try:
-            analyses.append(search_analysis.analyze(directory))
-        except search_analysis.UnreadableError as error:
-            if len(directories) == 1:
-                raise UserError(
-                    f"--dirname must name a search, but {directory}: {error}"
-                ) from error
-            _notice(f"skipping {directory}: {error}")
-    if not analyses:
-        raise UserError(f"--dirname must name a search, but none matches {given['dirname']!r}.")
-    written = {a.directory: _write_files(a) if given["plot"] else [] for a in analyses}
-    write = {"lines": _write_lines, "csv": _write_csv, "json": _write_json}
-    write[given["output_format"]](analyses, written, sys.stdout)
-    return 0
+    for pattern in patterns:
+        directories = sorted(tf.io.gfile.glob(pattern))
+        if not directories:
+            raise UserError(f"--dirname must name a directory, but nothing matches {pattern!r}.")
+        if len(patterns) > 1 and directories == [pattern] and not tf.io.gfile.isdir(pattern):
+            _notice(f"skipping {pattern}: it is no directory")  # The shell has matched it, too.
+            continue
+        found = []
+        for directory in directories:
+            if len(directories) > 1 and not tf.io.gfile.isdir(directory):
+                continue  # A pattern matches files, too.
+            try:
+                found.append(search_analysis.analyze(directory))
+            except search_analysis.UnreadableError as error:
+                if len(directories) == 1:
+                    raise UserError(
+                        f"--dirname must name a search, but {directory}: {error}"
+                    ) from error
+                _notice(f"skipping {directory}: {error}")
+        if not found:
+            raise UserError(f"--dirname must name a search, but none matches {pattern!r}.")
+        analyses += found
+    return analyses
+
+
+def _check_comparable(analyses):
+    """Raises a UserError if searches cannot be compared."""
+    from examples.nas_search.reports import agreement
+
+    if len(analyses) < 2:
+        only = ", ".join(analysis.directory for analysis in analyses) or "none"
+        raise UserError(
+            f"To compare, --dirname must name two searches or more, but it names {only}. Name "
+            "others, or leave out --output."
+        )
+    seen = {}
+    for analysis in analyses:
+        other = seen.setdefault(os.path.realpath(analysis.directory), analysis)
+        if other is not analysis:
+            raise UserError(
+                f"--dirname must name each search once, but {other.directory} and "
+                f"{analysis.directory} are the same. Leave out one of the two."
+            )
+        difference = agreement.difference(analyses[0], analysis)
+        if difference:
+            raise UserError(
+                f"--dirname must name searches of one space to compare them, but that of "
+                f"{analyses[0].directory} ({analyses[0].ssd}) and that of {analysis.directory} "
+                f"({analysis.ssd}) differ: {difference}. Leave out one of the two."
+            )
 
 
 def _notice(text):
@@ -110,102 +157,48 @@ def _write_files(analysis):
     return _write(analysis, report.PAGE, report.page(analysis).encode()) + written
 
 
+def _write_comparison(analyses, path):
+    """Writes the page that compares searches; returns its path."""
+    import tensorflow.compat.v1 as tf
+
+    from examples.nas_search.reports import comparison
+
+    if not path:
+        beside = os.path.dirname(analyses[0].directory.rstrip("/"))
+        path = os.path.join(beside, comparison.PAGE)
+    try:
+        _save(path, comparison.page(analyses).encode())
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"--output must name a file that can be written, but {path} cannot: {error.message}"
+        ) from error
+    return path
+
+
 def _write(analysis, name, contents):
     """Writes a file beside the search; returns its path in a list, empty if it cannot be."""
     import tensorflow.compat.v1 as tf
 
     path = os.path.join(analysis.directory, name)
-    draft = os.path.join(analysis.directory, f".{name}.{uuid.uuid4().hex}")
     try:
-        with tf.io.gfile.GFile(draft, "wb") as file:
-            file.write(contents)
-        # The name may be a link to a file elsewhere, which is not to be written to.
-        tf.io.gfile.rename(draft, path, overwrite=True)
+        _save(path, contents)
     except tf.errors.OpError as error:  # Results of others may be read-only.
         _notice(f"no {name} in {analysis.directory}: {error.message}")
         return []
     return [path]
 
 
-def _record(analysis):
-    """Returns the numbers of an `Analysis` by column; None where the search had no cost model."""
-    record = {name: getattr(analysis, name) for name in _COLUMNS}
-    return {**record, "indices": ":".join(map(str, analysis.indices))}
+def _save(path, contents):
+    """Writes a file all at once; raises an OpError if it cannot be."""
+    import tensorflow.compat.v1 as tf
 
-
-def _write_lines(analyses, written, stream):
-    for analysis in analyses:
-        # The first four as the published tool has them.
-        lines = [
-            f"directory = {analysis.directory}",
-            f"global_step = {analysis.global_step}",
-            f"indices = {':'.join(map(str, analysis.indices))}",
-        ]
-        if analysis.cost_model is not None:
-            lines.append(f"cost_model = {analysis.cost_model:.6f}")
-        if analysis.cost_target is not None:
-            lines.append(f"cost_target = {analysis.cost_target:.6f}")
-        lines += [f"cost {cost.label} = {_in_words(cost)}" for cost in analysis.costs]
-        lines += [
-            f"ssd = {analysis.ssd}",
-            f"madds = {analysis.madds}",
-            f"params = {analysis.params}",
-            f"probability = {analysis.probability:.4g}",
-            f"entropy = {analysis.entropy:.4g}",
-            f"initial_entropy = {analysis.initial_entropy:.4g}",
-        ]
-        for path in written[analysis.directory]:
-            lines.append(f"{'page' if path.endswith('.html') else 'plot'} = {path}")
-        lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
-        print("\n".join(lines), file=stream)
-
-
-def _in_words(cost):
-    """Returns what there is to say of a `search_analysis.Cost`."""
-    share = f"{cost.estimate / cost.target:.1%} of the target {cost.target:.4g}"
-    return f"{cost.estimate:.4g} {cost.unit_and_device}; {share}; weight {cost.weight:.3g}"
-
-
-def _certainty(nodes):
-    """Returns a table of the nodes with more than one alternative as lines."""
-    from examples.nas_search.reports import architecture_text
-
-    rows = [("choice", "taken", "probability", "entropy", "of")]
-    for node in nodes:
-        if len(node.choices) == 1:
-            continue
-        taken = node.choices[node.index] if node.reached else "(not reached)"
-        rows.append(
-            (
-                node.path,
-                taken,
-                f"{node.probability:.1%}",
-                f"{node.entropy:.2f}",
-                " ".join(node.choices),
-            )
-        )
-    return architecture_text.aligned(rows, "<<>><")
-
-
-def _write_csv(analyses, written, stream):
-    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for analysis in analyses:
-        cost = analysis.cost_model
-        cost = "" if cost is None else f"{cost:.6f}"
-        writer.writerow({**_record(analysis), "cost_model": cost})
-
-
-def _write_json(analyses, written, stream):
-    records = [
-        {
-            **_record(analysis),
-            "layers": analysis.layers,
-            "costs": [cost._asdict() for cost in analysis.costs],
-            "nodes": [node._asdict() for node in analysis.nodes],
-            "files": written[analysis.directory],
-        }
-        for analysis in analyses
-    ]
-    json.dump(records, stream, indent=2)
-    stream.write("\n")
+    directory, name = os.path.split(path)
+    draft = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
+    with tf.io.gfile.GFile(draft, "wb") as file:
+        file.write(contents)
+    try:
+        # The name may be a link to a file elsewhere, which is not to be written to.
+        tf.io.gfile.rename(draft, path, overwrite=True)
+    except tf.errors.OpError:
+        tf.io.gfile.remove(draft)
+        raise

@@ -24,7 +24,7 @@ _SHORT = {
     "use_squeeze_and_excite": "SE",
     "filters": "width",
 }
-_ROOM = 0.09  # share of a panel's height that a name needs
+_ROOM = 0.015  # share of a panel's height that a name needs, per point of its letters
 
 
 def by_block(nodes):
@@ -118,11 +118,11 @@ def draw_one(analysis, number):
     """Draws choice `number` of `analysis.nodes` alone; returns a `matplotlib` figure."""
     figure = Figure(figsize=(2.6, 1.2))
     # The same margins for all, so that panels side by side are aligned.
-    draw_node(figure.add_axes([0.25, 0.14, 0.72, 0.82]), analysis, number)
+    draw_node(figure.add_axes([0.34, 0.17, 0.64, 0.79]), analysis, number, font_size=8)
     return figure
 
 
-def draw_node(axes, analysis, number):
+def draw_node(axes, analysis, number, font_size=6):
     """Draws the panel of choice `number` of `analysis.nodes` into `axes`."""
     node = analysis.nodes[number]
     steps = figures.thinned(sorted(analysis.probabilities), _MAX_POINTS)
@@ -140,14 +140,14 @@ def draw_node(axes, analysis, number):
     areas[node.index].set_linewidth(1.0)
     axes.set(xlim=(steps[0], steps[-1]), ylim=(0, 1), xticks=[steps[0], steps[-1]])
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.tick_params(labelsize=6, length=2, pad=1)
+    axes.tick_params(labelsize=font_size, length=2, pad=1)
     for label, side in zip(axes.get_xticklabels(), ("left", "right")):
         label.set_horizontalalignment(side)
     tops = np.cumsum(rows[0])
     names = [
         (top - share / 2, name)
         for top, share, name in zip(tops, rows[0], alternatives(node))
-        if share > _ROOM
+        if share > _ROOM * font_size
     ]
     short = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for _, name in names]
     axes.set_yticks([place for place, _ in names], map(figures.plain, short))

@@ -90,7 +90,7 @@ def draw_network(analysis, title=""):
         if row.block is not None and (not place or rows[place - 1].block != row.block):
             width = architecture_text.text(analysis.network.blocks[row.block].filters)
             axes.text(_BLOCKS, 0.15 - place, f"block {row.block}", va="center", fontsize=10)
-            axes.text(_BLOCKS, -0.27 - place, f"width {width}", va="center", fontsize=7)
+            axes.text(_BLOCKS, -0.27 - place, f"width {width}", va="center", fontsize=8)
             axes.plot([left, right], [0.5 - place] * 2, color=figures.ink(), alpha=0.15, lw=0.8)
         if row.cost and row.cost.madds:
             bar = _SHARE * share / max(shares)

@@ -49,13 +49,21 @@ def draw_search(panels, title="", controller_start=0):
             if axes is all_axes[0]:
                 axes.plot([], [], ":", color=figures.ink(), alpha=0.5, label="controller starts")
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="best", fontsize="small")
+            axes.legend(loc="best")
     all_axes[-1].set_xlabel("step")
     all_axes[-1].xaxis.set_major_formatter("{x:,.0f}")
     figure.align_ylabels()
     if title:
         figure.suptitle(figures.plain(title))
     return figure
+
+
+def line_of(series):
+    """Returns steps and values of the line that shows a series, of one that scatters the mean."""
+    steps = np.array(sorted(series.values))
+    values = np.array([series.values[step] for step in steps])
+    width = max(1, len(steps) // _WINDOWS) if series.is_sampled else 1
+    return tuple(_thinned(_running_mean(steps, width), _running_mean(values, width)))
 
 
 def _draw_series(axes, series):
@@ -65,12 +73,10 @@ def _draw_series(axes, series):
     if series.is_sampled:
         shown = _thinned(steps, values)
         axes.plot(*shown, ".", color=figures.BLUE, alpha=0.35, markersize=4, markeredgewidth=0)
-        width = max(1, len(steps) // _WINDOWS)
-        mean = _thinned(_running_mean(steps, width), _running_mean(values, width))
-        axes.plot(*mean, color=figures.BLUE)
+        axes.plot(*line_of(series), color=figures.BLUE)
     else:
         marker = "." if len(steps) == 1 else None
-        axes.plot(*_thinned(steps, values), color=figures.BLUE, marker=marker)
+        axes.plot(*line_of(series), color=figures.BLUE, marker=marker)
         axes.set_ylim(bottom=0)
     if series.target is not None:
         label = f"target {series.target:.4g}"
