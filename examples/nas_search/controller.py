@@ -14,6 +14,7 @@ import collections
 import numbers
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search import basic_specs, schema
@@ -161,17 +162,23 @@ def _make_choices(structure):
 def _padded(vectors, value):
     """Returns the matrix whose rows are `vectors`, filled up with `value`."""
     sizes = [vector.shape.num_elements() for vector in vectors]
-    return tf.stack(
-        [
-            tf.pad(vector, [[0, max(sizes) - size]], constant_values=value)
-            for vector, size in zip(vectors, sizes)
-        ]
+    ends = np.cumsum(sizes)
+    columns = np.arange(max(sizes))
+    # Elements of one vector, of which the last is `value`, in place of operations for each row.
+    places = np.where(
+        columns < np.reshape(sizes, [-1, 1]), columns + (ends - sizes)[:, None], ends[-1]
     )
+    # Reshaped, since the gradient of what is gathered from is made dense there, once for all vectors.
+    elements = tf.reshape(tf.concat([*vectors, [value]], axis=0), [-1])
+    return tf.gather(elements, places)
 
 
 def _unpadded(matrix, choices):
     """Returns the rows of a matrix [C, W] as vectors, each with as many elements as options."""
-    return [row[: choice.size] for row, choice in zip(tf.unstack(matrix), choices)]
+    sizes = [choice.size for choice in choices]
+    width = matrix.shape.as_list()[1]
+    places = np.concatenate([row * width + np.arange(size) for row, size in enumerate(sizes)])
+    return tf.split(tf.gather(tf.reshape(matrix, [-1]), places), sizes)
 
 
 def _uniform(shape, seed):

@@ -42,7 +42,7 @@ def scale_filters(filters, multiplier, base):
 
 
 def tf_scale_filters(filters, multiplier, base):
-    """Does as `scale_filters` on int32 scalars, with a float32 multiplier; returns int32."""
+    """Does as `scale_filters` on int32 and float32 tensors of any shapes; returns int32."""
     base = tf.convert_to_tensor(base, tf.int32)
     scaled = tf.cast(filters, tf.float32) * tf.cast(multiplier, tf.float32)
     scaled = tf.cast(scaled / tf.cast(base, tf.float32) + 0.5, tf.int32)

@@ -111,10 +111,10 @@ def apply_adam(
             step += rate * penalty_grad
 
         # Subtracted where the variable is, so that no other worker's step is overwritten.
-        assigns = [count.assign(t)]
-        assigns += [w.assign_sub(part) for w, part in _parts(variables, step)]
+        assigns = [count.assign(t, read_value=False)]
+        assigns += [w.assign_sub(part, read_value=False) for w, part in _parts(variables, step)]
         for slots, value in [(first, m), (second, v)]:
-            assigns += [slot.assign(part) for slot, part in _parts(slots, value)]
+            assigns += [slot.assign(part, read_value=False) for slot, part in _parts(slots, value)]
         with tf.control_dependencies(assigns):
             return tf.no_op() if global_step is None else tf.group(tf.assign_add(global_step, 1))
 
@@ -166,7 +166,7 @@ def _gradients(loss, variables, transform):
 
 def _flat(tensors):
     """Returns the concatenated elements of `tensors`, a vector."""
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    return tf.concat([_reshaped(tensor, [None]) for tensor in tensors], axis=0)
 
 
 def _read(variables):
@@ -177,9 +177,15 @@ def _read(variables):
 def _parts(variables, vector):
     """Returns pairs of each of `variables` and the part of `vector` that is for it."""
     parts = tf.split(vector, [variable.shape.num_elements() for variable in variables])
-    return [
-        (variable, tf.reshape(part, variable.shape)) for variable, part in zip(variables, parts)
-    ]
+    return [(variable, _reshaped(part, variable.shape)) for variable, part in zip(variables, parts)]
+
+
+def _reshaped(tensor, shape):
+    """Returns the elements of `tensor` in a shape; a vector that is to be one as it is."""
+    shape = tf.TensorShape(shape)
+    if shape.rank == 1 and tensor.shape.rank == 1:
+        return tensor
+    return tf.reshape(tensor, [-1 if side is None else side for side in shape.as_list()])
 
 
 def _slot(variable, name):

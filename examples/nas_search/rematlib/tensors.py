@@ -65,7 +65,20 @@ def create_mask(choices, selection):
     Returns:
         Float32 [max(choices)]: ones in the first `choices[selection]` places, then zeros.
     """
-    return tf.sequence_mask(tf.gather(list(choices), selection), max(choices), tf.float32)
+    return first_ones(tf.gather(list(choices), selection), max(choices))
+
+
+def first_ones(count, length):
+    """Returns ones in the first places of a vector, then zeros; as `tf.sequence_mask`, in less.
+
+    Args:
+        count: How many ones, int32 scalar tensor.
+        length: Elements of the vector, int.
+
+    Returns:
+        Float32 [length].
+    """
+    return tf.cast(tf.less(np.arange(length, dtype=np.int32), count), tf.float32)
 
 
 def zeros_of_batch(inputs, shape):

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search import search_space_utils
 from examples.nas_search.basic_specs import FilterMultiplier
-from examples.nas_search.rematlib.tensors import create_mask
+from examples.nas_search.rematlib.tensors import first_ones
 
 
 class Width(NamedTuple):
@@ -38,7 +38,7 @@ def fixed(count):
 
 def drawn(largest, count):
     """Returns a `Width` of an int and an int32 scalar tensor."""
-    return Width(largest, count, tf.sequence_mask(count, largest, tf.float32))
+    return Width(largest, count, first_ones(count, largest))
 
 
 def choose(oneof, input_width, base):
@@ -56,15 +56,23 @@ def choose(oneof, input_width, base):
         ValueError: If several choices have no mask, or an unknown width is multiplied.
     """
     choices = getattr(oneof, "choices", [oneof])
-    options = [_resolve(choice, input_width, base) for choice in choices]
-    if len(options) == 1:
-        return options[0]
-    index = search_space_utils.tf_argmax_or_zero(oneof)
-    largest = max(option.largest for option in options)
-    if all(option.mask is None for option in options):
-        counts = [option.count for option in options]
-        return Width(largest, tf.gather(counts, index), create_mask(counts, index))
-    return drawn(largest, tf.gather(tf.stack([option.count for option in options]), index))
+    sizes = [_largest(choice, input_width, base) for choice in choices]
+    scales = [getattr(choice, "scale", None) for choice in choices]
+    is_open = any(scale is not None for scale in scales) and input_width.mask is not None
+    if len(choices) == 1:
+        if not is_open:
+            return fixed(sizes[0])
+        count = search_space_utils.tf_scale_filters(input_width.count, scales[0], base)
+        return drawn(sizes[0], count)
+    counts = sizes
+    if is_open:
+        # All at once: operations for each choice would be most of what a large space has.
+        relative = [scale is not None for scale in scales]
+        scales = [scale or 0.0 for scale in scales]
+        counts = search_space_utils.tf_scale_filters(input_width.count, scales, base)
+        if not all(relative):
+            counts = tf.where(relative, counts, sizes)
+    return drawn(max(sizes), tf.gather(counts, search_space_utils.tf_argmax_or_zero(oneof)))
 
 
 def fraction(width, share, base):
@@ -85,16 +93,13 @@ def fraction(width, share, base):
     return drawn(largest, tf.cast(search_space_utils.tf_make_divisible(exact, base), tf.int32))
 
 
-def _resolve(choice, input_width, base):
+def _largest(choice, input_width, base):
+    """Returns a width that can be chosen, an int; of a relative one the largest."""
     if not isinstance(choice, FilterMultiplier):
-        return fixed(choice)
+        return choice
     if input_width is None:
         raise ValueError(
             "Only in a layer that follows another one a width can be relative to the input, but "
             f"{choice} stands in the first layer. Give it a number of filters."
         )
-    largest = search_space_utils.scale_filters(input_width.largest, choice.scale, base)
-    if input_width.mask is None:
-        return fixed(largest)
-    count = search_space_utils.tf_scale_filters(input_width.count, choice.scale, base)
-    return drawn(largest, count)
+    return search_space_utils.scale_filters(input_width.largest, choice.scale, base)
