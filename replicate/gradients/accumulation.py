@@ -5,6 +5,8 @@ slices are kept side by side: an optimizer finds the rows, and their repetitions
 in one batch. Gradients of 16 bits are added up in 32.
 """
 
+import functools
+
 import tensorflow.compat.v1 as tf
 
 from replicate.engines import make_variables
@@ -85,8 +87,10 @@ class Accumulation:
             count: The number of batches, an int64 scalar tensor.
             index: The tower.
         """
+        # What all gradients are divided by is cast once for each type.
+        counts = _made_once(lambda dtype: None if self._summed else tf.cast(count, dtype))
         read = {
-            key: total.read(index, None if self._summed else count)
+            key: total.read(index, counts)
             for key, total in self._totals.items()
             if index in total.towers
         }
@@ -101,7 +105,8 @@ class Accumulation:
         """
         totals = [total for total in self._totals.values() if index in total.towers]
         with tf.control_dependencies(updated):
-            return [op for total in totals for op in total.reset(index)]
+            zeros = _made_once(tf.zeros)
+            return [op for total in totals for op in total.reset(index, zeros)]
 
     def every(self, added, update, reset=None):
         """Runs an update once after every so many batches.
@@ -128,6 +133,11 @@ class Accumulation:
             return [reset(updated), zero]
 
         return run_if(count >= self._steps, run)
+
+
+def _made_once(make):
+    """Returns a function that makes something once for the same arguments, in one place."""
+    return functools.lru_cache(maxsize=None)(make)
 
 
 def _check_own(counter):
@@ -175,10 +185,11 @@ class _Total:
         every = [variable for part in self._parts.values() for variable in part.values()]
         return [one for i, one in enumerate(every) if not any(one is other for other in every[:i])]
 
-    def _finish(self, value, count):
-        """Returns a sum as a mean over `count` batches, if that is given, in gradients' type."""
+    def _finish(self, value, counts):
+        """Returns a sum in gradients' type, as a mean over `counts(dtype)` batches if not None."""
+        count = counts(value.dtype)
         if count is not None:
-            value = value / tf.cast(count, value.dtype)
+            value = value / count
         return tf.cast(value, self._dtype)
 
 
@@ -194,12 +205,12 @@ class _Dense(_Total):
         gradient = tf.cast(collectives.dense(gradient, self.variable), self._wide)
         return [self._parts["gradient"][index].assign_add(gradient, read_value=False)]
 
-    def read(self, index, count):
-        return self._finish(self._parts["gradient"][index].read_value(), count)
+    def read(self, index, counts):
+        return self._finish(self._parts["gradient"][index].value(), counts)
 
-    def reset(self, index):
-        zeros = tf.zeros(self._shape, self._wide)
-        return [self._parts["gradient"][index].assign(zeros, read_value=False)]
+    def reset(self, index, zeros):
+        none = zeros(tuple(self._shape), self._wide)
+        return [self._parts["gradient"][index].assign(none, read_value=False)]
 
 
 class _Slices(_Total):
@@ -224,14 +235,15 @@ class _Slices(_Total):
             slices.assign(tf.concat([slices.read_value(), new_slices], axis=0), read_value=False),
         ]
 
-    def read(self, index, count):
+    def read(self, index, counts):
         return tf.IndexedSlices(
-            self._finish(self._parts["slices"][index].read_value(), count),
+            self._finish(self._parts["slices"][index].read_value(), counts),
             self._parts["rows"][index].read_value(),
             tf.constant(self._shape, self._indices),
         )
 
-    def reset(self, index):
+    def reset(self, index, zeros):
+        del zeros
         return [
             by_tower[index].assign(self._none(part), read_value=False)
             for part, by_tower in self._parts.items()
