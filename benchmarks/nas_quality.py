@@ -55,6 +55,10 @@ def main(argv=None):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from benchmarks import nas_statistics
 
+    for seed in range(args.num_searches):  # Before anything is trained.
+        _search_settings(
+            args, _search_directory(args, seed), seed, rl_cost_model_target=args.target
+        )
     random, references = _random_networks(args), _references(args)
     processes = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(args.processes, processes, _quiet) as pool:
@@ -125,7 +129,7 @@ def _search(args, seed):
     from examples.nas_search.reports import network_distribution
     from examples.nas_search.spaces import search_spaces
 
-    directory = args.out / f"search_{seed}"
+    directory = _search_directory(args, seed)
     analysis, seconds = _searched(args, directory, seed, rl_cost_model_target=args.target)
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
     rows = analysis.probabilities[analysis.global_step]
@@ -142,16 +146,32 @@ def _search(args, seed):
 def _searched(args, directory, seed, **given):
     """Searches; returns the `Analysis` of what was found, and the time that it took."""
     from examples.nas_search.reports import search_analysis
-    from examples.nas_search.search import search_loop, search_settings
+    from examples.nas_search.search import search_loop
+
+    params = _search_settings(args, directory, seed, **given)
+    seconds = _finish(search_loop.run, params)
+    return search_analysis.analyze(str(directory)), seconds
+
+
+def _search_directory(args, seed):
+    return args.out / f"search_{seed}"
+
+
+def _search_settings(args, directory, seed, **given):
+    """Returns the settings of a search, which are those of the one in the directory if it is done.
+
+    Raises:
+        SettingsError: If they are not.
+    """
+    from examples.nas_search.search import search_settings
 
     if args.quick:
         given["max_global_step"] = 20
     params = search_settings.resolve(
         preset=args.preset, num_towers=2, seed=seed, checkpoint_dir=str(directory), **given
     )
-    search_settings.check_same(params)  # also if it is at its end
-    seconds = _finish(search_loop.run, params)
-    return search_analysis.analyze(str(directory)), seconds
+    search_settings.check_same(params)
+    return params
 
 
 def _search_for_latency(args, random):
