@@ -28,7 +28,7 @@ def fit(args, space):
     from examples.runs import flags
 
     given = {"ssd": space, "output": cost_file(args), "threads": 1}
-    given.update({"num_networks": 20, "repeats": 3} if args.quick else {"num_networks": 200})
+    given.update({"num_networks": 20, "repeats": 3} if args.quick else {"num_networks": 120})
     cost_directory(args).mkdir(parents=True, exist_ok=True)
     settings = fit_cost.resolve(flags.with_defaults(given, command.FLAGS, {}))
     return fit_cost.run(settings, say=lambda line: print(line, file=sys.stderr))

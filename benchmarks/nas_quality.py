@@ -28,9 +28,9 @@ Prints JSON: one line per network, then one that compares. `nas_pictures.py` dra
     references                tells of each reference its accuracy and cost, the share of searches
                               that are better, and Welch's p, of them against its trainings
 
-With --latency, once nothing else runs: measures the latency of random networks on this machine, as
-`fit-cost` does, searches for networks as fast as what `--target` allows, measures the one found,
-and trains it; see `nas_latency.py`.
+With --latency, when all that is done: measures the latency of random networks on this machine, as
+`fit-cost` does, searches for a network that is as fast as those compared with are, measures what it
+found, and trains it; see `nas_latency.py`. Nothing else should run then.
 """
 
 import argparse
