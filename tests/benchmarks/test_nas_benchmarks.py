@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import programs
-from benchmarks import nas_quality, nas_speed, nas_steps
+from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps
+from examples.data.sources.mnist5k import Mnist5k
 from examples.nas_search.search import search_loop, search_settings
 from examples.nas_search.training import mobile_train_eval, train_settings
 from examples.runs.flags import SettingsError
@@ -34,7 +35,7 @@ RANDOM = [
 def test_the_comparison_is_that_of_means_and_ranks():
     found = [network(0.94), network(0.96)]
     log_probabilities = [[-2.0, -1.0, -3.0, -0.5], [-0.5, -3.0, -1.0, -2.0]]
-    got = nas_quality.compare(found, RANDOM, log_probabilities, search_seconds=6.0)
+    got = nas_statistics.compare(found, RANDOM, {}, log_probabilities, search_seconds=6.0)
     assert got["search_mean"] - got["random_mean"] == pytest.approx(0.95 - 0.9125)
     assert (got["search_min"], got["random_max"]) == (0.94, 0.95)
     # Better than 3 of 4, and than all.
@@ -59,7 +60,7 @@ def test_a_difference_that_cost_explains_is_none_at_equal_cost():
     random = [of(madds) for madds in (9_000, 9_500, 10_000, 10_500)]
     # A little noise, as a difference of zeros has no test.
     random[0]["test"] += 1e-9
-    got = nas_quality.compare([of(20_000), of(21_000)], random, [[0, 1, 2, 3]] * 2, 1.0)
+    got = nas_statistics.compare([of(20_000), of(21_000)], random, {}, [[0, 1, 2, 3]] * 2, 1.0)
     assert got["search_mean"] > got["random_max"]
     assert got["at_equal_cost"] == pytest.approx(0, abs=1e-7)
 
@@ -68,14 +69,34 @@ def test_a_difference_that_cost_explains_is_none_at_equal_cost():
 def test_the_best_of_some_is_the_mean_over_all_ways_to_draw_them(number):
     draws = itertools.combinations(RANDOM, min(number, len(RANDOM)))
     want = np.mean([max(draw, key=lambda one: one["validation"])["test"] for draw in draws])
-    assert nas_quality.best_of(number, RANDOM) == pytest.approx(want)
+    assert nas_statistics.best_of(number, RANDOM) == pytest.approx(want)
+
+
+def test_a_reference_is_compared_with_by_its_trainings():
+    # Three searches of 0.94, 0.96 and 0.95 against trainings of 0.93 and 0.95.
+    reference = {"test": 0.94, "madds": 7, "runs": [{"test": 0.93}, {"test": 0.95}]}
+    got = nas_statistics.beside([network(0.94), network(0.96), network(0.95)], reference)
+    # Better are two of three. t = 0.01 / √(0.0001 / 3 + 0.0002 / 2) = 0.866, with 1.75 degrees of
+    # freedom.
+    assert (got["test"], got["madds"], got["better"]) == (0.94, 7, pytest.approx(2 / 3))
+    assert got["welch_p"] == pytest.approx(0.247, abs=0.003)
+    compared = nas_statistics.compare(
+        [network(0.94), network(0.96), network(0.95)], RANDOM, {"b1": reference}, [[1, 2, 3, 4]], 1
+    )
+    assert compared["references"] == {"b1": got}
+
+
+def test_one_training_of_a_reference_says_nothing_of_chance():
+    reference = {"test": 0.9, "madds": 7, "runs": [{"test": 0.9}]}
+    assert nas_statistics.beside([network(0.94), network(0.96)], reference)["welch_p"] is None
 
 
 @pytest.fixture
 def args(tmp_path):
     """Arguments of a benchmark of two searches and a random network."""
     numbers = {"num_searches": 2, "num_random": 1, "num_trainings": 1}
-    return argparse.Namespace(out=tmp_path, target=0.01, window=0.05, quick=True, **numbers)
+    shared = {"preset": "digits", "target": 0.01, "window": 0.05, "quick": True}
+    return argparse.Namespace(out=tmp_path, **shared, **numbers)
 
 
 def test_what_was_stopped_is_no_result(args, monkeypatch):
@@ -94,7 +115,7 @@ def test_what_was_stopped_is_no_result(args, monkeypatch):
 
 def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
     clock = itertools.count(0, 10)
-    monkeypatch.setattr(nas_quality.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(nas_quality.time, "process_time", lambda: next(clock))
     params = {"checkpoint_dir": str(tmp_path)}
     with pytest.raises(KeyboardInterrupt):
         nas_quality._finish(lambda params: False, params)
@@ -102,8 +123,11 @@ def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
     assert nas_quality._finish(lambda params: pytest.fail("It is done."), params) == 20
 
 
-@pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}])
-def test_searches_of_other_settings_are_refused(args, change):
+@pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}, {"preset": "mnist5k"}])
+def test_searches_of_other_settings_are_refused(args, change, monkeypatch):
+    images = np.arange(200 * 784).reshape(200, 28, 28).astype(np.uint8)
+    load = staticmethod(lambda: (images, np.arange(200) % 10))
+    monkeypatch.setattr(Mnist5k, "load", load)
     given = {"num_towers": 2, "seed": 1, "rl_cost_model_target": args.target}
     directory = args.out / "search_1"
     params = search_settings.resolve(
@@ -120,7 +144,7 @@ def test_trainings_of_other_settings_are_refused(args):
     indices = NETWORK
     directory = args.out / "alone" / indices.replace(":", "") / "0"
     params = train_settings.resolve(
-        ssd=nas_quality.SPACE,
+        ssd=nas_searches.SSD,
         indices=indices,
         checkpoint_dir=str(directory),
         epochs=1,

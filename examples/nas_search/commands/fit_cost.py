@@ -17,8 +17,8 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: for digits_search or the spaces for ImageNet",
-        choices=("digits", "imagenet"),
+        "what flags are by default: for digits_search, mnist_search or the spaces for ImageNet",
+        choices=("digits", "mnist5k", "imagenet"),
     ),
     Flag("ssd", str, "proxylessnas_search", "search space"),
     Flag(
@@ -51,7 +51,11 @@ FLAGS = (
     Flag("seed", int, 0, "number that the networks depend on", (0, 2**31 - 1)),
 )
 _TO_MEASURE = ("batch_size", "device", "threads", "repeats")
-PRESETS = {"digits": {"ssd": "digits_search"}, "imagenet": {}}
+PRESETS = {
+    "digits": {"ssd": "digits_search"},
+    "mnist5k": {"ssd": "mnist_search"},
+    "imagenet": {},
+}
 
 
 def add_flags(parser):

@@ -1,7 +1,8 @@
 """The flags of a search, and its presets.
 
 Names and the values of the preset `imagenet` are those of `mobile_architecture_search` of TuNAS
-(Bender, Liu et al., CVPR 2020) where that has them. The preset `digits` searches on a laptop.
+(Bender, Liu et al., CVPR 2020) where that has them. The presets `digits` and `mnist5k` search on a
+laptop.
 """
 
 from examples.runs import training_flags
@@ -14,8 +15,9 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: digits searches in minutes on a laptop, imagenet as published",
-        choices=("digits", "imagenet"),
+        "what flags are by default: digits and mnist5k search in minutes on a laptop, imagenet as "
+        "published",
+        choices=("digits", "mnist5k", "imagenet"),
     ),
     *training_flags.RUN,
     Flag("ssd", str, "proxylessnas_search", "search space"),
@@ -139,6 +141,16 @@ PRESETS = {
         "rl_learning_rate": 0.02,
         # A few per cent of the cost may buy a point of accuracy here.
         "rl_cost_model_exponent": -0.5,
+    },
+    "mnist5k": {
+        **training_flags.MNIST5K,
+        "ssd": "mnist_search",
+        "epochs": 60,
+        "train_batch_size": 64,
+        "model_learning_rate": 0.6,
+        "rl_batch_size_multiplier": 1.0,
+        "rl_learning_rate": 0.04,
+        "rl_cost_model_exponent": -0.2,
     },
     "imagenet": {},
 }

@@ -3,13 +3,14 @@
 import functools
 
 from examples.nas_search import mobile_search_space_v3
-from examples.nas_search.spaces import digits_search_space
+from examples.nas_search.spaces import digits_search_space, mnist_search_space
 
 _SPACES = {
     ssd: functools.partial(mobile_search_space_v3.get_search_space_spec, ssd)
     for ssd in mobile_search_space_v3.ALL_SSDS
 }
 _SPACES[digits_search_space.DIGITS_SEARCH] = digits_search_space.get_search_space_spec
+_SPACES[mnist_search_space.MNIST_SEARCH] = mnist_search_space.get_search_space_spec
 
 ALL_SSDS = tuple(_SPACES)
 

@@ -1,7 +1,8 @@
 """The flags of stand-alone training and of evaluation, and their presets.
 
 Names and the values of the preset `imagenet` are those of `mobile_train_eval` of TuNAS (Bender,
-Liu et al., CVPR 2020) where that has them. The preset `digits` trains in seconds on a laptop.
+Liu et al., CVPR 2020) where that has them. The presets `digits` and `mnist5k` train in seconds on a
+laptop.
 """
 
 from examples.runs import training_flags
@@ -21,8 +22,8 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: digits trains in seconds, imagenet as published",
-        choices=("digits", "imagenet"),
+        "what flags are by default: digits and mnist5k train in seconds, imagenet as published",
+        choices=("digits", "mnist5k", "imagenet"),
     ),
     Flag(
         "search_dir",
@@ -73,6 +74,13 @@ PRESETS = {
         "ssd": "digits_search",
         "epochs": 60,
         "train_batch_size": 64,
+    },
+    "mnist5k": {
+        **training_flags.MNIST5K,
+        "ssd": "mnist_search",
+        "epochs": 20,
+        "train_batch_size": 64,
+        "base_learning_rate": 1.0,
     },
     "imagenet": {},
 }

@@ -66,7 +66,10 @@ def test_the_door_lists_its_commands(capsys):
             ["search", "--test_fraction=2"],
             "argument --test_fraction: must be in [0, 1], but is 2.0",
         ),
-        (["search", "--preset=tiny"], "argument --preset: must be one of digits, imagenet, but is"),
+        (
+            ["search", "--preset=tiny"],
+            "argument --preset: must be one of digits, mnist5k, imagenet, but is",
+        ),
         (["search", "--enable_cost_model=?"], "--enable_cost_model: must be true or false, but is"),
         (["search", "--checkpoint_dir=x", "--epoch=1"], "unrecognized arguments: --epoch=1"),
     ],

@@ -6,10 +6,15 @@ import math
 
 import pytest
 
+from examples.nas_search.basic_specs import ZeroSpec
 from examples.nas_search.costs import network_cost
+from examples.nas_search.mobile_classifier_factory import get_model_spec
+from examples.nas_search.mobile_specs import ResidualSpec
 from examples.nas_search.search_space_utils import cardinality, scale_filters
-from examples.nas_search.spaces import digits_search_space
+from examples.nas_search.spaces import digits_search_space, mnist_search_space
 from examples.nas_search.spaces.search_spaces import get_search_space_spec as get_spec
+
+MNIST = mnist_search_space.MNIST_SEARCH
 
 
 def count_by_listing(layers, choices):
@@ -66,6 +71,14 @@ def count_by_listing(layers, choices):
             [3, 3],
             {"k": 2, "e": 2, "o": 2},
         ),
+        (
+            "mnist_search",
+            13,
+            (3 * 3) ** 9 * 2**6 * (3 * 3 * 4 * 4 * 3),
+            ["ke", "keo", "keo"] * 3,
+            [3, 3, 4, 4, 3],
+            {"k": 3, "e": 3, "o": 2},
+        ),
     ],
 )
 def test_sizes_of_spaces(ssd, magnitude, naive, layers, num_widths, choices):
@@ -108,9 +121,84 @@ def test_costs_of_the_digits_space(indices, madds):
     assert f"{cardinality(spec)[1]:,} networks" in docs
 
 
-def test_expansions_of_the_digits_space_are_all_different():
+@pytest.mark.parametrize(("ssd", "scales"), [("digits_search", (1, 3)), (MNIST, (1, 3, 6))])
+def test_expansions_of_small_spaces_are_all_different(ssd, scales):
     # Rounding could make two expansions of a width the same, and the count of networks wrong.
-    spec = get_spec("digits_search")
+    spec = get_spec(ssd)
     inputs = {width for layer_block in spec.blocks for width in layer_block.filters.choices}
     for width in inputs:
-        assert len({scale_filters(width, scale, spec.filters_base) for scale in (1, 3)}) == 2
+        scaled = {scale_filters(width, scale, spec.filters_base) for scale in scales}
+        assert len(scaled) == len(scales)
+
+
+@pytest.mark.parametrize(
+    ("layers", "widths", "madds"),
+    [
+        (
+            [[(3, 1)]] * 3,
+            (4, 4, 4, 4, 16),
+            196 * 9 * 4  # stem: 14×14 pixels, 3×3 of 1 channel to 4
+            + (196 * 4 * 4 + 49 * 9 * 4 + 49 * 4 * 4)  # expand by 1, 3×3 to 7×7 pixels, project
+            + (49 * 4 * 4 + 16 * 9 * 4 + 16 * 4 * 4)  # the same to 4×4 pixels
+            + (16 * 4 * 4 + 16 * 9 * 4 + 16 * 4 * 4)  # and once more
+            + 16 * 4 * 16  # head
+            + 16 * 10,  # classifier
+        ),
+        (
+            [[(7, 6)] * 3] * 3,
+            (16, 16, 24, 32, 64),
+            196 * 9 * 16
+            + (196 * 16 * 96 + 49 * 49 * 96 + 49 * 96 * 16)
+            + 2 * 49 * (16 * 96 + 49 * 96 + 96 * 16)
+            + (49 * 16 * 96 + 16 * 49 * 96 + 16 * 96 * 24)
+            + 2 * 16 * (24 * 144 + 49 * 144 + 144 * 24)
+            + 16 * (24 * 144 + 49 * 144 + 144 * 32)
+            + 2 * 16 * (32 * 192 + 49 * 192 + 192 * 32)
+            + 16 * 32 * 64
+            + 64 * 10,
+        ),
+    ],
+    ids=["cheapest", "costliest"],
+)
+def test_costs_of_the_mnist_space(layers, widths, madds):
+    spec = get_spec(MNIST)
+    indices = mnist_search_space.indices_of(layers, widths)
+    assert network_cost.network_cost(spec, (28, 28, 1), 10, indices).madds == madds
+    assert f"{madds:,}" in inspect.getdoc(mnist_search_space)
+    networks = cardinality(spec)[1]
+    assert networks >= 1e9
+    assert f"{networks:.1e}".replace("+", "") in inspect.getdoc(mnist_search_space)
+
+
+def test_index_lists_of_the_mnist_space_are_those_of_its_networks():
+    layers = [[(5, 3)], [(3, 1), (7, 6)], [(7, 3), (5, 1), (3, 6)]]
+    widths = [8, 4, 24, 16, 32]
+    indices = mnist_search_space.indices_of(layers, widths)
+    spec = get_model_spec(MNIST, indices=indices)
+    assert [layer_block.filters.choices for layer_block in spec.blocks] == [[w] for w in widths]
+    for layer_block, wanted in zip(spec.blocks[1:4], layers):
+        found = []
+        for layer in layer_block.layers:
+            if isinstance(layer, ResidualSpec):
+                layer = layer.layer.choices[0]
+            if not isinstance(layer, ZeroSpec):
+                kernel, expansion = layer.kernel_size.choices, layer.expansion_filters.choices
+                found.append((kernel[0], expansion[0].scale))
+        assert found == wanted
+    assert get_model_spec(MNIST, indices=list(map(int, indices))) == spec
+
+
+@pytest.mark.parametrize(
+    ("layers", "widths", "reason"),
+    [
+        ([[(4, 3)]] * 3, (4, 4, 4, 4, 16), "not in tuple"),
+        ([[(3, 2)]] * 3, (4, 4, 4, 4, 16), "not in tuple"),
+        ([[(3, 3)]] * 3, (4, 4, 4, 24, 16), "not in tuple"),
+        ([[(3, 3)] * 4] * 3, (4, 4, 4, 4, 16), "a block has 1 to 3 bottlenecks"),
+        ([[]] * 3, (4, 4, 4, 4, 16), "a block has 1 to 3 bottlenecks"),
+    ],
+)
+def test_a_network_that_the_mnist_space_does_not_have_is_an_error(layers, widths, reason):
+    message = rf"A network of mnist_search has kernel sizes of \(3, 5, 7\).*({reason})"
+    with pytest.raises(ValueError, match=message):
+        mnist_search_space.indices_of(layers, widths)

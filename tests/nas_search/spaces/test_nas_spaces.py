@@ -60,7 +60,7 @@ def test_all_published_names_exist():
         "mobilenet_multi_avg",
         "mobilenet_multi_max",
     }
-    assert list(search_spaces.ALL_SSDS) == [*v3.ALL_SSDS, "digits_search"]
+    assert list(search_spaces.ALL_SSDS) == [*v3.ALL_SSDS, "digits_search", "mnist_search"]
 
 
 @pytest.mark.parametrize("spaces", [v3, search_spaces])
@@ -74,6 +74,7 @@ def test_unknown_names_are_refused(spaces):
 PROXYLESS_LAYOUT = "w" + "sw" + ("keo" * 4 + "w") * 5 + "keow" + "w"
 V3_LAYOUT = "tsow" + ("kex" + "kexo" * 3 + "w") * 5 + "ww"
 DIGITS_LAYOUT = "w" + ("ke" + "keo" + "w") * 2 + "w"
+MNIST_LAYOUT = "w" + ("ke" + "keo" * 2 + "w") * 3 + "w"
 # The fields that letters stand for.
 FIELDS = {
     "k": "kernel_size",
@@ -91,6 +92,7 @@ FIELDS = {
         ("proxylessnas_enlarged_search", PROXYLESS_LAYOUT, 73),
         ("mobilenet_v3_like_search", V3_LAYOUT, 86),
         ("digits_search", DIGITS_LAYOUT, 14),
+        ("mnist_search", MNIST_LAYOUT, 29),
     ],
 )
 def test_index_lists_have_the_published_layout(ssd, layout, length):
@@ -157,7 +159,12 @@ def test_widths_to_choose_from(ssd, num_narrow):
 @pytest.mark.parametrize("ssd", search_spaces.ALL_SSDS)
 def test_widths_are_multiples_of_the_base(ssd):
     spec = get_spec(ssd)
-    base = {"mobilenet_multi_avg": 32, "mobilenet_multi_max": 32, "digits_search": 2}.get(ssd, 8)
+    base = {
+        "mobilenet_multi_avg": 32,
+        "mobilenet_multi_max": 32,
+        "digits_search": 2,
+        "mnist_search": 4,
+    }.get(ssd, 8)
     assert spec.filters_base == base
     for path, oneof in oneofs(spec).items():
         for choice in oneof.choices if oneof.tag == FILTERS_TAG else []:
@@ -186,6 +193,8 @@ def multipliers(*scales):
         ("mobilenet_v3_like_search", V3_LAYOUT, "x", [False, True]),
         ("digits_search", DIGITS_LAYOUT, "k", [3, 5]),
         ("digits_search", DIGITS_LAYOUT, "e", multipliers(1, 3)),
+        ("mnist_search", MNIST_LAYOUT, "k", [3, 5, 7]),
+        ("mnist_search", MNIST_LAYOUT, "e", multipliers(1, 3, 6)),
     ],
 )
 def test_choices_of_layers(ssd, layout, letter, choices):
@@ -229,6 +238,7 @@ def side_after_blocks(ssd, side):
             )
         ),
         ("digits_search", 8, [8, 4, 2, 1]),
+        ("mnist_search", 28, [14, 7, 4, 4, 1]),
     ],
 )
 def test_sizes_of_images_after_each_block(ssd, side, expected):

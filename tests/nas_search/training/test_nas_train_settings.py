@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from examples.nas_search.commands import fit_cost
+from examples.nas_search.search import search_flags
 from examples.nas_search.training import train_flags, train_settings
 from examples.runs.errors import UserError
 from examples.runs.flags import SettingsError
@@ -37,6 +39,17 @@ def test_defaults_are_the_published_ones():
     assert {name: defaults[name] for name in published} == published
     assert train_flags.PRESETS["imagenet"] == {}
     assert train_flags.MODE.default == "train_and_eval"
+
+
+@pytest.mark.parametrize("preset", ["digits", "mnist5k"])
+def test_presets_search_and_train_on_the_same_images(preset):
+    alone, search = train_flags.PRESETS[preset], search_flags.PRESETS[preset]
+    of_data = ("dataset", "validation_fraction", "test_fraction", "ssd")
+    assert {name: alone[name] for name in of_data} == {name: search[name] for name in of_data}
+    assert alone["dataset"] == preset
+    assert fit_cost.PRESETS[preset] == {"ssd": alone["ssd"]}
+    for chosen, flags in ((alone, train_flags.FLAGS), (search, search_flags.FLAGS)):
+        assert set(chosen) <= {flag.name for flag in flags}
 
 
 def test_settings_follow_from_batch_and_data(tmp_path):

@@ -1,0 +1,108 @@
+"""Compares networks that searches found with others: statistics of `nas_quality.py`."""
+
+import math
+import statistics
+
+import numpy as np
+from scipy import stats
+
+
+def compare(found, random, references, log_probabilities, search_seconds):
+    """Compares the networks that searches found with random ones and with references.
+
+    Args:
+        found: List of a dict for each search, of the network that it found: `test` (mean
+            accuracy, float), `madds` (int), `seconds` (of one training) and `runs`, a list of dicts
+            with the accuracies `validation` and `test` of each training.
+        random: List of such dicts of R random networks.
+        references: Dict of such dicts by name; may be empty.
+        log_probabilities: Float [searches, R]: what each search's controller makes of each of them.
+        search_seconds: How long a search took.
+
+    Returns:
+        Dict of figures, see `nas_quality.py`; ready for JSON.
+    """
+    ours, theirs = ([network["test"] for network in group] for group in (found, random))
+    welch = stats.ttest_ind(ours, theirs, equal_var=False, alternative="greater")
+    ranks = stats.mannwhitneyu(ours, theirs, alternative="greater")
+    percentiles = [stats.percentileofscore(theirs, accuracy, "mean") for accuracy in ours]
+    trend = np.polyfit([math.log(network["madds"]) for network in random], theirs, 1)
+    beyond = [
+        [network["test"] - np.polyval(trend, math.log(network["madds"])) for network in group]
+        for group in (found, random)
+    ]
+    equal = stats.ttest_ind(*beyond, equal_var=False, alternative="greater")
+    training_seconds = statistics.mean(network["seconds"] for network in random)
+    affordable = (search_seconds + training_seconds) / training_seconds
+    one_training_each = zip(*(network["runs"] for network in random))
+    best = [best_of(round(affordable), networks) for networks in one_training_each]
+    each = [stats.spearmanr(row, theirs).statistic for row in log_probabilities]
+    together = stats.spearmanr(np.mean(log_probabilities, axis=0), theirs)
+    return {
+        "searches": len(found),
+        "random_networks": len(random),
+        "search_mean": statistics.mean(ours),
+        "search_sd": statistics.stdev(ours),
+        "search_min": min(ours),
+        "random_mean": statistics.mean(theirs),
+        "random_sd": statistics.stdev(theirs),
+        "random_max": max(theirs),
+        "welch_p": float(welch.pvalue),
+        "mann_whitney_p": float(ranks.pvalue),
+        "percentile_mean": statistics.mean(percentiles),
+        "percentile_min": min(percentiles),
+        "search_madds": statistics.mean(network["madds"] for network in found),
+        "random_madds": statistics.mean(network["madds"] for network in random),
+        "at_equal_cost": float(np.mean(beyond[0]) - np.mean(beyond[1])),
+        "at_equal_cost_p": float(equal.pvalue),
+        "search_seconds": search_seconds,
+        "affordable": affordable,
+        "best_of_k": statistics.mean(best),
+        "preference": float(np.mean(each)),
+        "preference_min": float(min(each)),
+        "preference_of_mean": float(together.statistic),
+        "preference_of_mean_p": float(together.pvalue),
+        "references": {name: beside(found, network) for name, network in references.items()},
+    }
+
+
+def beside(found, reference):
+    """Compares the networks that searches found with one other.
+
+    Args:
+        found: List of dicts, as of `compare`.
+        reference: Such a dict.
+
+    Returns:
+        Dict of what is lower in the reference if searches are better: `test`; `madds`; `better`,
+        the share of found networks that are; and `welch_p`, one-sided, of the means of the found
+        networks against the single trainings of the reference, None if it has but one.
+    """
+    ours = [network["test"] for network in found]
+    trainings = [run["test"] for run in reference["runs"]]
+    p = None
+    if len(trainings) > 1:
+        welch = stats.ttest_ind(ours, trainings, equal_var=False, alternative="greater")
+        p = float(welch.pvalue)
+    return {
+        "test": reference["test"],
+        "madds": reference["madds"],
+        "better": statistics.mean(accuracy > reference["test"] for accuracy in ours),
+        "welch_p": p,
+    }
+
+
+def best_of(number, networks):
+    """Returns the expected test accuracy of the best of `number` networks, chosen by validation.
+
+    Args:
+        number: How many are drawn, without replacement; of all networks at most.
+        networks: List of dicts with the accuracies `validation` and `test`.
+    """
+    count = len(networks)
+    number = min(number, count)
+    best_first = sorted(networks, key=lambda network: -network["validation"])
+    # The network at a place is chosen if it is drawn, and none of those before it.
+    draws = math.comb(count, number)
+    shares = [math.comb(count - place - 1, number - 1) / draws for place in range(count)]
+    return sum(share * network["test"] for share, network in zip(shares, best_first))
