@@ -168,7 +168,7 @@ def _padded(vectors, value):
     places = np.where(
         columns < np.reshape(sizes, [-1, 1]), columns + (ends - sizes)[:, None], ends[-1]
     )
-    # Reshaped, since the gradient of what is gathered from is made dense there, once for all vectors.
+    # Reshaped: there, the gradient of what is gathered from is made dense, once for all vectors.
     elements = tf.reshape(tf.concat([*vectors, [value]], axis=0), [-1])
     return tf.gather(elements, places)
 
