@@ -72,18 +72,21 @@ def draw(networks, comparison):
         lines = networks[kind].values()
         if lines:
             accuracies = [100 * line["test"] for line in lines]
-            by_cost.scatter([line["madds"] for line in lines], accuracies, **style)
-    for name, line in networks["reference"].items():
+            by_cost.scatter([line["madds"] / 1e3 for line in lines], accuracies, **style)
+    # In a column, one below the other, as some are alike.
+    references = sorted(networks["reference"].items(), key=lambda item: -item[1]["test"])
+    for place, (name, line) in enumerate(references):
         by_cost.annotate(
             name.replace("_", " "),
-            (line["madds"], 100 * line["test"]),
-            xytext=(4, -7),
-            textcoords="offset points",
-            fontsize=6,
+            (line["madds"] / 1e3, 100 * line["test"]),
+            xytext=(0.62, 0.5 - 0.07 * place),
+            textcoords="axes fraction",
+            fontsize=7,
             color=KINDS["reference"]["color"],
+            arrowprops={"arrowstyle": "-", "color": "tab:blue", "linewidth": 0.4},
         )
-    by_cost.axvline(comparison["target_madds"], color="0.8", linewidth=1, zorder=0)
-    by_cost.set_xlabel("multiply-adds")
+    by_cost.axvline(comparison["target_madds"] / 1e3, color="0.8", linewidth=1, zorder=0)
+    by_cost.set_xlabel("thousand multiply-adds")
     by_cost.set_ylabel("accuracy on test images, %")
     by_cost.legend(fontsize=8, loc="lower left")
 

@@ -22,6 +22,8 @@ Prints JSON: one line per network, then one that compares. `nas_pictures.py` dra
     best_of_k                 is what k random networks would have led to, k the number that can be
                               trained once in the time of a search and one training: the test
                               accuracy of the one with the best validation accuracy, in expectation
+    best_of_k_again           is the accuracy of the same networks in another training: what is due
+                              to the network, not to the luck of the training that was chosen
     preference                is Spearman's correlation of the controllers' log probability with the
                               accuracy over the random networks: the mean over searches, and that of
                               the searches' mean

@@ -34,8 +34,15 @@ def compare(found, random, references, log_probabilities, search_seconds):
     equal = stats.ttest_ind(*beyond, equal_var=False, alternative="greater")
     training_seconds = statistics.mean(network["seconds"] for network in random)
     affordable = (search_seconds + training_seconds) / training_seconds
-    one_training_each = zip(*(network["runs"] for network in random))
-    best = [best_of(round(affordable), networks) for networks in one_training_each]
+    trainings = list(zip(*(network["runs"] for network in random)))
+    best = [best_of(round(affordable), networks) for networks in trainings]
+    again = [
+        best_of(
+            round(affordable),
+            [{**run, "test": other["test"]} for run, other in zip(networks, trainings[number - 1])],
+        )
+        for number, networks in enumerate(trainings)
+    ]
     each = [stats.spearmanr(row, theirs).statistic for row in log_probabilities]
     together = stats.spearmanr(np.mean(log_probabilities, axis=0), theirs)
     return {
@@ -58,6 +65,7 @@ def compare(found, random, references, log_probabilities, search_seconds):
         "search_seconds": search_seconds,
         "affordable": affordable,
         "best_of_k": statistics.mean(best),
+        "best_of_k_again": statistics.mean(again) if len(trainings) > 1 else None,
         "preference": float(np.mean(each)),
         "preference_min": float(min(each)),
         "preference_of_mean": float(together.statistic),

@@ -51,6 +51,8 @@ def test_the_comparison_is_that_of_means_and_ranks():
     assert (got["affordable"], got["searches"], got["random_networks"]) == (4.0, 2, 4)
     # Of all four, that with the best validation accuracy; in the second training all are alike.
     assert got["best_of_k"] == pytest.approx((0.92 + 0.5) / 2)
+    # Each with the test accuracy of the other training; of those that are alike, the first counts.
+    assert got["best_of_k_again"] == pytest.approx((0.5 + 0.90) / 2)
 
 
 def test_a_difference_that_cost_explains_is_none_at_equal_cost():
