@@ -89,7 +89,8 @@ def test_latencies_are_fitted_and_written(run):
     assert lines[3].endswith(f"; a search aims at {aim:.4g}.")
     assert f"{path}: latency, ms on Abacus 1, batch 4, 2 threads, from " in lines[3]
     assert lines[4].endswith(
-        f"search --ssd digits_search --cost_model {path} --checkpoint_dir runs/search"
+        f"search --preset digits --ssd digits_search --cost_model {path} "
+        "--checkpoint_dir runs/search"
     )
     package, *command = lines[4].split()[2:]
     assert package == "examples.nas_search"

@@ -82,7 +82,7 @@ def test_a_file_of_another_kind_is_named(tmp_path):
 def test_bytes_that_are_no_text_and_directories_are_named(tmp_path):
     path = tmp_path / "measured"
     path.write_bytes(json.dumps(HEADER).encode() + b"\n\xff\n")
-    with pytest.raises(UserError, match=matching("cannot be read (JSONDecodeError…Delete it")):
+    with pytest.raises(UserError, match=matching("cannot be read (A text must be JSON…Delete it")):
         measurement_log.read(str(path), HEADER)
     with pytest.raises(UserError, match=matching("cannot be read (…directory). Delete it")):
         measurement_log.read(str(tmp_path), HEADER)
