@@ -80,7 +80,7 @@ def _in_blocks(text):
             line += more
             if line.count("'") % 2:  # What is quoted goes on.
                 continue
-            words, line = shlex.split(line, comments=True), ""
+            words, line = _words(line), ""
             if _is_command(words):
                 yield words
         assert not line, f"what is quoted has no end: {line}"
@@ -102,9 +102,15 @@ def in_backticks(text):
 def in_lines(text):
     """Yields the commands of a text that are lines of their own, lists of words."""
     for line in html.unescape(text).splitlines():
-        shown = re.search(r"^(?: *|.*<pre>)(python -m .*?)(?:  .*|</pre>.*)?$", line)
+        shown = re.search(r"^(?: *|.*<pre\b[^>]*>)(python -m .*?)(?:  .*|</pre>.*)?$", line)
         if shown:
-            yield shlex.split(shown[1])
+            yield _words(shown[1])
+
+
+def _words(line):
+    """Returns the words of a command line, without where its output goes."""
+    words = shlex.split(line, comments=True)
+    return words[: words.index(">")] if ">" in words else words
 
 
 def _is_command(words):

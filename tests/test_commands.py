@@ -156,7 +156,7 @@ def test_after_a_search_it_is_analysed_or_goes_on(is_done, tmp_path, monkeypatch
     assert NAS_SEARCH.main(["search", *line]) == (0 if is_done else 130)
     (command,) = printed(capsys.readouterr().out).items()
     if is_done:
-        assert command == ("analyze", argparse.Namespace(dirname=given["checkpoint_dir"]))
+        assert command == ("analyze", argparse.Namespace(dirname=[given["checkpoint_dir"]]))
     else:
         assert command == ("search", argparse.Namespace(**given))
 
