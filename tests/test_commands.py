@@ -1,6 +1,7 @@
 """Every command that documentation and programs show is one that the program takes."""
 
 import argparse
+import logging
 import re
 import shlex
 
@@ -39,6 +40,16 @@ TOGETHER = {
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*found in sys.modules.*:RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def log_as_before():
+    """Programs have the log of a process of their own, and filter what it says."""
+    logger = logging.getLogger("tensorflow")
+    filters, level = list(logger.filters), logger.level
+    yield
+    logger.filters[:] = filters
+    logger.setLevel(level)
 
 
 def module_of(words):
