@@ -88,7 +88,8 @@ class Accumulation:
             index: The tower.
         """
         # What all gradients are divided by is cast once for each type.
-        counts = _made_once(lambda dtype: None if self._summed else tf.cast(count, dtype))
+        once = functools.lru_cache(maxsize=None)
+        counts = once(lambda dtype: None if self._summed else tf.cast(count, dtype))
         read = {
             key: total.read(index, counts)
             for key, total in self._totals.items()
@@ -105,7 +106,7 @@ class Accumulation:
         """
         totals = [total for total in self._totals.values() if index in total.towers]
         with tf.control_dependencies(updated):
-            zeros = _made_once(tf.zeros)
+            zeros = functools.lru_cache(maxsize=None)(tf.zeros)
             return [op for total in totals for op in total.reset(index, zeros)]
 
     def every(self, added, update, reset=None):
@@ -133,11 +134,6 @@ class Accumulation:
             return [reset(updated), zero]
 
         return run_if(count >= self._steps, run)
-
-
-def _made_once(make):
-    """Returns a function that makes something once for the same arguments, in one place."""
-    return functools.lru_cache(maxsize=None)(make)
 
 
 def _check_own(counter):

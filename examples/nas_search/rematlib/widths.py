@@ -66,7 +66,7 @@ def choose(oneof, input_width, base):
         return drawn(sizes[0], count)
     counts = sizes
     if is_open:
-        # All at once: operations for each choice would be most of what a large space has.
+        # All at once, in place of operations for each of them.
         relative = [scale is not None for scale in scales]
         scales = [scale or 0.0 for scale in scales]
         counts = search_space_utils.tf_scale_filters(input_width.count, scales, base)
