@@ -35,5 +35,7 @@ def test_of_a_fixed_width_one_relative_choice_is_fixed():
 
 
 def test_nothing_is_relative_to_an_unknown_width():
-    with pytest.raises(ValueError, match=r"stands in the first layer\. Give it a number of filters"):
+    with pytest.raises(
+        ValueError, match=r"stands in the first layer\. Give it a number of filters"
+    ):
         widths.choose(OneOf([3, FilterMultiplier(1)], FILTERS_TAG, tf.ones([2])), None, BASE)
