@@ -350,7 +350,7 @@ DEFECTS = (
     Defect(
         "accumulated gradients are not divided",
         "gradients/accumulation.py",
-        "            value = value / tf.cast(count, value.dtype)",
+        "            value = value / count",
         "            pass",
     ),
     Defect(
