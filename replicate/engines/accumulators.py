@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.batch import Weights, losses_are_added_up
 from replicate.compat import saving
+from replicate.gathering import collectives
 from replicate.graphs import run_if
 
 _LOCAL = [tf.GraphKeys.LOCAL_VARIABLES]
@@ -56,14 +57,9 @@ def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
     Returns:
         An operation.
     """
-    accumulation = optimizer.step.accumulation(
-        grads_and_vars[0],
-        losses_are_added_up(),
-        make=functools.partial(_make_variables, group, group.devices),
-        make_counter=functools.partial(
-            _make_variables, group, [group.consolidation_device] * group.size
-        ),
-    )
+    step = optimizer.step
+    given = makes(group, group.devices, step.how)
+    accumulation = step.accumulation(grads_and_vars[0], losses_are_added_up(), **given)
     with tf.name_scope("replicate/accumulate/"):
         accumulation.prepare(grads_and_vars)
         added = []
@@ -77,8 +73,8 @@ def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
             with tf.device(device), tf.name_scope("replicate/accumulate/"):
                 by_tower.append(accumulation.read(count, index))
         ones = Weights([1] * group.size)
-        gathered = optimizer.step.gather(by_tower, group, ones)
-        return optimizer.step.update(gathered, args, kwargs, own_apply)
+        gathered = step.gather(by_tower, group, ones)
+        return step.update(gathered, args, kwargs, own_apply)
 
     def reset(updated):
         zeroed = []
@@ -90,8 +86,38 @@ def apply(optimizer, grads_and_vars, group, args, kwargs, own_apply=None):
     return accumulation.every(added, update, reset)
 
 
-def _make_variables(group, devices, initial, name, shape=None, towers=(0,)):
-    """Makes a variable for each tower, on its device; takes what `make_variables` takes."""
+def makes(group, devices, how):
+    """Returns the arguments of an `Accumulation` by which it makes variables of towers.
+
+    Args:
+        group: The `Towers`, in a merge function.
+        devices: Where each of those is whose gradients are added up.
+        how: The `Gather`, which says what is packed.
+    """
+    first = [group.consolidation_device] * len(devices)
+    return {
+        "make": functools.partial(_make_variables, group, devices),
+        "make_counter": functools.partial(_make_variables, group, first),
+        "pack": lambda entries: collectives.packs(entries, group, how),
+    }
+
+
+def _make_variables(group, devices, initial, name, shape=None, towers=(0,), parts=None):
+    """Makes a variable for each tower, on its device.
+
+    Args:
+        group: The `Towers`.
+        devices: The device of each.
+        initial: As `make_variables` takes it.
+        name: Likewise.
+        shape: Likewise.
+        towers: Likewise.
+        parts: If the variable holds a pack, the pairs of name and shape of what checkpoints have
+            of it.
+
+    Returns:
+        What `make_variables` does.
+    """
     by_tower = {}
     for index in towers:
         own = name if index == towers[0] else f"replicate/tower_{index}/{name}"
@@ -101,7 +127,8 @@ def _make_variables(group, devices, initial, name, shape=None, towers=(0,)):
     first = variables[0]
     group.variables.accumulated += variables
     with tf.control_dependencies(None), tf.device(group.consolidation_device):
-        saving.save_as_one(variables, initial, tf.add_n if shape is None else _concat)
+        merge = tf.add_n if shape is None else _concat
+        saving.save_as_one(variables, initial, merge, parts)
         # A session initialises its local variables after it has restored a checkpoint.
         is_new = tf.logical_not(first.is_initialized())
         saving.set_initializer(first, run_if(is_new, lambda: first.assign(initial()).op))

@@ -158,7 +158,8 @@ class TowerEngine(Engine):
         with towers.once(), towers.in_merge_function(), seeds.counted():
             apply = self._apply_in_replicas(optimizer)
             with self._checked(optimizer, whole):
-                applied = step.apply(whole, args, kwargs, apply)
+                makes = accumulators.makes(towers, [towers.consolidation_device], step.how)
+                applied = step.apply(whole, args, kwargs, apply, **makes)
         return applied
 
     def _check_may_apply(self, optimizer):

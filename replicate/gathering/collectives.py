@@ -54,15 +54,9 @@ def gather(grads_and_vars, towers, weights=None, how=_DEFAULT, wire_scale=None, 
     places = transport.places([variable for variable, _ in by_variable.values()], towers, how)
     towers.summed_on.update(places.values())
 
-    def describe(entry):
-        variable, grads = entry
-        indices = (index for index, _ in grads)
-        dtype = grads[0][1].dtype if grads else None
-        return (places[id(variable)], dtype, *indices), _size_of_each(grads)
-
     gathered = {}
     with tf.name_scope(scope):
-        for pack in packing.packs(by_variable.values(), describe, how):
+        for pack in _packs(by_variable.values(), places, how, least=2):
             place = places[id(pack[0][0])]
             with tf.device(place):
                 sums = _sum_pack(pack, weights, Transport(towers.devices, place, how, wire_scale))
@@ -109,9 +103,39 @@ def broadcast(grads_and_vars, towers, how):
     return received
 
 
+def packs(entries, towers, how):
+    """Parts variables that have gradients into those whose gradients `gather` packs.
+
+    So it does not with the gradients of one tower alone, which do not cross devices.
+
+    Args:
+        entries: List of pairs of a variable, and of a list of pairs of the index of a tower and of
+            its gradient.
+        towers: The `Towers`.
+        how: The `Gather`.
+
+    Returns:
+        Lists of the entries.
+    """
+    return _packs(entries, transport.places([v for v, _ in entries], towers, how), how)
+
+
+def _packs(entries, places, how, least=1):
+    """Packs what `least` towers or more have gradients of."""
+
+    def describe(entry):
+        variable, grads = entry
+        indices = (index for index, _ in grads)
+        dtype = grads[0][1].dtype if grads else None
+        size = _size_of_each(grads) if len(grads) >= least else None
+        return (places[id(variable)], dtype, *indices), size
+
+    return packing.packs(entries, describe, how)
+
+
 def _size_of_each(grads):
     """Returns the bytes of each of the towers' gradients if they can be packed, else None."""
-    size = packing.size_of(grads[0][1]) if len(grads) > 1 else None
+    size = packing.size_of(grads[0][1])
     return size if all(_alike(g, grads[0][1]) for _, g in grads[1:]) else None
 
 

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from replicate.engines import make_variables
 from replicate.faults import COUNTERS
 from replicate.gathering import collectives
+from replicate.gradients import totals
 from replicate.graphs import operations, run_if
 
 
@@ -23,6 +24,8 @@ class Accumulation:
         summed: Whether losses of batches are added up, instead of averaged.
         make: A function like `make_variables`, for the variables that each tower has of its own.
         make_counter: Likewise, for the one that counts batches.
+        pack: Function that parts a list of entries, as `totals.make_total` takes it, into lists of
+            those that are added up together; by default, each is by itself.
 
     Raises:
         ValueError: If the workers of a cluster would add up in the same variables.
@@ -32,12 +35,13 @@ class Accumulation:
         saved: A `tf.Module` of the variables, for object-based checkpoints.
     """
 
-    def __init__(self, steps, summed, make=make_variables, make_counter=None):
+    def __init__(self, steps, summed, make=make_variables, make_counter=None, pack=None):
         self._steps = steps
         self._summed = summed
         self._make = make
+        self._pack = pack or (lambda entries: ([entry] for entry in entries))
         self._variables = {}  # By their `id`s, in the order in which they come first.
-        self._totals = {}
+        self._totals = []  # Pairs of `id`s and of what these variables' gradients add up to.
         make_counter = make if make_counter is None else make_counter
         name = "accumulated_batches"
         self.counter = make_counter(lambda: tf.zeros([], tf.int64), name)[0]
@@ -56,28 +60,42 @@ class Accumulation:
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
             ValueError: If the shape of a variable is not static.
         """
-        by_variable = {}
+        by_variable, several = {}, set()
         for index, pairs in enumerate(by_tower):
             for gradient, variable in pairs:
-                self._variables.setdefault(id(variable), variable)
+                key = id(variable)
+                self._variables.setdefault(key, variable)
                 if gradient is not None:
                     gradient = collectives.as_gradient(gradient, variable, index)
-                    by_variable.setdefault(id(variable), {})[index] = gradient
-        for key in self._variables:
-            if key in by_variable and key not in self._totals:
-                grads = by_variable[key]
-                sparse = all(isinstance(gradient, tf.IndexedSlices) for gradient in grads.values())
-                kind = _Slices if sparse else _Dense
-                self._totals[key] = kind(self._variables[key], grads, self._make)
-                self.saved.variables_in_order.extend(self._totals[key].variables)
+                    grads = by_variable.setdefault(key, {})
+                    if index in grads:
+                        several.add(key)
+                    grads[index] = gradient
+        known = {key for keys, _ in self._totals for key in keys}
+        entries = {
+            key: (variable, list(by_variable[key].items()))
+            for key, variable in self._variables.items()
+            if key in by_variable and key not in known
+        }
+        # A pack has one gradient of each variable.
+        packs = self._pack([entry for key, entry in entries.items() if key not in several])
+        for pack in [*packs, *([entries[key]] for key in entries if key in several)]:
+            total = totals.make_total(pack, self._make)
+            self._totals.append(([id(variable) for variable, _ in pack], total))
+            self.saved.variables_in_order.extend(total.variables)
 
     def add(self, grads_and_vars, index=0):
         """Returns the operations that add tower `index`'s gradients of one batch."""
+        grads = {}
+        for gradient, variable in grads_and_vars:
+            if gradient is not None:
+                gradient = collectives.as_gradient(gradient, variable, index)
+                grads.setdefault(id(variable), []).append(gradient)
         return [
             op
-            for gradient, variable in grads_and_vars
-            if gradient is not None
-            for op in self._totals[id(variable)].add(index, gradient)
+            for keys, total in self._totals
+            if keys[0] in grads
+            for op in total.add(index, [gradient for key in keys for gradient in grads[key]])
         ]
 
     def read(self, count, index=0):
@@ -91,9 +109,10 @@ class Accumulation:
         once = functools.lru_cache(maxsize=None)
         counts = once(lambda dtype: None if self._summed else tf.cast(count, dtype))
         read = {
-            key: total.read(index, counts)
-            for key, total in self._totals.items()
+            key: gradient
+            for keys, total in self._totals
             if index in total.towers
+            for key, gradient in zip(keys, total.read(index, counts))
         }
         return [(read.get(key), variable) for key, variable in self._variables.items()]
 
@@ -104,10 +123,14 @@ class Accumulation:
             updated: Operations that take what was accumulated.
             index: The tower.
         """
-        totals = [total for total in self._totals.values() if index in total.towers]
         with tf.control_dependencies(updated):
             zeros = functools.lru_cache(maxsize=None)(tf.zeros)
-            return [op for total in totals for op in total.reset(index, zeros)]
+            return [
+                op
+                for _, total in self._totals
+                if index in total.towers
+                for op in total.reset(index, zeros)
+            ]
 
     def every(self, added, update, reset=None):
         """Runs an update once after every so many batches.
@@ -144,103 +167,3 @@ def _check_own(counter):
             f"'{counter.name}' on {counter.device}. Give every worker two or more `devices`, or "
             "leave `accumulate_steps` at 1."
         )
-
-
-class _Total:
-    """What the gradients of one variable add up to, in each tower that has one.
-
-    Args:
-        variable: The variable.
-        grads: Gradients of one batch, by index of the tower.
-        make: A function like `make_variables`.
-    """
-
-    def __init__(self, variable, grads, make):
-        if not variable.shape.is_fully_defined():
-            shape = str(variable.shape).replace("?", "None")  # As TensorFlow 1.15 has it.
-            raise ValueError(
-                "Gradients are accumulated for variables of static shape, but "
-                f"'{variable.name}' has {shape}. Give it one, or leave `accumulate_steps` at 1."
-            )
-        self.variable = variable
-        self.towers = list(grads)
-        self._dtype = collectives.check_types(
-            variable, [(index, gradient.dtype.base_dtype) for index, gradient in grads.items()]
-        )
-        self._wide = tf.float32 if self._dtype.size == 2 else self._dtype
-        self._shape = variable.shape.as_list()
-        name = variable.name.partition(":")[0]
-        self._parts = {
-            part: make(initial, f"{name}/accumulated_{part}", shape, self.towers)
-            for part, initial, shape in self._make_parts(grads)
-        }
-
-    @property
-    def variables(self):
-        """The variables, each once."""
-        every = [variable for part in self._parts.values() for variable in part.values()]
-        return [one for i, one in enumerate(every) if not any(one is other for other in every[:i])]
-
-    def _finish(self, value, counts):
-        """Returns a sum in gradients' type, as a mean over `counts(dtype)` batches if not None."""
-        count = counts(value.dtype)
-        if count is not None:
-            value = value / count
-        return tf.cast(value, self._dtype)
-
-
-class _Dense(_Total):
-    """Gradients that are tensors, added up."""
-
-    def _make_parts(self, grads):
-        del grads
-        yield "gradient", lambda: tf.zeros(self._shape, self._wide), None
-
-    def add(self, index, gradient):
-        gradient = collectives.as_gradient(gradient, self.variable, index)
-        gradient = tf.cast(collectives.dense(gradient, self.variable), self._wide)
-        return [self._parts["gradient"][index].assign_add(gradient, read_value=False)]
-
-    def read(self, index, counts):
-        return self._finish(self._parts["gradient"][index].value(), counts)
-
-    def reset(self, index, zeros):
-        none = zeros(tuple(self._shape), self._wide)
-        return [self._parts["gradient"][index].assign(none, read_value=False)]
-
-
-class _Slices(_Total):
-    """Gradients that are `tf.IndexedSlices`, whose slices are concatenated."""
-
-    def _make_parts(self, grads):
-        self._indices = max((g.indices.dtype for g in grads.values()), key=lambda d: d.size)
-        yield "rows", lambda: self._none("rows"), tf.TensorShape([None])
-        yield "slices", lambda: self._none("slices"), tf.TensorShape([None, *self._shape[1:]])
-
-    def _none(self, part):
-        if part == "rows":
-            return tf.zeros([0], self._indices)
-        return tf.zeros([0, *self._shape[1:]], self._wide)
-
-    def add(self, index, gradient):
-        rows, slices = self._parts["rows"][index], self._parts["slices"][index]
-        new_rows = tf.cast(gradient.indices, self._indices)
-        new_slices = tf.cast(gradient.values, self._wide)
-        return [
-            rows.assign(tf.concat([rows.read_value(), new_rows], axis=0), read_value=False),
-            slices.assign(tf.concat([slices.read_value(), new_slices], axis=0), read_value=False),
-        ]
-
-    def read(self, index, counts):
-        return tf.IndexedSlices(
-            self._finish(self._parts["slices"][index].read_value(), counts),
-            self._parts["rows"][index].read_value(),
-            tf.constant(self._shape, self._indices),
-        )
-
-    def reset(self, index, zeros):
-        del zeros
-        return [
-            by_tower[index].assign(self._none(part), read_value=False)
-            for part, by_tower in self._parts.items()
-        ]

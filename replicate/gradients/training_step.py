@@ -108,7 +108,7 @@ class TrainingStep:
         scale = scale() if scales else None
         return collectives.gather(grads_and_vars, towers, weights, self.how, scale)
 
-    def apply(self, grads_and_vars, args, kwargs, apply=None):
+    def apply(self, grads_and_vars, args, kwargs, apply=None, **makes):
         """Applies gradients of the whole batch, or accumulates them.
 
         Args:
@@ -116,13 +116,14 @@ class TrainingStep:
             args: What the wrapped optimizer's `apply_gradients` takes besides.
             kwargs: Likewise.
             apply: Function that takes what `apply_gradients` does, in place of that one.
+            **makes: What an `Accumulation` makes variables with.
 
         Returns:
             What `update` does.
         """
         if not self.accumulates:
             return self.update(grads_and_vars, args, kwargs, apply)
-        accumulation = self.accumulation(grads_and_vars, losses_are_added_up())
+        accumulation = self.accumulation(grads_and_vars, losses_are_added_up(), **makes)
         accumulation.prepare([grads_and_vars])
 
         def update(count):

@@ -50,7 +50,9 @@ def _cell(harness, model, engine):
     reference = harness.reference(model, engine)
     if reference is None:
         return "—"
-    deviation = harness.deviation(harness.run(model, engine), harness.run(model, reference))
+    rounding = harness.MODELS[model].rounding
+    runs = harness.run(model, engine), harness.run(model, reference)
+    deviation = harness.deviation(*runs, rounding)
     return "0" if deviation == 0 else f"{deviation:.0e}".replace("e-0", "e-")
 
 

@@ -258,14 +258,18 @@ def run(name, engine):
         return Run(losses.values, {name: trained.get_variable_value(name) for name in names})
 
 
-def deviation(got, want):
-    """Returns the largest deviation of a `Run`, relative to the largest entry of what it is in."""
+def deviation(got, want, rounding=0.0):
+    """Returns the largest deviation of a `Run`, relative to the largest entry of what it is in.
+
+    Of that, what is not more than `rounding` does not count.
+    """
     assert sorted(got.variables) == sorted(want.variables)
     assert len(got.losses) == len(want.losses) == STEPS
     pairs = [(got.variables[key], want.variables[key]) for key in want.variables]
     pairs.append((np.array(got.losses), np.array(want.losses)))
     return max(
-        np.max(np.abs(a - b), initial=0.0) / max(np.max(np.abs(b), initial=0.0), 1e-300)
+        max(np.max(np.abs(a - b), initial=0.0) - rounding, 0.0)
+        / max(np.max(np.abs(b), initial=0.0), 1e-300)
         for a, b in ((np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in pairs)
     )
 

@@ -150,12 +150,15 @@ class Model(NamedTuple):
     Attributes:
         fn: The `model_fn`.
         tolerance: What sums in another order may change.
+        rounding: What is no more than rounding, such as a bias before a batch norm, whose gradient
+            is 0: it depends on how many threads share a sum.
         own_networks: Whether every tower computes something else, so that N towers are comparable
             with what has N replicas only.
     """
 
     fn: Callable
     tolerance: float = 1e-9
+    rounding: float = 0.0
     own_networks: bool = False
 
 
@@ -166,5 +169,7 @@ MODELS = {
     "two_optimizers": Model(two_optimizers),
     "search_step": Model(search_step),
     "reversible": Model(reversible),
-    "architecture_search": Model(architecture_search, tolerance=1e-5, own_networks=True),
+    "architecture_search": Model(
+        architecture_search, tolerance=1e-5, rounding=1e-9, own_networks=True
+    ),
 }

@@ -47,6 +47,9 @@ def train_plainly(model_fn, batches=BATCH, optimizer="momentum", reduction=MEAN)
     return contract.record_one_device(model_fn, whole, optimizer, reduction)
 
 
+ONE = tf.ones_initializer()
+
+
 def is_extra(name):
     return "accumulated_" in name
 
@@ -202,6 +205,49 @@ def test_optimizers_of_a_model_count_by_themselves(towers):
         assert {"accumulated_batches:0", "accumulated_batches_1:0"} < extra
 
 
+@pytest.mark.conformance
+@pytest.mark.parametrize("towers", [0, 1, 3])
+def test_a_gradient_that_is_given_in_two_parts(towers):
+    """It is added up by itself, not in a pack, which has one of each variable."""
+
+    def model_fn(features, labels, mode, params):
+        w, b, v, u = (tf.get_variable(name, [], models.F64, ONE) for name in "wbvu")
+        loss = tf.reduce_mean((features["x"][:, 0] * w + b * v - u - labels[:, 0]) ** 2)
+        optimizer = params["wrap"](tf.train.MomentumOptimizer(0.1, 0.5))
+        (gw, gb, gv, gu) = tf.gradients(loss, [w, b, v, u])
+        pairs = [(gw, w), (gb, b), (gv, v), (gu, u), (gw * 2.0, w)]
+        if params["wrap"] is contract.plain:
+            pairs = [(gw * 3.0, w), *pairs[1:-1]]
+        train_op = optimizer.apply_gradients(pairs, models.step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    got, want = train(model_fn, towers), train_plainly(model_fn)
+    assert_same(got, want, rtol=1e-9)
+
+
+@pytest.mark.conformance
+def test_two_optimizers_of_the_same_variables_have_buffers_of_their_own(tmp_path):
+    def model_fn(features, labels, mode, params):
+        w, b = (tf.get_variable(name, [], models.F64, ONE) for name in "wb")
+        loss = tf.reduce_mean((features["x"][:, 0] * w + b - labels[:, 0]) ** 2)
+        ops = [
+            params["wrap"](tf.train.GradientDescentOptimizer(rate)).minimize(loss, counted)
+            for rate, counted in ((0.1, models.step()), (0.2, None))
+        ]
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(ops))
+
+    held = []
+    for towers in (1, 2):
+        params = contract.make_params("sgd", wrap=accumulating())
+        estimator = contract.make_estimator(
+            contract.replicated(model_fn, towers), str(tmp_path), params, towers
+        )
+        estimator.train(functools.partial(contract.dataset, BATCH), steps=1)
+        held.append(sorted(read(tmp_path)))
+    assert held[0] == held[1]
+    assert {f"{v}/accumulated_gradient{end}" for v in "wb" for end in ("", "_1")} < {*held[0]}
+
+
 @pytest.mark.parametrize("towers", [0, 2])
 def test_statistics_of_batch_norm_are_those_of_every_batch(towers):
     """What is no gradient goes on as it does without accumulation."""
@@ -259,8 +305,9 @@ def test_gradients_cross_devices_in_steps_that_update_only(version):
             options = tf.RunOptions(output_partition_graphs=True)
             session.run(spec.train_op, options=options, run_metadata=metadata)
     # Nothing else is made for it, and each is where its gradients are.
-    dense = [f"{name}/accumulated_gradient" for name in "wbv"]
-    extra = [*dense, "table/accumulated_rows", "table/accumulated_slices"]
+    # Those of `w`, `b` and `v` are one pack.
+    dense = "replicate/accumulated_gradients"
+    extra = [dense, "table/accumulated_rows", "table/accumulated_slices"]
     assert local == {
         "accumulated_batches": "/device:CPU:0",
         **dict.fromkeys(extra, "/device:CPU:0"),
@@ -292,6 +339,27 @@ def test_gradients_cross_devices_in_steps_that_update_only(version):
     assert sorted((s, r) for s, r, _ in inside if s == "0") == [("0", "1"), ("0", "2")]
 
 
+@pytest.mark.parametrize(
+    ("train", "places"),
+    [(models.by_minimize, ["0", "1", "2"]), (models.by_compute_gradients, ["0"])],
+)
+def test_small_gradients_are_added_up_in_one_buffer(train, places):
+    """On each tower, or of gradients that the model sees, which are gathered, in one place."""
+    with tf.Graph().as_default() as graph:
+        features, labels = tf.data.make_one_shot_iterator(contract.dataset(BATCH)).get_next()
+        tf.train.create_global_step()
+        params = contract.make_params("sgd", wrap=accumulating())
+        model_fn = models.model_fn(
+            lambda x, _: models.two_layers(x["x"], models.biased), train=train
+        )
+        contract.replicated(model_fn, 3)(features, labels, mode="train", params=params)
+        buffers = [v for v in tf.local_variables() if "accumulated_gradient" in v.name]
+        sums = [op for op in graph.get_operations() if op.type == "AssignAddVariableOp"]
+    assert [v.device[-1] for v in buffers] == places
+    assert all(v.op.name.endswith("accumulated_gradients") for v in buffers)
+    assert len(sums) == len(places) + 2  # Batches are counted, and updates.
+
+
 # Estimators.
 
 TABLE = np.linspace(-1.0, 1.0, 40)
@@ -302,11 +370,12 @@ def portable(features, labels, mode, params):
     ids = tf.cast(tf.abs(features["x"][:, :3]) * 7.0, tf.int64)
     table = models.get_variable("table", [40], initializer=tf.constant_initializer(TABLE))
     w = models.get_variable("w", [4, 1], initializer=tf.ones_initializer())
+    b = models.get_variable("b", [1], initializer=tf.ones_initializer())
     if params.get("is_dense"):
         rows = tf.linalg.matvec(tf.one_hot(ids, len(TABLE), dtype=models.F64), table)
     else:
         rows = tf.nn.embedding_lookup(table, ids)
-    predictions = tf.reduce_sum(rows, axis=1, keepdims=True) + features["x"] @ w
+    predictions = tf.reduce_sum(rows, axis=1, keepdims=True) + features["x"] @ w + b
     tf.losses.absolute_difference(labels, predictions, reduction=params["reduction"])
     loss = models.squared(predictions, features, labels, params)
     make_scaffold = params.get("scaffold", tf.train.Scaffold)
@@ -397,6 +466,7 @@ def plain_fit(updates, reduction=MEAN, ends=None, **params):
 
 EXTRA = [
     "accumulated_batches",
+    "b/accumulated_gradient",
     "table/accumulated_rows",
     "table/accumulated_slices",
     "w/accumulated_gradient",
@@ -414,6 +484,20 @@ def test_any_engine_goes_on_in_the_middle(tmp_path):
         assert len(got["table/accumulated_rows"]) == 3 * ROWS * (at % K)
         assert len(got["table/accumulated_slices"]) == 3 * ROWS * (at % K)
         assert np.any(got["w/accumulated_gradient"]) == (at % K > 0)
+    contract.assert_same_values({name: got[name] for name in want}, want, 1e-9)
+
+
+@pytest.mark.conformance
+def test_packs_go_on_as_other_packs(tmp_path):
+    """In a checkpoint each variable has its own, whatever it is packed with."""
+    want, at = plain_fit(3), 0
+    by_itself = accumulating(gather=replicate.Gather(pack_bytes=0))
+    two_bytes = accumulating(gather=replicate.Gather(small_bytes=8))
+    for wrap, steps in [(by_itself, 2), (accumulating(), 3), (two_bytes, 3), (accumulating(), 1)]:
+        got = fit(tmp_path, 2, at, steps, wrap=wrap)
+        at += steps
+        assert sorted(got) == sorted([*want, *EXTRA])
+        assert np.any(got["b/accumulated_gradient"]) == (at % K > 0)
     contract.assert_same_values({name: got[name] for name in want}, want, 1e-9)
 
 
@@ -533,7 +617,7 @@ def test_a_batch_that_is_not_finite_skips_the_whole_update(engine, tmp_path):
     want = plain_fit(2, ends=(K * ROWS, 4 * K * ROWS))
     assert want["global_step"] == 2
     contract.assert_same_values({name: got[name] for name in want}, want, 1e-9)
-    assert sorted({*got} - {*want}) == [*EXTRA[:1], "current_loss_scale", "good_steps", *EXTRA[1:]]
+    assert {*got} - {*want} == {*EXTRA, "current_loss_scale", "good_steps"}
     assert (got["current_loss_scale"], got["good_steps"]) == (2.0**15 / 2**3, 0)
 
 

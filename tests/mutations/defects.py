@@ -349,7 +349,7 @@ DEFECTS = (
     ),
     Defect(
         "accumulated gradients are not divided",
-        "gradients/accumulation.py",
+        "gradients/totals.py",
         "            value = value / count",
         "            pass",
     ),
@@ -358,6 +358,12 @@ DEFECTS = (
         "gradients/accumulation.py",
         "            return [reset(updated), zero]",
         "            return [zero]",
+    ),
+    Defect(
+        "packs that are accumulated are restored in another order",
+        "compat/saving.py",
+        "for part in restored_tensors]",
+        "for part in restored_tensors[::-1]]",
     ),
     Defect(
         "a loss scale looks at the gradients of one tower",
