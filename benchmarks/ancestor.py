@@ -45,7 +45,8 @@ def main(argv=None):
         )
     tables = {}
     if args.only != "behaviours":
-        tables["figures"] = towers.text(towers.measured(args, CASES, module=_ENGINE))
+        made = towers.measured(args, CASES, module=_ENGINE)
+        tables["figures"] = f"{towers.where_and_how(made)}\n\n{towers.table(made)}"
     if args.only != "figures":
         print("behaviours", file=sys.stderr)
         cells = harness.run(behaviours.__name__, {"names": _QUICK if args.quick else None}, 900)

@@ -6,7 +6,7 @@ Rounds, medians and ratios are those of `benchmarks.towers`. Besides, it tells w
 the end of the first step goes: Python, which builds the graph; the session, which takes it, places
 it and initialises variables; and the first run, which places and optimises what is trained, and
 does a step. Prints one JSON line per case and engine, then a table, which `--page` writes into a
-page of the documentation.
+page of the documentation. With `--ratios`, that has a line for each case, of ratios to one device.
 """
 
 import sys
@@ -30,6 +30,7 @@ _ROWS = {
     "first_run_s": ("first run s", "{:.2f}"),
     **towers.ROWS,
 }
+_RATIOS = ("first_step_s", "step_ms_p50", "peak_rss_mb")
 
 
 def main(argv=None):
@@ -37,11 +38,41 @@ def main(argv=None):
     parser = towers.arguments(__doc__.splitlines()[0], CASES)
     parser.set_defaults(cases=[f"{model}x4" for model in networks.CASES])
     parser.add_argument("--engines", type=names_of(ENGINES), default=list(ENGINES))
+    parser.add_argument("--ratios", action="store_true", help="a short table, of ratios alone")
     args = parser.parse_args(argv)
+    if args.ratios and "single" not in args.engines:
+        parser.error(f"--ratios are those to `single`, but --engines are {','.join(args.engines)}")
     made = towers.measured(args, CASES, _MODULE, _CANNOT)
-    print("\n" + towers.table(made, _ROWS))
+    table, name = towers.table(made, _ROWS), "benchmarks.real_models"
+    if args.ratios:
+        table = ratios(made)
+        version = ".".join(made[0]["tf"].split(".")[:2])
+        name += f" --ratios, TensorFlow {version}"
+    print("\n" + table)
     if args.page:
-        pages.write(args.page, "benchmarks.real_models", towers.text(made, _ROWS))
+        pages.write(args.page, name, f"{towers.where_and_how(made)}\n\n{table}")
+
+
+def ratios(made):
+    """Returns records as a Markdown table of ratios to one device, a line for each case.
+
+    Args:
+        made: List of records, as `towers.records` makes them, of `single` and other engines.
+    """
+    names = [
+        name for name in dict.fromkeys(record["engine"] for record in made) if name != "single"
+    ]
+    titles = ["case", *(towers.TITLES.get(name, name) for name in names)]
+    lines = ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
+    for case in dict.fromkeys(record["case"] for record in made):
+        of = {record["engine"]: record["ratio_to"] for record in made if record["case"] == case}
+        cells = [case]
+        for name in names:
+            found = of[name]["single"] if name in of else None
+            figures = [f"{found[figure]['median']:.2f}" for figure in _RATIOS] if found else []
+            cells.append(" · ".join(figures) or towers.MISSING)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

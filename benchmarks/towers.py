@@ -177,11 +177,11 @@ def table(made, rows=ROWS):
     return "\n".join(lines)
 
 
-def text(made, rows=ROWS):
-    """Returns records as what a page of the documentation shows: where and how, and the table."""
+def where_and_how(made):
+    """Returns in words where and how records were measured, as one line."""
     worst = max(made, key=lambda record: record["load_average_max"])
     steps = f"{worst['steps']} steps after {worst['warmup']}"
-    return f"{pages.measured_on(worst)} Each run: {steps}.\n\n{table(made, rows)}"
+    return f"{pages.measured_on(worst)} Each run: {steps}."
 
 
 def arguments(description, cases):
@@ -246,7 +246,7 @@ def main(argv=None):
     made = measured(args, CASES)
     print("\n" + table(made))
     if args.page:
-        pages.write(args.page, "benchmarks.towers", text(made))
+        pages.write(args.page, "benchmarks.towers", f"{where_and_how(made)}\n\n{table(made)}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from replicate.compat import tpu as tpu_lib
 from replicate.engines import tpu_specs, tpu_training
 from replicate.faults import recovery
 from replicate.gradients import unwrapped
+from replicate.graphs import uncollected
 from replicate.reports import report
 from replicate.towers import (
     SharedVariables,
@@ -158,7 +159,7 @@ def replicate_model_fn(
         given, arguments = call.of_call(args, kwargs)
         if tpu_lib.in_computation():
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
-        with weights.losses_added_up(summed):
+        with weights.losses_added_up(summed), uncollected():
             spec = build(given, arguments)
         _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))

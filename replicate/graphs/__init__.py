@@ -4,6 +4,7 @@ from replicate.graphs import extents, state, updates
 from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.extents import Extents
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
+from replicate.graphs.garbage import uncollected
 from replicate.graphs.graph_local import GraphLocal
 from replicate.graphs.loss_operations import DIVISIONS
 from replicate.graphs.reduction_kinds import MEAN, ROWS, SUM, WHOLE, axis_of
@@ -34,6 +35,7 @@ __all__ = [
     "run_if",
     "state",
     "static_value",
+    "uncollected",
     "unwrapped",
     "updates",
 ]

@@ -33,26 +33,43 @@ class _Kind(NamedTuple):
     is_random: bool
     calls_functions: bool
     takes_references: bool  # Any other takes the value of what is a reference.
+    may_write: bool = True  # Whether it takes a handle, and may change what that names.
+    is_of_step: bool = False
 
 
-_kinds = {}
+_kinds = {}  # By type; there are far more operations than types.
 
 
 def kind(op):
     """Returns what is true of all operations of a type: stateful, random, calling functions."""
-    if op.type not in _kinds:
-        definition = op.op_def
+    found = _kinds.get(op.type)
+    if found is None:
+        definition, is_of_step = op.op_def, _OF_STEP.match(op.type) is not None
         if definition is None:  # A function of TensorFlow 1, called by its name.
-            return _Kind(True, False, True, False)
-        _kinds[op.type] = _Kind(
+            return _Kind(True, False, True, False, False, is_of_step)
+        calls_functions = any(attr.type in ("func", "list(func)") for attr in definition.attr)
+        passes = op.type in _PASSES
+        reads = _READS.fullmatch(op.type) is not None
+        found = _kinds[op.type] = _Kind(
             definition.is_stateful,
             definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr),
-            any(attr.type in ("func", "list(func)") for attr in definition.attr),
-            any(arg.is_ref for arg in definition.input_arg)
-            or op.type in _PASSES
-            or _READS.fullmatch(op.type) is not None,
+            calls_functions,
+            any(arg.is_ref for arg in definition.input_arg) or passes or reads,
+            not (is_of_step or passes or reads or calls_functions) and _takes_handles(definition),
+            is_of_step,
         )
-    return _kinds[op.type]
+    return found
+
+
+def _takes_handles(definition):
+    """Whether an operation can take a handle, as its definition has it."""
+    resource = tf.resource.as_datatype_enum
+    allowed = {attr.name: attr.allowed_values.list.type for attr in definition.attr}
+    for arg in definition.input_arg:
+        types = allowed.get(arg.type_attr or arg.type_list_attr) or ()
+        if arg.is_ref or resource in (arg.type, *types) or not (arg.type or types):
+            return True
+    return False
 
 
 def is_handle(tensor):
@@ -77,7 +94,7 @@ def source(handle):
 
 def is_of_step(op):
     """Whether an operation makes or takes what lives within a step."""
-    return _OF_STEP.match(op.type) is not None
+    return kind(op).is_of_step
 
 
 def makes_state(op):
@@ -87,11 +104,7 @@ def makes_state(op):
 
 def writes(op):
     """Whether an operation may change state by itself, and not by a function that it calls."""
-    if is_of_step(op) or op.type in _PASSES or _READS.fullmatch(op.type):
-        return False
-    if kind(op).calls_functions:
-        return False
-    return any(not is_of_step(source(handle)) for handle in handles(op))
+    return kind(op).may_write and any(not is_of_step(source(handle)) for handle in handles(op))
 
 
 def reads(op):

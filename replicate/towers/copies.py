@@ -98,8 +98,9 @@ class Copies:
 
     def is_once(self, op):
         """Whether an operation was made once for all towers."""
-        position = bisect.bisect_right(self._once, (id_of(op), float("inf"))) - 1
-        return position >= 0 and id_of(op) <= self._once[position][1]
+        number = id_of(op)
+        position = bisect.bisect_right(self._once, (number, float("inf"))) - 1
+        return position >= 0 and number <= self._once[position][1]
 
     def new_operations(self):
         """Returns the operations that were made since the model began."""

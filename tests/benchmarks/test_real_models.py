@@ -64,6 +64,27 @@ def test_bert_has_the_layers_of_bert_base():
     assert sum(v.shape.num_elements() for v in kernels) == 12 * 12 * 768 * 768
 
 
+def test_a_table_of_ratios_has_a_line_for_each_case_and_a_dash_for_what_cannot_be(capsys):
+    found = {"first_step_s": 1.25, "step_ms_p50": 0.5, "peak_rss_mb": 1.0}
+    ratios = {"single": {figure: {"median": value} for figure, value in found.items()}}
+    records = [
+        {"case": case, "engine": engine, "ratio_to": {} if engine == "single" else ratios}
+        for case, engines in [("a4", ["single", "mirrored", "replicate"]), ("b4", ["single"])]
+        for engine in engines
+    ]
+    assert real_models.ratios(records).splitlines() == [
+        "| case | `MirroredStrategy` | `replicate` |",
+        "| --- | --- | --- |",
+        "| a4 | 1.25 · 0.50 · 1.00 | 1.25 · 0.50 · 1.00 |",
+        "| b4 | – | – |",
+    ]
+    with pytest.raises(SystemExit):
+        real_models.main(["--ratios", "--engines", "mirrored,replicate"])
+    assert "--ratios are those to `single`, but --engines are mirrored,replicate" in (
+        capsys.readouterr().err
+    )
+
+
 @pytest.mark.slow
 def test_a_quick_run_prints_where_the_time_goes():
     engines = ("single", "replicate, in turn", "replicate")
