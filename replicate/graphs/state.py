@@ -5,7 +5,7 @@ iterators. What lives within a step alone, as the arrays and stacks of loops do,
 """
 
 import re
-from typing import NamedTuple
+from typing import Dict, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -37,7 +37,7 @@ class _Kind(NamedTuple):
     is_of_step: bool = False
 
 
-_kinds = {}  # By type; there are far more operations than types.
+_kinds: Dict[str, _Kind] = {}  # By type; there are far more operations than types.
 
 
 def kind(op):
