@@ -33,8 +33,8 @@ class _Kind(NamedTuple):
     is_random: bool
     calls_functions: bool
     takes_references: bool  # Any other takes the value of what is a reference.
-    may_write: bool = True  # Whether it takes a handle, and may change what that names.
-    is_of_step: bool = False
+    may_write: bool  # It takes a handle, and may change what that names.
+    is_of_step: bool
 
 
 _kinds: Dict[str, _Kind] = {}  # By type; there are far more operations than types.
