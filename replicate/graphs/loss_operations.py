@@ -8,6 +8,7 @@ from replicate.graphs.static_values import static_value
 SUMS = ("Sum", "L2Loss")
 DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _NEAR = 100  # How many operations before a mean are looked at.
+_SEEDS = ("seed", "key", "counter")  # What random numbers begin with, of operations without state.
 _FLOWS = ("Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit")
 # Linear in all that they take.
 _LINEAR = row_shapes.LINEAR | row_shapes.SHAPES
@@ -99,3 +100,32 @@ def chooses_rows(op):
                 return True
         pending += [given.op for given in op.inputs]
     return False
+
+
+def is_drawn(tensor, copies):
+    """Whether towers' values differ in nothing but numbers that each draws at random for itself.
+
+    Args:
+        tensor: The tensor, which differs among towers.
+        copies: The `Copies`.
+    """
+    pending, seen = [tensor.op], set()
+    while pending:
+        op = pending.pop()
+        if id_of(op) in seen:
+            continue
+        seen.add(id_of(op))
+        for name, given in zip(_names_of_inputs(op), op.inputs):
+            if not copies.rows.reach(given) or (name in _SEEDS and op.type.startswith("Stateless")):
+                continue
+            if copies.is_boundary(given):
+                return False
+            pending.append(given.op)
+    return not copies.is_boundary(tensor)
+
+
+def _names_of_inputs(op):
+    arguments = op.op_def.input_arg
+    if len(arguments) != len(op.inputs):  # Some are lists.
+        return [""] * len(op.inputs)
+    return [argument.name for argument in arguments]

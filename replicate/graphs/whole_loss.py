@@ -196,6 +196,8 @@ class WholeLoss:
     def _doubt(self, tensor, unclear):
         """Has a part that is not known said, if it may be no mean of the tower's rows."""
         group, op = self._group, tensor.op
+        if loss_operations.is_drawn(tensor, group.copies):
+            return
         if not group.summed and inner_sums.may_add_up(tensor, group.boundary.rows):
             self._doubts.append((loss_warnings.INNER_SUM, op))
         if loss_operations.chooses_rows(op):

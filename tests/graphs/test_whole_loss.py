@@ -328,6 +328,61 @@ def test_a_mean_of_which_nothing_is_known_is_not_said(name, warnings):
     assert warnings() == []
 
 
+def _drawn_by_the_tower(shape):
+    draw = replicate.tower_index() + replicate.num_towers() * tf.cast(step(), tf.int32)
+    return tf.random.stateless_uniform(shape, tf.stack([7, draw]), dtype=F64)
+
+
+# What each tower adds to its loss, and whether rows of its own enter it.
+SUMS_OF_TOWERS = {
+    "a penalty of weights that it draws": (
+        lambda weights, errors: tf.nn.l2_loss(weights * tf.round(_drawn_by_the_tower([4, 1]))),
+        False,
+    ),
+    "in a loop, of as many as it draws": (
+        lambda weights, errors: tf.while_loop(
+            lambda index, total: index < tf.cast(3 * _drawn_by_the_tower([]), tf.int32),
+            lambda index, total: (index + 1, total + tf.reduce_sum(weights)),
+            [0, tf.zeros([], weights.dtype)],
+        )[1],
+        False,
+    ),
+    "a class drawn for each row": (
+        lambda weights, errors: tf.nn.l2_loss(
+            tf.cast(tf.random.stateless_categorical(errors, 2, [1, 2]), tf.float32)
+        ),
+        True,
+    ),
+    "drawn, times the rows": (
+        lambda weights, errors: tf.nn.l2_loss(_of_rows_in_a_loop(errors) * _drawn_by_the_tower([])),
+        True,
+    ),
+    "rows of its own, which it looks up": (
+        lambda weights, errors: tf.nn.l2_loss(
+            tf.gather(tf.reshape(tf.range(8.0), [2, 4]), replicate.tower_index())
+        ),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS_OF_TOWERS)
+def test_of_what_a_tower_draws_no_sum_is_one_of_rows(name, warnings):
+    """As penalties of the weights that a network which the tower draws has."""
+    add, has_rows = SUMS_OF_TOWERS[name]
+
+    def model_fn(features, labels, mode, params):
+        errors = linear(features) - labels
+        weights = tf.trainable_variables()[0]
+        added = tf.cast(add(weights, errors), errors.dtype)
+        loss = tf.reduce_mean(errors**2) + added
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    record(model_fn, 2, contract.plain, contract.UNEVEN)
+    assert [text for text in warnings() if "replicate: a loss is" not in text] == []
+    assert bool(warnings()) == has_rows
+
+
 @pytest.mark.parametrize("name", ["sum", "divided", "l2_loss"])
 def test_with_loss_reduction_sum_it_is_one(name, warnings):
     def model_fn(features, labels, mode, params):
