@@ -32,28 +32,32 @@ def in_all_towers(grads):
     """
     grads = [gradient for gradient in tf.nest.flatten(grads) if gradient is not None]
     if tf.distribute.in_cross_replica_context():
-        bad = _bad_of_replicas(grads)
-    elif context.is_cross_tower() or _same.get():
-        bad = _bad(grads)
-    else:
-        (bad,), _ = context.engine().add([_bad(grads)], "finite gradients")
+        return _in_all_replicas(grads)
+    if context.is_cross_tower() or _same.get():
+        return _are_finite(grads)
+    (bad,), _ = context.engine().add([_bad(grads)], "finite gradients")
     return tf.equal(bad, 0)
 
 
-def _bad_of_replicas(grads):
-    """Returns the number of replicas with a gradient that is not finite, an int32 scalar tensor."""
+def _in_all_replicas(grads):
     strategy = tf.distribute.get_strategy()
     if all(strategy.experimental_local_results(gradient)[0] is gradient for gradient in grads):
-        return _bad(grads)  # Each is of all replicas already.
+        return _are_finite(grads)  # Each is of all replicas already.
     bad = strategy.extended.call_for_each_replica(_bad, args=(grads,))
-    return strategy.reduce(tf.distribute.ReduceOp.SUM, bad, axis=None)
+    return tf.equal(strategy.reduce(tf.distribute.ReduceOp.SUM, bad, axis=None), 0)
 
 
 def _bad(grads):
     """Returns 1 if a gradient here is not finite, else 0, an int32 scalar tensor."""
+    return 1 - tf.cast(_are_finite(grads), tf.int32)
+
+
+def _are_finite(grads):
+    """Returns whether all gradients here are finite, a boolean scalar tensor."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
-    are_finite = [_is_finite(value) for value, _ in packing.wholes(values)]
-    return 1 - tf.cast(tf.reduce_all(tf.convert_to_tensor(are_finite, tf.bool)), tf.int32)
+    flags = [_is_finite(value) for value, _ in packing.wholes(values)]
+    # Updates wait for this, and for each operation on the way to it.
+    return flags[0] if len(flags) == 1 else tf.reduce_all(tf.convert_to_tensor(flags, tf.bool))
 
 
 def _is_finite(value):

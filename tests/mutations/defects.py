@@ -368,8 +368,8 @@ DEFECTS = (
     Defect(
         "a loss scale looks at the gradients of one tower",
         "engines/finite.py",
-        '        (bad,), _ = context.engine().add([_bad(grads)], "finite gradients")',
-        "        bad = _bad(grads)",
+        '    (bad,), _ = context.engine().add([_bad(grads)], "finite gradients")',
+        "    bad = _bad(grads)",
     ),
     Defect(
         "a step is applied though its gradients are not finite",
