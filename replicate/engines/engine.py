@@ -106,6 +106,10 @@ class Engine(abc.ABC):
         """Applies what was computed in `minimizing`; takes what `apply_gradients` does."""
         return optimizer.apply_gradients(grads_and_vars, **kwargs)
 
+    def applying(self):
+        """Returns a scope in which gradients of the whole batch are changed and applied."""
+        return contextlib.nullcontext()
+
     @abc.abstractmethod
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Gathers those gradients that are not of all towers yet, and applies them.

@@ -12,7 +12,13 @@ from replicate.engines.engine import Engine
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER
 from replicate.gathering import packing
 from replicate.graphs import call_site
-from replicate.towers import PerTower, TowerIndex, gathered_gradients, whole_gradients
+from replicate.towers import (
+    PerTower,
+    TowerIndex,
+    gathered_gradients,
+    hyperparameters,
+    whole_gradients,
+)
 
 
 class TowerEngine(Engine):
@@ -146,6 +152,10 @@ class TowerEngine(Engine):
         with towers.once(), towers.in_merge_function(), step.checked(by_tower, towers.devices):
             apply = self._apply_in_replicas(optimizer)
             return accumulators.apply(optimizer, by_tower, towers, (), kwargs, apply)
+
+    def applying(self):
+        """Lets what is applied with gradients, such as a learning rate, be of all rows."""
+        return hyperparameters.of_all_rows(self._towers)
 
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, after gathering those that were made by hand."""

@@ -10,6 +10,7 @@ import numbers
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import losses_are_added_up
+from replicate.engines import context
 from replicate.gathering import Gather, collectives
 from replicate.gradients.accumulation import Accumulation
 from replicate.gradients.finite_check import only_if_finite
@@ -184,9 +185,9 @@ class TrainingStep:
 
     def apply_now(self, grads_and_vars, args, kwargs, apply=None):
         """Transforms and applies gradients; takes and returns what `update` does."""
-        transformed = self.transform(grads_and_vars)
         apply = apply or self._wrapped.optimizer.apply_gradients
-        return apply(transformed, *args, **kwargs)
+        with context.engine().applying():
+            return apply(self.transform(grads_and_vars), *args, **kwargs)
 
     @property
     def may_skip(self):
