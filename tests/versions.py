@@ -36,6 +36,7 @@ NOT_IN_1 = {
     "test_compare.py::test_models_that_are_equal[summed-": "it compares more coarsely there",
     "test_compare.py::test_models_that_differ_and_why[count-": "it does not look into its loops",
     "test_towers.py::test_comparing_variables_costs_less": "comparing variables costs nothing",
+    "test_an_embedding_that_a_loop_looks_up[2-True]": "nor has it that gradient on one device",
     "test_nothing_left.py::test_an_estimator_leaves": "it names the threads of TensorFlow 2",
 }
 # How paths of files end whose tests train with TensorFlow 1.15's own variables there, which are

@@ -37,8 +37,8 @@ class _Unwrapped:
         self.step = TrainingStep(_AsItIs(self.optimizer), None, None, 1, False, "consolidation")
 
     def get_name(self):
-        given = self.optimizer
-        return given.get_name() if hasattr(given, "get_name") else type(given).__name__
+        # Some of `tf.contrib.opt` never call the constructor that gives a name.
+        return getattr(self.optimizer, "_name", None) or type(self.optimizer).__name__
 
 
 def _apply(original, optimizer, grads_and_vars, *args, **kwargs):

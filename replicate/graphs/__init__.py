@@ -1,6 +1,6 @@
 """What a graph tells: of state, of rows, and what a value of rows is of those of all towers."""
 
-from replicate.graphs import extents, state, updates
+from replicate.graphs import extents, state, updates, ways
 from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.extents import Extents
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
@@ -38,4 +38,5 @@ __all__ = [
     "uncollected",
     "unwrapped",
     "updates",
+    "ways",
 ]

@@ -35,12 +35,18 @@ class Extents(Reductions):
         super().__init__(group, loosely)
         self._merged = {}
 
-    def prepare(self, tensors):
-        """Merges at once what `merged` of several tensors will need."""
+    def prepare(self, tensors, later):
+        """Merges at once what `merged` of several tensors will need.
+
+        Args:
+            tensors: List of tensors.
+            later: ids of operations that wait for what takes one of the tensors, so that what they
+                give cannot be merged at once with these.
+        """
         wanted = {}
         for tensor in tensors:
             for leaf in self._leaves(tensor) or ():
-                if self.of(leaf) == MEAN and leaf.dtype.is_floating:
+                if self.of(leaf) == MEAN and leaf.dtype.is_floating and id_of(leaf.op) not in later:
                     wanted[id_of(leaf.op), leaf.value_index] = leaf
         leaves = list(wanted.values())
         targets = [_Leaf(leaf) for leaf in leaves]

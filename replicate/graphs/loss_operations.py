@@ -1,7 +1,7 @@
 """What operations do to values that are reduced over rows, on their way into a loss."""
 
 from replicate.compat.graph import id_of
-from replicate.graphs import row_shapes, state
+from replicate.graphs import row_shapes, state, ways
 from replicate.graphs.reduction_kinds import MEAN, SUM, WHOLE, axis_of
 from replicate.graphs.static_values import static_value
 
@@ -109,23 +109,8 @@ def is_drawn(tensor, copies):
         tensor: The tensor, which differs among towers.
         copies: The `Copies`.
     """
-    pending, seen = [tensor.op], set()
-    while pending:
-        op = pending.pop()
-        if id_of(op) in seen:
-            continue
-        seen.add(id_of(op))
-        for name, given in zip(_names_of_inputs(op), op.inputs):
-            if not copies.rows.reach(given) or (name in _SEEDS and op.type.startswith("Stateless")):
-                continue
-            if copies.is_boundary(given):
-                return False
-            pending.append(given.op)
-    return not copies.is_boundary(tensor)
 
+    def ends(op, name):
+        return name in _SEEDS and op.type.startswith("Stateless")
 
-def _names_of_inputs(op):
-    arguments = op.op_def.input_arg
-    if len(arguments) != len(op.inputs):  # Some are lists.
-        return [""] * len(op.inputs)
-    return [argument.name for argument in arguments]
+    return not ways.lead_to(tensor, copies, ends)

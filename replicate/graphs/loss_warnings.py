@@ -17,6 +17,12 @@ SUM = (
     "tower's own rows. If it is a sum over rows, or such a sum divided by a number for the "
     "whole batch, pass `loss_reduction=tf.losses.Reduction.SUM`."
 )
+SUM_IN = (
+    "replicate: a loss is made of a sum over rows by an operation (%s, %s) with something of which "
+    "nothing tells what it is of all rows. It is taken for what `loss_reduction` says: by default, "
+    "for the mean over the tower's own rows. If it adds up, pass "
+    "`loss_reduction=tf.losses.Reduction.SUM`."
+)
 SUM_AND_TOTAL = (
     "replicate: a loss (%s, %s) is a sum over the tower's rows, and is computed with what the "
     "model has of all towers, as a `cross_tower_sum`. It is taken for what `loss_reduction` "
@@ -40,6 +46,19 @@ CHOSEN_ROWS = (
     "that of its own, which is no number if it chooses none, and counts by all its rows. "
     "Multiply by the mask and divide sums instead: `tf.reduce_sum(losses * mask) / "
     "tf.reduce_sum(mask)` is that of one device."
+)
+OTHER_ROWS = (
+    "replicate: in a loss, what is computed of a row depends on other rows of the tower (%s, %s), "
+    "as by a mean over rows, the similarity of two of them, or batch norm. On one device these are "
+    "the rows of the whole batch. Take `replicate.cross_tower_mean` or `cross_tower_sum` of what "
+    "rows have in common, and `replicate.batch_normalization`, or keep together on one device what "
+    "is compared."
+)
+ONE_VALUE = (
+    "replicate: a loss is taken from a tower's rows neither as a mean nor as a sum (%s, %s), but "
+    "as their largest or smallest, their product, or one of them. Towers' losses are averaged, "
+    "which is not that of one device. Let `replicate.merge_call` or `cross_tower_sum` make of it "
+    "what it is of all rows, or take a mean or sum."
 )
 
 

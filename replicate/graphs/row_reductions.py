@@ -3,7 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from replicate.compat.graph import id_of
-from replicate.graphs import row_axes, row_shapes
+from replicate.graphs import row_axes, row_mixing, row_shapes
 from replicate.graphs.reduction_kinds import (
     LARGEST,
     MEAN,
@@ -71,12 +71,13 @@ class Reductions:
             axis = self._group.boundary.axes.get(id_of(op), 0)
             return rows_on(axis if axis >= 0 else None) if tensor.shape.rank != 0 else None
         kinds = [self.of(given) for given in op.inputs]
+        if row_mixing.mixes(op, kinds):
+            self.mixed.add(id_of(op))
         if op.type in ("Mean", "Sum", "Prod", "Max", "Min", "All", "Any"):
             return self._reduced(op, kinds[0])
         if op.type in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
             if kinds[0] != ROWS or not op.get_attr("is_training"):
                 return ROWS if kinds[0] == ROWS and tensor.value_index == 0 else None
-            self.mixed.add(id_of(op))
             return ROWS if tensor.value_index == 0 else MEAN
         if op.type in ("Size", "Shape"):
             return SUM if op.type == "Size" and axis_of(kinds[0]) is not None else None
@@ -175,8 +176,6 @@ class Reductions:
     def _elementwise(self, op, kinds):
         found = set(kinds)
         if ROWS in found:
-            if found - {ROWS, WHOLE}:
-                self.mixed.add(id_of(op))
             return ROWS
         if found <= {WHOLE, MEAN}:
             return MEAN

@@ -22,6 +22,7 @@ from replicate.graphs.reduction_kinds import MEAN, SUM, WHOLE
 _SCOPE = "replicate/loss/"
 _MEANS = "replicate/cross_tower_mean/"
 _DEEPEST = 100  # Operations between a loss and its parts.
+_ONE_VALUE = ("Max", "Min", "Prod", "StridedSlice", "GatherV2")
 
 
 class Part(NamedTuple):
@@ -75,6 +76,9 @@ class WholeLoss:
                 text = loss_warnings.SUM_AND_MEAN if is_mean else loss_warnings.SUM_AND_TOTAL
                 self._doubts.append((text, loss.op))
             kinds = {part.kind for part in self._parts.values()}
+        mixing = None if group.tells_towers_apart else self._mixing()
+        if mixing is not None:
+            self._doubts.append((loss_warnings.OTHER_ROWS, mixing))
         for text, op in self._doubts:
             if op not in group.warned_of:  # When the gradient was made.
                 group.warned_of.add(op)
@@ -202,14 +206,39 @@ class WholeLoss:
             self._doubts.append((loss_warnings.INNER_SUM, op))
         if loss_operations.chooses_rows(op):
             self._doubts.append((loss_warnings.CHOSEN_ROWS, op))
+        if op.type in _ONE_VALUE and not group.summed:
+            self._doubts.append((loss_warnings.ONE_VALUE, op))
         is_sum = op.type in loss_operations.SUMS and not group.summed
         if is_sum and not loss_operations.is_averaged(op, group.boundary.rows):
             self._doubts.append((loss_warnings.SUM, op))
+        is_other = op.type not in loss_operations.SUMS + loss_operations.DIVISIONS
+        if is_other and not group.summed and self._takes_sum(op):
+            self._doubts.append((loss_warnings.SUM_IN, op))
         if op.type not in loss_operations.DIVISIONS:
             return
         is_doubtful = not group.summed if unclear else group.reach(op.inputs[1])
         if is_doubtful and not loss_operations.is_count(op, group.loss_extents):
             self._doubts.append((loss_warnings.DIVISION, op))
+
+    def _takes_sum(self, op):
+        values = [given for given in op.inputs if given.dtype.is_floating]
+        return any(self._group.loss_extents.of(given) == SUM for given in values)
+
+    def _mixing(self):
+        """Returns the first operation by which rows enter the loss of others; None if none does."""
+        mixed, copies = self._group.loss_extents.mixed, self._group.copies
+        pending = [part.tensor for part in self._parts.values()]
+        seen, found = set(), []
+        while pending:
+            tensor = pending.pop()
+            op = tensor.op
+            if id_of(op) in seen or not copies.rows.reach(tensor) or copies.is_boundary(tensor):
+                continue
+            seen.add(id_of(op))
+            self._group.loss_extents.of(tensor)
+            found += [op] if id_of(op) in mixed else []
+            pending += op.inputs
+        return min(found, key=id_of, default=None)
 
     def _reduced_by_hand(self):
         """Returns what is computed of all towers' values, and enters the loss."""

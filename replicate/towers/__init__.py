@@ -3,6 +3,7 @@
 from replicate.towers import (
     boundary,
     gathered_gradients,
+    hyperparameters,
     placement,
     prefetching,
     references,
@@ -25,6 +26,7 @@ __all__ = [
     "boundary",
     "current",
     "gathered_gradients",
+    "hyperparameters",
     "last_id",
     "own_gradients",
     "placement",

@@ -222,10 +222,12 @@ class Copies:
         kind = state.kind(op)
         if kind.is_stateful:
             return True
-        # Beside a variable, as are its reads by reference.
+        # Beside a variable, as are its reads by reference; but each tower has a loop of its own.
         names = colocated_with(op)
-        return bool(names) and all(
-            state.makes_state(self._graph.get_operation_by_name(name)) for name in names
+        return (
+            bool(names)
+            and not graph_lib.in_while_loop(op)
+            and all(state.makes_state(self._graph.get_operation_by_name(name)) for name in names)
         )
 
     def _is_substituted(self, op):

@@ -206,6 +206,11 @@ class Towers:
             self._index = self._of_each(lambda index: tf.constant(index, tf.int32))
         return self._index
 
+    @property
+    def tells_towers_apart(self):
+        """Whether the model asked which tower it is, so that towers may train what they like."""
+        return self._index is not None
+
     def weighted(self, gradient, dtype, summed=False):
         """Returns a gradient times what the tower counts for in a mean over rows, or in a sum.
 

@@ -21,8 +21,8 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import copying
 from replicate.compat import graph as graph_lib
 from replicate.compat.graph import id_of
-from replicate.graphs import axis_of, extents, line_of, state
-from replicate.towers import batch_metrics, declared_merges, own_state, own_training
+from replicate.graphs import axis_of, extents, line_of, state, ways
+from replicate.towers import batch_metrics, declared_merges, own_state, own_training, waiting
 
 _SCOPE = "replicate/updates/"
 
@@ -60,9 +60,9 @@ def merge(group, evaluating):
     updates = list(_updates(group, variables, initializers))
     unmerged = {}
     declared_merges.merge(group, updates)
-    group.extents.prepare(
-        [u.op.inputs[1] for u in updates if u.depends and u.op.type in _SET + _ADD]
-    )
+    taking = [u.op for u in updates if u.depends and u.op.type in _SET + _ADD]
+    later = waiting.behind(group, taking) if len(taking) > 1 else ()
+    group.extents.prepare([op.inputs[1] for op in taking], later)
     added = [u for u in updates if u.op.type in _ADD and _is_added_up(u.variable)]
     of_batches = batch_metrics.find(group, added, variables)
     done = {id(variable) for one in group.declarations for variable in one.variables}
@@ -174,6 +174,8 @@ def _merge_slices(group, op):
     """Lets an operation take the slices of all towers; returns whether it is known how."""
     given = list(op.inputs[1:])
     if any(_is_of_rows(group, tensor) for tensor in given):
+        if not ways.lead_to(given[0], group.copies, _tells_sizes):
+            return False  # Places that are counted, by each tower from the same one on.
         _concatenate(group, op)
         return True
     merged = [extents.merged(group, tensor) for tensor in given]
@@ -182,6 +184,10 @@ def _merge_slices(group, op):
     for position, tensor in enumerate(merged, 1):
         copying.redirect(op, position, tensor)
     return True
+
+
+def _tells_sizes(op, name):
+    return op.type in ("Shape", "ShapeN", "Size")
 
 
 def _is_of_rows(group, tensor):
@@ -258,7 +264,8 @@ def _warn(updates):
         "replicate: nothing says how the towers' updates of %s become one, so that they are made "
         "from the rows of tower 0 alone. Make the variable with synchronization=tf."
         "VariableSynchronization.ON_READ and aggregation=tf.VariableAggregation.MEAN or SUM, or "
-        "update it with `replicate.cross_tower_mean` or `cross_tower_sum`.",
+        "update it with `replicate.cross_tower_mean` or `cross_tower_sum`; where the order of rows "
+        "counts, as in a queue, in a `replicate.merge_call`.",
         ", ".join(f"{update.name} ({line_of(update.op)})" for update in updates),
     )
 

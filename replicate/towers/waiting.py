@@ -1,6 +1,7 @@
 """What is done once for all towers waits for all of them where the model lets it wait for one."""
 
 from replicate.compat import graph as graph_lib
+from replicate.compat.graph import id_of
 from replicate.graphs import ancestors
 
 
@@ -33,3 +34,13 @@ def for_all(group, fetches):
 def _is_of_rows(group, op):
     copies = group.copies
     return copies.rows.takes(op) and not copies.is_whole(op) and not op.type.startswith("Print")
+
+
+def behind(group, operations):
+    """Returns the ids of the model's operations that run after one of `operations`."""
+    first, found = {id_of(op) for op in operations}, set()
+    for op in group.copies.new_operations():  # As they were made: what is taken comes first.
+        before = [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+        if any(id_of(one) in first or id_of(one) in found for one in before):
+            found.add(id_of(op))
+    return found
