@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies, functions_of
 
 _LOC = b"loc:@"
@@ -53,6 +54,7 @@ class Copier:
         self._devices = devices
         self.places = {devices[0]: devices}
         """Devices of all towers, by tower 0's, as operations have them."""
+        self._tokens = [py_functions.Tokens(graph) for _ in devices]
 
     def template(self, ops, is_copied, instead):
         """Returns the `Template` of copies of operations.
@@ -63,7 +65,7 @@ class Copier:
                 has a copy of it from among `ops`.
             instead: By name of an operation, positions of inputs that copies have others for.
         """
-        return Template(self._graph, self.places, ops, is_copied, instead)
+        return Template(self._graph, self.places, self._tokens, ops, is_copied, instead)
 
     def copy(self, template, index, counterpart, control, instead):
         """Makes the operations of a `Template` for tower `index`.
@@ -111,6 +113,7 @@ class Template:
     Args:
         graph: The graph.
         devices: Those of all towers, by tower 0's.
+        tokens: The `Tokens` of each tower.
         ops: See `Copier.template`.
         is_copied: Likewise.
         instead: Likewise.
@@ -123,9 +126,10 @@ class Template:
         colocations: By name of an operation: those elsewhere that it is to be with.
     """
 
-    def __init__(self, graph, devices, ops, is_copied, instead):
+    def __init__(self, graph, devices, tokens, ops, is_copied, instead):
         self._graph = graph
         self._devices = devices
+        self._tokens = tokens
         self.inputs, self.controls, self.waits = {}, {}, {}
         self.places, self.colocations = {}, {}
         self._changing = []  # Positions of the nodes that are others in each tower.
@@ -140,7 +144,8 @@ class Template:
                 self.places[node.name] = node.device
                 node.device = ""  # Which an import would open a scope for.
             self._change_colocation(node, op, names)
-            if "frame_name" in node.attr or "seed2" in node.attr or functions_of(node):
+            is_named = "frame_name" in node.attr or py_functions.is_kept_by_token(node)
+            if is_named or "seed2" in node.attr or functions_of(node):
                 self._changing.append(position)
             self._find_inputs(node, op, is_copied, instead.get(op.name, ()))
 
@@ -188,6 +193,7 @@ class Template:
             node = definition.node[position]
             if "frame_name" in node.attr:  # Two loops of one name in one frame are one loop.
                 node.attr["frame_name"].s += b"_tower_%d" % index
+            self._tokens[index].change(node)
             change_seed(node, index)
             bodies.change(node)
         definition.library.function.extend(bodies.added)

@@ -52,10 +52,12 @@ class WholeLoss:
     Args:
         group: The `Towers`.
         loss: Tower 0's, a scalar tensor of floats.
+        is_metric: Whether it is a metric of the batch, of which others say what is not known.
     """
 
-    def __init__(self, group, loss):
+    def __init__(self, group, loss, is_metric=False):
         self._group = group
+        self._is_metric = is_metric
         self._loss = loss
         self._parts = {}  # By the tensor.
         self._again = {}  # ids of the operations that compute the loss of parts.
@@ -76,7 +78,7 @@ class WholeLoss:
                 text = loss_warnings.SUM_AND_MEAN if is_mean else loss_warnings.SUM_AND_TOTAL
                 self._doubts.append((text, loss.op))
             kinds = {part.kind for part in self._parts.values()}
-        mixing = None if group.tells_towers_apart else self._mixing()
+        mixing = None if is_metric or group.tells_towers_apart else self._mixing()
         if mixing is not None:
             self._doubts.append((loss_warnings.OTHER_ROWS, mixing))
         for text, op in self._doubts:
@@ -206,13 +208,14 @@ class WholeLoss:
             self._doubts.append((loss_warnings.INNER_SUM, op))
         if loss_operations.chooses_rows(op):
             self._doubts.append((loss_warnings.CHOSEN_ROWS, op))
-        if op.type in _ONE_VALUE and not group.summed:
+        is_averaged_loss = not group.summed and not self._is_metric
+        if op.type in _ONE_VALUE and is_averaged_loss:
             self._doubts.append((loss_warnings.ONE_VALUE, op))
         is_sum = op.type in loss_operations.SUMS and not group.summed
         if is_sum and not loss_operations.is_averaged(op, group.boundary.rows):
             self._doubts.append((loss_warnings.SUM, op))
         is_other = op.type not in loss_operations.SUMS + loss_operations.DIVISIONS
-        if is_other and not group.summed and self._takes_sum(op):
+        if is_other and is_averaged_loss and self._takes_sum(op):
             self._doubts.append((loss_warnings.SUM_IN, op))
         if op.type not in loss_operations.DIVISIONS:
             return

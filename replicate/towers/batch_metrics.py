@@ -194,7 +194,7 @@ def _whole(group, value):
     if merged is not None:
         return merged, True
     if value.shape.rank == 0:
-        loss = WholeLoss(group, value)
+        loss = WholeLoss(group, value, is_metric=True)
         return loss.value(), not loss.unknown
     with group.once(), tf.control_dependencies(None), tf.name_scope(_SCOPE):
         return group.total(value, averaged=True), False

@@ -1,0 +1,81 @@
+"""Gradients through `tf.py_function`, whose tapes TensorFlow keeps by name: each tower's own."""
+
+import functools
+import threading
+
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+import contract
+from contract.models import F64, get_variable, optimizer, step
+from towers.strangers_gradients import spec
+
+pytestmark = pytest.mark.conformance
+
+
+def _record(loss_of, num_towers, batches):
+    def model_fn(features, labels, mode, params):
+        errors = features["x"] @ get_variable("w", [4, 1]) - labels
+        loss = loss_of(errors)
+        loss.set_shape([])
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    if num_towers > 1:
+        model_fn = contract.replicated(model_fn, num_towers)
+    rows = functools.partial(contract.dataset, batches)
+    return contract.record(model_fn, rows, contract.make_params(), num_towers)
+
+
+def _mean(errors):
+    return tf.py_function(lambda e: tf2.reduce_mean(e**2), [errors], F64)
+
+
+def _of_rows(errors):
+    squares = tf.py_function(lambda e: e**2, [errors], F64)
+    squares.set_shape(errors.shape)
+    return tf.reduce_mean(squares)
+
+
+def _two_after_each_other(errors):
+    twice = tf.py_function(lambda e: 2.0 * e, [errors], F64)
+    return tf.py_function(lambda e: tf2.reduce_mean(e**2), [twice], F64) + _of_rows(errors)
+
+
+@pytest.mark.parametrize("batches", ["EVEN", "UNEVEN"])
+@pytest.mark.parametrize("loss_of", [_mean, _of_rows, _two_after_each_other])
+def test_each_tower_goes_back_through_what_it_called(loss_of, batches):
+    batches = getattr(contract, batches)
+    contract.assert_same_run(_record(loss_of, 3, batches), _record(loss_of, 1, batches))
+
+
+def test_towers_that_call_before_any_of_them_goes_back():
+    """All wait for each other, so that tapes of one name would be one."""
+    barrier = threading.Barrier(2)
+    waits = []
+
+    def meet(errors):
+        if waits:
+            barrier.wait(timeout=60)
+        return tf2.reduce_mean(errors**2)
+
+    def loss_of(errors):
+        return tf.py_function(meet, [errors], F64)
+
+    want = _record(loss_of, 1, contract.UNEVEN)
+    waits.append(True)
+    contract.assert_same_run(_record(loss_of, 2, contract.UNEVEN), want)
+
+
+def test_tokens_are_the_towers_own():
+    def model_fn(features, labels, mode, params):
+        errors = features["x"] @ get_variable("w", [4, 1]) - labels
+        loss = _mean(errors)
+        loss.set_shape([])
+        return spec(mode, loss, optimizer(params).minimize(loss, step()))
+
+    with tf.Graph().as_default() as graph:
+        rows = tf.data.make_one_shot_iterator(contract.dataset(contract.UNEVEN)).get_next()
+        contract.replicated(model_fn, 3)(*rows, mode="train", params=contract.make_params())
+    called = [op for op in graph.get_operations() if op.type == "EagerPyFunc"]
+    assert len({op.get_attr("token") for op in called}) == len(called) == 6
