@@ -29,6 +29,37 @@ DEFECTS = (
         "            op._add_control_input(self._pivot.op)\n",
         "            pass\n",
     ),
+    # What optimizers take of rows, and updates as strangers write them.
+    Defect(
+        "a learning rate of the loss is of tower 0's rows",
+        "towers/hyperparameters.py",
+        "                copying.redirect(op, position, merged)\n",
+        "                pass\n",
+    ),
+    Defect(
+        "rows of all towers are put to places that each counts from 0",
+        "towers/merged_updates.py",
+        "            return False  # Places that are counted",
+        "            pass  # Places that are counted",
+    ),
+    Defect(
+        "a moving average is merged with one that waits for it",
+        "towers/merged_updates.py",
+        "    later = waiting.behind(group, taking) if len(taking) > 1 else ()\n",
+        "    later = ()\n",
+    ),
+    Defect(
+        "towers go back through each other's calls of Python",
+        "compat/copying.py",
+        "            self._tokens[index].change(node)\n",
+        "",
+    ),
+    Defect(
+        "nothing is said of rows that take something of others",
+        "graphs/row_reductions.py",
+        "        if row_mixing.mixes(op, kinds):\n",
+        "        if False:\n",
+    ),
     # Batches that wait on the devices.
     Defect(
         "a step trains the rows of the next one",
@@ -303,9 +334,8 @@ DEFECTS = (
     Defect(
         "slices that rows scatter are tower 0's",
         "towers/merged_updates.py",
-        "    if any(_is_of_rows(group, tensor) for tensor in given):\n"
         "        _concatenate(group, op)\n        return True",
-        "    if any(_is_of_rows(group, tensor) for tensor in given):\n        return True",
+        "        return True",
     ),
     Defect(
         "what is updated from one tower's rows is not said",
