@@ -133,6 +133,13 @@ def record(model_fn, input_fn, params, num_towers=1):
     return recorder.run
 
 
+def record_plain(model_fn, num_towers, batches, wrap=plain, **kwargs):
+    """Returns the `Run` of `model_fn` on towers, or on one device as it is."""
+    if num_towers > 1:
+        model_fn = replicated(model_fn, num_towers, **kwargs)
+    return record(model_fn, functools.partial(dataset, batches), make_params(wrap=wrap), num_towers)
+
+
 def record_towers(
     model_fn, batches, num_towers, optimizer="sgd", reduction=MEAN, wrapped=(), **kwargs
 ):

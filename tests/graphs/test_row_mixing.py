@@ -1,7 +1,5 @@
 """Losses by which rows take something of other rows, or that are one value of rows, are said."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -153,17 +151,7 @@ def _record(loss_of, num_towers, batches=contract.UNEVEN, **kwargs):
         loss = loss_of(hidden, errors, labels)
         return spec(mode, loss, optimizer(params).minimize(loss, step()))
 
-    if num_towers > 1:
-        model_fn = contract.replicated(model_fn, num_towers, **kwargs)
-    rows = functools.partial(contract.dataset, batches)
-    return contract.record(model_fn, rows, contract.make_params(), num_towers)
-
-
-@pytest.fixture
-def warnings(monkeypatch):
-    said = []
-    monkeypatch.setattr(tf.logging, "warning", lambda text, *args: said.append(text % args))
-    return said
+    return contract.record_plain(model_fn, num_towers, batches, **kwargs)
 
 
 @pytest.mark.usefixtures("resource_variables")
@@ -171,7 +159,7 @@ def warnings(monkeypatch):
 def test_what_differs_from_one_device_is_said_with_its_line(name, warnings):
     loss_of, begins = SAID[name]
     got = _record(loss_of, 2)
-    (said,) = [text for text in warnings if text.startswith(begins)]
+    (said,) = [text for text in warnings() if text.startswith(begins)]
     assert "test_row_mixing.py:" in said or "batch_norm" in name
     want = _record(loss_of, 1)
     assert np.max(np.abs(np.array(got.losses) - want.losses)) > 1e-9, "nothing was to be said"
@@ -180,14 +168,14 @@ def test_what_differs_from_one_device_is_said_with_its_line(name, warnings):
 @pytest.mark.parametrize("name", NOT_SAID)
 def test_what_does_not_is_not_said_and_equal(name, warnings):
     got = _record(NOT_SAID[name], 2)
-    assert warnings == []
+    assert warnings() == []
     contract.assert_same_run(got, _record(NOT_SAID[name], 1))
 
 
 @pytest.mark.parametrize("name", ["largest", "a sum if it is finite"])
 def test_with_loss_reduction_sum_it_is_as_was_said(name, warnings):
     _record(SAID[name][0], 2, reduction=tf.losses.Reduction.SUM)
-    assert warnings == []
+    assert warnings() == []
 
 
 def test_towers_that_the_model_tells_apart_may_differ(warnings):
@@ -198,7 +186,7 @@ def test_towers_that_the_model_tells_apart_may_differ(warnings):
         return _batch_norm(hidden, errors * (1.0 + own), labels)
 
     _record(loss_of, 2)
-    assert warnings == []
+    assert warnings() == []
 
 
 def test_the_first_of_several_is_said_once(warnings):
@@ -208,7 +196,7 @@ def test_the_first_of_several_is_said_once(warnings):
         return tf.reduce_mean(errors**2) + tf.reduce_mean(hidden)
 
     _record(loss_of, 2)
-    (said,) = warnings
+    (said,) = warnings()
     assert said.startswith(f"{OTHER_ROWS}sub_1, ")
     assert "Take `replicate.cross_tower_mean` or `cross_tower_sum` of what rows have in common" in (
         said

@@ -3,8 +3,6 @@
 Each is trained with the default `loss_reduction`, in float64, by SGD, on uneven batches.
 """
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -127,10 +125,7 @@ def _clip(opt, loss):
 
 
 def record(model_fn, num_towers, wrap, batches, **kwargs):
-    if num_towers > 1:
-        model_fn = contract.replicated(model_fn, num_towers, **kwargs)
-    rows = functools.partial(contract.dataset, batches)
-    return contract.record(model_fn, rows, contract.make_params(wrap=wrap), num_towers)
+    return contract.record_plain(model_fn, num_towers, batches, wrap, **kwargs)
 
 
 def _tolerance(name):

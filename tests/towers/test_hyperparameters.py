@@ -73,17 +73,7 @@ def _record(name, num_towers, batches=contract.UNEVEN, **kwargs):
         loss = tf.reduce_mean(errors)
         return spec(mode, loss, STEPS[name](errors, loss))
 
-    if num_towers > 1:
-        model_fn = contract.replicated(model_fn, num_towers, **kwargs)
-    rows = functools.partial(contract.dataset, batches)
-    return contract.record(model_fn, rows, contract.make_params(), num_towers)
-
-
-@pytest.fixture
-def warnings(monkeypatch):
-    said = []
-    monkeypatch.setattr(tf.logging, "warning", lambda text, *args: said.append(text % args))
-    return said
+    return contract.record_plain(model_fn, num_towers, batches, **kwargs)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -97,7 +87,7 @@ def test_what_is_made_of_rows_is_that_of_all(name, warnings):
             for variable in [variable for variable in values if "accumulated" in variable]:
                 del values[variable]
     contract.assert_same_run(got, want)
-    assert [text for text in warnings if "tower 0's" in text] == []
+    assert [text for text in warnings() if "tower 0's" in text] == []
 
 
 @pytest.mark.parametrize("placement", ["round_robin", "replicated"])
@@ -124,7 +114,7 @@ def test_other_shards(batches):
 def test_what_is_not_known_of_all_rows_is_said(rate, warnings, monkeypatch):
     monkeypatch.setitem(STEPS, "SGD by rows", functools.partial(_minimize, _sgd(rate)))
     _record("SGD by rows", 2)
-    (said,) = [text for text in warnings if "tower 0's" in text]
+    (said,) = [text for text in warnings() if "tower 0's" in text]
     assert said.startswith(
         "replicate: gradients of the whole batch are applied with what is made from rows, such as "
         "a learning rate, and nothing says what that is of all rows, so that it is tower 0's: "
@@ -138,7 +128,7 @@ def test_what_the_model_made_of_all_rows_is_left_alone(warnings, monkeypatch):
     monkeypatch.setitem(STEPS, "SGD by a mean", functools.partial(_minimize, rate))
     got = _record("SGD by a mean", 2, contract.EVEN)
     contract.assert_same_run(got, _record("SGD by a mean", 1, contract.EVEN))
-    assert warnings == []
+    assert warnings() == []
 
 
 def test_nothing_is_made_where_no_row_enters():

@@ -1,6 +1,5 @@
 """Gradients through `tf.py_function`, whose tapes TensorFlow keeps by name: each tower's own."""
 
-import functools
 import threading
 
 import pytest
@@ -21,10 +20,7 @@ def _record(loss_of, num_towers, batches):
         loss.set_shape([])
         return spec(mode, loss, optimizer(params).minimize(loss, step()))
 
-    if num_towers > 1:
-        model_fn = contract.replicated(model_fn, num_towers)
-    rows = functools.partial(contract.dataset, batches)
-    return contract.record(model_fn, rows, contract.make_params(), num_towers)
+    return contract.record_plain(model_fn, num_towers, batches)
 
 
 def _mean(errors):

@@ -1,7 +1,5 @@
 """Updates that wait for each other, reads of variables in loops, and positions in a queue."""
 
-import functools
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -14,18 +12,8 @@ from towers.strangers_state import untrained
 pytestmark = pytest.mark.conformance
 
 
-def _record(model_fn, num_towers, batches=contract.UNEVEN):
-    if num_towers > 1:
-        model_fn = contract.replicated(model_fn, num_towers)
-    rows = functools.partial(contract.dataset, batches)
-    return contract.record(model_fn, rows, contract.make_params(), num_towers)
-
-
-@pytest.fixture
-def warnings(monkeypatch):
-    said = []
-    monkeypatch.setattr(tf.logging, "warning", lambda text, *args: said.append(text % args))
-    return said
+def _record(model_fn, num_towers):
+    return contract.record_plain(model_fn, num_towers, contract.UNEVEN)
 
 
 def _centred(x, name, by_dependency):
@@ -52,8 +40,11 @@ def test_a_layer_waits_for_the_update_of_the_one_before(num_layers, by_dependenc
         loss = tf.reduce_mean((tf.reduce_sum(x, 1, keepdims=True) - labels) ** 2)
         return spec(mode, loss, optimizer(params).minimize(loss, step()))
 
-    contract.assert_same_run(_record(model_fn, 2), _record(model_fn, 1))
-    assert warnings == []
+    contract.assert_same_run(
+        _record(model_fn, 2),
+        _record(model_fn, 1),
+    )
+    assert warnings() == []
 
 
 def test_updates_that_wait_for_none_are_merged_together():
@@ -73,7 +64,10 @@ def test_updates_that_wait_for_none_are_merged_together():
         contract.replicated(model_fn, 2)(*rows, mode="train", params=contract.make_params())
     packed = [op for op in graph.get_operations() if op.type.startswith("Concat")]
     assert [op for op in packed if op.name.startswith("replicate/updates")]
-    contract.assert_same_run(_record(model_fn, 2), _record(model_fn, 1))
+    contract.assert_same_run(
+        _record(model_fn, 2),
+        _record(model_fn, 1),
+    )
 
 
 @pytest.mark.parametrize("is_resource", [False, True])
@@ -128,8 +122,8 @@ def _with_queue(put):
 @pytest.mark.parametrize("batches", ["EVEN", "UNEVEN"])
 @pytest.mark.parametrize("name", PLACES)
 def test_places_that_each_tower_counts_for_itself_are_said(name, batches, warnings):
-    _record(_with_queue(PLACES[name]), 2, getattr(contract, batches))
-    (said,) = warnings
+    contract.record_plain(_with_queue(PLACES[name]), 2, getattr(contract, batches))
+    (said,) = warnings()
     assert said.startswith("replicate: nothing says how the towers' updates of queue:0 (")
     assert "`replicate.merge_call`" in said
 
@@ -140,8 +134,9 @@ def test_places_that_rows_have_are_those_of_all_rows(warnings):
         return tf.scatter_add(queue, places, rows)
 
     got = _record(_with_queue(put), 2)
-    contract.assert_same_run(got, _record(_with_queue(put), 1), 1e-6)
-    assert warnings == []
+    want = _record(_with_queue(put), 1)
+    contract.assert_same_run(got, want, 1e-6)
+    assert warnings() == []
 
 
 class _Nameless(tf.train.Optimizer):
@@ -163,4 +158,7 @@ def test_an_optimizer_without_a_name():
         inner = tf.train.GradientDescentOptimizer(tf.constant(0.1, F64))
         return spec(mode, loss, _Nameless(inner).minimize(loss, step()))
 
-    contract.assert_same_run(_record(model_fn, 2), _record(model_fn, 1))
+    contract.assert_same_run(
+        _record(model_fn, 2),
+        _record(model_fn, 1),
+    )
