@@ -19,6 +19,8 @@ from replicate.engines import tpu_specs, tpu_training
 from replicate.faults import recovery
 from replicate.gradients import unwrapped
 from replicate.graphs import uncollected
+from replicate import partition
+from replicate.partition import model as partition_model
 from replicate.reports import report
 from replicate.towers import (
     SharedVariables,
@@ -180,6 +182,19 @@ def replicate_model_fn(
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or _is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
+
+        if partition_model.is_chosen() and not on_tpus:
+            return partition_model.build(
+                functools.partial(_call_alone, model_fn, arguments, ()),
+                *batch,
+                mode,
+                partition.Placement(
+                    tuple(tower_devices), consolidation, replicates=variable_placement == "replicated"
+                ),
+                partition_model.Options(
+                    checked.whole_features, checked.batch_axis, variable_placement == "round_robin"
+                ),
+            )
 
         since = last_id(tf.get_default_graph())
         ahead = prefetching.of(batch, training and checked.prefetch_to_devices)

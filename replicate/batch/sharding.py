@@ -51,6 +51,9 @@ class Shards(NamedTuple):
             if only known at run time.
         total: Rows of the batch, an integer or an int32 scalar tensor.
         axes: The axis of rows of each leaf of features and labels; () if it is 0 in all of them.
+        split: For each leaf of features and labels that was split: the leaf, its axis of rows, how
+            many entries each row has there (None if that is only known at run time), and its N
+            shards.
     """
 
     features: List[Any]
@@ -58,9 +61,10 @@ class Shards(NamedTuple):
     rows: List[Any]
     total: Any
     axes: Sequence[int] = ()
+    split: Sequence[Any] = ()
 
 
-def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_axis=0):
+def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_axis=0, pad=True):
     """Splits features and labels by rows, that is, along axis 0 or what `batch_axis` says.
 
     Args:
@@ -79,6 +83,8 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         batch_axis: The axis of rows, or a dictionary of axes by names; see
             `entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
             tensors have their rows on axis 0 alone.
+        pad: Whether shards beyond the rows of the batch hold a copy of its last row. Without, they
+            are empty.
 
     Returns:
         A `Shards`.
@@ -118,7 +124,8 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         total, repeats = _smallest(totals, checks)
         rows = _shard_rows(total, num_towers, need_row, checks)
         with tf.control_dependencies(checks):
-            spans = _spans(rows, total)
+            starts = list(itertools.accumulate([0, *rows[:-1]]))
+            spans = _spans(starts, rows, total) if pad else Spans(starts, rows, overlap=False)
             spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
             parts = [
                 split(leaf, spans[key], axis) if split else [leaf] * num_towers
@@ -126,7 +133,13 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
             ]
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
         of_features, of_labels = ([part[key] for part in shards] for key in batch)
-    return Shards(of_features, of_labels, rows, total, axes if any(axes) else ())
+    per_row = [repeats.get(key) if isinstance(repeats.get(key), int) else None for key in keys]
+    found = [
+        (leaf, axis, each, part)
+        for leaf, axis, each, part, split in zip(leaves, axes, per_row, parts, splitters)
+        if split
+    ]
+    return Shards(of_features, of_labels, rows, total, axes if any(axes) else (), found)
 
 
 def name_size(shards):
@@ -266,13 +279,12 @@ def _shard_rows(total, num_towers, need_row, checks):
     return tf.unstack(rows, num=num_towers)
 
 
-def _spans(rows, total):
+def _spans(starts, rows, total):
     """Returns where in the batch the shards of `rows` rows are.
 
     A shard without rows is given a copy of the batch's last row, since many a model cannot take
     an empty batch; nothing that is computed from it counts.
     """
-    starts = list(itertools.accumulate([0, *rows[:-1]]))
     if all(isinstance(count, int) and count for count in rows):
         return Spans(starts, rows, overlap=False)
     low, high = (min, max) if isinstance(total, int) else (tf.minimum, tf.maximum)

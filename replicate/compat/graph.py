@@ -208,3 +208,13 @@ def predicates(op):
             found.append(flow.pred)
         flow = flow.outer_context
     return found
+
+
+def same_device(one, other):
+    """Whether two device strings name one device, however they spell it."""
+    first, second = (tf.DeviceSpec.from_string(device) for device in (one, other))
+    kinds = first.device_type, second.device_type
+    if kinds[0] != kinds[1] or (first.device_index or 0) != (second.device_index or 0):
+        return False
+    pairs = zip((first.job, first.task), (second.job, second.task))
+    return all(a is None or b is None or a == b for a, b in pairs)

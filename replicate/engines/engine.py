@@ -11,6 +11,7 @@ import abc
 import contextlib
 from typing import Any
 
+from replicate.gathering import chosen
 from replicate.towers import PerTower
 
 
@@ -144,7 +145,12 @@ class Alone(Engine):
         result = fn(*(PerTower([arg]) for arg in args))
         return result.of_towers(1)[0] if isinstance(result, PerTower) else result
 
+    def gathers_by(self, step):
+        """Says how gradients are gathered once the model is partitioned."""
+        chosen.say(step.how)
+
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies the gradients."""
+        chosen.say(optimizer.step.how, [gradient for gradient, _ in grads_and_vars])
         with optimizer.step.checked([grads_and_vars]):
             return optimizer.step.apply(grads_and_vars, args, kwargs)

@@ -1,6 +1,6 @@
 """Sums over devices: how tensors get to where they are added up, and in which type."""
 
-from replicate.gathering import collectives, nccl, packing
+from replicate.gathering import chosen, collectives, nccl, packing
 from replicate.gathering.gather import Gather
 
-__all__ = ["Gather", "collectives", "nccl", "packing"]
+__all__ = ["Gather", "chosen", "collectives", "nccl", "packing"]

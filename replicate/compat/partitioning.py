@@ -1,0 +1,68 @@
+"""Copies of parts of a graph, by an import, and changes of what is there."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+
+
+def import_nodes(
+    graph: Any,
+    nodes: Iterable[Any],
+    inputs: Mapping[str, Any],
+    scope: str,
+    device: str,
+    wanted: Sequence[str],
+) -> Tuple[str, List[Any]]:
+    """Makes operations of `NodeDef`s.
+
+    Args:
+        graph: The graph.
+        nodes: The `NodeDef`s, whose inputs are each other's names or keys of `inputs`. Those that
+            name a device go there.
+        inputs: Tensors of the graph, by name.
+        scope: Name scope of the operations; where there is one, another is chosen.
+        device: Device string of those that name none.
+        wanted: Names of tensors to return.
+
+    Returns:
+        The scope that was chosen, and the tensors.
+    """
+    definition = tf.GraphDef()
+    definition.versions.CopyFrom(graph.graph_def_versions)
+    definition.node.extend(nodes)
+    with graph_lib.outside_of_scopes(graph):
+        with tf.name_scope(scope) as chosen:
+            pass
+        with tf.device(device):
+            made = tf.import_graph_def(definition, dict(inputs), list(wanted), name=chosen)
+    return chosen.rstrip("/"), made
+
+
+def add_nodes_in_order(operations: Iterable[Any]) -> List[Any]:
+    """Returns operations in the order in which they were made."""
+    return sorted(operations, key=graph_lib.id_of)
+
+
+def take(operation: Any, index: int, tensor: Any) -> None:
+    """Makes `tensor` the input `index` of an operation."""
+    operation._update_input(index, tensor)
+
+
+def wait_instead(operation: Any, others: Mapping[Any, Sequence[Any]]) -> None:
+    """Lets an operation wait for others than it waits for now.
+
+    Args:
+        operation: The operation.
+        others: By operation: the operations to wait for in its place.
+    """
+    before = list(operation.control_inputs)
+    if not any(one in others for one in before):
+        return
+    now: Dict[Any, None] = {}
+    for one in before:
+        now.update(dict.fromkeys(others.get(one, (one,))))
+    graph_lib.set_control_inputs(operation, list(now))

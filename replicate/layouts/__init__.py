@@ -1,0 +1,30 @@
+"""How towers hold the tensors of one device's graph: layouts, their rules, and their inference."""
+
+from replicate.layouts import dims
+from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
+from replicate.layouts.facts import Facts
+from replicate.layouts.inference import DIFFERS, Layouts, Source, infer
+from replicate.layouts.layout import OWN, SIZE, WHOLE, Own, Partial, Shard, Share, Size, Strategy, Whole
+
+__all__ = [
+    "DIFFERS",
+    "OWN",
+    "ROWS",
+    "SIZE",
+    "WHOLE",
+    "Dim",
+    "Facts",
+    "Layouts",
+    "Monomial",
+    "Own",
+    "Partial",
+    "Shard",
+    "Share",
+    "Size",
+    "Source",
+    "Strategy",
+    "Whole",
+    "dims",
+    "infer",
+    "symbol",
+]

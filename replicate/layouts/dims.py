@@ -1,0 +1,86 @@
+"""Sizes of axes: integers, or products of an integer and of sizes that are known at run time.
+
+A batch has n rows; where the graph does not know n, it is a symbol. So is each other size that is
+not known, such as the length of sequences. Only products occur: what is not one, such as n - 1, is
+not known, and what would need it stays whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Iterable, Optional, Tuple, Union
+
+ROWS = "n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Monomial:
+    """`coefficient` times symbols, at least one; a symbol may occur twice."""
+
+    coefficient: int
+    symbols: Tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "·".join([str(self.coefficient), *self.symbols])
+
+
+Dim = Union[int, Monomial]
+
+
+def symbol(name: str) -> Monomial:
+    """Returns the size that is called `name`."""
+    return Monomial(1, (name,))
+
+
+def _parts(dim: Dim) -> Tuple[int, Tuple[str, ...]]:
+    return (dim.coefficient, dim.symbols) if isinstance(dim, Monomial) else (int(dim), ())
+
+
+def _make(coefficient: int, symbols: Iterable[str]) -> Dim:
+    symbols = tuple(sorted(symbols))
+    return Monomial(coefficient, symbols) if symbols and coefficient else coefficient
+
+
+def times(a: Dim, b: Dim) -> Dim:
+    """Returns a · b."""
+    (x, p), (y, q) = _parts(a), _parts(b)
+    return _make(x * y, p + q)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """Returns the product of sizes, 1 of none."""
+    made: Dim = 1
+    for dim in dims:
+        made = times(made, dim)
+    return made
+
+
+def over(a: Dim, b: Dim) -> Optional[Dim]:
+    """Returns a / b if that is exact for all values of the symbols, else None."""
+    (x, p), (y, q) = _parts(a), _parts(b)
+    rest = list(p)
+    for name in q:
+        if name not in rest:
+            return None
+        rest.remove(name)
+    if not y or x % y:
+        return None
+    return _make(x // y, rest)
+
+
+def least_one(dims: Iterable[Dim]) -> bool:
+    """Whether none of the sizes is known to be 0."""
+    return all(isinstance(dim, Monomial) or dim > 0 for dim in dims)
+
+
+def added(a: Dim, b: Dim) -> Optional[Dim]:
+    """Returns a + b if that is a product, else None."""
+    (x, p), (y, q) = _parts(a), _parts(b)
+    if not x or not y:
+        return b if not x else a
+    return _make(x + y, p) if p == q else None
+
+
+def holds(dim: Dim, name: str) -> bool:
+    """Whether a size depends on a symbol."""
+    return isinstance(dim, Monomial) and name in dim.symbols

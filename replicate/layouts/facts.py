@@ -1,0 +1,117 @@
+"""What is known of tensors before the graph runs: their shapes, and the integers they hold."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import shapes, values
+from replicate.layouts.dims import Dim
+from replicate.layouts.rule import Op
+
+# Longer chains of integers than any shape is made of; their inputs are not looked at.
+_DEEPEST = 100
+
+
+class Facts:
+    """Shapes and integers of the tensors of a graph, found when they are asked for.
+
+    Args:
+        rows: n, the number of rows of the batch.
+
+    Attributes:
+        rows: Likewise.
+        symbols: By the name of a symbol, other than n: the tensor and the axis whose size it is;
+            if the axis is that of rows, it is the number of entries of each row.
+    """
+
+    def __init__(self, rows: Dim) -> None:
+        self.rows = rows
+        self.symbols: Dict[str, Tuple[Any, int]] = {}
+        self._dims: Dict[Any, Optional[Tuple[Dim, ...]]] = {}
+        self._values: Dict[Any, Optional[np.ndarray]] = {}
+        self._depth = 0
+
+    def of(self, operation: Any) -> Op:
+        """Returns an operation as rules see it."""
+        return Op(operation, self.dims, self.value, self.rows)
+
+    def dims(self, tensor: Any) -> Optional[Tuple[Dim, ...]]:
+        """Returns the shape of a tensor, None if its rank is not known."""
+        key = graph_lib.reference(tensor)
+        if key not in self._dims:
+            self._dims[key] = self._find_dims(tensor)
+        return self._dims[key]
+
+    def _find_dims(self, tensor: Any) -> Optional[Tuple[Dim, ...]]:
+        if tensor.shape.rank is None:
+            return None
+        static = tensor.shape.as_list()
+        if None not in static:
+            return tuple(static)
+        found = None
+        if self._depth < _DEEPEST:
+            self._depth += 1
+            try:
+                found = shapes.shape_of(self.of(tensor.op), tensor.value_index)
+            finally:
+                self._depth -= 1
+        if found is None or len(found) != len(static):
+            found = (None,) * len(static)
+        return tuple(
+            given if given is not None else other if other is not None else self._new(tensor, axis)
+            for axis, (given, other) in enumerate(zip(static, found))
+        )
+
+    def _new(self, tensor: Any, axis: int) -> Dim:
+        """Returns a new symbol for the size of an axis."""
+        name = f"{tensor.name}[{axis}]"
+        self.symbols[name] = tensor, axis
+        return dims_lib.symbol(name)
+
+    def have_rows(self, tensor: Any, axis: int) -> None:
+        """Takes note that an axis of a tensor has a whole number of entries for each row."""
+        found = self.dims(tensor)
+        if found is not None and dims_lib.over(found[axis], self.rows) is None:
+            each = self._new(tensor, axis)
+            made = (*found[:axis], dims_lib.times(self.rows, each), *found[axis + 1 :])
+            self._dims[graph_lib.reference(tensor)] = made
+
+    def put(self, tensor: Any, axis: int, per_row: Optional[int]) -> None:
+        """Takes note that a tensor has the rows of the batch on an axis.
+
+        Args:
+            tensor: The tensor.
+            axis: The axis.
+            per_row: How many entries each row has there, None if that is not known.
+        """
+        if tensor.shape.rank is None:
+            return
+        made = [
+            self._new(tensor, place) if size is None and place != axis else size
+            for place, size in enumerate(tensor.shape.as_list())
+        ]
+        each = self._new(tensor, axis) if per_row is None else per_row
+        made[axis] = dims_lib.times(self.rows, each)
+        self._dims[graph_lib.reference(tensor)] = tuple(made)
+
+    def value(self, tensor: Any) -> Optional[np.ndarray]:
+        """Returns the integers that a tensor holds, as an array of `Dim`s, None if not known."""
+        key = graph_lib.reference(tensor)
+        if key in self._values:
+            return self._values[key]
+        if not tensor.dtype.is_integer or self._depth >= _DEEPEST:
+            return None
+        self._depth += 1
+        try:
+            found = values.values_of(self.of(tensor.op))
+        finally:
+            self._depth -= 1
+        value = None if found is None else found[tensor.value_index]
+        if value is not None and value.size > values.LARGEST:
+            value = None
+        self._values[key] = value
+        return value

@@ -1,0 +1,231 @@
+"""One pass over a graph that gives every tensor its layout."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Counter, Dict, FrozenSet, Iterable, NamedTuple, Optional, Sequence, Set, Tuple
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
+from replicate.layouts.dims import Dim
+from replicate.layouts.facts import Facts
+from replicate.layouts.layout import (
+    OWN,
+    SIZE,
+    WHOLE,
+    Demand,
+    Layout,
+    Own,
+    Partial,
+    Shard,
+    Share,
+    Size,
+    Strategy,
+    Whole,
+)
+from replicate.layouts.rule import Op, rule_of
+
+
+class Source(NamedTuple):
+    """A tensor of the batch, whose rows are on `axis`.
+
+    Each row has `per_row` entries there; None if the graph does not know how many.
+    """
+
+    tensor: Any
+    axis: int
+    per_row: Optional[int] = 1
+
+
+class Layouts:
+    """The layouts of the tensors of a graph, as `infer` finds them.
+
+    Attributes:
+        facts: The `Facts`.
+        sources: The tensors of the batch.
+        strategies: By operation that towers run: its `Strategy`.
+        kept_whole: Of each type of operation that takes what towers have and runs once: how many.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        sources: Tuple[Source, ...],
+        strategies: Dict[Any, Strategy],
+        layouts: Dict[Any, Layout],
+        kept_whole: Counter[str],
+    ) -> None:
+        self.facts = facts
+        self.sources = sources
+        self.strategies = strategies
+        self.kept_whole = kept_whole
+        self._layouts = layouts
+
+    def of(self, tensor: Any) -> Layout:
+        """Returns the layout of a tensor."""
+        return self._layouts.get(graph_lib.reference(tensor), WHOLE)
+
+
+def infer(
+    operations: Sequence[Any],
+    sources: Iterable[Source],
+    rows: Dim,
+    whole_types: FrozenSet[str] = frozenset(),
+) -> Layouts:
+    """Returns the layouts of all tensors of a graph.
+
+    Args:
+        operations: The operations, in the order in which they were made.
+        sources: The tensors of the batch.
+        rows: n, an integer, or the symbol `dims.ROWS`.
+        whole_types: Types of operations that run once whatever their rule says.
+    """
+    sources = tuple(sources)
+    kept: Set[Any] = set()  # Operations whose own results something else needs whole.
+    while True:
+        one_pass = _Pass(sources, rows, whole_types, kept)
+        if one_pass.run(operations):
+            return one_pass.layouts()
+
+
+class _Pass:
+    """One pass over the operations; it is made again if a result that is `Own` is needed whole."""
+
+    def __init__(
+        self, sources: Tuple[Source, ...], rows: Dim, whole_types: FrozenSet[str], kept: Set[Any]
+    ) -> None:
+        self._facts = Facts(rows)
+        self._sources = sources
+        self._whole_types = whole_types
+        self._kept = kept
+        self._layouts: Dict[Any, Layout] = {}
+        self._strategies: Dict[Any, Strategy] = {}
+        self._whole: Counter[str] = collections.Counter()
+        for source in sources:
+            self._layouts[graph_lib.reference(source.tensor)] = Shard(source.axis)
+            self._facts.put(source.tensor, source.axis, source.per_row)
+        self._given = {source.tensor.op for source in sources}
+
+    def layouts(self) -> Layouts:
+        return Layouts(
+            self._facts, self._sources, self._strategies, self._layouts, self._whole
+        )
+
+    def run(self, operations: Sequence[Any]) -> bool:
+        """Infers all layouts; returns whether that is done, or an operation has to be kept whole."""
+        again = False
+        for operation in operations:
+            inputs = [self._of(tensor) for tensor in operation.inputs]
+            if operation in self._given or all(layout == WHOLE for layout in inputs):
+                if operation.type in _STARTS and operation not in self._given:
+                    self._start(operation, inputs)
+                continue
+            strategy = self._strategy(operation, inputs)
+            if strategy is None:
+                for tensor, layout in zip(operation.inputs, inputs):
+                    if isinstance(layout, Own):
+                        self._kept.add(tensor.op)
+                        again = True
+                if not self._is_size(operation):
+                    self._whole[operation.type] += 1
+                continue
+            self._enter(operation, strategy)
+        return not again
+
+    def _of(self, tensor: Any) -> Layout:
+        return self._layouts.get(graph_lib.reference(tensor), WHOLE)
+
+    def _enter(self, operation: Any, strategy: Strategy) -> None:
+        self._strategies[operation] = strategy
+        for tensor, layout in zip(operation.outputs, strategy.outputs):
+            self._layouts[graph_lib.reference(tensor)] = layout
+            if isinstance(layout, Shard):
+                self._facts.have_rows(tensor, layout.axis)
+
+    def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
+        """Lets what no row enters have rows by itself, as random numbers of a shape that has."""
+        strategy = self._strategy(operation, inputs)
+        if strategy is not None:
+            self._enter(operation, strategy)
+
+    def _is_size(self, operation: Any) -> bool:
+        return bool(operation.outputs) and all(
+            self._of(tensor) == SIZE for tensor in operation.outputs
+        )
+
+    def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Optional[Strategy]:
+        """Returns how towers run an operation, None if it runs once."""
+        if graph_lib.is_in_control_flow(operation):
+            return None
+        if self._are_sizes(operation):
+            for tensor in operation.outputs:
+                self._layouts[graph_lib.reference(tensor)] = SIZE
+            return None
+        if operation.type in self._whole_types or operation in self._kept:
+            return None
+        rule = rule_of(operation.type)
+        if rule is None:
+            return None
+        seen = [WHOLE if layout == SIZE else layout for layout in inputs]
+        op = self._facts.of(operation)
+        strategy = rule(op, seen)
+        if strategy is None or not any(
+            not isinstance(demand, Whole) for demand in strategy.inputs
+        ):
+            return None
+        if not all(
+            self._can_be(op, index, layout, demand)
+            for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
+        ):
+            return None
+        return strategy
+
+    def _are_sizes(self, operation: Any) -> bool:
+        if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
+            return False
+        return all(self._facts.value(tensor) is not None for tensor in operation.outputs)
+
+    def _can_be(self, op: Op, index: int, layout: Layout, demand: Demand) -> bool:
+        """Whether towers can have an input as an operation demands it."""
+        if isinstance(demand, Share):
+            return layout == WHOLE and _has_share(op, index, demand.axis)
+        if isinstance(demand, Shard):
+            if layout == demand:
+                return True
+            dims = op.dims(index)
+            if isinstance(layout, Own) or dims is None:
+                return False
+            size = dims[demand.axis]
+            return not isinstance(size, int) or dims_lib.over(size, self._facts.rows) is not None
+        if isinstance(demand, (Partial, Own)):
+            return layout == demand
+        return not isinstance(layout, Own)
+
+
+def _has_share(op: Op, index: int, axis: int) -> bool:
+    """Whether of known integers the one at `axis`, and no other, is the towers' to share."""
+    value = op.value(index)
+    if value is None or value.ndim != 1 or not -len(value) <= axis < len(value):
+        return False
+    for place, entry in enumerate(value):
+        if place == axis % len(value):
+            if dims_lib.over(entry, op.rows) is None and entry != -1:
+                return False
+        elif op.rows == dims_lib.symbol(dims_lib.ROWS) and dims_lib.holds(entry, dims_lib.ROWS):
+            return False
+    return True
+
+
+# What may have rows though none enters: random numbers, of a shape that has as many entries.
+_STARTS = frozenset(
+    ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
+)
+
+# By which towers get other values than one device: the numbers that each draws for its rows, and the
+# moments of its rows.
+DIFFERS = _STARTS | frozenset(
+    f"FusedBatchNorm{part}{version}" for part in ("", "Grad") for version in ("", "V2", "V3")
+)
+
+__all__ = ["DIFFERS", "OWN", "Layouts", "Size", "Source", "infer"]

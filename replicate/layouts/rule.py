@@ -1,0 +1,126 @@
+"""The table of rules, and what a rule is told of an operation."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+import numpy as np
+
+from replicate.layouts.dims import Dim, over
+from replicate.layouts.layout import Layout, Strategy
+
+
+class Op:
+    """An operation as rules see it: its type, attributes, and what is known of its inputs.
+
+    Args:
+        operation: The `tf.Operation`.
+        dims: Function of a tensor that returns its shape as a tuple of `Dim`s, None if its rank is
+            not known. Every axis has a size: where nothing is known of it, a symbol of its own.
+        value: Function of a tensor that returns its integers as an array of `Dim`s, None if they
+            are not known.
+        rows: n, the number of rows of the batch.
+    """
+
+    def __init__(
+        self,
+        operation: Any,
+        dims: Callable[[Any], Optional[Tuple[Dim, ...]]],
+        value: Callable[[Any], Optional[np.ndarray]],
+        rows: Dim,
+    ) -> None:
+        self.operation = operation
+        self.type: str = operation.type
+        self.inputs: Tuple[Any, ...] = tuple(operation.inputs)
+        self.outputs: Tuple[Any, ...] = tuple(operation.outputs)
+        self.rows = rows
+        self._dims = dims
+        self._value = value
+
+    def attr(self, name: str, otherwise: Any = None) -> Any:
+        """Returns an attribute, `otherwise` if the operation has none of that name."""
+        try:
+            return self.operation.get_attr(name)
+        except ValueError:
+            return otherwise
+
+    def dims(self, index: int) -> Optional[Tuple[Dim, ...]]:
+        """Returns the shape of an input; see the class."""
+        return self._dims(self.inputs[index])
+
+    def rank(self, index: int) -> Optional[int]:
+        """Returns the rank of an input, None if it is not known."""
+        return self.inputs[index].shape.rank
+
+    def out_rank(self, index: int = 0) -> Optional[int]:
+        """Returns the rank of an output, None if it is not known."""
+        return self.outputs[index].shape.rank
+
+    def value(self, index: int) -> Optional[np.ndarray]:
+        """Returns the integers of an input; see the class."""
+        return self._value(self.inputs[index])
+
+    def ints(self, index: int) -> Optional[Tuple[int, ...]]:
+        """Returns the integers of an input, flat, None unless all are known numbers."""
+        value = self.value(index)
+        if value is None:
+            return None
+        flat = tuple(np.ravel(value))
+        if not all(isinstance(entry, (int, np.integer)) for entry in flat):
+            return None
+        return tuple(int(entry) for entry in flat)
+
+    def per_row(self, index: int, axis: int) -> Optional[Dim]:
+        """Returns how many entries of an input's axis each row has, None if it is no multiple."""
+        dims = self.dims(index)
+        return None if dims is None else over(dims[axis], self.rows)
+
+
+Rule = Callable[[Op, Sequence[Layout]], Optional[Strategy]]
+
+_rules: Dict[str, Rule] = {}
+_whole: Dict[str, str] = {}
+
+
+def rule(*types: str) -> Callable[[Rule], Rule]:
+    """Enters a function into the table as the rule of types of operations.
+
+    A rule is called with an `Op` and the layouts of its inputs, at least one of which is not
+    `Whole`, and none of which is `Size` (whose integers it finds in `Op.value`). It returns the
+    `Strategy` by which towers run the operation, or None where there is none: then it runs once.
+
+    Raises:
+        ValueError: If a type has a rule already.
+    """
+
+    def enter(function: Rule) -> Rule:
+        for name in types:
+            if name in _rules or name in _whole:
+                raise ValueError(f"The table has a rule of {name!r} already.")
+            _rules[name] = function
+        return function
+
+    return enter
+
+
+def whole_on_purpose(reason: str, *types: str) -> None:
+    """Says of types of operations that they run once, and why."""
+    for name in types:
+        if name in _rules or name in _whole:
+            raise ValueError(f"The table has a rule of {name!r} already.")
+        _whole[name] = reason
+
+
+def rule_of(name: str) -> Optional[Rule]:
+    """Returns the rule of a type of operation, None if it has none."""
+    return _rules.get(name)
+
+
+def rules() -> Dict[str, Rule]:
+    """Returns the table of rules, by type of operation."""
+    return dict(_rules)
+
+
+def reasons() -> Dict[str, str]:
+    """Returns why types of operations run once, by type."""
+    return dict(_whole)

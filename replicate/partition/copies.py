@@ -1,0 +1,149 @@
+"""The towers' copies of what they run."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
+from replicate.compat.functions import change_seed
+from replicate.partition.inputs import Given, Inputs, Own
+from replicate.partition.placement import Placement
+from replicate.partition.plan import Plan
+
+
+class Copies(NamedTuple):
+    """The copies.
+
+    Attributes:
+        scopes: The name scopes of the towers.
+        own: What towers have of the tensors that are needed outside of their copies.
+    """
+
+    scopes: Tuple[str, ...]
+    own: Own
+
+    def of(self, operation: Any) -> List[Any]:
+        """Returns the towers' copies of an operation."""
+        get = operation.graph.get_operation_by_name
+        return [get(f"{scope}/{operation.name}") for scope in self.scopes]
+
+
+def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
+    """Copies what towers run.
+
+    Args:
+        plan: The `Plan`.
+        inputs: The `Inputs`.
+        placement: The `Placement`.
+    """
+    graph = tf.get_default_graph()
+    copied = set(plan.copied)
+    templates = [(operation, _template(operation, copied)) for operation in plan.copied]
+    towers = [_define(templates, plan, inputs, placement, i) for i in range(len(placement.devices))]
+    wanted = _wanted(plan)
+    names = [tensor.name for tensor in wanted]
+    scopes, made = [], []
+    for index, (nodes, given) in enumerate(towers):
+        scope, own = partitioning.import_nodes(
+            graph, nodes, given, f"tower_{index}", placement.devices[index], names
+        )
+        scopes.append(scope)
+        made.append(own)
+    by_reference = {
+        graph_lib.reference(tensor): tuple(own) for tensor, *own in zip(wanted, *made)
+    }
+    copies = Copies(tuple(scopes), by_reference)
+    for operation in plan.copied:
+        others = [before for before in operation.control_inputs if before not in copied]
+        for one in copies.of(operation) if others else ():
+            graph_lib.add_control_inputs(one, others)
+    return copies
+
+
+def _wanted(plan: Plan) -> List[Any]:
+    """Returns the tensors that are needed outside of the towers' copies."""
+    wanted = {graph_lib.reference(tensor): tensor for tensor in plan.met}
+    copied = set(plan.copied)
+    for tensor, _ in plan.layouts.facts.symbols.values():
+        if tensor.op in copied:
+            wanted[graph_lib.reference(tensor)] = tensor
+    return list(wanted.values())
+
+
+def _template(operation: Any, copied: Any) -> Any:
+    """Returns the `NodeDef` that is the same in all towers."""
+    node = operation.node_def
+    node.attr.pop("_class", None)
+    del node.input[len(operation.inputs) :]
+    node.input.extend(f"^{one.name}" for one in operation.control_inputs if one in copied)
+    return node
+
+
+def _define(
+    templates: Sequence[Tuple[Any, Any]],
+    plan: Plan,
+    inputs: Inputs,
+    placement: Placement,
+    tower: int,
+) -> Tuple[List[Any], Dict[str, Any]]:
+    """Returns the `NodeDef`s of a tower, and what they take of the graph, by name."""
+    made = _Nodes()
+    copied = {operation for operation, _ in templates}
+    for operation, template in templates:
+        node = tf.NodeDef()
+        node.CopyFrom(template)
+        change_seed(node, tower)
+        place = str(operation.device)
+        for index, (tensor, demand) in enumerate(
+            zip(operation.inputs, plan.layouts.strategies[operation].inputs)
+        ):
+            if tensor.op in copied and plan.layouts.of(tensor) == demand:
+                continue
+            given = inputs.of_tower(tensor, demand, tower)
+            if tensor.dtype == tf.resource:  # The copy has to be where the resource is.
+                place = str(given.op.device)
+            node.input[index] = made.name_of(given)
+        node.device = "" if placement.is_first(place) else place
+        made.nodes.append(node)
+    return made.nodes, made.inputs
+
+
+class _Nodes:
+    """The `NodeDef`s of a tower, while they are made, and the names of what they take."""
+
+    def __init__(self) -> None:
+        self.nodes: List[Any] = []
+        self.inputs: Dict[str, Any] = {}
+        self._names: Dict[Any, str] = {}
+
+    def name_of(self, given: Given) -> str:
+        """Returns the name by which a node finds what it takes."""
+        if isinstance(given, np.ndarray):
+            key: Any = given.tobytes(), given.shape, given.dtype.str
+        else:
+            key = given.name
+        if key not in self._names:
+            self._names[key] = f"given_{len(self._names)}"
+            self._add(self._names[key], given)
+        return self._names[key]
+
+    def _add(self, name: str, given: Given) -> None:
+        if not isinstance(given, (np.ndarray, tf.NodeDef)):
+            self.inputs[name] = given
+            return
+        node = tf.NodeDef()
+        if isinstance(given, tf.NodeDef):
+            node.CopyFrom(given)
+            node.device = ""
+            node.attr.pop("_class", None)
+            del node.input[:]
+        else:
+            node.op = "Const"
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(given))
+            node.attr["dtype"].type = tf.as_dtype(given.dtype).as_datatype_enum
+        node.name = name
+        self.nodes.append(node)

@@ -1,0 +1,137 @@
+"""What the towers' copies take of the graph: shards, shares of shapes, and whole values.
+
+A copy may take the whole value of what towers have parts of, before these are put together. It
+takes a stand-in then, which is given its value once the copies are there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import SIZE, WHOLE, Layouts, Shard, Share
+from replicate.partition import splits
+from replicate.partition.placement import Instead, Placement
+from replicate.partition.rows import Formulas, Rows
+
+# Constants of more entries cross devices instead of being copied.
+_LARGE = 2**16
+
+Own = Dict[Any, Tuple[Any, ...]]
+"""By references of tensors of one device's graph: those of N towers."""
+
+Given = Union[np.ndarray, Any]
+"""What a copy takes: a tensor, an array of constants, or the `NodeDef` of a constant."""
+
+
+class StandIns(NamedTuple):
+    """What copies take before it is there.
+
+    Attributes:
+        whole: By references of tensors: stand-ins for their whole values.
+        sizes: Pairs of a stand-in for a size, and a function that returns it when it is given what
+            the towers have.
+    """
+
+    whole: Dict[Any, Any]
+    sizes: List[Tuple[Any, Callable[[Own], Any]]]
+
+
+class Inputs:
+    """Finds what copies take, and makes it where it is not there.
+
+    Args:
+        layouts: The `Layouts`.
+        shards: The shards of the batch, by reference of the tensor.
+        rows: The `Rows`.
+        placement: The `Placement`.
+        instead: What towers take in place of whole tensors.
+
+    Attributes:
+        stand_ins: The `StandIns`.
+    """
+
+    def __init__(
+        self, layouts: Layouts, shards: Own, rows: Rows, placement: Placement, instead: Instead
+    ) -> None:
+        self._layouts = layouts
+        self._shards = shards
+        self._rows = rows
+        self._place = placement.consolidation
+        self._instead = instead
+        self._splits: Dict[Any, Sequence[Any]] = {}
+        self._formulas = Formulas(rows, self._size_of)
+        self.stand_ins = StandIns({}, [])
+
+    def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
+        """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
+        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        if isinstance(demand, Share):
+            return self._share(tensor, demand.axis, tower)
+        if layout == demand and key in self._shards:
+            return self._shards[key][tower]
+        if isinstance(demand, Shard):
+            return self._split(tensor, demand.axis)[tower]
+        if key in self._instead:
+            return self._instead[key][tower]
+        if tensor.op.type == "Const" and (tensor.shape.num_elements() or 0) <= _LARGE:
+            return tensor.op.node_def
+        return self._whole(tensor)
+
+    def size(self, tensor: Any) -> Any:
+        """Returns the whole batch's integers of a tensor whose layout is `Size`."""
+        return self._formulas.whole(self._value(tensor), tensor.dtype)
+
+    def _value(self, tensor: Any) -> np.ndarray:
+        value = self._layouts.facts.value(tensor)
+        assert value is not None, f"{tensor.name} has no formula"
+        return value
+
+    def _share(self, tensor: Any, axis: int, tower: int) -> Given:
+        value = self._value(tensor)
+        constant = self._formulas.constant_share(value, axis, tower)
+        if constant is not None:
+            return constant.astype(tensor.dtype.as_numpy_dtype)
+        return self._formulas.share(value, tensor.dtype, axis, tower)
+
+    def _split(self, tensor: Any, axis: int) -> Sequence[Any]:
+        key = graph_lib.reference(tensor), axis
+        if key not in self._splits:
+            with tf.device(self._place), tf.control_dependencies(None):
+                self._splits[key] = splits.split(self._whole(tensor), axis, self._rows)
+        return self._splits[key]
+
+    def _whole(self, tensor: Any) -> Any:
+        """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
+        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        if layout == WHOLE or key in self._shards:
+            return tensor
+        if layout == SIZE:
+            return self.size(tensor)
+        if key not in self.stand_ins.whole:
+            with tf.control_dependencies(None), tf.device(self._place):
+                self.stand_ins.whole[key] = tf.identity(tensor)
+        return self.stand_ins.whole[key]
+
+    def _size_of(self, name: str) -> Any:
+        """Returns the size that a symbol stands for, an int32 scalar tensor."""
+        tensor, axis = self._layouts.facts.symbols[name]
+        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        if layout == WHOLE:
+            return tf.shape(tensor)[axis]
+        if key in self._shards:
+            size = tf.shape(tensor)[axis]
+            return size // tf.maximum(self._rows.total, 1) if layout == Shard(axis) else size
+        with tf.control_dependencies(None):
+            stand_in = tf.identity(tf.constant(0))
+
+        def in_first(own: Own) -> Any:  # Which is never empty.
+            size = tf.shape(own[key][0])[axis]
+            count = tf.maximum(self._rows.counts[0], 1)
+            return size // count if layout == Shard(axis) else size
+
+        self.stand_ins.sizes.append((stand_in, in_first))
+        return stand_in

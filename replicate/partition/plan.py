@@ -1,0 +1,200 @@
+"""Which operations are copied for towers, and where what they have is put together."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import DIFFERS, ROWS, SIZE, WHOLE, Layouts, Monomial, Shard
+
+
+class Plan(NamedTuple):
+    """What is to be done to a graph so that it runs in towers.
+
+    Attributes:
+        layouts: The `Layouts` of its tensors.
+        operations: All of its operations, in order.
+        copied: Those that towers run, in order.
+        met: Tensors of which towers have shards or parts that something takes whole, in order.
+        levels: How many meetings lead to each of these, by reference. What has the same number can
+            meet at once, since none of it depends on another.
+        gradients: References of those tensors that are put together for what optimizers apply.
+    """
+
+    layouts: Layouts
+    operations: Tuple[Any, ...]
+    copied: Tuple[Any, ...]
+    met: Tuple[Any, ...]
+    levels: Dict[Any, int]
+    gradients: FrozenSet[Any]
+
+
+def make_plan(
+    operations: Sequence[Any],
+    layouts: Layouts,
+    asked: Iterable[Any],
+    gradients: Iterable[Any] = (),
+) -> Plan:
+    """Returns the `Plan` of a graph.
+
+    Args:
+        operations: Its operations, in the order in which they were made.
+        layouts: Their `Layouts`.
+        asked: Tensors that are needed whole besides those that operations take.
+        gradients: What optimizers apply: tensors, `tf.IndexedSlices`, or None.
+    """
+    needs = _Needs(layouts)
+    for operation in operations:
+        if operation not in layouts.strategies and not needs.is_size(operation):
+            for tensor in operation.inputs:
+                needs.whole(tensor)
+            needs.waits(operation)
+    for tensor in asked:
+        needs.whole(tensor)
+    needs.follow()
+    for operation in operations:
+        if operation in layouts.strategies:
+            for tensor in _met_for_names(operation, needs, layouts):
+                needs.whole(tensor)
+    needs.follow()
+    copied = tuple(operation for operation in operations if operation in needs.copied)
+    met = tuple(
+        tensor
+        for operation in copied
+        for tensor in operation.outputs
+        if graph_lib.reference(tensor) in needs.met
+    )
+    levels, applied = _levels(operations, layouts), _behind(gradients, needs)
+    return Plan(layouts, tuple(operations), copied, met, levels, applied)
+
+
+def _behind(gradients: Iterable[Any], needs: _Needs) -> FrozenSet[Any]:
+    """Returns references of the tensors whose parts are put together to make gradients."""
+    pending = [g for g in gradients if hasattr(g, "op") and hasattr(g, "consumers")]
+    seen, found = {graph_lib.reference(tensor) for tensor in pending}, set()
+    while pending:
+        tensor = pending.pop()
+        key = graph_lib.reference(tensor)
+        if key in needs.met:
+            found.add(key)
+            continue
+        for given in tensor.op.inputs:
+            if graph_lib.reference(given) not in seen:
+                seen.add(graph_lib.reference(given))
+                pending.append(given)
+    return frozenset(found)
+
+
+def _met_for_names(operation: Any, needs: _Needs, layouts: Layouts) -> Sequence[Any]:
+    """Returns tensors that are put together for those who ask for a tensor by its name.
+
+    An operation that towers run has its original left, which computes the whole batch's value from
+    originals, back to whatever is put together anyway. That would be all of the model for a loss,
+    and another value than the towers' where each draws or normalises for itself.
+    """
+    if operation.type in DIFFERS and operation in needs.copied:
+        return [t for t in operation.outputs if is_shard(layouts.of(t))]
+    is_last = operation not in needs.copied and not any(t.consumers() for t in operation.outputs)
+    is_number = any(
+        graph_lib.reference(tensor) in needs.met and tensor.shape.rank == 0
+        for tensor in operation.outputs
+    )
+    if not is_last and not is_number:
+        return ()
+    return [tensor for tensor in operation.inputs if tensor.op in needs.copied]
+
+
+class _Needs:
+    """Follows what is needed back to the batch."""
+
+    def __init__(self, layouts: Layouts) -> None:
+        self._layouts = layouts
+        self._sources = {graph_lib.reference(source.tensor) for source in layouts.sources}
+        self._pending: List[Any] = []
+        self.copied: Set[Any] = set()
+        self.met: Set[Any] = set()
+
+    def is_size(self, operation: Any) -> bool:
+        """Whether all that an operation gives are integers of known formulas."""
+        return bool(operation.outputs) and all(
+            self._layouts.of(tensor) == SIZE for tensor in operation.outputs
+        )
+
+    def whole(self, tensor: Any) -> None:
+        """Takes note that a tensor is needed whole."""
+        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        if layout == SIZE:
+            self._formula(tensor)
+        elif layout != WHOLE and key not in self._sources:
+            self.met.add(key)
+            self._copy(tensor.op)
+
+    def waits(self, operation: Any) -> None:
+        """Takes note of what an operation waits for."""
+        for before in operation.control_inputs:
+            if before in self._layouts.strategies:
+                self._copy(before)
+
+    def follow(self) -> None:
+        """Finds all that leads to what is needed."""
+        while self._pending:
+            operation = self._pending.pop()
+            strategy = self._layouts.strategies[operation]
+            for tensor, demand in zip(operation.inputs, strategy.inputs):
+                layout = self._layouts.of(tensor)
+                if layout in (WHOLE, SIZE):
+                    self._formula(tensor)
+                elif layout != demand:
+                    self.whole(tensor)
+                elif graph_lib.reference(tensor) not in self._sources:
+                    self._copy(tensor.op)
+            self.waits(operation)
+
+    def _copy(self, operation: Any) -> None:
+        if operation not in self.copied:
+            self.copied.add(operation)
+            self._pending.append(operation)
+
+    def _formula(self, tensor: Any) -> None:
+        """Takes note of the tensors whose sizes are part of a formula."""
+        facts = self._layouts.facts
+        value = facts.value(tensor)
+        for entry in () if value is None else value.flat:
+            for name in entry.symbols if isinstance(entry, Monomial) else ():
+                if name != ROWS:
+                    of = facts.symbols[name][0]
+                    if of.op in self._layouts.strategies:
+                        self._copy(of.op)
+
+
+def _levels(operations: Sequence[Any], layouts: Layouts) -> Dict[Any, int]:
+    """Returns how many meetings lead to each tensor, by reference, where it is not none."""
+    levels: Dict[Any, int] = {}  # By operation.
+    loops = any(operation.type == "NextIteration" for operation in operations)
+    changed = True
+    while changed:
+        changed = False
+        for operation in operations:
+            strategy = layouts.strategies.get(operation)
+            level = levels.get(operation, 0)
+            for index, tensor in enumerate(operation.inputs):
+                layout = layouts.of(tensor)
+                demand = WHOLE if strategy is None else strategy.inputs[index]
+                meets = layout not in (WHOLE, SIZE) and layout != demand
+                level = max(level, levels.get(tensor.op, 0) + meets)
+            for before in operation.control_inputs:
+                level = max(level, levels.get(before, 0))
+            if level > levels.get(operation, 0):
+                levels[operation] = level
+                # What leads back to where a loop begins was made after it.
+                changed = loops
+    return {
+        graph_lib.reference(tensor): level
+        for operation, level in levels.items()
+        for tensor in operation.outputs
+    }
+
+
+def is_shard(layout: Any) -> bool:
+    """Whether each tower has its rows."""
+    return isinstance(layout, Shard)

@@ -1,0 +1,180 @@
+"""Replicas of variables on the towers' devices, so that no weight crosses between them.
+
+What updates a variable is copied for its replicas, on their devices, with the same gradients: all
+compute the same numbers, and stay equal. An update waits for its copies, so that whatever runs it
+runs them as well. The first tower has the variables themselves, which checkpoints hold; replicas
+begin every session with their values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
+from replicate.partition.placement import Instead, Placement
+from replicate.partition.plan import Plan
+
+_READS = frozenset(
+    ["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"]
+)
+
+
+class Replicas(NamedTuple):
+    """The replicas of variables.
+
+    Attributes:
+        updates: Operations that change variables which have replicas, in order.
+        instead: What towers take in place of a variable's handle or value.
+        handles: By reference of a variable's handle: those of the N towers.
+    """
+
+    updates: Tuple[Any, ...]
+    instead: Instead
+    handles: Instead
+
+
+def make(plan: Plan, placement: Placement) -> Replicas:
+    """Makes replicas of the variables that are trained, and of what is updated with them.
+
+    A variable has replicas if it is a resource on the first tower's device, and all that changes it
+    can be copied: no loop or condition of TensorFlow 1 does.
+
+    Args:
+        plan: The `Plan`.
+        placement: The `Placement`.
+    """
+    by_handle = {
+        graph_lib.reference(variable.handle): variable
+        for variable in tf.global_variables()
+        if hasattr(variable, "handle") and _is_on(variable.handle.op, placement.devices[0])
+    }
+    chosen = _closed(by_handle, plan)
+    handles: Instead = {}
+    for key in chosen:
+        variable = by_handle[key]
+        made = [_replica(variable, index, device) for index, device in enumerate(placement.devices)]
+        handles[key] = tuple(made)
+    updates = partitioning.add_nodes_in_order(
+        {update for key in chosen for update in _updates(by_handle[key], plan)}
+    )
+    return Replicas(tuple(updates), {**handles, **_values(plan, handles)}, handles)
+
+
+def follow(replicas: Replicas, placement: Placement) -> None:
+    """Lets replicas follow what changes their variables, once the graph is partitioned."""
+    graph = tf.get_default_graph()
+    copies: Dict[Any, List[Any]] = {update: [] for update in replicas.updates}
+    for index, device in enumerate(placement.devices):
+        if not index or not replicas.updates:
+            continue
+        nodes, inputs = [], {}
+        for update in replicas.updates:
+            node = tf.NodeDef()
+            node.CopyFrom(update.node_def)
+            node.device = ""
+            node.attr.pop("_class", None)
+            del node.input[:]
+            for tensor in update.inputs:
+                own = replicas.handles.get(graph_lib.reference(tensor))
+                given = tensor if own is None else own[index]
+                name = f"given_{len(inputs)}"
+                inputs[name] = given
+                node.input.append(name)
+            nodes.append(node)
+        scope, _ = partitioning.import_nodes(
+            graph, nodes, inputs, f"replicate/tower_{index}/update", device, []
+        )
+        for update in replicas.updates:
+            copied = graph.get_operation_by_name(f"{scope}/{update.name}")
+            graph_lib.add_control_inputs(copied, list(update.control_inputs))
+            copies[update].append(copied)
+    for update, made in copies.items():
+        graph_lib.add_control_inputs(update, made)
+
+
+def _is_on(operation: Any, device: str) -> bool:
+    return not operation.device or graph_lib.same_device(operation.device, device)
+
+
+def _updates(variable: Any, plan: Plan) -> List[Any]:
+    """Returns the operations that change a variable, but for the one that initialises it."""
+    there = set(plan.operations)
+    return [
+        taker
+        for taker in variable.handle.consumers()
+        if taker.type not in _READS and taker is not variable.initializer and taker in there
+    ]
+
+
+def _closed(by_handle: Dict[Any, Any], plan: Plan) -> List[Any]:
+    """Returns the handles of variables that are trained, and of all that changes with them.
+
+    Where one of them cannot have replicas, neither can those that change with it.
+    """
+    trained = {graph_lib.reference(v.handle) for v in tf.trainable_variables() if hasattr(v, "handle")}
+    found: Dict[Any, None] = {}
+    for start in by_handle:
+        if start not in trained or start in found:
+            continue
+        group: Set[Any] = set()
+        pending = [start]
+        possible = True
+        while pending and possible:
+            key = pending.pop()
+            if key in group:
+                continue
+            group.add(key)
+            possible = key in by_handle
+            for update in _updates(by_handle[key], plan) if possible else ():
+                possible = possible and not graph_lib.is_in_control_flow(update)
+                pending += [
+                    graph_lib.reference(t) for t in update.inputs if t.dtype == tf.resource
+                ]
+        if possible:
+            found.update(dict.fromkeys(group))
+    return list(found)
+
+
+def _replica(variable: Any, index: int, device: str) -> Any:
+    """Returns the handle of a tower's replica of a variable."""
+    if not index:
+        return variable.handle
+    with tf.init_scope(), tf.device(device), tf.name_scope(None):
+        made = tf.Variable(
+            lambda: _value(variable),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+            dtype=variable.dtype,
+            name=f"replicate/tower_{index}/{variable.op.name}",
+        )
+    return made.handle
+
+
+def _value(variable: Any) -> Any:
+    with tf.device(variable.device), tf.control_dependencies(None):
+        return tf.identity(variable.read_value())
+
+
+def _values(plan: Plan, handles: Instead) -> Instead:
+    """Returns what towers take in place of the values of variables, read waiting for nothing."""
+    made: Instead = {}
+    for operation in plan.copied:
+        for tensor in operation.inputs:
+            key, read = graph_lib.reference(tensor), tensor.op
+            if read.type != "ReadVariableOp" or read.control_inputs or key in made:
+                continue
+            own: Sequence[Any] = handles.get(graph_lib.reference(read.inputs[0]), ())
+            if own:
+                made[key] = (tensor, *(_read(handle, tensor) for handle in own[1:]))
+    return made
+
+
+def _read(handle: Any, like: Any) -> Any:
+    with tf.control_dependencies(None), tf.device(handle.op.device), tf.name_scope("replicate/"):
+        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=like.dtype)
+    value.set_shape(like.shape)
+    return value

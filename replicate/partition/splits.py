@@ -1,0 +1,39 @@
+"""Splits what is whole into the towers' shards."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import tensorflow.compat.v1 as tf
+
+from replicate.partition.rows import Rows
+
+
+def split(tensor: Any, axis: int, rows: Rows) -> List[Any]:
+    """Returns the towers' shards of a tensor.
+
+    Args:
+        tensor: A tensor that has the same number of entries for each row on `axis`; or one entry
+            for all, which every tower gets, since operations broadcast it.
+        axis: The axis.
+        rows: The `Rows`.
+    """
+    size = tensor.shape.as_list()[axis]
+    if rows.are_known and size is not None:
+        each = size // rows.total
+        return list(tf.split(tensor, [each * count for count in rows.counts], axis))
+    shape = tf.shape(tensor)
+    entries = shape[axis]
+    each = entries // tf.maximum(rows.total, 1)
+    is_one = tf.equal(entries, 1)
+    on_axis = tf.one_hot(axis, tensor.shape.rank, dtype=tf.int32)
+    known = tensor.shape.as_list()
+    known[axis] = None
+    parts = []
+    for start, count in zip(rows.starts(), rows.counts):
+        begin = tf.where_v2(is_one, 0, start * each)
+        many = tf.where_v2(is_one, 1, count * each)
+        part = tf.slice(tensor, on_axis * begin, shape * (1 - on_axis) + on_axis * many)
+        part.set_shape(known)
+        parts.append(part)
+    return parts

@@ -1,0 +1,143 @@
+"""Changes a graph as a plan says: copies for the towers, and what goes between them and the rest.
+
+The operations of one device's graph stay. Those that run once take what the towers computed, put
+together; those that towers run have copies on the towers, and are left for whatever asks for them
+by name: then, and only then, they compute the whole batch's value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
+from replicate.layouts import SIZE
+from replicate.partition import copies as copies_lib
+from replicate.partition import meetings
+from replicate.partition.inputs import Inputs
+from replicate.partition.placement import Instead, Placement
+from replicate.partition.plan import Plan
+from replicate.partition.rows import Rows
+
+SCOPE = "replicate/partition/"  # Name scope of what goes between the towers and the rest.
+
+
+class Partitioned(NamedTuple):
+    """A graph that runs in towers.
+
+    Attributes:
+        plan: The `Plan`.
+        whole: Function of a tensor of one device's graph that returns its whole value.
+    """
+
+    plan: Plan
+    whole: Callable[[Any], Any]
+
+
+def perform(
+    plan: Plan,
+    shards: Sequence[Sequence[Any]],
+    rows: Rows,
+    placement: Placement,
+    instead: Instead,
+) -> Partitioned:
+    """Changes the graph of a plan so that it runs in towers.
+
+    Args:
+        plan: The `Plan`.
+        shards: For each source of its layouts the N tensors that towers have of it.
+        rows: The `Rows`.
+        placement: The `Placement`.
+        instead: What towers take in place of whole tensors.
+    """
+    graph = tf.get_default_graph()
+    by_source = {
+        graph_lib.reference(source.tensor): tuple(parts)
+        for source, parts in zip(plan.layouts.sources, shards)
+    }
+    inputs = Inputs(plan.layouts, by_source, rows, placement, instead)
+    with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
+        copies = copies_lib.copy(plan, inputs, placement)
+        joined = _put_together(plan, copies, rows, placement)
+        _give_stand_ins(inputs, copies, joined)
+
+    def whole(tensor: Any) -> Any:
+        if plan.layouts.of(tensor) == SIZE:
+            with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
+                return inputs.size(tensor)
+        return joined.get(graph_lib.reference(tensor), tensor)
+
+    _reconnect(plan, copies, whole)
+    return Partitioned(plan, whole)
+
+
+def _put_together(
+    plan: Plan, copies: copies_lib.Copies, rows: Rows, placement: Placement
+) -> Dict[Any, Any]:
+    """Returns the whole values of what towers have, by references of the originals."""
+    parts = []
+    for tensor in plan.met:
+        key = graph_lib.reference(tensor)
+        parts.append(
+            meetings.Part(
+                tensor,
+                plan.layouts.of(tensor),
+                plan.levels.get(key, 0),
+                copies.own[key],
+                placement.place_of_sum(tensor),
+                key in plan.gradients,
+            )
+        )
+    joined = meetings.meet(parts, rows, placement.devices, placement.gather)
+    for tensor in plan.met:
+        if tensor.shape.rank is not None:
+            joined[graph_lib.reference(tensor)].set_shape(tensor.shape)
+    return joined
+
+
+def _give_stand_ins(inputs: Inputs, copies: copies_lib.Copies, joined: Dict[Any, Any]) -> None:
+    """Gives stand-ins the values that they stand for."""
+    for key, stand_in in inputs.stand_ins.whole.items():
+        partitioning.take(stand_in.op, 0, joined[key])
+    for stand_in, size in inputs.stand_ins.sizes:
+        partitioning.take(stand_in.op, 0, size(copies.own))
+
+
+def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any]) -> None:
+    """Lets all that runs once take, and wait for, what towers have.
+
+    Originals of what towers run take whole values as well, where these are put together: whatever
+    asks for them by name need not compute more than that.
+    """
+    copied = set(plan.copied)
+    instead = {operation: copies.of(operation) for operation in _waited_for(plan, copied)}
+    for operation in plan.operations:
+        runs_once = operation not in plan.layouts.strategies
+        takes_sizes = runs_once and not _is_size(plan, operation)
+        for index, tensor in enumerate(list(operation.inputs)):
+            if plan.layouts.of(tensor) == SIZE and not takes_sizes:
+                continue
+            other = whole(tensor)
+            if other is not tensor:
+                partitioning.take(operation, index, other)
+        if runs_once:
+            partitioning.wait_instead(operation, instead)
+
+
+def _is_size(plan: Plan, operation: Any) -> bool:
+    return bool(operation.outputs) and all(
+        plan.layouts.of(tensor) == SIZE for tensor in operation.outputs
+    )
+
+
+def _waited_for(plan: Plan, copied: Any) -> List[Any]:
+    """Returns what towers run and something that runs once waits for."""
+    return [
+        before
+        for operation in plan.operations
+        if operation not in plan.layouts.strategies
+        for before in operation.control_inputs
+        if before in copied
+    ]

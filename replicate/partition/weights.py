@@ -1,0 +1,83 @@
+"""Small weights cross to the towers in packs: each tensor that crosses costs time.
+
+Packed are values of resource variables that are read waiting for nothing, when a step begins: to
+read others of them, too, waits for nothing either, and changes nothing if all have a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.gathering import packing
+from replicate.layouts import WHOLE
+from replicate.partition.placement import Instead, Placement
+from replicate.partition.plan import Plan
+
+
+def pack(plan: Plan, placement: Placement) -> Instead:
+    """Returns what towers take in place of small weights.
+
+    Args:
+        plan: The `Plan`.
+        placement: The `Placement`.
+    """
+    instead: Instead = {}
+    for one in _packs(_reads(plan), placement):
+        joined = None
+        by_tower: List[Sequence[Any]] = []
+        place = _place(one[0])
+        with tf.name_scope(packing.WEIGHTS_SCOPE), tf.control_dependencies(None):
+            for device in placement.devices:
+                if graph_lib.same_device(device, place):
+                    by_tower.append(one)
+                    continue
+                if joined is None:
+                    with tf.device(place):
+                        joined = packing.join(one)
+                with tf.device(device):
+                    by_tower.append(packing.slices(joined, [weight.shape for weight in one]))
+        for weight, *own in zip(one, *by_tower):
+            instead[graph_lib.reference(weight)] = tuple(own)
+    return instead
+
+
+def _reads(plan: Plan) -> List[Any]:
+    """Returns the values of variables that towers take, as they are when a step begins."""
+    found: Dict[Any, Any] = {}
+    for operation in plan.copied:
+        for tensor, demand in zip(operation.inputs, plan.layouts.strategies[operation].inputs):
+            if demand == WHOLE and _is_of_the_start(tensor.op):
+                found[graph_lib.reference(tensor)] = tensor
+    return list(found.values())
+
+
+def _is_of_the_start(operation: Any) -> bool:
+    """Whether an operation reads a variable, and waits for nothing."""
+    if operation.type != "ReadVariableOp" or operation.control_inputs:
+        return False
+    handle = operation.inputs[0].op
+    in_process = handle.device and "/job:" not in handle.device
+    return handle.type == "VarHandleOp" and in_process and operation.outputs[0].dtype.is_floating
+
+
+def _packs(weights: Sequence[Any], placement: Placement) -> Iterator[List[Any]]:
+    """Yields those that cross together."""
+    # To read one of a pack, all must have a value: they are initialised together.
+    saved = {graph_lib.id_of(variable.op) for variable in tf.global_variables()}
+    local = {graph_lib.id_of(variable.op) for variable in tf.local_variables()} - saved
+
+    def describe(weight: Any) -> Tuple[Any, Any]:
+        of = graph_lib.id_of(weight.op.inputs[0].op)
+        size = packing.size_of(weight) if of in saved or of in local else None
+        return (_place(weight), weight.dtype, of in saved), size
+
+    for pack_of in packing.packs(weights, describe, placement.gather):
+        if len(pack_of) > 1:
+            yield pack_of
+
+
+def _place(weight: Any) -> str:
+    return str(weight.op.inputs[0].op.device)
