@@ -218,3 +218,13 @@ def same_device(one, other):
         return False
     pairs = zip((first.job, first.task), (second.job, second.task))
     return all(a is None or b is None or a == b for a, b in pairs)
+
+
+_stateful = {}
+
+
+def is_stateful(op):
+    """Whether operations of this type have a state, or act on one."""
+    if op.type not in _stateful:
+        _stateful[op.type] = op.op_def.is_stateful
+    return _stateful[op.type]

@@ -102,6 +102,9 @@ class _Pass:
         self._layouts: Dict[Any, Layout] = {}
         self._strategies: Dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
+        self._starts: Set[Any] = set()
+        self._beside_rows: Set[Any] = set()  # Of these: what meets rows of the batch.
+        self._from: Dict[Any, FrozenSet[Any]] = {}  # By tensor that no row enters: its starts.
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = Shard(source.axis)
             self._facts.put(source.tensor, source.axis, source.per_row)
@@ -131,23 +134,50 @@ class _Pass:
                     self._whole[operation.type] += 1
                 continue
             self._enter(operation, strategy)
-        return not again
+        chance = self._starts - self._beside_rows
+        self._kept |= chance
+        return not again and not chance
 
     def _of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
 
     def _enter(self, operation: Any, strategy: Strategy) -> None:
         self._strategies[operation] = strategy
+        self._follow(operation)
         for tensor, layout in zip(operation.outputs, strategy.outputs):
             self._layouts[graph_lib.reference(tensor)] = layout
             if isinstance(layout, Shard):
                 self._facts.have_rows(tensor, layout.axis)
 
     def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
-        """Lets what no row enters have rows by itself, as random numbers of a shape that has."""
+        """Lets random numbers have rows by themselves, of a shape that has as many entries."""
         strategy = self._strategy(operation, inputs)
-        if strategy is not None:
-            self._enter(operation, strategy)
+        if strategy is None:
+            return
+        self._enter(operation, strategy)
+        if isinstance(self._facts.rows, int):
+            self._starts.add(operation)
+            for tensor in operation.outputs:
+                self._from[graph_lib.reference(tensor)] = frozenset([operation])
+
+    def _follow(self, operation: Any) -> None:
+        """Finds out whether what starts by itself meets rows of the batch.
+
+        Where the graph knows the number of rows, as many random numbers may be no rows at all, such
+        as those that a variable starts with. They are if an operation in towers takes them, or what
+        is made of them, with rows.
+        """
+        keys = [
+            graph_lib.reference(tensor)
+            for tensor in operation.inputs
+            if self._of(tensor) not in (WHOLE, SIZE)
+        ]
+        found = frozenset().union(*(self._from.get(key, frozenset()) for key in keys))
+        if any(key not in self._from for key in keys):
+            self._beside_rows |= found
+        elif found:
+            for tensor in operation.outputs:
+                self._from[graph_lib.reference(tensor)] = found
 
     def _is_size(self, operation: Any) -> bool:
         return bool(operation.outputs) and all(

@@ -103,7 +103,7 @@ def _define(
         ):
             if tensor.op in copied and plan.layouts.of(tensor) == demand:
                 continue
-            given = inputs.of_tower(tensor, demand, tower)
+            given: Any = inputs.of_tower(tensor, demand, tower)
             if tensor.dtype == tf.resource:  # The copy has to be where the resource is.
                 place = str(given.op.device)
             node.input[index] = made.name_of(given)

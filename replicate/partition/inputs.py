@@ -6,12 +6,13 @@ takes a stand-in then, which is given its value once the copies are there.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 from replicate.layouts import SIZE, WHOLE, Layouts, Shard, Share
 from replicate.partition import splits
 from replicate.partition.placement import Instead, Placement
@@ -27,19 +28,6 @@ Given = Union[np.ndarray, Any]
 """What a copy takes: a tensor, an array of constants, or the `NodeDef` of a constant."""
 
 
-class StandIns(NamedTuple):
-    """What copies take before it is there.
-
-    Attributes:
-        whole: By references of tensors: stand-ins for their whole values.
-        sizes: Pairs of a stand-in for a size, and a function that returns it when it is given what
-            the towers have.
-    """
-
-    whole: Dict[Any, Any]
-    sizes: List[Tuple[Any, Callable[[Own], Any]]]
-
-
 class Inputs:
     """Finds what copies take, and makes it where it is not there.
 
@@ -50,8 +38,6 @@ class Inputs:
         placement: The `Placement`.
         instead: What towers take in place of whole tensors.
 
-    Attributes:
-        stand_ins: The `StandIns`.
     """
 
     def __init__(
@@ -64,7 +50,9 @@ class Inputs:
         self._instead = instead
         self._splits: Dict[Any, Sequence[Any]] = {}
         self._formulas = Formulas(rows, self._size_of)
-        self.stand_ins = StandIns({}, [])
+        self._own: Own = {}
+        self._whole_stand_ins: Dict[Any, Any] = {}
+        self._size_stand_ins: List[Tuple[Any, Any, int]] = []
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
@@ -80,6 +68,19 @@ class Inputs:
         if tensor.op.type == "Const" and (tensor.shape.num_elements() or 0) <= _LARGE:
             return tensor.op.node_def
         return self._whole(tensor)
+
+    def are_there(self, own: Own, joined: Dict[Any, Any]) -> None:
+        """Gives stand-ins their values, once the copies are there.
+
+        Args:
+            own: What the towers have.
+            joined: Whole values, by references of tensors.
+        """
+        self._own = own
+        for key, stand_in in self._whole_stand_ins.items():
+            partitioning.take(stand_in.op, 0, joined[key])
+        for stand_in, tensor, axis in self._size_stand_ins:
+            partitioning.take(stand_in.op, 0, self._size_in_first(tensor, axis))
 
     def size(self, tensor: Any) -> Any:
         """Returns the whole batch's integers of a tensor whose layout is `Size`."""
@@ -111,10 +112,10 @@ class Inputs:
             return tensor
         if layout == SIZE:
             return self.size(tensor)
-        if key not in self.stand_ins.whole:
+        if key not in self._whole_stand_ins:
             with tf.control_dependencies(None), tf.device(self._place):
-                self.stand_ins.whole[key] = tf.identity(tensor)
-        return self.stand_ins.whole[key]
+                self._whole_stand_ins[key] = tf.identity(tensor)
+        return self._whole_stand_ins[key]
 
     def _size_of(self, name: str) -> Any:
         """Returns the size that a symbol stands for, an int32 scalar tensor."""
@@ -125,13 +126,16 @@ class Inputs:
         if key in self._shards:
             size = tf.shape(tensor)[axis]
             return size // tf.maximum(self._rows.total, 1) if layout == Shard(axis) else size
+        if key in self._own:
+            return self._size_in_first(tensor, axis)
         with tf.control_dependencies(None):
             stand_in = tf.identity(tf.constant(0))
-
-        def in_first(own: Own) -> Any:  # Which is never empty.
-            size = tf.shape(own[key][0])[axis]
-            count = tf.maximum(self._rows.counts[0], 1)
-            return size // count if layout == Shard(axis) else size
-
-        self.stand_ins.sizes.append((stand_in, in_first))
+        self._size_stand_ins.append((stand_in, tensor, axis))
         return stand_in
+
+    def _size_in_first(self, tensor: Any, axis: int) -> Any:
+        """Returns a size that all towers share, as the first one has it, which is never empty."""
+        size = tf.shape(self._own[graph_lib.reference(tensor)][0])[axis]
+        if self._layouts.of(tensor) == Shard(axis):
+            return size // tf.maximum(self._rows.counts[0], 1)
+        return size

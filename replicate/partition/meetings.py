@@ -7,8 +7,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.gathering import Gather, nccl, packing
-from replicate.gathering.transport import Transport
+from replicate.gathering import Gather, Transport, nccl, packing
 from replicate.layouts import Partial, Shard
 from replicate.partition.rows import Rows
 
@@ -21,7 +20,7 @@ class Part(NamedTuple):
     Attributes:
         tensor: The tensor of one device's graph.
         layout: A `Shard` or a `Partial`.
-        level: See `Plan.levels`.
+        together: See `Plan.together`.
         own: N tensors, the towers'.
         place: Device string of where they are put together.
         is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
@@ -30,7 +29,7 @@ class Part(NamedTuple):
 
     tensor: Any
     layout: Any
-    level: int
+    together: Any
     own: Tuple[Any, ...]
     place: str
     is_gradient: bool = False
@@ -66,13 +65,13 @@ def meet(
 
 
 def _packs(parts: Sequence[Part], how: Gather) -> Iterator[List[Part]]:
-    """Yields the sums, small ones of one level together."""
+    """Yields the sums, small ones together where they may be."""
     sums = [part for part in parts if part.layout == Partial("sum")]
 
     def describe(part: Part) -> Tuple[Any, Any]:
         static = all(own.shape == part.own[0].shape for own in part.own)
         size = packing.size_of(part.own[0]) if static else None
-        return (part.level, part.tensor.dtype, part.place, part.is_gradient), size
+        return (part.together, part.tensor.dtype, part.place, part.is_gradient), size
 
     return packing.packs(sums, describe, how)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, FrozenSet, Iterable, List, Mapping, NamedTuple, Sequence, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Sequence, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -115,7 +115,7 @@ def _devices(placement: Placement, in_turn: bool) -> Any:
 
 def _dense(shards: Any) -> List[Any]:
     """Returns the dense tensors of the batch that were split, each once."""
-    found = {}
+    found: Dict[int, Any] = {}
     for leaf, axis, each, parts in shards.split:
         if isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
             found.setdefault(id(leaf), (leaf, axis, each, parts))

@@ -6,6 +6,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, S
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import DIFFERS, ROWS, SIZE, WHOLE, Layouts, Monomial, Shard
+from replicate.partition.origins import origins_of
 
 
 class Plan(NamedTuple):
@@ -16,8 +17,7 @@ class Plan(NamedTuple):
         operations: All of its operations, in order.
         copied: Those that towers run, in order.
         met: Tensors of which towers have shards or parts that something takes whole, in order.
-        levels: How many meetings lead to each of these, by reference. What has the same number can
-            meet at once, since none of it depends on another.
+        together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
     """
 
@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     operations: Tuple[Any, ...]
     copied: Tuple[Any, ...]
     met: Tuple[Any, ...]
-    levels: Dict[Any, int]
+    together: Dict[Any, Any]
     gradients: FrozenSet[Any]
 
 
@@ -64,8 +64,9 @@ def make_plan(
         for tensor in operation.outputs
         if graph_lib.reference(tensor) in needs.met
     )
-    levels, applied = _levels(operations, layouts), _behind(gradients, needs)
-    return Plan(layouts, tuple(operations), copied, met, levels, applied)
+    origins = origins_of(operations, layouts)
+    together = {graph_lib.reference(tensor): origins[tensor.op] for tensor in met}
+    return Plan(layouts, tuple(operations), copied, met, together, _behind(gradients, needs))
 
 
 def _behind(gradients: Iterable[Any], needs: _Needs) -> FrozenSet[Any]:
@@ -165,34 +166,6 @@ class _Needs:
                     of = facts.symbols[name][0]
                     if of.op in self._layouts.strategies:
                         self._copy(of.op)
-
-
-def _levels(operations: Sequence[Any], layouts: Layouts) -> Dict[Any, int]:
-    """Returns how many meetings lead to each tensor, by reference, where it is not none."""
-    levels: Dict[Any, int] = {}  # By operation.
-    loops = any(operation.type == "NextIteration" for operation in operations)
-    changed = True
-    while changed:
-        changed = False
-        for operation in operations:
-            strategy = layouts.strategies.get(operation)
-            level = levels.get(operation, 0)
-            for index, tensor in enumerate(operation.inputs):
-                layout = layouts.of(tensor)
-                demand = WHOLE if strategy is None else strategy.inputs[index]
-                meets = layout not in (WHOLE, SIZE) and layout != demand
-                level = max(level, levels.get(tensor.op, 0) + meets)
-            for before in operation.control_inputs:
-                level = max(level, levels.get(before, 0))
-            if level > levels.get(operation, 0):
-                levels[operation] = level
-                # What leads back to where a loop begins was made after it.
-                changed = loops
-    return {
-        graph_lib.reference(tensor): level
-        for operation, level in levels.items()
-        for tensor in operation.outputs
-    }
 
 
 def is_shard(layout: Any) -> bool:

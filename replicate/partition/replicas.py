@@ -70,7 +70,8 @@ def follow(replicas: Replicas, placement: Placement) -> None:
     for index, device in enumerate(placement.devices):
         if not index or not replicas.updates:
             continue
-        nodes, inputs = [], {}
+        nodes: List[Any] = []
+        inputs: Dict[str, Any] = {}
         for update in replicas.updates:
             node = tf.NodeDef()
             node.CopyFrom(update.node_def)

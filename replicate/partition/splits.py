@@ -25,7 +25,8 @@ def split(tensor: Any, axis: int, rows: Rows) -> List[Any]:
     shape = tf.shape(tensor)
     entries = shape[axis]
     each = entries // tf.maximum(rows.total, 1)
-    is_one = tf.equal(entries, 1)
+    # Of a batch of one row, that entry is the row's, and towers without rows get none.
+    is_one = tf.logical_and(tf.equal(entries, 1), tf.not_equal(rows.total, 1))
     on_axis = tf.one_hot(axis, tensor.shape.rank, dtype=tf.int32)
     known = tensor.shape.as_list()
     known[axis] = None

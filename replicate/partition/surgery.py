@@ -61,7 +61,7 @@ def perform(
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
         copies = copies_lib.copy(plan, inputs, placement)
         joined = _put_together(plan, copies, rows, placement)
-        _give_stand_ins(inputs, copies, joined)
+        inputs.are_there(copies.own, joined)
 
     def whole(tensor: Any) -> Any:
         if plan.layouts.of(tensor) == SIZE:
@@ -84,7 +84,7 @@ def _put_together(
             meetings.Part(
                 tensor,
                 plan.layouts.of(tensor),
-                plan.levels.get(key, 0),
+                plan.together[key],
                 copies.own[key],
                 placement.place_of_sum(tensor),
                 key in plan.gradients,
@@ -95,14 +95,6 @@ def _put_together(
         if tensor.shape.rank is not None:
             joined[graph_lib.reference(tensor)].set_shape(tensor.shape)
     return joined
-
-
-def _give_stand_ins(inputs: Inputs, copies: copies_lib.Copies, joined: Dict[Any, Any]) -> None:
-    """Gives stand-ins the values that they stand for."""
-    for key, stand_in in inputs.stand_ins.whole.items():
-        partitioning.take(stand_in.op, 0, joined[key])
-    for stand_in, size in inputs.stand_ins.sizes:
-        partitioning.take(stand_in.op, 0, size(copies.own))
 
 
 def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any]) -> None:
