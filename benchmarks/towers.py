@@ -148,16 +148,16 @@ def records(name, case, rounds):
     return made
 
 
-def table(made, rows=ROWS):
+def table(made, rows=ROWS, ours="replicate"):
     """Returns records as a Markdown table: of each case the figures of all engines, side by side.
 
     Args:
-        made: List of records, as `records` makes them. Ratios are those of `replicate`, or of the
-            last engine if it was left out.
+        made: List of records, as `records` makes them.
         rows: Of each figure that is shown, its title and its format.
+        ours: The engine whose ratios to the others are shown; the last one if it was left out.
     """
     names = list(dict.fromkeys(record["engine"] for record in made))
-    ours = "replicate" if "replicate" in names else names[-1]
+    ours = ours if ours in names else names[-1]
     peers = [name for name in names if name != ours]
     titles = ["case", "figure", *(TITLES.get(name, name) for name in names)]
     titles += [f"÷ {TITLES.get(name, name)} (min, max)" for name in peers]

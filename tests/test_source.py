@@ -26,8 +26,8 @@ PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 # The rooms of the library and its public modules, from the ground up: imports run down alone.
 FLOORS = (
     ("compat", "gathering", "version"),
-    ("batch", "clusters", "graphs"),
-    ("devices", "faults", "reports", "towers"),
+    ("batch", "clusters", "graphs", "layouts"),
+    ("devices", "faults", "partition", "reports", "towers"),
     ("arguments", "engines", "hooks", "metrics"),
     ("cross_tower", "loss_scale"),
     ("gradients", "normalization"),

@@ -2,5 +2,6 @@
 
 from replicate.gathering import chosen, collectives, nccl, packing
 from replicate.gathering.gather import Gather
+from replicate.gathering.transport import Transport
 
-__all__ = ["Gather", "chosen", "collectives", "nccl", "packing"]
+__all__ = ["Gather", "Transport", "chosen", "collectives", "nccl", "packing"]

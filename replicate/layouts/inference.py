@@ -198,6 +198,8 @@ class _Pass:
         if rule is None:
             return None
         seen = [WHOLE if layout == SIZE else layout for layout in inputs]
+        if operation.type not in _SOURCES and all(layout == WHOLE for layout in seen):
+            return None
         op = self._facts.of(operation)
         strategy = rule(op, seen)
         if strategy is None or not any(
@@ -251,6 +253,9 @@ def _has_share(op: Op, index: int, axis: int) -> bool:
 _STARTS = frozenset(
     ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
 )
+
+# What gets rows by the shape that it takes.
+_SOURCES = _STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])
 
 # By which towers get other values than one device: the numbers that each draws for its rows, and the
 # moments of its rows.

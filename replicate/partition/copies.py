@@ -59,6 +59,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
     copies = Copies(tuple(scopes), by_reference)
     for operation in plan.copied:
         others = [before for before in operation.control_inputs if before not in copied]
+        others += plan.waits.get(operation, [])
         for one in copies.of(operation) if others else ():
             graph_lib.add_control_inputs(one, others)
     return copies
@@ -123,7 +124,7 @@ class _Nodes:
     def name_of(self, given: Given) -> str:
         """Returns the name by which a node finds what it takes."""
         if isinstance(given, np.ndarray):
-            key: Any = given.tobytes(), given.shape, given.dtype.str
+            key: Any = (given.tobytes(), given.shape, given.dtype.str)
         else:
             key = given.name
         if key not in self._names:

@@ -65,7 +65,7 @@ class Inputs:
             return self._split(tensor, demand.axis)[tower]
         if key in self._instead:
             return self._instead[key][tower]
-        if tensor.op.type == "Const" and (tensor.shape.num_elements() or 0) <= _LARGE:
+        if _is_small_constant(tensor):
             return tensor.op.node_def
         return self._whole(tensor)
 
@@ -139,3 +139,10 @@ class Inputs:
         if self._layouts.of(tensor) == Shard(axis):
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
+
+
+def _is_small_constant(tensor: Any) -> bool:
+    """Whether a tensor is copied rather than sent: a constant that waits for nothing."""
+    operation = tensor.op
+    small = (tensor.shape.num_elements() or 0) <= _LARGE
+    return operation.type == "Const" and small and not operation.control_inputs

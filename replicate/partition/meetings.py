@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, Transport, nccl, packing
-from replicate.layouts import Partial, Shard
+from replicate.layouts import WHOLE, Partial, Shard
 from replicate.partition.rows import Rows
 
 SCOPE = "replicate/gather/"  # Name scope of the operations that put values together.
@@ -96,6 +96,8 @@ def _sum_pack(pack: Sequence[Part], devices: Sequence[str], how: Gather) -> List
 
 def _join(part: Part, rows: Rows, devices: Sequence[str]) -> Any:
     layout, own = part.layout, part.own
+    if layout == WHOLE:  # The same in all towers.
+        return own[0]
     if isinstance(layout, Shard):
         return tf.concat(own, layout.axis)
     if layout.op == "mean":

@@ -66,6 +66,8 @@ def build(
         TypeError: If the model returns no `EstimatorSpec`.
         ValueError: If the batch cannot be split; see `sharding.shard`.
     """
+    graph = tf.get_default_graph()
+    before = len(graph.get_operations())
     with tf.device(_devices(placement, options.in_turn)), chosen.listening() as choice:
         spec = model_fn()
     if not estimator.is_estimator_spec(spec):
@@ -73,7 +75,7 @@ def build(
             f"`model_fn` must return a `tf.estimator.EstimatorSpec`, but returned {spec!r}. If it "
             "makes a spec of another kind, convert it before returning."
         )
-    operations = tf.get_default_graph().get_operations()
+    operations = graph.get_operations()[before:]  # How the batch is made is no part of the model.
     shards = sharding.shard(
         features,
         labels,

@@ -7,10 +7,10 @@ happens in a session that asks for one of them alone.
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import SIZE, WHOLE, Layouts
+from replicate.layouts import SIZE, WHOLE, Layouts, Share
 
 # Stateful, but to run them once more changes nothing.
 _READS = frozenset(
@@ -31,47 +31,75 @@ class Origin(NamedTuple):
     acts: int = 0
 
 
-def origins_of(operations: Sequence[Any], layouts: Layouts) -> Dict[Any, Origin]:
-    """Returns the `Origin` of each operation.
+class Origins:
+    """The origins of operations.
 
     Args:
         operations: The operations, in the order in which they were made.
         layouts: Their `Layouts`.
     """
-    found: Dict[Any, Origin] = {}
-    bits: Dict[Any, int] = {}
-    for operation in operations:
-        if _acts(operation):
-            bits[operation] = 1 << len(bits)
-    loops = any(operation.type == "NextIteration" for operation in operations)
-    changed = True
-    while changed:
-        changed = False
-        for operation in operations:
-            origin = _origin(operation, layouts, found, bits)
-            if origin != found.get(operation):
-                found[operation] = origin
-                changed = loops  # What leads back to where a loop begins was made after it.
-    return found
 
+    def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
+        self._layouts = layouts
+        self._found: Dict[Any, Origin] = {}
+        self._actors = [operation for operation in operations if _acts(operation)]
+        self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
+        loops = any(operation.type == "NextIteration" for operation in operations)
+        changed = True
+        while changed:
+            changed = False
+            for operation in operations:
+                origin = self._origin(operation)
+                if origin != self._found.get(operation):
+                    self._found[operation] = origin
+                    changed = loops  # What leads back to where a loop begins was made after it.
 
-def _origin(
-    operation: Any, layouts: Layouts, found: Dict[Any, Origin], bits: Dict[Any, int]
-) -> Origin:
-    strategy = layouts.strategies.get(operation)
-    meetings, acts = found.get(operation, Origin())
-    acts |= bits.get(operation, 0)
-    for index, tensor in enumerate(operation.inputs):
-        before = found.get(tensor.op, Origin())
-        layout = layouts.of(tensor)
-        demand = WHOLE if strategy is None else strategy.inputs[index]
-        meets = layout not in (WHOLE, SIZE) and layout != demand
-        meetings = max(meetings, before.meetings + meets)
-        acts |= before.acts
-    for one in operation.control_inputs:
-        before = found.get(one, Origin())
-        meetings, acts = max(meetings, before.meetings), acts | before.acts
-    return Origin(meetings, acts)
+    def of(self, operation: Any) -> Origin:
+        """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
+        return self._found.get(operation, Origin())
+
+    def hidden(self, operation: Any) -> List[Any]:
+        """Returns what acts before an operation only by way of integers that formulas replace."""
+        strategy = self._layouts.strategies.get(operation)
+        by_formula, otherwise = 0, 0
+        for index, tensor in enumerate(operation.inputs):
+            acts = self.of(tensor.op).acts
+            share = strategy is not None and isinstance(strategy.inputs[index], Share)
+            if share or self._layouts.of(tensor) == SIZE:
+                by_formula |= acts
+            else:
+                otherwise |= acts
+        if not by_formula & ~otherwise:
+            return []
+        for before in operation.control_inputs:
+            otherwise |= self.of(before).acts
+        found = [
+            actor
+            for index, actor in enumerate(self._actors)
+            if (by_formula & ~otherwise) >> index & 1
+        ]
+        # Nothing outside of a loop can wait for a round of it.
+        return [
+            actor
+            for actor in found
+            if actor not in self._layouts.strategies and not graph_lib.is_in_control_flow(actor)
+        ]
+
+    def _origin(self, operation: Any) -> Origin:
+        strategy = self._layouts.strategies.get(operation)
+        meetings, acts = self.of(operation)
+        acts |= self._bits.get(operation, 0)
+        for index, tensor in enumerate(operation.inputs):
+            before = self.of(tensor.op)
+            layout = self._layouts.of(tensor)
+            demand = WHOLE if strategy is None else strategy.inputs[index]
+            meets = layout not in (WHOLE, SIZE) and layout != demand
+            meetings = max(meetings, before.meetings + meets)
+            acts |= before.acts
+        for one in operation.control_inputs:
+            before = self.of(one)
+            meetings, acts = max(meetings, before.meetings), acts | before.acts
+        return Origin(meetings, acts)
 
 
 def _acts(operation: Any) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
+import tensorflow.compat.v1 as tf
+
 from replicate.compat import graph as graph_lib
 from replicate.layouts import DIFFERS, ROWS, SIZE, WHOLE, Layouts, Monomial, Shard
-from replicate.partition.origins import origins_of
+from replicate.partition.origins import Origins
 
 
 class Plan(NamedTuple):
@@ -19,6 +21,8 @@ class Plan(NamedTuple):
         met: Tensors of which towers have shards or parts that something takes whole, in order.
         together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
+        waits: By operation: others that act, and that it has to wait for by itself, since a formula
+            takes the place of what waited for them.
     """
 
     layouts: Layouts
@@ -27,6 +31,7 @@ class Plan(NamedTuple):
     met: Tuple[Any, ...]
     together: Dict[Any, Any]
     gradients: FrozenSet[Any]
+    waits: Dict[Any, List[Any]]
 
 
 def make_plan(
@@ -64,14 +69,21 @@ def make_plan(
         for tensor in operation.outputs
         if graph_lib.reference(tensor) in needs.met
     )
-    origins = origins_of(operations, layouts)
-    together = {graph_lib.reference(tensor): origins[tensor.op] for tensor in met}
-    return Plan(layouts, tuple(operations), copied, met, together, _behind(gradients, needs))
+    origins = Origins(operations, layouts)
+    together = {graph_lib.reference(tensor): origins.of(tensor.op) for tensor in met}
+    waits = {}
+    for operation in operations:
+        if operation in needs.copied or operation not in layouts.strategies:
+            waits[operation] = origins.hidden(operation)
+    waits = {operation: hidden for operation, hidden in waits.items() if hidden}
+    applied = _behind(gradients, needs)
+    return Plan(layouts, tuple(operations), copied, met, together, applied, waits)
 
 
 def _behind(gradients: Iterable[Any], needs: _Needs) -> FrozenSet[Any]:
     """Returns references of the tensors whose parts are put together to make gradients."""
-    pending = [g for g in gradients if hasattr(g, "op") and hasattr(g, "consumers")]
+    leaves = tf.nest.flatten(list(gradients), expand_composites=True)
+    pending = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
     seen, found = {graph_lib.reference(tensor) for tensor in pending}, set()
     while pending:
         tensor = pending.pop()
@@ -126,7 +138,7 @@ class _Needs:
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
         if layout == SIZE:
             self._formula(tensor)
-        elif layout != WHOLE and key not in self._sources:
+        elif self._is_of_towers(tensor) and key not in self._sources:
             self.met.add(key)
             self._copy(tensor.op)
 
@@ -143,13 +155,18 @@ class _Needs:
             strategy = self._layouts.strategies[operation]
             for tensor, demand in zip(operation.inputs, strategy.inputs):
                 layout = self._layouts.of(tensor)
-                if layout in (WHOLE, SIZE):
+                if not self._is_of_towers(tensor):
                     self._formula(tensor)
                 elif layout != demand:
                     self.whole(tensor)
                 elif graph_lib.reference(tensor) not in self._sources:
                     self._copy(tensor.op)
             self.waits(operation)
+
+    def _is_of_towers(self, tensor: Any) -> bool:
+        """Whether towers have a tensor: of its own each, or the same in all."""
+        layout = self._layouts.of(tensor)
+        return layout not in (WHOLE, SIZE) or tensor.op in self._layouts.strategies
 
     def _copy(self, operation: Any) -> None:
         if operation not in self.copied:

@@ -116,6 +116,7 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
                 partitioning.take(operation, index, other)
         if runs_once:
             partitioning.wait_instead(operation, instead)
+            graph_lib.add_control_inputs(operation, plan.waits.get(operation, []))
 
 
 def _is_size(plan: Plan, operation: Any) -> bool:

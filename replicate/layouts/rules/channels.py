@@ -1,0 +1,77 @@
+"""Operations entry by entry whose parameters are scalars, or vectors along an axis of channels."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts import shapes
+from replicate.layouts.layout import SUM, WHOLE, Demand, Layout, Shard, Strategy
+from replicate.layouts.rule import Op, rule
+from replicate.layouts.rules import partials
+
+shapes.elementwise("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
+
+
+def channel(op: Op, rank: int) -> int:
+    """Returns the axis of channels of an operation that has a data format, by default NHWC."""
+    return 1 if op.attr("data_format", b"NHWC").startswith(b"NC") else rank - 1
+
+
+def by_channel(
+    op: Op, layouts: Sequence[Layout], entries: int, along: int | None
+) -> Strategy | None:
+    """Returns the strategy of an operation whose outputs are like its inputs.
+
+    Args:
+        op: The operation. Its first output is like the first input; if it has more, they are the
+            gradients of parameters, summed over all axes, or over all but the parameters'.
+        layouts: Those of its inputs.
+        entries: How many inputs have one shape, the first ones; the others are parameters.
+        along: The axis of channels, None if parameters are scalars.
+    """
+    axis = next((x.axis for x in layouts[:entries] if isinstance(x, Shard)), None)
+    if axis is None:
+        axis = along  # Then a parameter has rows.
+    ranks = [op.rank(index) for index in range(len(layouts))]
+    if axis is None or any(rank is None for rank in ranks):
+        return None
+    parameters: list[Demand] = [
+        Shard(0) if rank == 1 and axis == along else WHOLE for rank in ranks[entries:]
+    ]
+    sums = [Shard(0) if demand == Shard(0) else SUM for demand in parameters]
+    return Strategy(
+        (*[Shard(axis)] * entries, *parameters), (Shard(axis), *sums[: len(op.outputs) - 1])
+    )
+
+
+@rule("BiasAdd", "BiasAddV1")
+def bias_add(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows; the bias is the same for all of them, unless they are on its axis."""
+    rank = op.rank(0)
+    if not any(isinstance(layout, Shard) for layout in layouts):
+        return partials.keep(op, layouts)
+    return None if rank is None else by_channel(op, layouts, 1, channel(op, rank))
+
+
+@rule("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsGradient")
+@rule("FakeQuantWithMinMaxVarsPerChannel", "FakeQuantWithMinMaxVarsPerChannelGradient")
+def fake_quant(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows; channels are on the last axis."""
+    rank = op.rank(0)
+    if rank is None or not any(isinstance(layout, Shard) for layout in layouts):
+        return None
+    entries = 2 if op.type.endswith("Gradient") else 1
+    return by_channel(op, layouts, entries, rank - 1 if "PerChannel" in op.type else None)
+
+
+@rule("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
+@rule("QuantizeAndDequantizeV4Grad")
+def quantize(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows if the range is given; otherwise it is that of the whole."""
+    if not any(isinstance(layout, Shard) for layout in layouts):
+        return None
+    is_gradient = op.type.endswith("Grad")
+    if not is_gradient and not op.attr("range_given"):
+        return None
+    axis = op.attr("axis", -1)
+    return by_channel(op, layouts, 2 if is_gradient else 1, axis if axis >= 0 else None)

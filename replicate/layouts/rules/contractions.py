@@ -1,0 +1,83 @@
+"""Products that are summed over shared axes: matrix products, and einsums of any kind."""
+
+from __future__ import annotations
+
+from typing import Hashable, Sequence
+
+from replicate.layouts.layout import Layout, Strategy
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rules.labels import Labels, cut, linear
+
+whole_on_purpose(
+    "its kernel of TensorFlow 1.15 ends the process where there are no rows", "SparseMatMul"
+)
+
+
+def contract(
+    op: Op,
+    layouts: Sequence[Layout],
+    operands: Sequence[Labels],
+    result: Labels,
+    broadcast: frozenset[Hashable | None] = frozenset(),
+) -> Strategy | None:
+    """Returns the strategy of a product of its operands, which is linear in each of them."""
+    return cut(op, layouts, operands, [result], broadcast) or linear(op, layouts)
+
+
+def transposed(labels: Labels, is_transposed: bool) -> Labels:
+    """Returns the labels of a matrix, or of a batch of them, that may be transposed."""
+    return (*labels[:-2], labels[-1], labels[-2]) if is_transposed else labels
+
+
+@rule("MatMul")
+def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Label matrices as an einsum does."""
+    a = transposed(("row", "inner"), op.attr("transpose_a"))
+    b = transposed(("inner", "column"), op.attr("transpose_b"))
+    return contract(op, layouts, (a, b), ("row", "column"))
+
+
+@rule("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def batch_matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Label axes of the batch by their distance from the matrices; these are broadcast."""
+    ranks, rank = [op.rank(0), op.rank(1)], op.out_rank()
+    if ranks[0] is None or ranks[1] is None or rank is None:
+        return None
+    x = transposed((*_leading(ranks[0] - 2), "row", "inner"), op.attr("adj_x"))
+    y = transposed((*_leading(ranks[1] - 2), "inner", "column"), op.attr("adj_y"))
+    result = (*_leading(rank - 2), "row", "column")
+    batch = frozenset(_leading(rank - 2) if op.type != "BatchMatMul" else ())
+    return contract(op, layouts, (x, y), result, batch)
+
+
+def _leading(count: int) -> Labels:
+    """Returns the labels of leading axes, counted from the last of them."""
+    return tuple(range(-count, 0))
+
+
+@rule("Einsum")
+def einsum(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Read the labels from the equation; each character is one, also a space."""
+    given, _, made = op.attr("equation").decode().partition("->")
+    terms = [*given.split(","), made]
+    ranks = [*(op.rank(index) for index in range(len(layouts))), op.out_rank()]
+    if len(terms) != len(ranks):
+        return None
+    labels: list[Labels] = []
+    for term, rank in zip(terms, ranks):
+        letters = term.replace("...", "")
+        if rank is None or len(set(letters)) != len(letters):
+            return None  # A repeated letter is a diagonal, which needs both of its axes.
+        before, _, after = term.partition("...")
+        labels.append((*before, *_leading(rank - len(letters)), *after))
+    return contract(op, layouts, labels[:-1], labels[-1], frozenset(_leading(len(labels[-1]))))
+
+
+@rule("Cross")
+def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut any axis but the last, which holds the vectors."""
+    rank = op.rank(0) if op.rank(0) is not None else op.rank(1)
+    if rank is None:
+        return None
+    labels = (*_leading(rank - 1), None)
+    return contract(op, layouts, (labels, labels), labels)

@@ -1,0 +1,101 @@
+"""Operations on images: most work on each image by itself, and rows are on axis 0."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts.layout import Layout, Strategy
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rules.labels import ROWS, cut, leading, linear, rows_first
+
+whole_on_purpose("no TensorFlow of today runs it", "AdjustContrast")
+whole_on_purpose("around images, it draws random numbers", "ExtractGlimpse", "ExtractGlimpseV2")
+whole_on_purpose(
+    "it takes the boxes of one image",
+    "NonMaxSuppression",
+    "NonMaxSuppressionV2",
+    "NonMaxSuppressionV3",
+    "NonMaxSuppressionV4",
+    "NonMaxSuppressionV5",
+    "NonMaxSuppressionWithOverlaps",
+    "SampleDistortedBoundingBox",
+    "SampleDistortedBoundingBoxV2",
+    "StatelessSampleDistortedBoundingBox",
+)
+
+RESIZING = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
+PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "DepthToSpace")
+
+
+@rule(*RESIZING, *PATCHES, "ResizeNearestNeighborGrad", "ScaleAndTranslate")
+def resize(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the images, which come first; sizes, if they are inputs, are the same for all."""
+    return rows_first(op, layouts, [0]) or linear(op, layouts, [0])
+
+
+@rule("ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad")
+def resize_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the gradient and the images; of these, no more than the shape is taken."""
+    return rows_first(op, layouts, [0, 1]) or linear(op, layouts, [0])
+
+
+@rule("CropAndResize")
+def crop(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the boxes; each is of any image."""
+    return rows_first(op, layouts, [1, 2]) or linear(op, layouts, [0])
+
+
+@rule("CropAndResizeGradImage")
+def crop_gradient_of_images(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the boxes; what comes out is summed over them."""
+    return cut(op, layouts, (ROWS, ROWS, ROWS, ()), [()]) or linear(op, layouts, [0])
+
+
+@rule("CropAndResizeGradBoxes")
+def crop_gradient_of_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the boxes; each is of any image."""
+    return rows_first(op, layouts, [0, 2, 3]) or linear(op, layouts, [0])
+
+
+@rule("DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression")
+def with_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut images and their boxes, or boxes and their scores."""
+    return rows_first(op, layouts, [0, 1])
+
+
+@rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
+def project(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut images and transforms, of which there is one for each image, or one for all."""
+    operands = (ROWS, ROWS, *[()] * (len(layouts) - 2))
+    kept = cut(op, layouts, operands, [ROWS], broadcast=frozenset(ROWS))
+    return kept or (linear(op, layouts, [0]) if op.type == "ImageProjectiveTransformV2" else None)
+
+
+@rule("AdjustContrastv2", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB")
+def adjust(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut all axes but those that are looked at together: channels, for contrast all of an image."""
+    rank = op.rank(0)
+    if rank is None:
+        return None
+    labels = leading(rank - (3 if op.type == "AdjustContrastv2" else 1))
+    kept = cut(op, layouts, [labels, ()][: len(layouts)], [labels])
+    return kept or (linear(op, layouts, [0]) if op.type == "AdjustContrastv2" else None)
+
+
+@rule("SpaceToBatch", "SpaceToBatchND", "BatchToSpace", "BatchToSpaceND")
+def blocks(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut what comes after the blocks.
+
+    Axis 0 has all rows of a block, then those of the next: no tower's are side by side.
+    """
+    rank, count = op.rank(0), 2
+    if op.type.endswith("ND"):
+        shape = op.dims(1)
+        if shape is None or not isinstance(shape[0], int):
+            return None
+        count = shape[0]
+    if rank is None:
+        return linear(op, layouts, [0])
+    labels = (*(None,) * (1 + count), *range(rank - 1 - count))
+    operands = (labels, *[()] * (len(layouts) - 1))
+    return cut(op, layouts, operands, [labels]) or linear(op, layouts, [0])

@@ -1,0 +1,89 @@
+"""Operations that take entries by their indices, and the reverse of `ArgMax`: `OneHot`.
+
+Indices count through the whole's entries. So what they count through stays whole, or its rows are
+on another axis; the indices may have rows themselves, and then so has what is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts.layout import WHOLE, Layout, Partial, Shard, Strategy
+from replicate.layouts.rule import Op, rule
+
+
+@rule("Gather", "GatherV2")
+def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows of batch axes, of indices, and of axes that are not gathered from."""
+    params, indices, *rest = layouts
+    axes = _axes(op)
+    if axes is None:
+        return None
+    axis, batch = axes
+    others = (WHOLE,) * len(rest)
+    for layout in (params, indices):
+        if isinstance(layout, Shard) and layout.axis < batch:
+            return Strategy((layout, layout, *others), (layout,))
+    if isinstance(params, Shard) and params.axis != axis:
+        # The axes of the indices, but for batch axes, are where the gathered axis was.
+        shift = op.inputs[1].shape.rank - batch - 1 if params.axis > axis else 0
+        return Strategy((params, WHOLE, *others), (Shard(params.axis + shift),))
+    if isinstance(indices, Shard):
+        return Strategy((WHOLE, indices, *others), (Shard(axis + indices.axis - batch),))
+    return _parts(layouts)
+
+
+def _axes(op: Op) -> tuple[int, int] | None:
+    """Returns the axis that `op` gathers from, and how many batch axes there are."""
+    rank, of_indices = op.rank(0), op.rank(1)
+    axis = op.ints(2) if op.type == "GatherV2" else (0,)
+    if rank is None or of_indices is None or axis is None:
+        return None
+    batch = op.attr("batch_dims", 0)
+    return axis[0] % rank, batch + of_indices if batch < 0 else batch
+
+
+@rule("GatherNd")
+def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows of indices.
+
+    Rows of an axis that is taken whole are not kept: kernels refuse empty parameters.
+    """
+    indices, rank = layouts[1], op.rank(1)
+    if not isinstance(indices, Shard):
+        return _parts(layouts)
+    if rank is None or indices.axis == rank - 1:
+        return None
+    return Strategy((WHOLE, indices), (indices,))
+
+
+def _parts(layouts: Sequence[Layout]) -> Strategy | None:
+    """Returns the strategy for parameters of which towers have parts: all take the same entries."""
+    params = layouts[0]
+    if not isinstance(params, Partial):
+        return None
+    return Strategy((params, *[WHOLE] * (len(layouts) - 1)), (params,))
+
+
+@rule("ResourceGather", "ResourceGatherNd")
+def resource_gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows of indices; the variable is the same for all towers."""
+    indices, rank = layouts[1], op.rank(1)
+    if not isinstance(indices, Shard) or rank is None:
+        return None
+    first = op.attr("batch_dims", 0)
+    last = rank - 1 if op.type == "ResourceGatherNd" else rank
+    if not 0 <= first <= indices.axis < last:
+        return None
+    return Strategy((WHOLE, indices), (indices,))
+
+
+@rule("OneHot")
+def one_hot(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts an axis of `depth` entries before or after that of rows."""
+    indices, rank = layouts[0], op.rank(0)
+    if not isinstance(indices, Shard) or rank is None:
+        return None
+    place = op.attr("axis") % (rank + 1)
+    made = Shard(indices.axis + 1) if place <= indices.axis else indices
+    return Strategy((indices, WHOLE, WHOLE, WHOLE), (made,))

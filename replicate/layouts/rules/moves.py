@@ -1,0 +1,49 @@
+"""What rules of operations share that only move entries: rearrange, join, cut or repeat them."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.layout import WHOLE, Layout, Partial, Strategy
+from replicate.layouts.rule import Op
+from replicate.layouts.rules.partials import IDEMPOTENT
+
+
+def moved(op: Op, layouts: Sequence[Layout], data: Sequence[int] = (0,)) -> Strategy | None:
+    """Returns the strategy for parts, of one kind: the same entries of each part are moved.
+
+    Entries that all towers have whole are such parts, too, where equal parts make the same whole.
+
+    Args:
+        op: The operation.
+        layouts: Those of its inputs.
+        data: Which of them hold entries that are moved; the others say how, and are whole.
+    """
+    kinds = {layouts[index] for index in data}
+    found = [kind for kind in kinds if isinstance(kind, Partial)]
+    if len(found) != 1 or not kinds <= {found[0], WHOLE}:
+        return None
+    if WHOLE in kinds and found[0] not in IDEMPOTENT:
+        return None
+    wanted = [layouts[index] if index in data else WHOLE for index in range(len(layouts))]
+    return Strategy(tuple(wanted), (found[0],) * len(op.outputs))
+
+
+def entry_of_rows(op: Op, index: int) -> int | None:
+    """Returns which one of the integers of an input, a shape, gives the result its rows.
+
+    That is the only one that follows from n. Where the graph knows n, it is the only one that is n:
+    others are multiples of it by chance more often than not.
+    """
+    value = op.value(index)
+    if value is None or value.ndim != 1:
+        return None
+    if isinstance(op.rows, int):
+        places = [place for place, size in enumerate(value) if size == op.rows]
+    else:
+        places = [place for place, size in enumerate(value) if dims_lib.holds(size, dims_lib.ROWS)]
+    if len(places) != 1:
+        return None
+    each = dims_lib.over(value[places[0]], op.rows)
+    return None if each is None or dims_lib.holds(each, dims_lib.ROWS) else places[0]

@@ -1,0 +1,62 @@
+"""Normalization kernels. In training, batch norm's have the moments of each tower's rows.
+
+These moments are one of two differences from one device, see `DIFFERS`. Batch norm of other
+kernels is made of means over rows, and exact.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts.layout import MEAN, OWN, SUM, WHOLE, Layout, Own, Shard, Strategy
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rules.labels import cut, leading, linear, rows_first
+
+whole_on_purpose(
+    "no TensorFlow of today runs it",
+    "BatchNormWithGlobalNormalization",
+    "BatchNormWithGlobalNormalizationGrad",
+)
+
+
+@rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+def batch_norm(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Normalize each tower's rows; moments that update moving ones are the mean of the towers'.
+
+    What is reserved for the gradient stays in the tower. Where moments are given, they come out
+    again, of all towers the same.
+    """
+    rows = rows_first(op, layouts, [0])
+    if rows is None:
+        return None
+    return Strategy(rows.inputs, (Shard(0), MEAN, MEAN, *(OWN,) * (len(op.outputs) - 3)))
+
+
+@rule("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
+def batch_norm_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Take the gradient of what each tower has normalized; those of scale and offset are sums.
+
+    Moments of all rows have a gradient that needs all rows: then it runs once.
+    """
+    rows, moments = rows_first(op, layouts, [0, 1]), layouts[3:]
+    if rows is None or (op.attr("is_training") and not all(_is_own(own) for own in moments)):
+        return None
+    kept = tuple(own if _is_own(own) else WHOLE for own in moments)
+    # The last two outputs are zeros, in the place of gradients of moments that are given.
+    return Strategy((*rows.inputs[:3], *kept), (Shard(0), SUM, SUM, SUM, SUM))
+
+
+def _is_own(layout: Layout) -> bool:
+    return isinstance(layout, Own)
+
+
+@rule("LRN")
+def local_response(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut any axis but the last, along which entries are normalized."""
+    return cut(op, layouts, [leading(3)], [leading(3)])
+
+
+@rule("LRNGrad")
+def local_response_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut any axis but the last; the gradient alone is linear."""
+    return cut(op, layouts, [leading(3)] * 3, [leading(3)]) or linear(op, layouts, [0])

@@ -1,0 +1,148 @@
+"""What operations entry by entry make of values of which towers have parts.
+
+An operation keeps parts if it gives the same whichever comes first, it or the reduction of the
+parts; also for the neutral element of a tower without rows, which is infinite for floating-point
+maxima and minima. Where numbers are not finite, sums of parts may be NaN where the whole's is
+infinite, as for any other order of summation.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence
+
+from replicate.layouts.layout import (
+    ALL,
+    ANY,
+    MAX,
+    MEAN,
+    MIN,
+    PROD,
+    SUM,
+    WHOLE,
+    Layout,
+    Partial,
+    Strategy,
+)
+from replicate.layouts.rule import Op
+
+Kept = Callable[[Op, Sequence[Layout]], Optional[Layout]]
+
+_functions: dict[str, Kept] = {}
+
+# x <= y: f(x) <= f(y), from -inf to inf. Not Softsign, nor Erf of bfloat16, whose kernels give NaN.
+RISING = (
+    "Exp", "Expm1", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Atan", "Asinh",
+    "Sinh", "Floor", "Ceil", "Round", "Rint", "Sign",
+)  # fmt: skip
+# Of equal values, their own value.
+IDEMPOTENT = (MEAN, MAX, MIN, ALL, ANY)
+
+
+def keep(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Returns the strategy for operands of which none has rows; the operation has one output."""
+    function = _functions.get(op.type)
+    kind = None if function is None else function(op, layouts)
+    return None if kind is None else Strategy(tuple(layouts), (kind,))
+
+
+def _of(*types: str) -> Callable[[Kept], Kept]:
+    def enter(function: Kept) -> Kept:
+        _functions.update(dict.fromkeys(types, function))
+        return function
+
+    return enter
+
+
+@_of("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
+@_of("EnsureShape")
+def _passed(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Pass on whatever comes in; `CheckNumerics` does not, it would stop at neutral elements."""
+    return layouts[0]
+
+
+@_of("Add", "AddV2", "Sub", "AddN", "AccumulateNV2", "BiasAdd", "BiasAddV1")
+@_of("Complex", "Conj", "Real", "Imag")
+def _linear(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Add parts of sums, or of means; what is the same for all towers is its own mean."""
+    kinds = set(layouts)
+    if kinds == {SUM}:
+        return SUM
+    return MEAN if MEAN in kinds and kinds <= {MEAN, WHOLE} else None
+
+
+@_of("Neg")
+def _negative(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Swap maxima and minima, of floating-point numbers: the least integer has no negative."""
+    if op.inputs[0].dtype.is_floating and layouts[0] in (MAX, MIN):
+        return MIN if layouts[0] == MAX else MAX
+    return _linear(op, layouts)
+
+
+@_of("LogicalNot")
+def _not(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    if layouts[0] not in (ALL, ANY):
+        return None
+    return ANY if layouts[0] == ALL else ALL
+
+
+@_of("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan")
+def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Multiply or divide parts by what is whole; quotients of integers are rounded."""
+    x, y = layouts
+    if op.type == "Mul":
+        if x == y == PROD:
+            return PROD
+        if x == WHOLE and y in (SUM, MEAN):
+            return y
+    rounds = op.type in ("RealDiv", "Div") and op.outputs[0].dtype.is_integer
+    return x if x in (SUM, MEAN) and y == WHOLE and not rounds else None
+
+
+@_of(*RISING)
+def _rising(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    return layouts[0] if layouts[0] in (MAX, MIN) else None
+
+
+@_of("Maximum", "Minimum", "LogicalOr", "LogicalAnd", "ClipByValue")
+def _chosen(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Choose among parts and what is whole, which rises with each of them."""
+    parts = [layout for layout in layouts if layout != WHOLE]
+    kind = parts[0]
+    if kind not in (MAX, MIN, ALL, ANY):
+        return None
+    if len(parts) == 1:
+        return kind
+    same = {"Maximum": MAX, "LogicalOr": ANY, "Minimum": MIN, "LogicalAnd": ALL}.get(op.type)
+    return kind if all(part == same for part in parts) else None
+
+
+@_of("Select", "SelectV2")
+def _selected(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Select among parts of one kind, by a condition that is the same for all towers."""
+    condition, *branches = layouts
+    kinds = {layout for layout in branches if layout != WHOLE}
+    if condition != WHOLE or len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    if not isinstance(kind, Partial):
+        return None
+    return kind if WHOLE not in branches or kind in IDEMPOTENT else None
+
+
+@_of("ZerosLike", "OnesLike")
+def _like(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Fill each part: zeros are what any kind makes of zeros; ones do not add up to ones."""
+    kind = layouts[0]
+    if not isinstance(kind, Partial) or (op.type == "OnesLike" and kind == SUM):
+        return None
+    return kind
+
+
+@_of("Cast")
+def _cast(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    """Widen parts of floating-point numbers, which is exact."""
+    before, after = op.inputs[0].dtype.base_dtype, op.outputs[0].dtype.base_dtype
+    is_float = before.is_floating and after.is_floating
+    if not (is_float or (before.is_complex and after.is_complex)) or before.size >= after.size:
+        return None
+    return layouts[0] if isinstance(layouts[0], Partial) else None

@@ -1,0 +1,47 @@
+"""Pooling and its gradients: rows are on axis 0, in all data formats; kernels pool no rows."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts.layout import Layout, Strategy
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rules.labels import linear, rows_first
+
+whole_on_purpose(
+    "its kernel refuses what has no rows",
+    "MaxPool3DGradGrad",
+    "MaxPoolWithArgmax",
+    "MaxPoolGradWithArgmax",
+    "FractionalMaxPool",
+    "FractionalMaxPoolGrad",
+    "FractionalAvgPool",
+    "FractionalAvgPoolGrad",
+)
+whole_on_purpose(
+    "it has no kernel on CPUs, by which a rule could be proven", "MaxPoolGradGradWithArgmax"
+)
+
+
+@rule("MaxPool", "MaxPoolV2", "MaxPool3D")
+def largest(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the images."""
+    return rows_first(op, layouts, [0])
+
+
+@rule("AvgPool", "AvgPool3D")
+def average(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the images."""
+    return rows_first(op, layouts, [0]) or linear(op, layouts)
+
+
+@rule("MaxPoolGrad", "MaxPoolGradV2", "MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGrad")
+def largest_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut images, what was made of them, and the gradient, which alone is linear."""
+    return rows_first(op, layouts, [0, 1, 2]) or linear(op, layouts, [2])
+
+
+@rule("AvgPoolGrad", "AvgPool3DGrad")
+def average_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the gradient; the images' shape is the tower's."""
+    return rows_first(op, layouts, [1], shape=0) or linear(op, layouts, [1])

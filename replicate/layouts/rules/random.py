@@ -1,0 +1,99 @@
+"""Random numbers, of which each tower draws those of its rows."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.layout import WHOLE, Layout, Shard, Share, Strategy
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+
+whole_on_purpose(
+    "what follows from a seed is what one device has",
+    "NonDeterministicInts",  # Seeds themselves.
+    "RandomIndexShuffle",
+    "StatelessMultinomial",
+    "StatelessParameterizedTruncatedNormal",
+    "StatelessRandomBinomial",
+    "StatelessRandomGammaV2",
+    "StatelessRandomGammaV3",
+    "StatelessRandomGetAlg",
+    "StatelessRandomGetKeyCounter",
+    "StatelessRandomGetKeyCounterAlg",
+    "StatelessRandomNormal",
+    "StatelessRandomNormalV2",
+    "StatelessRandomPoisson",
+    "StatelessRandomUniform",
+    "StatelessRandomUniformFullInt",
+    "StatelessRandomUniformFullIntV2",
+    "StatelessRandomUniformInt",
+    "StatelessRandomUniformIntV2",
+    "StatelessRandomUniformV2",
+    "StatelessShuffle",
+    "StatelessTruncatedNormal",
+    "StatelessTruncatedNormalV2",
+    "StochasticCastToInt",
+)
+whole_on_purpose(
+    "the generator's state is a variable, and one device's",
+    "RngReadAndSkip",
+    "RngSkip",
+    "StatefulRandomBinomial",
+    "StatefulStandardNormal",
+    "StatefulStandardNormalV2",
+    "StatefulTruncatedNormal",
+    "StatefulUniform",
+    "StatefulUniformFullInt",
+    "StatefulUniformInt",
+)
+whole_on_purpose("one order is drawn for all rows", "RandomShuffle")
+whole_on_purpose(
+    "one sample of classes is drawn for all rows",
+    "AllCandidateSampler",
+    "FixedUnigramCandidateSampler",
+    "LearnedUnigramCandidateSampler",
+    "LogUniformCandidateSampler",
+    "ThreadUnsafeUnigramCandidateSampler",
+    "UniformCandidateSampler",
+)
+
+
+@rule("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt")
+def drawn(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Draw rows where the shape begins with them; other inputs are limits."""
+    if not begins_with_rows(op):
+        return None
+    return Strategy((Share(0), *[WHOLE] * (len(layouts) - 1)), (Shard(0),))
+
+
+@rule("RandomGamma", "RandomPoisson", "RandomPoissonV2")
+def drawn_by_parameters(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Draw as many as the shape says for each parameter; the parameters' axes come last."""
+    parameters, rank, out_rank = layouts[1], op.rank(1), op.out_rank()
+    if isinstance(parameters, Shard):
+        if rank is None or out_rank is None:
+            return None
+        return Strategy((WHOLE, parameters), (Shard(out_rank - rank + parameters.axis),))
+    return Strategy((Share(0), WHOLE), (Shard(0),)) if begins_with_rows(op) else None
+
+
+@rule("Multinomial")
+def classes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Draw classes for each row of logits."""
+    return Strategy((Shard(0), WHOLE), (Shard(0),)) if layouts[0] == Shard(0) else None
+
+
+def begins_with_rows(op: Op) -> bool:
+    """Whether the first input is a shape whose first size, and no other, is that of rows.
+
+    Where the number of rows is known, other sizes that are multiples of it are so by chance more
+    often than not, such as those of weights; then just that number of rows counts.
+    """
+    shape = op.value(0)
+    if shape is None or shape.ndim != 1 or not len(shape):
+        return False
+    if isinstance(op.rows, int):
+        return bool(shape[0] == op.rows)
+    if any(dims_lib.holds(size, dims_lib.ROWS) for size in shape[1:]):
+        return False
+    return dims_lib.over(shape[0], op.rows) is not None

@@ -1,0 +1,165 @@
+"""Operations that change the axes of a tensor, or repeat its entries along axes."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import shapes, values
+from replicate.layouts.dims import Dim
+from replicate.layouts.layout import WHOLE, Demand, Layout, Shard, Share, Strategy
+from replicate.layouts.rule import Op, rule
+from replicate.layouts.rules.moves import entry_of_rows, moved
+
+
+@rule("Reshape")
+def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows where as many entries come before them as in the input.
+
+    So the first axis of a group that becomes one axis may have rows, and the first one of those
+    that an axis becomes.
+    """
+    given, shape = layouts
+    if not isinstance(given, Shard) or shape != WHOLE:
+        return moved(op, layouts)
+    before, after = op.dims(0), values.entries(op, 1)
+    if before is None or after is None:
+        return None
+    place = _place_of_rows(op.rows, before, given.axis, list(after))
+    if place is None:
+        return None
+    return Strategy((given, WHOLE if after[place] == -1 else Share(place)), (Shard(place),))
+
+
+def _place_of_rows(
+    rows: Dim, before: Sequence[Dim], axis: int, after: Sequence[Dim | None]
+) -> int | None:
+    """Returns the axis that rows have after they were on `axis`, None if there is none.
+
+    The next axes may differ: each row has the same entries, in the same order.
+    """
+    each = dims_lib.over(before[axis], rows)
+    if each is None or not dims_lib.least_one(before):
+        return None
+    known = shapes.partly_resolved(after, before)
+    left = dims_lib.product(before[:axis])
+    for place, size in enumerate(known):
+        many = None if size is None else dims_lib.over(size, rows)
+        first = [one for one in known[:place] if one is not None]
+        if not many or len(first) < place or dims_lib.product(first) != left:
+            continue
+        # Of an empty tower's shape, kernels find out what -1 is by its other sizes alone.
+        return place if after[place] == -1 or -1 not in after or many == each else None
+    return None
+
+
+@rule("Transpose", "ConjugateTranspose")
+def transpose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Move the axis of rows to where the permutation has it."""
+    given, order = layouts[0], values.entries(op, 1)
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    if order is None or given.axis not in list(order):
+        return None
+    return Strategy((given, WHOLE), (Shard(list(order).index(given.axis)),))
+
+
+@rule("ExpandDims")
+def expand_dims(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Move the axis of rows, if the new one comes before it."""
+    given, rank, axis = layouts[0], op.rank(0), op.ints(1)
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    if rank is None or axis is None:
+        return None
+    before = axis[0] % (rank + 1) <= given.axis
+    return Strategy((given, WHOLE), (Shard(given.axis + before),))
+
+
+@rule("Squeeze")
+def squeeze(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Move the axis of rows, if others before it are left out."""
+    (given,) = layouts
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    axes = _squeezed(op, given.axis)
+    if axes is None or given.axis in axes:
+        return None
+    return Strategy((given,), (Shard(given.axis - sum(axis < given.axis for axis in axes)),))
+
+
+def _squeezed(op: Op, of_rows: int) -> set[int] | None:
+    """Returns the axes that are left out, None if they are not the same in all towers."""
+    named, dims = op.attr("squeeze_dims"), op.dims(0)
+    if dims is None:
+        return None
+    if named:
+        return {axis % len(dims) for axis in named}
+    others = [size for axis, size in enumerate(dims) if axis != of_rows]
+    each = op.per_row(0, of_rows)
+    # Without names, all axes of one entry are left out: also that of the only row of a tower.
+    if not all(isinstance(size, int) for size in (*others, each)) or each == 1:
+        return None
+    return {axis for axis, size in enumerate(dims) if size == 1 and axis != of_rows}
+
+
+@rule("Bitcast")
+def bitcast(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows, unless the axis that they are on becomes part of each entry."""
+    (given,), rank = layouts, op.rank(0)
+    if not isinstance(given, Shard):
+        return None
+    own, made = (tensors[0].dtype.size for tensors in (op.inputs, op.outputs))
+    if own < made and (rank is None or given.axis == rank - 1):
+        return None
+    return Strategy((given,), (given,))
+
+
+@rule("Tile")
+def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows on an axis that is not repeated; repeat what has none once for each row."""
+    given, many = layouts[0], values.entries(op, 1)
+    if isinstance(given, Shard):
+        kept = many is not None and many[given.axis] == 1
+        return Strategy((given, WHOLE), (given,)) if kept else None
+    place, dims = entry_of_rows(op, 1), op.dims(0)
+    if place is None or layouts[1] != WHOLE:
+        return moved(op, layouts)
+    if dims is None or dims[place] == 0:
+        return None
+    return Strategy((WHOLE, Share(place)), (Shard(place),))
+
+
+@rule("BroadcastTo")
+def broadcast_to(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows; broadcast what has none to those of each tower."""
+    given, shape, rank = layouts[0], values.entries(op, 1), op.rank(0)
+    if isinstance(given, Shard):
+        place = None if shape is None or rank is None else given.axis + len(shape) - rank
+        size = None if place is None or shape is None else shape[place]
+        if place is None or size is None or not dims_lib.over(size, op.rows):
+            return None
+        return Strategy((given, Share(place)), (Shard(place),))
+    place = entry_of_rows(op, 1)
+    if place is None or layouts[1] != WHOLE:
+        return moved(op, layouts)
+    demand = _aligned(op, place)
+    return None if demand is None else Strategy((demand, Share(place)), (Shard(place),))
+
+
+def _aligned(op: Op, place: int) -> Demand | None:
+    """Returns what is demanded of what is broadcast to a shape that has rows at `place`."""
+    dims, shape = op.dims(0), op.value(1)
+    if dims is None or shape is None:
+        return None
+    axis = place + len(dims) - len(shape)
+    return WHOLE if axis < 0 or dims[axis] == 1 else Shard(axis)
+
+
+@rule("Fill")
+def fill(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Make the rows of each tower."""
+    place = entry_of_rows(op, 0)
+    if place is None or layouts[0] != WHOLE:
+        return moved(op, layouts, data=(1,))
+    return Strategy((Share(place), WHOLE), (Shard(place),))

@@ -1,0 +1,140 @@
+"""Operations that take parts of axes, put them back, pad axes, or reverse them.
+
+What happens on other axes than that of rows is the same in each tower. The axis of rows itself
+has to be taken whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import strides, values
+from replicate.layouts.layout import MEAN, PROD, SUM, WHOLE, Layout, Shard, Share, Strategy
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rules.moves import moved
+
+whole_on_purpose(
+    "it assigns to a variable, which is one device's",
+    "ResourceStridedSliceAssign",
+    "StridedSliceAssign",
+)
+
+
+@rule("Slice")
+def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows where all are taken, as -1 or as many as there are."""
+    given, dims = layouts[0], op.dims(0)
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    begin, size = values.entries(op, 1), values.entries(op, 2)
+    if dims is None or begin is None or size is None or begin[given.axis] != 0:
+        return None
+    if size[given.axis] == -1:
+        return Strategy((given, WHOLE, WHOLE), (given,))
+    if size[given.axis] != dims[given.axis]:
+        return None
+    return Strategy((given, WHOLE, Share(given.axis)), (given,))
+
+
+@rule("StridedSlice")
+def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows where all are taken; a slice that ends after the whole's does so in each tower."""
+    given, dims = layouts[0], op.dims(0)
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    steps = None if dims is None else strides.steps(op, len(dims))
+    if dims is None or steps is None:
+        return None
+    (step,) = (step for step in steps if step.axis == given.axis)
+    if step.made is None or not strides.takes_all(op, step, dims[given.axis]):
+        return None
+    return Strategy((given, WHOLE, WHOLE, WHOLE), (Shard(step.made),))
+
+
+@rule("StridedSliceGrad")
+def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Put rows back to where all were taken; parts are put among zeros, of which each has some."""
+    given, shape = layouts[4], values.entries(op, 0)
+    if not isinstance(given, Shard):
+        return moved(op, layouts, (4,))
+    steps = None if shape is None else strides.steps(op, len(shape))
+    if shape is None or steps is None:
+        return None
+    axis = next((step.axis for step in steps if step.made == given.axis), None)
+    size = None if axis is None else shape[axis]
+    if axis is None or size is None or not dims_lib.over(size, op.rows):
+        return None
+    (step,) = (step for step in steps if step.axis == axis)
+    if not strides.takes_all(op, step, size):
+        return None
+    return Strategy((Share(axis), WHOLE, WHOLE, WHOLE, given), (Shard(axis),))
+
+
+@rule("Pad", "PadV2")
+def pad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows that nothing is padded to."""
+    given, others = layouts[0], (WHOLE,) * (len(layouts) - 1)
+    if isinstance(given, Shard):
+        return Strategy((given, *others), (given,)) if _not_padded(op, given.axis) else None
+    # Each part is padded, and what is padded then reduced.
+    constant = _constant(op.inputs[2]) if op.type == "PadV2" else 0
+    if given in (SUM, PROD) and constant != 0:
+        return None
+    return moved(op, layouts)
+
+
+def _not_padded(op: Op, axis: int) -> bool:
+    paddings = values.entries(op, 1)
+    return paddings is not None and list(paddings[axis]) == [0, 0]
+
+
+def _constant(tensor: Any) -> Any:
+    """Returns the number that a constant of the graph is, None if a tensor is none."""
+    if tensor.op.type != "Const":
+        return None
+    return np.asarray(tf.make_ndarray(tensor.op.get_attr("value"))).item()
+
+
+@rule("MirrorPad")
+def mirror_pad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows that are not mirrored. Kernels that leave out the edge refuse to have none."""
+    given = layouts[0]
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    keeps = op.attr("mode") == b"SYMMETRIC" and _not_padded(op, given.axis)
+    return Strategy((given, WHOLE), (given,)) if keeps else None
+
+
+@rule("MirrorPadGrad")
+def mirror_pad_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Add up parts. Rows are not kept: kernels refuse to have none."""
+    return moved(op, layouts) if layouts[0] in (SUM, MEAN) else None
+
+
+@rule("ReverseV2")
+def reverse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows on an axis that is not reversed."""
+    given, axes, rank = layouts[0], op.ints(1), op.rank(0)
+    if not isinstance(given, Shard):
+        return moved(op, layouts)
+    if axes is None or rank is None or given.axis in [axis % rank for axis in axes]:
+        return None
+    return Strategy((given, WHOLE), (given,))
+
+
+@rule("ReverseSequence")
+def reverse_sequence(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows on axes that are not reversed; those of the batch axis have a length each."""
+    given, lengths = layouts
+    along, batch = op.attr("seq_dim"), op.attr("batch_dim")
+    if isinstance(given, Shard):
+        if given.axis == along:
+            return None
+        return Strategy((given, Shard(0) if given.axis == batch else WHOLE), (given,))
+    if isinstance(lengths, Shard):
+        return Strategy((Shard(batch), lengths), (Shard(batch),))
+    return moved(op, layouts)

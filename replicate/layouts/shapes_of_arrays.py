@@ -1,0 +1,184 @@
+"""Shapes of what is reshaped, rearranged, repeated, or made of a shape."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import values
+from replicate.layouts.dims import Dim, Monomial
+from replicate.layouts.rule import Op
+from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+
+like(
+    "ReverseV2", "Reverse", "ReverseSequence", "Roll", "Print", "RandomShuffle", "MatrixBandPart",
+    "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "Switch", "DataFormatDimMap",
+)  # fmt: skip
+
+
+def resolved(shape: Sequence[Dim], given: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """Returns the shape that `Reshape` gives to what has the shape `given`; -1 is resolved.
+
+    This holds unless a size that is cancelled is 0: then `Reshape` cannot know what -1 stands for,
+    and makes up a number.
+    """
+    found = partly_resolved(shape, given)
+    return None if None in found else tuple(size for size in found if size is not None)
+
+
+def partly_resolved(shape: Shape, given: Sequence[Dim]) -> list[Dim | None]:
+    """Returns what `resolved` does, with None for a -1 that is not known, as for other sizes."""
+    if -1 not in shape:
+        return list(shape)
+    others = [size for size in shape if size is not None and size != -1]
+    complete = len(others) == len(shape) - 1
+    product = dims_lib.product(given)
+    rest = dims_lib.over(product, dims_lib.product(others)) if complete else None
+    return [rest if size == -1 else size for size in shape]
+
+
+@shapes("Reshape")
+def _reshape(op: Op, index: int) -> Shape | None:
+    given, shape = op.dims(0), values.entries(op, 1)
+    if shape is None:
+        return None
+    if given is None:
+        return [None if size == -1 else size for size in shape]
+    return partly_resolved(list(shape), given)
+
+
+@shapes("Transpose", "ConjugateTranspose")
+def _transpose(op: Op, index: int) -> Shape | None:
+    given, order = op.dims(0), values.entries(op, 1)
+    if given is None or order is None:
+        return None
+    return [given[axis] if isinstance(axis, int) else None for axis in order]
+
+
+@shapes("ExpandDims")
+def _expand_dims(op: Op, index: int) -> Shape | None:
+    given, axis = op.dims(0), op.ints(1)
+    if given is None or axis is None:
+        return None
+    place = axis[0] % (len(given) + 1)
+    return [*given[:place], 1, *given[place:]]
+
+
+@shapes("Squeeze")
+def _squeeze(op: Op, index: int) -> Shape | None:
+    given, axes = op.dims(0), op.attr("squeeze_dims")
+    if given is None or not axes:
+        return None
+    left_out = {axis % len(given) for axis in axes}
+    return [size for axis, size in enumerate(given) if axis not in left_out]
+
+
+@shapes("Bitcast")
+def _bitcast(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    own, made = op.inputs[0].dtype.size, op.outputs[0].dtype.size
+    if given is None or own == made:
+        return given
+    return given[:-1] if own < made else [*given, own // made]
+
+
+@shapes("Tile")
+def _tile(op: Op, index: int) -> Shape | None:
+    given, times = op.dims(0), sizes(op, 1)
+    if given is None or times is None:
+        return None
+    return [
+        None if many is None else dims_lib.times(size, many) for size, many in zip(given, times)
+    ]
+
+
+@shapes("BroadcastTo")
+def _broadcast_to(op: Op, index: int) -> Shape | None:
+    return sizes(op, 1)
+
+
+@shapes(
+    "Fill", "Empty", "RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
+    "ParameterizedTruncatedNormal", "StatelessRandomUniform", "StatelessRandomUniformV2",
+    "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessTruncatedNormal",
+    "StatelessTruncatedNormalV2", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2",
+    "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
+)  # fmt: skip
+def _made(op: Op, index: int) -> Shape | None:
+    return sizes(op, 0)
+
+
+@shapes("RandomGamma", "RandomPoisson", "RandomPoissonV2")
+def _drawn(op: Op, index: int) -> Shape | None:
+    shape, parameters = sizes(op, 0), op.dims(1)
+    return None if shape is None or parameters is None else [*shape, *parameters]
+
+
+@shapes("Multinomial")
+def _classes(op: Op, index: int) -> Shape | None:
+    logits, count = op.dims(0), sizes(op, 1)
+    return None if logits is None or count is None else [logits[0], count[0]]
+
+
+@shapes("Range")
+def _range(op: Op, index: int) -> Shape | None:
+    """Counts numbers from 0 on; a size is at least 0."""
+    limit = op.value(1)
+    if op.ints(0) != (0,) or op.ints(2) != (1,) or limit is None:
+        return None
+    size = limit.item()
+    return [size if isinstance(size, Monomial) and size.coefficient > 0 else None]
+
+
+@shapes("IdentityN")
+def _identities(op: Op, index: int) -> Shape | None:
+    return op.dims(index)
+
+
+@shapes("Diag")
+def _diagonal(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    return None if given is None else [*given, *given]
+
+
+@shapes("DiagPart")
+def _diagonal_part(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    if given is None:
+        return None
+    half = len(given) // 2
+    return [a if isinstance(a, int) else b for a, b in zip(given[:half], given[half:])]
+
+
+@shapes("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
+def _diagonal_matrix(op: Op, index: int) -> Shape | None:
+    """Adds an axis to diagonals; of other places than the main one, only leading axes are known."""
+    given, rank = op.dims(0), op.out_rank()
+    if given is None or rank is None:
+        return None
+    if op.type == "MatrixDiag":
+        return [*given, given[-1]]
+    main = op.ints(1) == (0,) and op.ints(2) == (-1,) and op.ints(3) == (-1,)
+    return [*given, given[-1]] if main else [*given[: rank - 2], None, None]
+
+
+@shapes("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
+def _matrix_diagonal(op: Op, index: int) -> Shape | None:
+    given, rank = op.dims(0), op.out_rank()
+    if given is None or rank is None:
+        return None
+    main = op.type == "MatrixDiagPart" or op.ints(1) == (0,)
+    if main and given[-1] == given[-2]:
+        return given[:-1]
+    return [*given[:-2], *[None] * (rank - len(given) + 2)]
+
+
+@shapes("SparseToDense")
+def _dense(op: Op, index: int) -> Shape | None:
+    return sizes(op, 1)
+
+
+@shapes("Where")
+def _where(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    return None if given is None else [None, len(given)]

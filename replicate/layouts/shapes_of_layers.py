@@ -1,0 +1,138 @@
+"""Shapes of convolutions, pools, images, normalisation and recurrent cells."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.dims import Dim
+from replicate.layouts.rule import Op
+from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+
+like(
+    "LRN", "LRNGrad", "AdjustContrast", "AdjustContrastv2", "AdjustHue", "AdjustSaturation",
+    "RGBToHSV", "HSVToRGB", "MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad",
+    "MaxPoolGradWithArgmax", "Dilation2DBackpropInput",
+)  # fmt: skip
+like("MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad", "ResizeBilinearGrad", of=1)
+like("ResizeBicubicGrad", "Dilation2DBackpropFilter", of=1)
+
+
+def _channels(op: Op, rank: int) -> int:
+    """Returns the axis of channels of images."""
+    data_format = op.attr("data_format", b"NHWC") or b"NHWC"
+    return 1 if data_format.startswith(b"NC") and rank > 1 else rank - 1
+
+
+@shapes(
+    "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Dilation2D", "MaxPool", "AvgPool", "MaxPool3D",
+    "AvgPool3D", "MaxPoolWithArgmax", "MaxPoolV2",
+)  # fmt: skip
+def _windows(op: Op, index: int) -> Shape | None:
+    """Keeps rows, channels of pools, and axes that are padded such that each entry has a window."""
+    given, steps = op.dims(0), op.attr("strides")
+    if given is None or op.attr("data_format", b"NHWC") not in _FORMATS:
+        return None
+    last = _channels(op, len(given))
+    keeps = op.attr("padding") == b"SAME" and steps is not None
+    made: list[Dim | None] = [given[0]]
+    for axis in range(1, len(given)):
+        whole = "Pool" in op.type if axis == last else keeps and steps[axis] == 1
+        made.append(given[axis] if whole else None)
+    return made
+
+
+_FORMATS = (b"NHWC", b"NCHW", b"NDHWC", b"NCDHW")
+
+
+@shapes("Conv", "ExtractImagePatches", "ExtractVolumePatches")
+def _rows_alone(op: Op, index: int) -> Shape | None:
+    given, rank = op.dims(0), op.out_rank()
+    if given is None or rank is None or op.attr("batch_dims", 1) != 1:
+        return None
+    return [given[0], *[None] * (rank - 1)]
+
+
+@shapes(
+    "Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput",
+    "AvgPoolGrad", "AvgPool3DGrad",
+)  # fmt: skip
+def _backprop(op: Op, index: int) -> Shape | None:
+    shape = sizes(op, 0)
+    return None if shape is None or len(shape) != op.out_rank() else shape
+
+
+@shapes("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter")
+def _filter(op: Op, index: int) -> Shape | None:
+    return sizes(op, 1)
+
+
+@shapes(
+    *(f"FusedBatchNorm{part}{version}" for part in ("", "Grad") for version in ("", "V2", "V3"))
+)
+def _normalized(op: Op, index: int) -> Shape | None:
+    return op.dims(0) if index == 0 else None
+
+
+@shapes(
+    "ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea",
+    "ResizeNearestNeighborGrad",
+)  # fmt: skip
+def _resized(op: Op, index: int) -> Shape | None:
+    given, size = op.dims(0), sizes(op, 1)
+    if given is None or size is None:
+        return None
+    return [given[0], *size, given[3]]
+
+
+@shapes("CropAndResize")
+def _cropped(op: Op, index: int) -> Shape | None:
+    given, boxes, size = op.dims(0), op.dims(1), sizes(op, 3)
+    if given is None or boxes is None or size is None:
+        return None
+    return [boxes[0], *size, given[3]]
+
+
+@shapes("SpaceToDepth", "DepthToSpace")
+def _blocks(op: Op, index: int) -> Shape | None:
+    given, block = op.dims(0), op.attr("block_size")
+    if given is None or op.attr("data_format") not in _FORMATS:
+        return None
+    last = _channels(op, 4)
+    merges = op.type == "SpaceToDepth"
+
+    def scaled(size: Dim, factor: int, up: bool) -> Dim | None:
+        return dims_lib.times(size, factor) if up else dims_lib.over(size, factor)
+
+    return [
+        size if axis == 0 else scaled(size, block**2, merges) if axis == last
+        else scaled(size, block, not merges)
+        for axis, size in enumerate(given)
+    ]  # fmt: skip
+
+
+@shapes("SpaceToBatchND", "BatchToSpaceND")
+def _batches(op: Op, index: int) -> Shape | None:
+    given, block, rank = op.dims(0), op.ints(1), op.out_rank()
+    if given is None or block is None or rank is None:
+        return None
+    many = dims_lib.product(block)
+    to_batch = op.type == "SpaceToBatchND"
+    rows = dims_lib.times(given[0], many) if to_batch else dims_lib.over(given[0], many)
+    return [rows, *[None] * len(block), *given[len(block) + 1 :]]
+
+
+@shapes("BlockLSTM", "BlockLSTMV2")
+def _recurrent(op: Op, index: int) -> Shape | None:
+    return _leading(op.dims(1), 2, op.out_rank(index))
+
+
+@shapes("LSTMBlockCell", "GRUBlockCell")
+def _cell(op: Op, index: int) -> Shape | None:
+    return _leading(op.dims(0), 1, op.out_rank(index))
+
+
+def _leading(given: Sequence[Dim] | None, count: int, rank: int | None) -> Shape | None:
+    if given is None or rank is None:
+        return None
+    return [*given[:count], *[None] * (rank - count)]

@@ -1,0 +1,164 @@
+"""Shapes of reductions, products, losses and linear algebra."""
+
+from __future__ import annotations
+
+from replicate.layouts.dims import Dim
+from replicate.layouts.rule import Op
+from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+from replicate.layouts.values import broadcast
+
+like(
+    "Softmax", "LogSoftmax", "BiasAdd", "BiasAddV1", "Cumsum", "Cumprod", "CumulativeLogsumexp",
+    "Cross", "Cholesky", "CholeskyGrad", "MatrixInverse", "MatrixExponential", "MatrixLogarithm",
+    "MatrixSquareRoot", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D",
+    "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
+)  # fmt: skip
+
+
+@shapes("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm", "ReduceJoin")
+def _reduction(op: Op, index: int) -> Shape | None:
+    given, axes = op.dims(0), op.ints(1)
+    if given is None or axes is None:
+        return None
+    reduced = {axis % len(given) for axis in axes} if given else set()
+    kept = op.attr("keep_dims")
+    return [
+        1 if axis in reduced else size
+        for axis, size in enumerate(given)
+        if kept or axis not in reduced
+    ]
+
+
+@shapes("ArgMax", "ArgMin")
+def _arg(op: Op, index: int) -> Shape | None:
+    given, axis = op.dims(0), op.ints(1)
+    if given is None or axis is None:
+        return None
+    place = axis[0] % len(given)
+    return [*given[:place], *given[place + 1 :]]
+
+
+@shapes("TopK", "TopKV2")
+def _top(op: Op, index: int) -> Shape | None:
+    given, count = op.dims(0), sizes(op, 1) if op.type == "TopKV2" else None
+    if given is None:
+        return None
+    return [*given[:-1], op.attr("k") if count is None else count[0]]
+
+
+@shapes("NthElement")
+def _nth(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    return None if given is None else given[:-1]
+
+
+@shapes("InTopK", "InTopKV2")
+def _in_top(op: Op, index: int) -> Shape | None:
+    return op.dims(1)
+
+
+def broadcast_shapes(known: list[Shape]) -> list[Dim | None]:
+    """Returns the shape to which several are broadcast, aligned at the last axis."""
+    rank = max(len(shape) for shape in known)
+    made: list[Dim | None] = [1] * rank
+    for shape in known:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            made[axis] = broadcast(made[axis], size)
+    return made
+
+
+@shapes("MatMul", "SparseMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def _matmul(op: Op, index: int) -> Shape | None:
+    a, b = op.dims(0), op.dims(1)
+    if a is None or b is None:
+        return None
+    batched = op.type.startswith("BatchMatMul")
+    of_a, of_b = ("adj_x", "adj_y") if batched else ("transpose_a", "transpose_b")
+    left = a[-1] if op.attr(of_a) else a[-2]
+    right = b[-2] if op.attr(of_b) else b[-1]
+    return [*broadcast_shapes([a[:-2], b[:-2]]), left, right]
+
+
+@shapes("SparseTensorDenseMatMul")
+def _sparse_matmul(op: Op, index: int) -> Shape | None:
+    sparse, dense = sizes(op, 2), op.dims(3)
+    left = None if sparse is None else sparse[1 if op.attr("adjoint_a") else 0]
+    right = None if dense is None else dense[0 if op.attr("adjoint_b") else 1]
+    return [left, right]
+
+
+@shapes("Einsum")
+def _einsum(op: Op, index: int) -> Shape | None:
+    """Gives each label the size that operands have there; `...` is broadcast."""
+    given, _, made = op.attr("equation").decode().partition("->")
+    sizes: dict[str, Dim] = {}
+    batches: list[Shape] = [[]]
+    for place, term in enumerate(given.split(",")):
+        shape = op.dims(place)
+        if shape is None:
+            return None
+        before, dots, after = term.partition("...")
+        end = len(shape) - len(after)
+        if dots:
+            batches.append(shape[len(before) : end])
+        for label, size in zip(before + after, [*shape[: len(before)], *shape[end:]]):
+            sizes[label] = broadcast_label(sizes.get(label), size)
+    before, dots, after = made.partition("...")
+    batch = broadcast_shapes(batches) if dots else []
+    return [*(sizes[label] for label in before), *batch, *(sizes[label] for label in after)]
+
+
+def broadcast_label(known: Dim | None, size: Dim) -> Dim:
+    """Returns one of two sizes that are the same, the number if one is."""
+    return size if known is None or isinstance(size, int) else known
+
+
+@shapes("SoftmaxCrossEntropyWithLogits")
+def _cross_entropy(op: Op, index: int) -> Shape | None:
+    features, labels = op.dims(0), op.dims(1)
+    if features is None or labels is None:
+        return None
+    made = broadcast_shapes([features, labels])
+    return made if index else made[:1]
+
+
+@shapes("SparseSoftmaxCrossEntropyWithLogits")
+def _sparse_cross_entropy(op: Op, index: int) -> Shape | None:
+    features, labels = op.dims(0), op.dims(1)
+    if index:
+        return features
+    if features is None or labels is None:
+        return labels if features is None else features[:1]
+    return [broadcast_label(features[0], labels[0])]
+
+
+@shapes("CTCLoss", "CTCLossV2")
+def _ctc(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    return given if index or given is None else given[1:2]
+
+
+@shapes("MatrixSolve", "MatrixTriangularSolve", "MatrixSolveLs")
+def _solve(op: Op, index: int) -> Shape | None:
+    a, b = op.dims(0), op.dims(1)
+    if a is None or b is None:
+        return None
+    return [*broadcast_shapes([a[:-2], b[:-2]]), a[-1], b[-1]]
+
+
+@shapes("MatrixDeterminant", "LogMatrixDeterminant", "Qr", "Svd", "SelfAdjointEigV2", "Lu", "Eig")
+def _of_matrices(op: Op, index: int) -> Shape | None:
+    """Gives what is made of each matrix of a batch."""
+    given, rank = op.dims(0), op.out_rank(index)
+    if given is None or rank is None:
+        return None
+    return [*given[:-2], *[None] * (rank - len(given) + 2)]
+
+
+_TRANSFORMED = {"RFFT": 1, "RFFT2D": 2, "RFFT3D": 3, "IRFFT": 1, "IRFFT2D": 2, "IRFFT3D": 3}
+
+
+@shapes(*_TRANSFORMED)
+def _real_transform(op: Op, index: int) -> Shape | None:
+    given, axes = op.dims(0), _TRANSFORMED[op.type]
+    return None if given is None else [*given[:-axes], *[None] * axes]

@@ -1,0 +1,221 @@
+"""Shapes of what is joined, cut, sliced, padded or taken by indices."""
+
+from __future__ import annotations
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import strides, values
+from replicate.layouts.dims import Dim
+from replicate.layouts.rule import Op
+from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+
+like("TensorStridedSliceUpdate", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
+like("TensorScatterMax", "TensorScatterMin")
+
+
+@shapes("ConcatV2", "Concat")
+def _concat(op: Op, index: int) -> Shape | None:
+    """Adds sizes on the axis that is joined; on others, all parts are as long."""
+    last = len(op.inputs) - 1
+    place, parts = (last, range(last)) if op.type == "ConcatV2" else (0, range(1, last + 1))
+    known = [op.dims(part) for part in parts]
+    axis, rank = op.ints(place), op.out_rank()
+    if axis is None or rank is None:
+        return None
+    made: list[Dim | None] = _alike([shape for shape in known if shape is not None], rank)
+    size: Dim | None = 0
+    for shape in known:
+        own = None if shape is None else shape[axis[0] % rank]
+        size = None if size is None or own is None else dims_lib.added(size, own)
+    made[axis[0] % rank] = size
+    return made
+
+
+def _alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:
+    """Returns the shape that several tensors have, by numbers where one of them has these."""
+    made: list[Dim | None] = [None] * rank
+    for shape in known:
+        made = [b if a is None or isinstance(b, int) else a for a, b in zip(made, shape)]
+    return made
+
+
+@shapes("Pack")
+def _pack(op: Op, index: int) -> Shape | None:
+    known = [op.dims(part) for part in range(len(op.inputs))]
+    rank = op.out_rank()
+    if rank is None:
+        return None
+    made = _alike([shape for shape in known if shape is not None], rank - 1)
+    place = op.attr("axis") % rank
+    return [*made[:place], len(op.inputs), *made[place:]]
+
+
+@shapes("Select")
+def _select(op: Op, index: int) -> Shape | None:
+    known, rank = [op.dims(1), op.dims(2)], op.out_rank()
+    if rank is None:
+        return None
+    return _alike([shape for shape in known if shape is not None], rank)
+
+
+@shapes("Unpack")
+def _unpack(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    if given is None:
+        return None
+    place = op.attr("axis") % len(given)
+    return [*given[:place], *given[place + 1 :]]
+
+
+@shapes("Split")
+def _split(op: Op, index: int) -> Shape | None:
+    given, axis = op.dims(1), op.ints(0)
+    if given is None or axis is None:
+        return None
+    made: list[Dim | None] = list(given)
+    place = axis[0] % len(given)
+    made[place] = dims_lib.over(given[place], op.attr("num_split"))
+    return made
+
+
+@shapes("SplitV")
+def _split_unevenly(op: Op, index: int) -> Shape | None:
+    given, many, axis = op.dims(0), sizes(op, 1), op.ints(2)
+    if given is None or axis is None:
+        return None
+    made: list[Dim | None] = list(given)
+    place = axis[0] % len(given)
+    one = op.attr("num_split") == 1
+    made[place] = given[place] if one else None if many is None else many[index]
+    return made
+
+
+@shapes("StridedSlice")
+def _strided_slice(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    taken = None if given is None else strides.steps(op, len(given))
+    if given is None or taken is None:
+        return None
+    return [
+        1 if step.axis is None else strides.size_taken(op, step, given[step.axis])
+        for step in taken
+        if step.made is not None
+    ]
+
+
+@shapes("StridedSliceGrad", "ScatterNd")
+def _of_shape(op: Op, index: int) -> Shape | None:
+    return sizes(op, 2 if op.type == "ScatterNd" else 0)
+
+
+@shapes("Slice")
+def _slice(op: Op, index: int) -> Shape | None:
+    given, begin, size = op.dims(0), values.entries(op, 1), values.entries(op, 2)
+    if given is None or size is None:
+        return None
+    made: list[Dim | None] = list(size)
+    for axis, entry in enumerate(size):
+        if entry == -1:
+            low = None if begin is None else begin[axis]
+            made[axis] = None if low is None else _added(given[axis], dims_lib.times(-1, low))
+    return made
+
+
+def _added(*dims: Dim | None) -> Dim | None:
+    total: Dim | None = 0
+    for dim in dims:
+        total = None if total is None or dim is None else dims_lib.added(total, dim)
+    return total
+
+
+@shapes("Pad", "PadV2", "MirrorPad", "MirrorPadGrad")
+def _pad(op: Op, index: int) -> Shape | None:
+    given, paddings = op.dims(0), values.entries(op, 1)
+    if given is None or paddings is None:
+        return None
+    sign = -1 if op.type == "MirrorPadGrad" else 1
+    return [
+        _added(size, *(None if pad is None else dims_lib.times(sign, pad) for pad in own))
+        for size, own in zip(given, paddings)
+    ]
+
+
+@shapes("Gather", "GatherV2")
+def _gather(op: Op, index: int) -> Shape | None:
+    given, indices = op.dims(0), op.dims(1)
+    axis = op.ints(2) if op.type == "GatherV2" else (0,)
+    if given is None or indices is None or axis is None:
+        return None
+    place, batch = axis[0] % len(given), op.attr("batch_dims", 0)
+    batch += len(indices) if batch < 0 else 0
+    return [*given[:place], *indices[batch:], *given[place + 1 :]]
+
+
+@shapes("ResourceGather")
+def _resource_gather(op: Op, index: int) -> Shape | None:
+    indices, rank = op.dims(1), op.out_rank()
+    if indices is None or rank is None:
+        return None
+    return [*indices, *[None] * (rank - len(indices))]
+
+
+@shapes("GatherNd", "ResourceGatherNd")
+def _gather_nd(op: Op, index: int) -> Shape | None:
+    given, indices, rank = op.dims(0), op.dims(1), op.out_rank()
+    if indices is None or rank is None:
+        return None
+    rest = rank - len(indices) + 1
+    if given is None or op.type == "ResourceGatherNd":
+        return [*indices[:-1], *[None] * rest]
+    return [*indices[:-1], *given[len(given) - rest :]]
+
+
+@shapes("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
+def _unsorted_segments(op: Op, index: int) -> Shape | None:
+    data, ids, count = op.dims(0), op.dims(1), sizes(op, 2)
+    if data is None or ids is None:
+        return None
+    return [None if count is None else count[0], *data[len(ids) :]]
+
+
+@shapes(
+    "SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin", "SparseSegmentSum",
+    "SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSumWithNumSegments",
+    "SparseSegmentMeanWithNumSegments", "SparseSegmentSqrtNWithNumSegments",
+    "SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad",
+)  # fmt: skip
+def _segments(op: Op, index: int) -> Shape | None:
+    data = op.dims(0)
+    if data is None:
+        return None
+    count = sizes(op, 3) if len(op.inputs) > 3 else None
+    return [None if count is None else count[0], *data[1:]]
+
+
+@shapes("DynamicPartition")
+def _partition(op: Op, index: int) -> Shape | None:
+    data, partitions = op.dims(0), op.dims(1)
+    return None if data is None or partitions is None else [None, *data[len(partitions) :]]
+
+
+@shapes("DynamicStitch", "ParallelDynamicStitch")
+def _stitch(op: Op, index: int) -> Shape | None:
+    half = len(op.inputs) // 2
+    places, data = op.dims(0), op.dims(half)
+    return None if data is None or places is None else [None, *data[len(places) :]]
+
+
+@shapes("OneHot")
+def _one_hot(op: Op, index: int) -> Shape | None:
+    given, depth = op.dims(0), sizes(op, 1)
+    if given is None:
+        return None
+    place = op.attr("axis") % (len(given) + 1)
+    return [*given[:place], None if depth is None else depth[0], *given[place:]]
+
+
+@shapes("LookupTableFind", "LookupTableFindV2")
+def _lookup(op: Op, index: int) -> Shape | None:
+    keys, rank = op.dims(1), op.out_rank()
+    if keys is None or rank is None:
+        return None
+    return [*keys, *[None] * (rank - len(keys))]

@@ -1,0 +1,51 @@
+"""The table of functions that follow shapes, by type of operation."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence
+
+from replicate.layouts import values
+from replicate.layouts.dims import Dim
+from replicate.layouts.rule import Op
+
+# None for sizes that are not known.
+Shape = Sequence[Optional[Dim]]
+# Given an operation and which of its outputs; returns None if nothing is known of its shape.
+Function = Callable[[Op, int], Optional[Shape]]
+
+_functions: dict[str, Function] = {}
+
+
+def shapes(*types: str) -> Callable[[Function], Function]:
+    """Enters a function into the table, of types of operations."""
+
+    def enter(function: Function) -> Function:
+        _functions.update(dict.fromkeys(types, function))
+        return function
+
+    return enter
+
+
+def function_of(name: str) -> Function | None:
+    """Returns the function of a type of operation, None if it has none."""
+    return _functions.get(name)
+
+
+def types() -> list[str]:
+    """Returns the types of operations that the table has."""
+    return sorted(_functions)
+
+
+def like(*types: str, of: int = 0) -> None:
+    """Says that results have the shape of input `of`."""
+
+    def function(op: Op, index: int) -> Shape | None:
+        return op.dims(of)
+
+    shapes(*types)(function)
+
+
+def sizes(op: Op, index: int) -> list[Dim | None] | None:
+    """Returns the integers of an input as sizes; one of -1 is not known."""
+    value = values.entries(op, index)
+    return None if value is None else [None if size == -1 else size for size in value.flat]

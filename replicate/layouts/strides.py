@@ -1,0 +1,128 @@
+"""What a `StridedSlice` takes of which axis, and where that is in the result."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from replicate.layouts import values
+from replicate.layouts.dims import Dim, over
+from replicate.layouts.rule import Op
+
+
+class Taken(NamedTuple):
+    """A step of a slice, such as `1:3`, `2`, `None`, or one of the axes that an ellipsis leaves.
+
+    Attributes:
+        axis: The axis of the input, None if it is a new one.
+        place: Which of `begin`, `end` and `strides` say what is taken, None if all is.
+        made: The axis of the result, None if a single entry is taken.
+    """
+
+    axis: int | None
+    place: int | None
+    made: int | None
+
+
+def steps(op: Op, rank: int, first: int = 1) -> list[Taken] | None:
+    """Returns the steps of a slice in the order of the result's axes, None if they are not known.
+
+    Args:
+        op: `StridedSlice`, or an operation with its masks.
+        rank: That of what is sliced.
+        first: Which input is `begin`; `end` and `strides` come after it.
+    """
+    count = op.inputs[first].shape.num_elements()
+    if count is None:
+        return None
+    kinds = [_kind(op, place) for place in range(count)]
+    if "ellipsis" not in kinds:
+        kinds.append("ellipsis")
+    left = rank - sum(kind in ("range", "entry") for kind in kinds)
+    if left < 0 or kinds.count("ellipsis") > 1:
+        return None
+    taken: list[Taken] = []
+    axis = made = 0
+    for place, kind in enumerate(kinds):
+        if kind == "ellipsis":
+            taken += [Taken(axis + i, None, made + i) for i in range(left)]
+            axis, made = axis + left, made + left
+            continue
+        taken.append(
+            Taken(None if kind == "new" else axis, place, None if kind == "entry" else made)
+        )
+        axis, made = axis + (kind != "new"), made + (kind != "entry")
+    return taken
+
+
+def _kind(op: Op, place: int) -> str:
+    if op.attr("ellipsis_mask") >> place & 1:
+        return "ellipsis"
+    if op.attr("new_axis_mask") >> place & 1:
+        return "new"
+    return "entry" if op.attr("shrink_axis_mask") >> place & 1 else "range"
+
+
+class Range(NamedTuple):
+    """What a slice takes of an axis, as far as that is known; None for what is not.
+
+    Where masks leave it open, it begins at 0, or ends at the axis's size, if it goes forwards.
+    """
+
+    begin: Dim | None
+    end: Dim | None
+    stride: Dim | None
+
+
+def taken_range(op: Op, place: int, size: Dim, first: int = 1) -> Range:
+    """Returns what is taken of an axis of `size` entries; see `steps`."""
+    begin, end, strides = (values.entries(op, first + i) for i in range(3))
+    low = None if begin is None else begin[place]
+    high = None if end is None else end[place]
+    stride = None if strides is None else strides[place]
+    backwards = not isinstance(stride, int) or stride < 0
+    if op.attr("begin_mask") >> place & 1:
+        low = None if backwards else 0
+    if op.attr("end_mask") >> place & 1:
+        high = None if backwards else size
+    return Range(low, high, stride)
+
+
+def takes_all(op: Op, step: Taken, size: Dim, first: int = 1) -> bool:
+    """Whether a step takes all entries of an axis in their order, and of any shorter axis as well.
+
+    Args:
+        op: See `steps`.
+        step: The step.
+        size: How many entries the axis has.
+        first: See `steps`.
+    """
+    if step.place is None:
+        return True
+    if step.axis is None or step.made is None:
+        return False
+    low, high, stride = taken_range(op, step.place, size, first)
+    return low == 0 and stride == 1 and high is not None and _is_least(size, high)
+
+
+def _is_least(size: Dim, high: Dim) -> bool:
+    """Whether a slice up to `high` takes all of an axis, whatever symbols are."""
+    if isinstance(size, int) and isinstance(high, int):
+        return size <= high
+    many = over(high, size)
+    return isinstance(many, int) and many >= 1
+
+
+def size_taken(op: Op, step: Taken, size: Dim, first: int = 1) -> Dim | None:
+    """Returns how many entries a step takes of an axis of `size` entries, None if not known."""
+    if takes_all(op, step, size, first):
+        return size
+    if step.place is None or step.axis is None:
+        return 1
+    low, high, stride = taken_range(op, step.place, size, first)
+    if not isinstance(size, int) or not isinstance(stride, int) or not stride:
+        return None
+    masks = [op.attr(f"{name}_mask") >> step.place & 1 for name in ("begin", "end")]
+    if not all(mask or isinstance(x, int) for mask, x in zip(masks, (low, high))):
+        return None
+    bounds = [None if mask else x for mask, x in zip(masks, (low, high))]
+    return len(range(*slice(bounds[0], bounds[1], stride).indices(size)))

@@ -1,0 +1,107 @@
+"""The table of functions that follow integers, by type of operation.
+
+Each is told of an operation and returns its outputs as arrays of `Dim`s: object arrays, since a
+`Dim` may hold symbols, with None in place of what is not known. It says what holds for all sizes
+that symbols can be, 0 and 1 too, wherever the operation itself does not fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from replicate.layouts.dims import ROWS, Dim, Monomial
+from replicate.layouts.rule import Op
+
+Values = Optional[List[Optional[np.ndarray]]]
+Function = Callable[[Op], Values]
+
+# Of the entries of a tensor whose integers are followed: shapes and axes are far smaller.
+LARGEST = 1024
+
+_functions: dict[str, Function] = {}
+
+
+def values(*types: str) -> Callable[[Function], Function]:
+    """Enters a function into the table, of types of operations."""
+
+    def enter(function: Function) -> Function:
+        _functions.update(dict.fromkeys(types, function))
+        return function
+
+    return enter
+
+
+def types() -> list[str]:
+    """Returns the types of operations that the table has."""
+    return sorted(_functions)
+
+
+def evaluate(op: Op) -> Values:
+    """Returns the integers of each output, with None in place of those that are not known."""
+    function = _functions.get(op.type)
+    if function is None:
+        return None
+    try:
+        made = function(op)
+    except (ValueError, IndexError, ZeroDivisionError):  # A graph that fails when it runs, too.
+        return None
+    if made is None or len(made) != len(op.outputs):
+        return None
+    return [_checked(value, tensor.dtype) for value, tensor in zip(made, op.outputs)]
+
+
+def _checked(value: np.ndarray | None, dtype: tf.DType) -> np.ndarray | None:
+    """Leaves out integers that are larger than their type, and arrays that are large."""
+    if value is None or not dtype.is_integer or value.size > LARGEST:
+        return None
+    entries = [entry if _fits(entry, dtype) else None for entry in value.flat]
+    return array(entries, value.shape)
+
+
+def _fits(entry: Dim | None, dtype: tf.DType) -> bool:
+    if isinstance(entry, int):
+        return bool(dtype.min <= entry <= dtype.max)
+    return dtype.size >= 4  # Sizes are not as large as that.
+
+
+def beside(op: Op, operation: Any) -> Op:
+    """Returns another operation as functions see it, of which the same is known."""
+    return Op(operation, op._dims, op._value, op.rows)
+
+
+def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> np.ndarray:
+    """Returns `Dim`s as an array of `shape`, by default a vector."""
+    made = np.empty(len(entries), object)
+    for index, entry in enumerate(entries):
+        made[index] = entry
+    return made if shape is None else made.reshape(shape)
+
+
+def as_array(entry: Any) -> np.ndarray:
+    """Returns what was taken out of an array as an array: it may be a `Dim` or None."""
+    return entry if isinstance(entry, np.ndarray) else array([entry], ())
+
+
+def plain(value: Any) -> np.ndarray:
+    """Returns an array of numbers as one of `Dim`s."""
+    value = np.asarray(value)
+    return array([int(entry) for entry in value.flat], value.shape)
+
+
+def numbers(value: np.ndarray | None) -> np.ndarray | None:
+    """Returns an array of integers, None unless all of them are known numbers."""
+    if value is None or not all(isinstance(entry, int) for entry in value.flat):
+        return None
+    return value.astype(np.int64)
+
+
+def least(size: Dim | None) -> int | None:
+    """Returns the least integer that a size can be: n is at least 1, others at least 0."""
+    if not isinstance(size, Monomial):
+        return size
+    if size.coefficient < 0:
+        return None
+    return size.coefficient if set(size.symbols) == {ROWS} else 0

@@ -1,0 +1,246 @@
+"""The proof of rules: random operations, in all combinations of layouts, on what towers have.
+
+    python -m layouts.proof                     all types, from the folder of tests
+    python -m layouts.proof MatMul Reshape      these
+    python -m layouts.proof MatMul --examples 200 --seed 3 --missing
+
+For each example, number of rows, and combination of layouts of the inputs, the rule is asked, of a
+graph that knows all sizes and of ones that know less. What it says is then done: the operation
+runs on each tower's part, and the outputs are put together as the rule claims and compared with
+what it gives for whole inputs. A rule that is not true is wrong. Where a rule says nothing, simple
+strategies are tried: one that is true for all draws is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import time
+import traceback
+import zlib
+from typing import Dict, List, Optional, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from layouts import worlds
+from layouts.cases import Arguments, Generator, load
+from layouts.operations import Operation
+from layouts.trials import Combination, Trial, totals
+from layouts.worlds import World
+from replicate.layouts.layout import Demand, Partial, Strategy
+
+EXAMPLES = 6
+
+def types(
+    names: Sequence[str] = (), broken: Optional[List[str]] = None
+) -> Dict[str, List[Generator]]:
+    """Returns the generators of types that the running TensorFlow has; see `load`."""
+    known = load(broken)
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise ValueError(f"There are no cases of {', '.join(unknown)}.")
+    return {
+        name: known[name] for name in sorted(names or known) if hasattr(tf.raw_ops, name)
+    }
+
+
+class Proof:
+    """The proof of the rule of a type.
+
+    Args:
+        name: The type.
+        generators: Its cases.
+        seed: Of the random examples.
+        missing: Whether to look for what the rule leaves whole though it need not be.
+    """
+
+    def __init__(
+        self, name: str, generators: Sequence[Generator], seed: int = 0, missing: bool = True
+    ) -> None:
+        self.name = name
+        self.asked = 0
+        self.judged = 0
+        self.wrong: Dict[str, str] = {}
+        self.missing: Dict[str, str] = {}
+        self._generators = generators
+        self._seed = seed
+        self._looks = missing
+
+    def run(self, examples: int = EXAMPLES, first: int = 0) -> Proof:
+        """Tries examples; returns itself."""
+        for index in range(first, first + examples):
+            draw = np.random.RandomState(zlib.crc32(f"{self.name} {self._seed} {index}".encode()))
+            generator = self._generators[index % len(self._generators)]
+            with tf.Graph().as_default():
+                try:
+                    self._example(generator(draw), draw, index)
+                except Exception as error:
+                    again = self._again(index)
+                    self.wrong.setdefault("case", f"case: {_of_error(error)}\n  {again}")
+        return self
+
+    def _example(self, arguments: Arguments, draw: np.random.RandomState, index: int) -> None:
+        operation = Operation(self.name, arguments, draw)
+        for total in totals(operation, draw):
+            self._try(Trial(operation, total, draw), draw, index)
+        operation.close()
+
+    def _try(self, trial: Trial, draw: np.random.RandomState, index: int) -> None:
+        """Asks the rule in all worlds, and judges what it says."""
+        operation, total = trial.operation, trial.total
+        static = worlds.static(operation, total)
+        loose = list(worlds.unknown(operation, total, draw))
+        random = [worlds.anything(operation, total, draw) for _ in range(2)]
+        for world in (static, *loose, *random):
+            self._compare_facts(trial, world, draw, index)
+        for combination in trial.combinations():
+            found = self._ask(trial, static, combination, "sizes", index)
+            others = [
+                self._ask(trial, world, combination, how, index)
+                for world in loose
+                for how in ("rows", "sizes")
+            ]
+            self._ask(trial, loose[draw.randint(len(loose))], combination, "any", index)
+            self._ask(trial, random[draw.randint(2)], combination, "any", index)
+            if self._looks and trial.is_worth(combination):
+                self._look(trial, combination, found, others, index)
+
+    def _ask(
+        self, trial: Trial, world: World, combination: Combination, how: str, index: int
+    ) -> Optional[Strategy]:
+        """Returns what the rule says, if that is true; takes note of what is not."""
+        self.asked += 1
+        strategy = None
+        try:
+            strategy = trial.ask(world, combination, how)
+        except Exception as error:
+            fault: Optional[str] = _of_error(error)
+        else:
+            fault = None if strategy is None else trial.judge(strategy)
+        if fault is not None:
+            kinds = fault if strategy is None else str(kinds_of(strategy))
+            text = self._told(trial, combination, strategy, index, f"{world.name}: {fault}")
+            self.wrong.setdefault(kinds, text)
+            return None
+        return strategy
+
+    def _look(
+        self,
+        trial: Trial,
+        combination: Combination,
+        found: Optional[Strategy],
+        others: Sequence[Optional[Strategy]],
+        index: int,
+    ) -> None:
+        """Takes note of a strategy that is true where the rule says none."""
+        more = ""
+        if found is None:
+            found = trial.could(combination)
+        elif any(others) or not worlds.are_all(trial.operation, trial.total):
+            return
+        else:
+            more = " of unknown sizes"
+        if found is not None:
+            kinds = f"{short(combination)} -> {short(found.outputs)}{more}"
+            text = self._told(trial, combination, found, index)
+            self.missing.setdefault(kinds, text)
+
+    def _compare_facts(
+        self, trial: Trial, world: World, draw: np.random.RandomState, index: int
+    ) -> None:
+        """Compares what is inferred of outputs, their shapes and integers, with what they are."""
+        combinations = trial.combinations()
+        for how in ("rows", "sizes", "any"):
+            combination = combinations[draw.randint(len(combinations))]
+            try:
+                fault = trial.compare_facts(world, combination, how)
+            except Exception as error:
+                fault = _of_error(error)
+            if fault is not None:
+                text = self._told(trial, combination, None, index, f"{world.name}: {fault}")
+                self.wrong.setdefault("facts", text)
+
+    def _told(
+        self,
+        trial: Trial,
+        combination: Combination,
+        strategy: Optional[Strategy],
+        index: int,
+        text: str = "",
+    ) -> str:
+        """Returns a finding in words, and how to see it again."""
+        operation = trial.operation
+        inputs = ", ".join(str(operand) for operand in operation.operands)
+        lines = [
+            f"{self.name}({inputs}) {operation.attributes()}",
+            f"  {trial.total} rows; given {short(combination)}",
+        ]
+        if strategy is not None:
+            lines.append(f"  demands {short(strategy.inputs)}, gives {short(strategy.outputs)}")
+        if text:
+            lines.append(f"  {text}")
+        return "\n".join([*lines, f"  {self._again(index)}"])
+
+    def _again(self, index: int) -> str:
+        return f"python -m layouts.proof {self.name} --seed {self._seed} --first {index} --examples 1"
+
+
+def _of_error(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = str(getattr(error, "message", error)).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text[:200]} ({pathlib.Path(place.filename).name}:{place.lineno})"
+
+
+def kinds_of(strategy: Strategy) -> List[List[str]]:
+    """Returns the kinds of a strategy's layouts, by which findings are told apart."""
+    return [[layout.kind for layout in own] for own in strategy]
+
+
+def short(layouts: Sequence[Demand]) -> str:
+    """Returns layouts in words that are short."""
+    words = []
+    for layout in layouts:
+        name = layout.op if isinstance(layout, Partial) else layout.kind
+        words.append(f"{name}{layout.axis}" if hasattr(layout, "axis") else name)
+    return f"({', '.join(words)})"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command line; returns the status to exit with."""
+    parser = argparse.ArgumentParser(description="Proves rules of layouts by random operations.")
+    parser.add_argument("types", nargs="*", help="types of operations, by default all")
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help="of each type")
+    parser.add_argument("--first", type=int, default=0, help="number of the first example")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--missing", action="store_true", help="tell what rules leave whole")
+    options = parser.parse_args(arguments)
+    status, begun = 0, time.monotonic()
+    asked = judged = 0
+    broken: List[str] = []
+    chosen = types(options.types, broken)
+    for text in broken:
+        print("BROKEN", text)
+    for name, generators in chosen.items():
+        print(name, end=" ", flush=True)
+        start = time.monotonic()
+        proof = Proof(name, generators, options.seed, options.missing)
+        proof.run(options.examples, options.first)
+        print(
+            f"{proof.asked} asked, {len(proof.wrong)} wrong, {len(proof.missing)} missing,"
+            f" {time.monotonic() - start:.2f} s"
+        )
+        for text in proof.wrong.values():
+            print("WRONG", text)
+        for kinds, text in proof.missing.items() if options.missing else ():
+            print("MISSING", kinds, text)
+        status = status or bool(proof.wrong)
+        asked += proof.asked
+    print(f"{asked} asked, {time.monotonic() - begun:.1f} s")
+    return int(status)
+
+
+if __name__ == "__main__":
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""Each rule of the table is true of random operations, in all combinations of layouts.
+
+How it is done is told in `proof.py`, which also runs by itself.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from layouts import allowed, proof
+from layouts.cases import load
+from replicate.layouts import rule, rules
+
+TYPES = proof.types()
+PER_NIGHT = 200
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_rule_is_true_and_leaves_nothing_whole_without_a_reason(name):
+    found = proof.Proof(name, TYPES[name]).run()
+    assert found.asked
+    _check(found)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", TYPES)
+def test_a_rule_is_true_of_many_operations(name):
+    found = proof.Proof(name, TYPES[name], seed=random.randrange(10**6)).run(PER_NIGHT)
+    _check(found)
+    assert not allowed.not_found(name, found.missing), "reasons of what is not missing any more"
+
+
+def _check(found):
+    assert not found.wrong, "\n".join(found.wrong.values())
+    left = allowed.unlisted(found.name, found.missing)
+    assert not left, "\n".join(f"missing: {one}\n{found.missing[one]}" for one in left)
+
+
+def test_every_rule_has_cases():
+    known = {name for name in rule.rules() if hasattr(tf.raw_ops, name)}
+    assert sorted(known - set(load())) == []
+
+
+def test_the_package_reads_all_files_of_rules():
+    folder = pathlib.Path(rules.__file__).parent
+    assert sorted(rules.__all__) == sorted(path.stem for path in folder.glob("[!_]*.py"))
+
+
+def test_every_type_that_is_left_whole_says_why():
+    for line in allowed.read():
+        assert len(line.reason.split()) > 2, line
+    assert all(len(reason.split()) > 2 for reason in rule.reasons().values())

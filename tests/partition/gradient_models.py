@@ -1,0 +1,357 @@
+"""Ways to make gradients by hand, and to change them before they are applied.
+
+Each function gets a `Step`, and returns its train operation, or that and a dictionary of tensors
+that are looked at, too.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from partition import harness, row_losses
+from partition.harness import F64, get_variable, one_hot
+from partition.tables import own_variables
+
+
+class Step(NamedTuple):
+    """What a training step is made of.
+
+    Attributes:
+        h: Outputs of the network for each row, [n, 3].
+        loss: A mean of something of all rows, times the root of another: no mean of means.
+        batch: The `Batch`.
+        weights: The trainable variables.
+        optimizer: The optimizer.
+    """
+
+    h: Any
+    loss: Any
+    batch: harness.Batch
+    weights: Any
+    optimizer: Any
+
+    def apply(self, gradients):
+        return self.optimizer.apply_gradients(list(zip(gradients, self.weights)))
+
+    def gradients(self):
+        return tf.gradients(self.loss, self.weights)
+
+
+def model_of(update):
+    """Returns the `model_fn` that trains by `update(step)`."""
+
+    def model(features, labels, mode, params):
+        batch = harness.Batch(**features, **labels)
+        h = harness.hidden(batch.x)
+        loss = row_losses.mean(h, batch) * row_losses.root_of_a_mean(h, batch)
+        made = update(Step(h, loss, batch, own_variables(), params["optimizer"]()))
+        train_op, seen = made if isinstance(made, tuple) else (made, {})
+        return tf.estimator.EstimatorSpec(mode, {"h": h, **seen}, loss, train_op)
+
+    return model
+
+
+# What is differentiated
+
+
+def of_a_vector(step):
+    return step.apply(tf.gradients(row_losses.entropies(step.h, step.batch), step.weights))
+
+
+def with_weights_of_rows(step):
+    """Gradients of rows, each times what the row counts."""
+    rows = row_losses.entropies(step.h, step.batch)
+    counts = step.batch.weight[:, 0] / (tf.reduce_sum(step.batch.weight) + 1.0)
+    return step.apply(tf.gradients(rows, step.weights, grad_ys=counts))
+
+
+def with_a_scalar(step):
+    scale = tf.stop_gradient(1.0 / (1.0 + step.loss))
+    return step.apply(tf.gradients(step.loss, step.weights, grad_ys=scale))
+
+
+def of_several_losses(step):
+    """`tf.gradients` of a list adds them up."""
+    losses = [step.loss, row_losses.squares(step.h, step.batch), tf.reduce_max(step.h)]
+    return step.apply(tf.gradients(losses, step.weights))
+
+
+def by_intermediate_values(step):
+    """The chain rule by hand, with each row's part limited by that of the batch."""
+    (at_h,) = tf.gradients(step.loss, step.h)
+    limit = tf.norm(at_h) / 2.0
+    own = tf.norm(at_h, axis=1, keepdims=True)
+    at_h *= tf.minimum(limit / (own + 1e-6), 1.0)
+    return step.apply(tf.gradients(step.h, step.weights, grad_ys=at_h)), {"at_h": at_h}
+
+
+def of_inputs(step):
+    """What is learned depends on how much each input counts, which is looked at by row, too."""
+    (saliency,) = tf.gradients(step.loss, step.batch.x)
+    scale = tf.reduce_sum(tf.abs(saliency))
+    return step.apply([g * scale for g in step.gradients()]), {"saliency": saliency}
+
+
+def penalty_of_inputs(step):
+    """Slopes of each row's output are to be 1."""
+    (slopes,) = tf.gradients(step.h[:, 0], step.batch.x)
+    norms = tf.sqrt(tf.reduce_sum(slopes**2, axis=1) + 1e-6)
+    return step.apply(tf.gradients(step.loss + tf.reduce_mean((norms - 1.0) ** 2), step.weights))
+
+
+def penalty_of_gradients(step):
+    """The squared norm of the whole batch's gradient is part of the loss."""
+    norm = tf.add_n([tf.reduce_sum(g**2) for g in step.gradients()])
+    return step.apply(tf.gradients(step.loss + 0.1 * norm, step.weights))
+
+
+def hessian_by_a_vector(step):
+    """A step along the gradient, less what curvature makes of it."""
+    gradients = step.gradients()
+    inner = tf.add_n([tf.reduce_sum(g * tf.stop_gradient(g)) for g in gradients])
+    products = tf.gradients(inner, step.weights)
+    return step.apply([g - 0.1 * product for g, product in zip(gradients, products)])
+
+
+def hessian_of_a_bias(step):
+    """Newton's step for one of the variables."""
+    (bias,) = [weight for weight in step.weights if weight.shape.rank == 1]
+    (hessian,) = tf.hessians(step.loss, bias)
+    gradients = step.gradients()
+    place = [weight is bias for weight in step.weights].index(True)
+    damped = hessian + 5.0 * tf.eye(5, dtype=F64)
+    gradients[place] = tf.linalg.solve(damped, gradients[place][:, None])[:, 0]
+    return step.apply(gradients)
+
+
+def sharpness(step):
+    """Sharpness-aware: the gradient at weights that the batch's own gradient has moved."""
+    w, b, v = step.weights
+    at, norm = step.gradients(), tf.linalg.global_norm(step.gradients())
+    moved = [weight + 0.1 * g / (norm + 1e-6) for weight, g in zip((w, b, v), at)]
+    h = tf.tanh(step.batch.x @ moved[0] + moved[1]) @ moved[2]
+    return step.apply(tf.gradients(row_losses.mean(h, step.batch), moved))
+
+
+def inner_step(step):
+    """Learns to learn: the loss of half of the rows, after a step on the other half."""
+    w, b, v = step.weights
+    half = (tf.shape(step.h)[0] + 1) // 2
+    loss = tf.reduce_mean(row_losses.entropies(step.h, step.batch)[:half])
+    fast = [weight - 0.3 * g for weight, g in zip((w, b, v), tf.gradients(loss, [w, b, v]))]
+    h = tf.tanh(step.batch.x @ fast[0] + fast[1]) @ fast[2]
+    rest = row_losses.squares(h, step.batch)[tf.shape(h)[0] // 2 :]
+    return step.apply(tf.gradients(tf.reduce_mean(rest), [w, b, v]))
+
+
+def unconnected(step):
+    """One variable that the loss does not meet, and one that the batch does not."""
+    more = [get_variable("idle", [2]), get_variable("own", [2], initializer=tf.ones_initializer())]
+    loss = step.loss + 0.1 * tf.reduce_sum(more[1] ** 2)
+    variables = [*step.weights, *more]
+    gradients = tf.gradients(loss, variables, unconnected_gradients="zero")
+    return step.optimizer.apply_gradients(list(zip(gradients, variables)))
+
+
+def of_a_loop(step):
+    weight = step.weights[2]
+    turned = tf.while_loop(
+        lambda i, _: i < 3, lambda i, s: (i + 1, tf.tanh(s + s @ weight[:3])), [0, step.h]
+    )[1]
+    return step.apply(tf.gradients(tf.reduce_mean(turned**2) + step.loss, step.weights))
+
+
+# What its gradient is said to be
+
+
+@tf.RegisterGradient("PartitionTestsHalved")
+def _halved(op, gradient):
+    """Of weights: half, less what is very large."""
+    return tf.clip_by_norm(gradient, 0.5) * 0.5
+
+
+@tf.RegisterGradient("PartitionTestsReversed")
+def _reversed(op, gradient):
+    """Of rows: the other way, as far as the batch's largest allows."""
+    return -gradient / (1.0 + tf.reduce_max(tf.abs(gradient)))
+
+
+def overridden_of_weights(step):
+    with tf.get_default_graph().gradient_override_map({"Identity": "PartitionTestsHalved"}):
+        weight = tf.identity(step.weights[2])
+    loss = tf.reduce_mean((tf.tanh(step.batch.x @ step.weights[0]) @ weight - step.batch.y) ** 2)
+    return step.apply(tf.gradients(loss + step.loss, step.weights))
+
+
+def overridden_of_rows(step):
+    with tf.get_default_graph().gradient_override_map({"Identity": "PartitionTestsReversed"}):
+        h = tf.identity(step.h)
+    return step.apply(tf.gradients(row_losses.mean(h, step.batch), step.weights))
+
+
+@tf.custom_gradient
+def _centred(rows):
+    """Its gradient is that of each row, less the batch's mean."""
+
+    def gradient(at):
+        return at - tf.reduce_mean(at, axis=0, keepdims=True)
+
+    return tf.identity(rows), gradient
+
+
+def custom_of_rows(step):
+    return step.apply(tf.gradients(row_losses.mean(_centred(step.h), step.batch), step.weights))
+
+
+@tf.custom_gradient
+def _scaled(weight):
+    return 2.0 * weight, lambda at: at / (1.0 + tf.norm(at))
+
+
+def custom_of_weights(step):
+    h = tf.tanh(step.batch.x @ _scaled(step.weights[0])) @ step.weights[2]
+    return step.apply(tf.gradients(row_losses.mean(h, step.batch) + step.loss, step.weights))
+
+
+def straight_through(step):
+    """Signs going forward, and nothing of them going back."""
+    signs = step.h + tf.stop_gradient(tf.sign(step.h) - step.h)
+    return step.apply(tf.gradients(tf.reduce_mean((signs - step.batch.y) ** 2), step.weights))
+
+
+def baseline(step):
+    """Rewards less the batch's mean, over its deviation."""
+    rewards = tf.stop_gradient(-row_losses.squares(step.h, step.batch))
+    mean, variance = tf.nn.moments(rewards, [0])
+    advantage = (rewards - mean) * tf.rsqrt(variance + 0.1)
+    logs = tf.reduce_sum(one_hot(step.batch.k) * tf.nn.log_softmax(step.h), axis=1)
+    return step.apply(tf.gradients(-tf.reduce_mean(advantage * logs), step.weights))
+
+
+# What is done to gradients
+
+
+def clipped_by_value(step):
+    return step.apply([tf.clip_by_value(g, -0.05, 0.05) for g in step.gradients()])
+
+
+def clipped_by_norm(step):
+    return step.apply([tf.clip_by_norm(g, 0.1) for g in step.gradients()])
+
+
+def clipped_by_average_norm(step):
+    """Which TensorFlow has for float32 alone."""
+    gradients = [tf.cast(g, tf.float32) for g in step.gradients()]
+    return step.apply([tf.cast(tf.clip_by_average_norm(g, 0.01), F64) for g in gradients])
+
+
+def clipped_by_global_norm(step):
+    gradients, norm = tf.clip_by_global_norm(step.gradients(), 0.2)
+    return step.apply(gradients), {"norm": norm}
+
+
+def clipped_where_large(step):
+    norm = tf.linalg.global_norm(step.gradients())
+    scale = tf.cond(norm > 0.3, lambda: 0.3 / norm, lambda: tf.constant(1.0, F64))
+    return step.apply([g * scale for g in step.gradients()])
+
+
+def signs(step):
+    return step.apply([0.05 * tf.sign(g) for g in step.gradients()])
+
+
+def trust_ratios(step):
+    """Of each variable the step is in proportion to its norm."""
+    return step.apply(
+        [
+            g * (tf.norm(weight) + 0.1) / (tf.norm(g) + 0.01)
+            for g, weight in zip(step.gradients(), step.weights)
+        ]
+    )
+
+
+def rates_of_variables(step):
+    return step.apply([g / (1.0 + i) for i, g in enumerate(step.gradients())])
+
+
+def noise(step):
+    """Drawn once for each gradient, of the graph's seed."""
+    return step.apply([g + 0.1 * tf.random.normal(g.shape, dtype=F64) for g in step.gradients()])
+
+
+def projected(step):
+    """Of two losses, gradients that do not undo each other."""
+    other = row_losses.squares(step.h, step.batch)
+    made = []
+    for a, b in zip(step.gradients(), tf.gradients(tf.reduce_mean(other), step.weights)):
+        along = tf.minimum(tf.reduce_sum(a * b), 0.0) / (tf.reduce_sum(b**2) + 1e-6)
+        made.append(a + b - along * b)
+    return step.apply(made)
+
+
+def of_rows_clipped(step):
+    """Private: each row's gradient of the last layer is clipped for itself, and all are added."""
+    (at_h,) = tf.gradients(row_losses.entropies(step.h, step.batch), step.h)
+    below = tf.tanh(step.batch.x @ step.weights[0] + step.weights[1])
+    own = below[:, :, None] * at_h[:, None]  # [n, 5, 3]
+    norms = tf.sqrt(tf.reduce_sum(own**2, axis=[1, 2], keepdims=True))
+    clipped = tf.reduce_mean(own / tf.maximum(norms / 0.3, 1.0), axis=0)
+    return step.apply([*step.gradients()[:2], clipped])
+
+
+def of_microbatches(step):
+    """Private: the batch in parts of a row each, or as many as it is made of, each clipped."""
+    rows = row_losses.entropies(step.h, step.batch)
+    count = rows.shape[0] or 1
+    total = [tf.zeros_like(weight) for weight in step.weights]
+    for part in tf.unstack(tf.reshape(rows, [count, -1])):
+        gradients, _ = tf.clip_by_global_norm(tf.gradients(tf.reduce_mean(part), step.weights), 0.3)
+        total = [a + g / count for a, g in zip(total, gradients)]
+    return step.apply(total)
+
+
+def sized_by_rows(step):
+    """A learning rate in proportion to the root of the number of rows."""
+    count = tf.cast(tf.shape(step.h)[0], F64)
+    return step.apply([g * tf.sqrt(count) / math.sqrt(11) for g in step.gradients()])
+
+
+UPDATES = {
+    function.__name__: function
+    for function in (
+        of_a_vector,
+        with_weights_of_rows,
+        with_a_scalar,
+        of_several_losses,
+        by_intermediate_values,
+        of_inputs,
+        penalty_of_inputs,
+        penalty_of_gradients,
+        hessian_by_a_vector,
+        hessian_of_a_bias,
+        sharpness,
+        inner_step,
+        unconnected,
+        of_a_loop,
+        overridden_of_weights,
+        overridden_of_rows,
+        custom_of_rows,
+        custom_of_weights,
+        straight_through,
+        baseline,
+        clipped_by_value,
+        clipped_by_norm,
+        clipped_by_average_norm,
+        clipped_by_global_norm,
+        clipped_where_large,
+        signs,
+        trust_ratios,
+        rates_of_variables,
+        noise,
+        projected,
+        of_rows_clipped,
+        of_microbatches,
+        sized_by_rows,
+    )
+}

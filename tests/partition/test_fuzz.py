@@ -1,0 +1,53 @@
+"""Random programs in towers are what they are on one device."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from partition import fuzz, fuzz_generate, fuzz_run, fuzz_shrink
+from partition.fuzz_program import describe, model
+
+GRAPHS, CHUNK = 200, 10
+NIGHTLY, NIGHTLY_CHUNK = 3_000, 100
+_OTHERS = random.SystemRandom().randrange(10**6, 10**9)  # A failure says of which seed it is.
+
+
+def check(seeds: range) -> None:
+    found = fuzz.search(seeds)
+    if found.failures:
+        pytest.fail(fuzz.report(found.failures[0], seconds=60), pytrace=False)
+    assert found.kinds[fuzz_run.OK] > 0.8 * len(seeds)
+
+
+@pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))
+def test_programs_are_those_of_one_device(first: int) -> None:
+    """The same ones every time."""
+    check(range(first, first + CHUNK))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(0, NIGHTLY, NIGHTLY_CHUNK))
+def test_other_programs_are_those_of_one_device(first: int) -> None:
+    """Others every time."""
+    check(range(_OTHERS + first, _OTHERS + first + NIGHTLY_CHUNK))
+
+
+def test_a_seed_decides_a_program() -> None:
+    """Of which a failure can be made again."""
+    texts = {describe(fuzz_generate.generate(seed)) for seed in range(20)}
+    assert texts == {describe(fuzz_generate.generate(seed)) for seed in range(20)}
+    assert len(texts) == 20
+
+
+def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails for one operation is few lines."""
+    outcome = fuzz_run.Outcome(fuzz_run.FAILED, "step 0")
+    fine = fuzz_run.Outcome(fuzz_run.OK)
+    monkeypatch.setattr(
+        fuzz_run, "check", lambda program: outcome if "tf.transpose(" in model(program) else fine
+    )
+    seed = next(seed for seed in range(100) if "tf.transpose(" in model(fuzz_generate.generate(seed)))
+    small = fuzz_shrink.shrink(fuzz_generate.generate(seed), "step 0")
+    assert len(small.body) <= 2
