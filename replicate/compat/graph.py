@@ -224,7 +224,9 @@ _stateful = {}
 
 
 def is_stateful(op):
-    """Whether operations of this type have a state, or act on one."""
+    """Whether operations of this type have a state, or act on one, such as a variable's memory."""
     if op.type not in _stateful:
-        _stateful[op.type] = op.op_def.is_stateful
+        definition = op.op_def
+        changes = any(argument.is_ref for argument in definition.input_arg)
+        _stateful[op.type] = definition.is_stateful or changes
     return _stateful[op.type]

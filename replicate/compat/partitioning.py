@@ -37,8 +37,13 @@ def import_nodes(
     with graph_lib.outside_of_scopes(graph):
         with tf.name_scope(scope) as chosen:
             pass
-        with tf.device(device):
-            made = tf.import_graph_def(definition, dict(inputs), list(wanted), name=chosen)
+        before = len(graph.get_operations())
+        made = tf.import_graph_def(definition, dict(inputs), list(wanted), name=chosen)
+    # An import opens a scope for each device that it finds, which takes as long as all else.
+    elsewhere = {chosen + node.name for node in definition.node if node.device}
+    for operation in graph.get_operations()[before:]:
+        if operation.name not in elsewhere:
+            operation._set_device(device)
     return chosen.rstrip("/"), made
 
 

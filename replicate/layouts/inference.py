@@ -119,6 +119,9 @@ class _Pass:
         """Infers all layouts; returns whether that is done, or an operation has to be kept whole."""
         again = False
         for operation in operations:
+            if self._only_waits(operation):
+                self._strategies[operation] = Strategy((), ())
+                continue
             inputs = [self._of(tensor) for tensor in operation.inputs]
             if operation in self._given or all(layout == WHOLE for layout in inputs):
                 if operation.type in _STARTS and operation not in self._given:
@@ -137,6 +140,17 @@ class _Pass:
         chance = self._starts - self._beside_rows
         self._kept |= chance
         return not again and not chance
+
+    def _only_waits(self, operation: Any) -> bool:
+        """Whether an operation does nothing but wait for what towers run.
+
+        A tower's copy waits for that tower alone: gradients wait for each other so, layer by layer.
+        """
+        return (
+            operation.type == "NoOp"
+            and any(before in self._strategies for before in operation.control_inputs)
+            and not graph_lib.is_in_control_flow(operation)
+        )
 
     def _of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)

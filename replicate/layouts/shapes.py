@@ -10,7 +10,7 @@ from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_of_arrays import partly_resolved, resolved
 from replicate.layouts.shapes_of_math import broadcast_shapes
-from replicate.layouts.shapes_table import Shape, function_of, types
+from replicate.layouts.shapes_table import Shape, function_of
 from replicate.layouts.values_table import evaluate
 
 _elementwise: set[str] = set()
@@ -19,6 +19,11 @@ _elementwise: set[str] = set()
 def elementwise(*types: str) -> None:
     """Says that operations broadcast their inputs to the shape of their output."""
     _elementwise.update(types)
+
+
+def has(name: str) -> bool:
+    """Whether shapes of the results of a type of operations are followed."""
+    return name in _elementwise or function_of(name) is not None
 
 
 def shape_of(op: Op, index: int) -> tuple[Dim | None, ...] | None:
@@ -46,4 +51,4 @@ def _of_integers(op: Op, index: int) -> Shape | None:
     return None if value is None else value.shape
 
 
-__all__ = ["elementwise", "partly_resolved", "resolved", "shape_of", "types"]
+__all__ = ["elementwise", "has", "partly_resolved", "resolved", "shape_of"]

@@ -33,11 +33,14 @@ def _windows(op: Op, index: int) -> Shape | None:
     given, steps = op.dims(0), op.attr("strides")
     if given is None or op.attr("data_format", b"NHWC") not in _FORMATS:
         return None
-    last = _channels(op, len(given))
+    last, window = _channels(op, len(given)), op.attr("ksize")
     keeps = op.attr("padding") == b"SAME" and steps is not None
     made: list[Dim | None] = [given[0]]
     for axis in range(1, len(given)):
-        whole = "Pool" in op.type if axis == last else keeps and steps[axis] == 1
+        if axis == last:
+            whole = window is not None and window[axis] == 1
+        else:
+            whole = keeps and steps[axis] == 1
         made.append(given[axis] if whole else None)
     return made
 

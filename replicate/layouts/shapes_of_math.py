@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
+from replicate.layouts.shapes_of_parts import alike
 from replicate.layouts.shapes_table import Shape, like, shapes, sizes
 from replicate.layouts.values import broadcast
 
@@ -13,6 +14,18 @@ like(
     "MatrixSquareRoot", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D",
     "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
 )  # fmt: skip
+
+
+@shapes(
+    "Select", "AddN", "AccumulateNV2", "ApproximateEqual", "ReluGrad", "Relu6Grad", "LeakyReluGrad",
+    "EluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad", "TanhGrad", "SigmoidGrad", "SqrtGrad",
+    "RsqrtGrad", "ReciprocalGrad", "InvGrad", "FakeQuantWithMinMaxArgsGradient",
+)  # fmt: skip
+def _of_one_shape(op: Op, index: int) -> Shape | None:
+    """Takes operands that have one shape; all but the condition of `Select` do."""
+    rank = op.out_rank()
+    known = [op.dims(place) for place in range(op.type == "Select", len(op.inputs))]
+    return None if rank is None else alike([shape for shape in known if shape is not None], rank)
 
 
 @shapes("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm", "ReduceJoin")

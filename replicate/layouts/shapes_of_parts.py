@@ -21,7 +21,7 @@ def _concat(op: Op, index: int) -> Shape | None:
     axis, rank = op.ints(place), op.out_rank()
     if axis is None or rank is None:
         return None
-    made: list[Dim | None] = _alike([shape for shape in known if shape is not None], rank)
+    made: list[Dim | None] = alike([shape for shape in known if shape is not None], rank)
     size: Dim | None = 0
     for shape in known:
         own = None if shape is None else shape[axis[0] % rank]
@@ -30,7 +30,7 @@ def _concat(op: Op, index: int) -> Shape | None:
     return made
 
 
-def _alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:
+def alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:
     """Returns the shape that several tensors have, by numbers where one of them has these."""
     made: list[Dim | None] = [None] * rank
     for shape in known:
@@ -44,17 +44,9 @@ def _pack(op: Op, index: int) -> Shape | None:
     rank = op.out_rank()
     if rank is None:
         return None
-    made = _alike([shape for shape in known if shape is not None], rank - 1)
+    made = alike([shape for shape in known if shape is not None], rank - 1)
     place = op.attr("axis") % rank
     return [*made[:place], len(op.inputs), *made[place:]]
-
-
-@shapes("Select")
-def _select(op: Op, index: int) -> Shape | None:
-    known, rank = [op.dims(1), op.dims(2)], op.out_rank()
-    if rank is None:
-        return None
-    return _alike([shape for shape in known if shape is not None], rank)
 
 
 @shapes("Unpack")

@@ -31,11 +31,6 @@ def function_of(name: str) -> Function | None:
     return _functions.get(name)
 
 
-def types() -> list[str]:
-    """Returns the types of operations that the table has."""
-    return sorted(_functions)
-
-
 def like(*types: str, of: int = 0) -> None:
     """Says that results have the shape of input `of`."""
 

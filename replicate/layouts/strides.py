@@ -65,7 +65,7 @@ def _kind(op: Op, place: int) -> str:
 class Range(NamedTuple):
     """What a slice takes of an axis, as far as that is known; None for what is not.
 
-    Where masks leave it open, it begins at 0, or ends at the axis's size, if it goes forwards.
+    Where masks leave it open, it is told as of a slice that goes forwards.
     """
 
     begin: Dim | None
@@ -79,33 +79,47 @@ def taken_range(op: Op, place: int, size: Dim, first: int = 1) -> Range:
     low = None if begin is None else begin[place]
     high = None if end is None else end[place]
     stride = None if strides is None else strides[place]
-    backwards = not isinstance(stride, int) or stride < 0
     if op.attr("begin_mask") >> place & 1:
-        low = None if backwards else 0
+        low = 0
     if op.attr("end_mask") >> place & 1:
-        high = None if backwards else size
+        high = size
     return Range(low, high, stride)
 
 
-def takes_all(op: Op, step: Taken, size: Dim, first: int = 1) -> bool:
-    """Whether a step takes all entries of an axis in their order, and of any shorter axis as well.
+def takes_of_each(op: Op, step: Taken, size: Dim, rows: Dim, first: int = 1) -> bool:
+    """Whether a step takes the same entries of each row, and so of a tower's rows as of all.
 
     Args:
         op: See `steps`.
         step: The step.
         size: How many entries the axis has.
+        rows: n.
         first: See `steps`.
     """
     if step.place is None:
         return True
-    if step.axis is None or step.made is None:
+    low, stride = _of_all(op, step, size, first)
+    each = over(size, rows)
+    if low is None or stride is None:
         return False
+    return stride == 1 or (isinstance(each, int) and each % stride == 0)
+
+
+def _of_all(op: Op, step: Taken, size: Dim, first: int) -> tuple[int | None, int | None]:
+    """Returns the first entry and the stride of a slice that goes through all of an axis.
+
+    Both are None if it does not, or not in a way that is the same for any multiple of the stride.
+    """
+    if step.axis is None or step.made is None or step.place is None:
+        return None, None
     low, high, stride = taken_range(op, step.place, size, first)
-    return low == 0 and stride == 1 and high is not None and _is_least(size, high)
+    if not isinstance(low, int) or not isinstance(stride, int) or not 0 <= low < stride:
+        return None, None
+    return (low, stride) if high is not None and _is_least(size, high) else (None, None)
 
 
 def _is_least(size: Dim, high: Dim) -> bool:
-    """Whether a slice up to `high` takes all of an axis, whatever symbols are."""
+    """Whether a slice up to `high` ends with the last entry of an axis, whatever symbols are."""
     if isinstance(size, int) and isinstance(high, int):
         return size <= high
     many = over(high, size)
@@ -114,10 +128,13 @@ def _is_least(size: Dim, high: Dim) -> bool:
 
 def size_taken(op: Op, step: Taken, size: Dim, first: int = 1) -> Dim | None:
     """Returns how many entries a step takes of an axis of `size` entries, None if not known."""
-    if takes_all(op, step, size, first):
+    if step.place is None:
         return size
-    if step.place is None or step.axis is None:
+    if step.axis is None:
         return 1
+    _, by = _of_all(op, step, size, first)
+    if by is not None and over(size, by) is not None:
+        return over(size, by)
     low, high, stride = taken_range(op, step.place, size, first)
     if not isinstance(size, int) or not isinstance(stride, int) or not stride:
         return None

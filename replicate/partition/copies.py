@@ -42,7 +42,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
     """
     graph = tf.get_default_graph()
     copied = set(plan.copied)
-    templates = [(operation, _template(operation, copied)) for operation in plan.copied]
+    templates = [(one, _template(one, plan.waits.get(one, ()), copied)) for one in plan.copied]
     towers = [_define(templates, plan, inputs, placement, i) for i in range(len(placement.devices))]
     wanted = _wanted(plan)
     names = [tensor.name for tensor in wanted]
@@ -58,8 +58,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
     }
     copies = Copies(tuple(scopes), by_reference)
     for operation in plan.copied:
-        others = [before for before in operation.control_inputs if before not in copied]
-        others += plan.waits.get(operation, [])
+        others = [before for before in plan.waits.get(operation, ()) if before not in copied]
         for one in copies.of(operation) if others else ():
             graph_lib.add_control_inputs(one, others)
     return copies
@@ -75,12 +74,12 @@ def _wanted(plan: Plan) -> List[Any]:
     return list(wanted.values())
 
 
-def _template(operation: Any, copied: Any) -> Any:
+def _template(operation: Any, waits: Sequence[Any], copied: Any) -> Any:
     """Returns the `NodeDef` that is the same in all towers."""
     node = operation.node_def
     node.attr.pop("_class", None)
     del node.input[len(operation.inputs) :]
-    node.input.extend(f"^{one.name}" for one in operation.control_inputs if one in copied)
+    node.input.extend(f"^{one.name}" for one in waits if one in copied)
     return node
 
 

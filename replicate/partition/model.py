@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.batch import sharding
 from replicate.compat import estimator
+from replicate.compat import graph as graph_lib
 from replicate.gathering import chosen
 from replicate.layouts import Source
 from replicate.partition.build import partition
@@ -68,7 +69,8 @@ def build(
     """
     graph = tf.get_default_graph()
     before = len(graph.get_operations())
-    with tf.device(_devices(placement, options.in_turn)), chosen.listening() as choice:
+    device = tf.device(_devices(placement, options.in_turn))
+    with graph_lib.entered_once(graph), device, chosen.listening() as choice:
         spec = model_fn()
     if not estimator.is_estimator_spec(spec):
         raise TypeError(

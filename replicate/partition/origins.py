@@ -19,16 +19,35 @@ _READS = frozenset(
 )
 
 
+# These neither have a state nor fail for values that they are given.
+_TOTAL = frozenset(
+    """
+    Abs Add AddN AddV2 AvgPool AvgPoolGrad BatchMatMul BatchMatMulV2 BiasAdd BiasAddGrad BroadcastTo
+    BroadcastGradientArgs Cast ConcatV2 Const Conv2D Conv2DBackpropFilter Conv2DBackpropInput
+    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Div
+    DivNoNan Elu EluGrad Equal Erf Exp ExpandDims Fill FloorDiv FusedBatchNormGradV3 FusedBatchNormV3
+    Greater GreaterEqual Identity L2Loss LeakyRelu LeakyReluGrad Less LessEqual Log LogicalAnd
+    LogicalNot LogicalOr MatMul Max MaxPool MaxPoolGrad Maximum Mean Min Minimum Mul Neg NoOp
+    NotEqual OnesLike Pack Pad Pow PreventGradient Prod Rank RealDiv Reciprocal Relu Relu6 Relu6Grad
+    ReluGrad Reshape Rsqrt RsqrtGrad Select SelectV2 Shape ShapeN Sigmoid SigmoidGrad Sign Size Slice
+    Softmax Softplus SoftplusGrad Sqrt SqrtGrad Square SquaredDifference Squeeze StopGradient
+    StridedSlice StridedSliceGrad Sub Sum Tanh TanhGrad Tile Transpose ZerosLike
+    """.split()
+)
+
+
 class Origin(NamedTuple):
     """What leads to an operation.
 
     Attributes:
         meetings: How many meetings, at most, one after the other.
         acts: A bit for each operation that changes a state, draws a number or has to be fed.
+        fails: A bit for each operation that may fail.
     """
 
     meetings: int = 0
     acts: int = 0
+    fails: int = 0
 
 
 class Origins:
@@ -44,6 +63,8 @@ class Origins:
         self._found: Dict[Any, Origin] = {}
         self._actors = [operation for operation in operations if _acts(operation)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
+        fallible = (one for one in operations if one.type not in _TOTAL and one.type not in _READS)
+        self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:
@@ -57,6 +78,25 @@ class Origins:
     def of(self, operation: Any) -> Origin:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
         return self._found.get(operation, Origin())
+
+    def waits(self, operation: Any) -> List[Any]:
+        """Returns what an operation waits for in a way that could be noticed.
+
+        To wait for what changes nothing, and fails for nothing that does not lead to the operation
+        anyway, only takes time. Gradients of one operation wait for each other so.
+        """
+        if not operation.control_inputs:
+            return []
+        acts, fails = 0, 0
+        for tensor in operation.inputs:
+            origin = self.of(tensor.op)
+            acts, fails = acts | origin.acts, fails | origin.fails
+        kept = []
+        for before in operation.control_inputs:
+            origin = self.of(before)
+            if origin.acts & ~acts or origin.fails & ~fails:
+                kept.append(before)
+        return kept
 
     def hidden(self, operation: Any) -> List[Any]:
         """Returns what acts before an operation only by way of integers that formulas replace."""
@@ -87,19 +127,21 @@ class Origins:
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts = self.of(operation)
+        meetings, acts, fails = self.of(operation)
         acts |= self._bits.get(operation, 0)
+        fails |= self._fallible.get(operation, 0)
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
             meets = layout not in (WHOLE, SIZE) and layout != demand
             meetings = max(meetings, before.meetings + meets)
-            acts |= before.acts
+            acts, fails = acts | before.acts, fails | before.fails
         for one in operation.control_inputs:
             before = self.of(one)
-            meetings, acts = max(meetings, before.meetings), acts | before.acts
-        return Origin(meetings, acts)
+            meetings = max(meetings, before.meetings)
+            acts, fails = acts | before.acts, fails | before.fails
+        return Origin(meetings, acts, fails)
 
 
 def _acts(operation: Any) -> bool:

@@ -21,8 +21,8 @@ class Plan(NamedTuple):
         met: Tensors of which towers have shards or parts that something takes whole, in order.
         together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
-        waits: By operation: others that act, and that it has to wait for by itself, since a formula
-            takes the place of what waited for them.
+        waits: By operation: what its copies wait for; of one that runs once: what acts, and that it
+            has to wait for besides, since a formula takes the place of what waited for it.
     """
 
     layouts: Layouts
@@ -48,12 +48,15 @@ def make_plan(
         asked: Tensors that are needed whole besides those that operations take.
         gradients: What optimizers apply: tensors, `tf.IndexedSlices`, or None.
     """
-    needs = _Needs(layouts)
+    origins = Origins(operations, layouts)
+    needs = _Needs(layouts, origins)
     for operation in operations:
-        if operation not in layouts.strategies and not needs.is_size(operation):
+        if runs_once(operation, layouts) and not needs.is_size(operation):
             for tensor in operation.inputs:
                 needs.whole(tensor)
-            needs.waits(operation)
+            for before in operation.control_inputs:
+                if not runs_once(before, layouts):
+                    needs.copy(before)
     for tensor in asked:
         needs.whole(tensor)
     needs.follow()
@@ -69,13 +72,14 @@ def make_plan(
         for tensor in operation.outputs
         if graph_lib.reference(tensor) in needs.met
     )
-    origins = Origins(operations, layouts)
-    together = {graph_lib.reference(tensor): origins.of(tensor.op) for tensor in met}
+    together = {graph_lib.reference(tensor): origins.of(tensor.op)[:2] for tensor in met}
     waits = {}
     for operation in operations:
-        if operation in needs.copied or operation not in layouts.strategies:
-            waits[operation] = origins.hidden(operation)
-    waits = {operation: hidden for operation, hidden in waits.items() if hidden}
+        kept = origins.waits(operation) if operation in needs.copied else []
+        if operation in needs.copied or runs_once(operation, layouts):
+            kept += origins.hidden(operation)
+        if kept:
+            waits[operation] = kept
     applied = _behind(gradients, needs)
     return Plan(layouts, tuple(operations), copied, met, together, applied, waits)
 
@@ -120,8 +124,9 @@ def _met_for_names(operation: Any, needs: _Needs, layouts: Layouts) -> Sequence[
 class _Needs:
     """Follows what is needed back to the batch."""
 
-    def __init__(self, layouts: Layouts) -> None:
+    def __init__(self, layouts: Layouts, origins: Origins) -> None:
         self._layouts = layouts
+        self._origins = origins
         self._sources = {graph_lib.reference(source.tensor) for source in layouts.sources}
         self._pending: List[Any] = []
         self.copied: Set[Any] = set()
@@ -140,13 +145,7 @@ class _Needs:
             self._formula(tensor)
         elif self._is_of_towers(tensor) and key not in self._sources:
             self.met.add(key)
-            self._copy(tensor.op)
-
-    def waits(self, operation: Any) -> None:
-        """Takes note of what an operation waits for."""
-        for before in operation.control_inputs:
-            if before in self._layouts.strategies:
-                self._copy(before)
+            self.copy(tensor.op)
 
     def follow(self) -> None:
         """Finds all that leads to what is needed."""
@@ -160,15 +159,18 @@ class _Needs:
                 elif layout != demand:
                     self.whole(tensor)
                 elif graph_lib.reference(tensor) not in self._sources:
-                    self._copy(tensor.op)
-            self.waits(operation)
+                    self.copy(tensor.op)
+            for before in self._origins.waits(operation):
+                if before in self._layouts.strategies:
+                    self.copy(before)
 
     def _is_of_towers(self, tensor: Any) -> bool:
         """Whether towers have a tensor: of its own each, or the same in all."""
         layout = self._layouts.of(tensor)
         return layout not in (WHOLE, SIZE) or tensor.op in self._layouts.strategies
 
-    def _copy(self, operation: Any) -> None:
+    def copy(self, operation: Any) -> None:
+        """Takes note of an operation that towers run."""
         if operation not in self.copied:
             self.copied.add(operation)
             self._pending.append(operation)
@@ -182,7 +184,12 @@ class _Needs:
                 if name != ROWS:
                     of = facts.symbols[name][0]
                     if of.op in self._layouts.strategies:
-                        self._copy(of.op)
+                        self.copy(of.op)
+
+
+def runs_once(operation: Any, layouts: Layouts) -> bool:
+    """Whether an operation itself runs once; one that only waits does so besides its copies."""
+    return operation not in layouts.strategies or operation.type == "NoOp"
 
 
 def is_shard(layout: Any) -> bool:

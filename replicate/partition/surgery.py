@@ -18,7 +18,7 @@ from replicate.partition import copies as copies_lib
 from replicate.partition import meetings
 from replicate.partition.inputs import Inputs
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.plan import Plan
+from replicate.partition.plan import Plan, runs_once
 from replicate.partition.rows import Rows
 
 SCOPE = "replicate/partition/"  # Name scope of what goes between the towers and the rest.
@@ -106,17 +106,18 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
     copied = set(plan.copied)
     instead = {operation: copies.of(operation) for operation in _waited_for(plan, copied)}
     for operation in plan.operations:
-        runs_once = operation not in plan.layouts.strategies
-        takes_sizes = runs_once and not _is_size(plan, operation)
+        once = runs_once(operation, plan.layouts)
+        takes_sizes = once and not _is_size(plan, operation)
         for index, tensor in enumerate(list(operation.inputs)):
             if plan.layouts.of(tensor) == SIZE and not takes_sizes:
                 continue
             other = whole(tensor)
             if other is not tensor:
                 partitioning.take(operation, index, other)
-        if runs_once:
+        if once:
             partitioning.wait_instead(operation, instead)
-            graph_lib.add_control_inputs(operation, plan.waits.get(operation, []))
+            if operation not in copied:
+                graph_lib.add_control_inputs(operation, plan.waits.get(operation, []))
 
 
 def _is_size(plan: Plan, operation: Any) -> bool:
@@ -130,7 +131,7 @@ def _waited_for(plan: Plan, copied: Any) -> List[Any]:
     return [
         before
         for operation in plan.operations
-        if operation not in plan.layouts.strategies
+        if runs_once(operation, plan.layouts)
         for before in operation.control_inputs
-        if before in copied
+        if before in copied and not runs_once(before, plan.layouts)
     ]

@@ -23,6 +23,15 @@ whole_on_purpose(
     "StatelessSampleDistortedBoundingBox",
 )
 
+# All rows of a block come first, then those of the next: no tower's are side by side.
+whole_on_purpose(
+    "it moves rows apart, or together",
+    "SpaceToBatch",
+    "SpaceToBatchND",
+    "BatchToSpace",
+    "BatchToSpaceND",
+)
+
 RESIZING = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
 PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "DepthToSpace")
 
@@ -60,6 +69,8 @@ def crop_gradient_of_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None
 @rule("DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression")
 def with_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut images and their boxes, or boxes and their scores."""
+    if op.attr("pad_per_class"):
+        return None  # TensorFlow 1.15 gives another size where there are no rows.
     return rows_first(op, layouts, [0, 1])
 
 
@@ -73,29 +84,10 @@ def project(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("AdjustContrastv2", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB")
 def adjust(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut all axes but those that are looked at together: channels, for contrast all of an image."""
+    """Cut all axes but those that are seen together: channels, for contrast all of an image."""
     rank = op.rank(0)
     if rank is None:
         return None
     labels = leading(rank - (3 if op.type == "AdjustContrastv2" else 1))
     kept = cut(op, layouts, [labels, ()][: len(layouts)], [labels])
     return kept or (linear(op, layouts, [0]) if op.type == "AdjustContrastv2" else None)
-
-
-@rule("SpaceToBatch", "SpaceToBatchND", "BatchToSpace", "BatchToSpaceND")
-def blocks(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut what comes after the blocks.
-
-    Axis 0 has all rows of a block, then those of the next: no tower's are side by side.
-    """
-    rank, count = op.rank(0), 2
-    if op.type.endswith("ND"):
-        shape = op.dims(1)
-        if shape is None or not isinstance(shape[0], int):
-            return None
-        count = shape[0]
-    if rank is None:
-        return linear(op, layouts, [0])
-    labels = (*(None,) * (1 + count), *range(rank - 1 - count))
-    operands = (labels, *[()] * (len(layouts) - 1))
-    return cut(op, layouts, operands, [labels]) or linear(op, layouts, [0])

@@ -87,3 +87,14 @@ def one_hot(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     place = op.attr("axis") % (rank + 1)
     made = Shard(indices.axis + 1) if place <= indices.axis else indices
     return Strategy((indices, WHOLE, WHOLE, WHOLE), (made,))
+
+
+@rule("Roll")
+def roll(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows on axes whose entries are not shifted, and parts."""
+    given, axes, rank = layouts[0], op.ints(2), op.rank(0)
+    if not isinstance(given, Shard):
+        return _parts(layouts)
+    if axes is None or rank is None or given.axis in [axis % rank for axis in axes]:
+        return None
+    return Strategy((given, WHOLE, WHOLE), (given,))

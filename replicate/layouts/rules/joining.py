@@ -68,12 +68,12 @@ def unpack(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Split", "SplitV")
 def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut up what each tower has, along an axis that is not that of rows, or leave it in one piece."""
+    """Cut up what each tower has, along an axis that is not that of rows, or into one piece."""
     data, along = (1, 0) if op.type == "Split" else (0, 2)
     given, axis, rank = layouts[data], op.ints(along), op.rank(data)
     if not isinstance(given, Shard):
         return moved(op, layouts, (data,))
-    alone = len(op.outputs) == 1 and (op.type == "Split" or op.ints(1) == (-1,))
+    alone = len(op.outputs) == 1 and op.type == "Split"
     if not alone and (axis is None or rank is None or axis[0] % rank == given.axis):
         return None
     wanted = [given if index == data else WHOLE for index in range(len(layouts))]

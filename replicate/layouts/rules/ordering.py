@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
-from replicate.layouts.rule import Op, rule
+from replicate.layouts.rule import Op, rule, whole_on_purpose
+
+whole_on_purpose("its kernel refuses what has no rows", "NearestNeighbors")
 
 
-@rule("TopK", "TopKV2", "NthElement")
+@rule("TopKV2", "NthElement")
 def along_last(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows that are not on the last axis, along which entries are ordered."""
     given, rank = layouts[0], op.rank(0)

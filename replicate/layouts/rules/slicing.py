@@ -1,7 +1,7 @@
 """Operations that take parts of axes, put them back, pad axes, or reverse them.
 
-What happens on other axes than that of rows is the same in each tower. The axis of rows itself
-has to be taken whole.
+What happens on other axes than that of rows is the same in each tower. Of the axis of rows itself,
+all rows have to be taken.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("StridedSlice")
 def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows where all are taken; a slice that ends after the whole's does so in each tower."""
+    """Keep rows where all are taken; a slice that ends after the last does so in each tower."""
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -50,7 +50,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if dims is None or steps is None:
         return None
     (step,) = (step for step in steps if step.axis == given.axis)
-    if step.made is None or not strides.takes_all(op, step, dims[given.axis]):
+    if step.made is None or not strides.takes_of_each(op, step, dims[given.axis], op.rows):
         return None
     return Strategy((given, WHOLE, WHOLE, WHOLE), (Shard(step.made),))
 
@@ -69,7 +69,7 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if axis is None or size is None or not dims_lib.over(size, op.rows):
         return None
     (step,) = (step for step in steps if step.axis == axis)
-    if not strides.takes_all(op, step, size):
+    if not strides.takes_of_each(op, step, size, op.rows):
         return None
     return Strategy((Share(axis), WHOLE, WHOLE, WHOLE, given), (Shard(axis),))
 

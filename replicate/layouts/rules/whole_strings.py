@@ -1,0 +1,45 @@
+"""Types of operations that run once on purpose: strings, and sparse and ragged rows."""
+
+from __future__ import annotations
+
+from replicate.layouts.rules.whole import once
+
+once(
+    "it makes or takes apart strings of any length",
+    """
+    DecodeProtoV2 DecodeRaw EditDistance EncodeProto Fingerprint ParseExample ParseExampleV2
+    ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample ParseSingleSequenceExample
+    ParseTensor SerializeTensor StringFormat StringNGrams StringSplit StringSplitV2
+    UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode UnsortedSegmentJoin
+    """,
+)
+
+once(
+    "sparse rows have no layout yet",
+    """
+    AddManySparseToTensorsMap AddSparseToTensorsMap CSRSparseMatrixComponents
+    CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor DenseCountSparseOutput
+    DenseToCSRSparseMatrix DenseToDenseSetOperation DenseToSparseSetOperation
+    DeserializeManySparse DeserializeSparse SerializeManySparse SerializeSparse SetSize
+    SparseAdd SparseAddGrad SparseBincount SparseConcat SparseCountSparseOutput SparseCross
+    SparseCrossHashed SparseCrossV2 SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul
+    SparseFillEmptyRows SparseFillEmptyRowsGrad SparseMatrixAdd SparseMatrixMatMul
+    SparseMatrixMul SparseMatrixNNZ SparseMatrixOrderingAMD SparseMatrixSoftmax
+    SparseMatrixSoftmaxGrad SparseMatrixSparseCholesky SparseMatrixSparseMatMul
+    SparseMatrixTranspose SparseMatrixZeros SparseReduceMax SparseReduceMaxSparse
+    SparseReduceSum SparseReduceSumSparse SparseReorder SparseReshape SparseSlice
+    SparseSliceGrad SparseSoftmax SparseSparseMaximum SparseSparseMinimum SparseSplit
+    SparseTensorDenseAdd SparseTensorToCSRSparseMatrix SparseToSparseSetOperation
+    TakeManySparseFromTensorsMap
+    """,
+)
+
+once(
+    "ragged rows have no layout yet",
+    """
+    CompositeTensorVariantFromComponents CompositeTensorVariantToComponents RaggedBincount
+    RaggedCountSparseOutput RaggedCross RaggedFillEmptyRows RaggedFillEmptyRowsGrad RaggedGather
+    RaggedRange RaggedTensorFromVariant RaggedTensorToSparse RaggedTensorToTensor
+    RaggedTensorToVariant RaggedTensorToVariantGradient
+    """,
+)
