@@ -31,9 +31,7 @@ def main(argv=None):
     table = towers.table(made, ours="partitioned")
     print("\n" + table)
     if args.page:
-        pages.write(
-            args.page, "benchmarks.mechanisms", f"{towers.where_and_how(made)}\n\n{table}"
-        )
+        pages.write(args.page, "benchmarks.mechanisms", f"{towers.where_and_how(made)}\n\n{table}")
 
 
 if __name__ == "__main__":

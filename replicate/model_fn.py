@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
+from replicate import partition
 from replicate.arguments import call_arguments, call_devices, tower_params
 from replicate.batch import sharding, weights
 from replicate.clusters import Cluster
@@ -19,7 +20,6 @@ from replicate.engines import tpu_specs, tpu_training
 from replicate.faults import recovery
 from replicate.gradients import unwrapped
 from replicate.graphs import uncollected
-from replicate import partition
 from replicate.partition import model as partition_model
 from replicate.reports import report
 from replicate.towers import (
@@ -189,7 +189,9 @@ def replicate_model_fn(
                 *batch,
                 mode,
                 partition.Placement(
-                    tuple(tower_devices), consolidation, replicates=variable_placement == "replicated"
+                    tuple(tower_devices),
+                    consolidation,
+                    replicates=variable_placement == "replicated",
                 ),
                 partition_model.Options(
                     checked.whole_features, checked.batch_axis, variable_placement == "round_robin"

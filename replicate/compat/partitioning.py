@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
+from typing import Any, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -16,7 +16,7 @@ def import_nodes(
     scope: str,
     device: str,
     wanted: Sequence[str],
-) -> Tuple[str, List[Any]]:
+) -> tuple[str, list[Any]]:
     """Makes operations of `NodeDef`s.
 
     Args:
@@ -47,7 +47,7 @@ def import_nodes(
     return chosen.rstrip("/"), made
 
 
-def add_nodes_in_order(operations: Iterable[Any]) -> List[Any]:
+def add_nodes_in_order(operations: Iterable[Any]) -> list[Any]:
     """Returns operations in the order in which they were made."""
     return sorted(operations, key=graph_lib.id_of)
 
@@ -67,7 +67,7 @@ def wait_instead(operation: Any, others: Mapping[Any, Sequence[Any]]) -> None:
     before = list(operation.control_inputs)
     if not any(one in others for one in before):
         return
-    now: Dict[Any, None] = {}
+    now: dict[Any, None] = {}
     for one in before:
         now.update(dict.fromkeys(others.get(one, (one,))))
     graph_lib.set_control_inputs(operation, list(now))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Iterator, Sequence
 
 from replicate.gathering.gather import Gather
 
@@ -22,7 +22,7 @@ class Choice:
 
     def __init__(self) -> None:
         self.how = Gather()
-        self.gradients: List[Any] = []
+        self.gradients: list[Any] = []
 
 
 _choice: contextvars.ContextVar[Any] = contextvars.ContextVar("replicate_gather", default=None)

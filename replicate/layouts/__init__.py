@@ -3,8 +3,20 @@
 from replicate.layouts import dims
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts
-from replicate.layouts.inference import DIFFERS, Layouts, Source, infer
-from replicate.layouts.layout import OWN, SIZE, WHOLE, Own, Partial, Shard, Share, Size, Strategy, Whole
+from replicate.layouts.found import Layouts, Source
+from replicate.layouts.inference import DIFFERS, infer
+from replicate.layouts.layout import (
+    OWN,
+    SIZE,
+    WHOLE,
+    Own,
+    Partial,
+    Shard,
+    Share,
+    Size,
+    Strategy,
+    Whole,
+)
 
 __all__ = [
     "DIFFERS",

@@ -8,7 +8,7 @@ not known, and what would need it stays whole.
 from __future__ import annotations
 
 import dataclasses
-from typing import Iterable, Optional, Tuple, Union
+from typing import Iterable, Union
 
 ROWS = "n"
 
@@ -18,7 +18,7 @@ class Monomial:
     """`coefficient` times symbols, at least one; a symbol may occur twice."""
 
     coefficient: int
-    symbols: Tuple[str, ...]
+    symbols: tuple[str, ...]
 
     def __repr__(self) -> str:
         return "·".join([str(self.coefficient), *self.symbols])
@@ -32,7 +32,7 @@ def symbol(name: str) -> Monomial:
     return Monomial(1, (name,))
 
 
-def _parts(dim: Dim) -> Tuple[int, Tuple[str, ...]]:
+def _parts(dim: Dim) -> tuple[int, tuple[str, ...]]:
     return (dim.coefficient, dim.symbols) if isinstance(dim, Monomial) else (int(dim), ())
 
 
@@ -55,7 +55,7 @@ def product(dims: Iterable[Dim]) -> Dim:
     return made
 
 
-def over(a: Dim, b: Dim) -> Optional[Dim]:
+def over(a: Dim, b: Dim) -> Dim | None:
     """Returns a / b if that is exact for all values of the symbols, else None."""
     (x, p), (y, q) = _parts(a), _parts(b)
     rest = list(p)
@@ -73,7 +73,7 @@ def least_one(dims: Iterable[Dim]) -> bool:
     return all(isinstance(dim, Monomial) or dim > 0 for dim in dims)
 
 
-def added(a: Dim, b: Dim) -> Optional[Dim]:
+def added(a: Dim, b: Dim) -> Dim | None:
     """Returns a + b if that is a product, else None."""
     (x, p), (y, q) = _parts(a), _parts(b)
     if not x or not y:

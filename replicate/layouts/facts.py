@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -30,23 +30,23 @@ class Facts:
 
     def __init__(self, rows: Dim) -> None:
         self.rows = rows
-        self.symbols: Dict[str, Tuple[Any, int]] = {}
-        self._dims: Dict[Any, Optional[Tuple[Dim, ...]]] = {}
-        self._values: Dict[Any, Optional[np.ndarray]] = {}
+        self.symbols: dict[str, tuple[Any, int]] = {}
+        self._dims: dict[Any, tuple[Dim, ...] | None] = {}
+        self._values: dict[Any, np.ndarray | None] = {}
         self._depth = 0
 
     def of(self, operation: Any) -> Op:
         """Returns an operation as rules see it."""
         return Op(operation, self.dims, self.value, self.rows)
 
-    def dims(self, tensor: Any) -> Optional[Tuple[Dim, ...]]:
+    def dims(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of a tensor, None if its rank is not known."""
         key = graph_lib.reference(tensor)
         if key not in self._dims:
             self._dims[key] = self._find_dims(tensor)
         return self._dims[key]
 
-    def _find_dims(self, tensor: Any) -> Optional[Tuple[Dim, ...]]:
+    def _find_dims(self, tensor: Any) -> tuple[Dim, ...] | None:
         if tensor.shape.rank is None:
             return None
         static = tensor.shape.as_list()
@@ -80,7 +80,7 @@ class Facts:
             made = (*found[:axis], dims_lib.times(self.rows, each), *found[axis + 1 :])
             self._dims[graph_lib.reference(tensor)] = made
 
-    def put(self, tensor: Any, axis: int, per_row: Optional[int]) -> None:
+    def put(self, tensor: Any, axis: int, per_row: int | None) -> None:
         """Takes note that a tensor has the rows of the batch on an axis.
 
         Args:
@@ -98,7 +98,7 @@ class Facts:
         made[axis] = dims_lib.times(self.rows, each)
         self._dims[graph_lib.reference(tensor)] = tuple(made)
 
-    def value(self, tensor: Any) -> Optional[np.ndarray]:
+    def value(self, tensor: Any) -> np.ndarray | None:
         """Returns the integers that a tensor holds, as an array of `Dim`s, None if not known."""
         key = graph_lib.reference(tensor)
         if key in self._values:

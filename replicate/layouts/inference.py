@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, Dict, FrozenSet, Iterable, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Counter, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
+from replicate.layouts.found import Layouts, Source
 from replicate.layouts.layout import (
-    OWN,
     SIZE,
     WHOLE,
     Demand,
@@ -20,58 +20,17 @@ from replicate.layouts.layout import (
     Partial,
     Shard,
     Share,
-    Size,
     Strategy,
     Whole,
 )
 from replicate.layouts.rule import Op, rule_of
 
 
-class Source(NamedTuple):
-    """A tensor of the batch, whose rows are on `axis`.
-
-    Each row has `per_row` entries there; None if the graph does not know how many.
-    """
-
-    tensor: Any
-    axis: int
-    per_row: Optional[int] = 1
-
-
-class Layouts:
-    """The layouts of the tensors of a graph, as `infer` finds them.
-
-    Attributes:
-        facts: The `Facts`.
-        sources: The tensors of the batch.
-        strategies: By operation that towers run: its `Strategy`.
-        kept_whole: Of each type of operation that takes what towers have and runs once: how many.
-    """
-
-    def __init__(
-        self,
-        facts: Facts,
-        sources: Tuple[Source, ...],
-        strategies: Dict[Any, Strategy],
-        layouts: Dict[Any, Layout],
-        kept_whole: Counter[str],
-    ) -> None:
-        self.facts = facts
-        self.sources = sources
-        self.strategies = strategies
-        self.kept_whole = kept_whole
-        self._layouts = layouts
-
-    def of(self, tensor: Any) -> Layout:
-        """Returns the layout of a tensor."""
-        return self._layouts.get(graph_lib.reference(tensor), WHOLE)
-
-
 def infer(
     operations: Sequence[Any],
     sources: Iterable[Source],
     rows: Dim,
-    whole_types: FrozenSet[str] = frozenset(),
+    whole_types: frozenset[str] = frozenset(),
 ) -> Layouts:
     """Returns the layouts of all tensors of a graph.
 
@@ -82,7 +41,7 @@ def infer(
         whole_types: Types of operations that run once whatever their rule says.
     """
     sources = tuple(sources)
-    kept: Set[Any] = set()  # Operations whose own results something else needs whole.
+    kept: set[Any] = set()  # Operations whose own results something else needs whole.
     while True:
         one_pass = _Pass(sources, rows, whole_types, kept)
         if one_pass.run(operations):
@@ -93,30 +52,29 @@ class _Pass:
     """One pass over the operations; it is made again if a result that is `Own` is needed whole."""
 
     def __init__(
-        self, sources: Tuple[Source, ...], rows: Dim, whole_types: FrozenSet[str], kept: Set[Any]
+        self, sources: tuple[Source, ...], rows: Dim, whole_types: frozenset[str], kept: set[Any]
     ) -> None:
         self._facts = Facts(rows)
         self._sources = sources
         self._whole_types = whole_types
         self._kept = kept
-        self._layouts: Dict[Any, Layout] = {}
-        self._strategies: Dict[Any, Strategy] = {}
+        self._layouts: dict[Any, Layout] = {}
+        self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
-        self._starts: Set[Any] = set()
-        self._beside_rows: Set[Any] = set()  # Of these: what meets rows of the batch.
-        self._from: Dict[Any, FrozenSet[Any]] = {}  # By tensor that no row enters: its starts.
+        self._met: set[Any] = set()  # Partial tensors that something takes whole.
+        self._starts: set[Any] = set()
+        self._beside_rows: set[Any] = set()  # Of these: what meets rows of the batch.
+        self._from: dict[Any, frozenset[Any]] = {}  # By tensor that no row enters: its starts.
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = Shard(source.axis)
             self._facts.put(source.tensor, source.axis, source.per_row)
         self._given = {source.tensor.op for source in sources}
 
     def layouts(self) -> Layouts:
-        return Layouts(
-            self._facts, self._sources, self._strategies, self._layouts, self._whole
-        )
+        return Layouts(self._facts, self._sources, self._strategies, self._layouts, self._whole)
 
     def run(self, operations: Sequence[Any]) -> bool:
-        """Infers all layouts; returns whether that is done, or an operation has to be kept whole."""
+        """Infers all layouts; returns False if an operation turns out to be kept whole."""
         again = False
         for operation in operations:
             if self._only_waits(operation):
@@ -135,6 +93,7 @@ class _Pass:
                         again = True
                 if not self._is_size(operation):
                     self._whole[operation.type] += 1
+                    self._meet(operation, [WHOLE] * len(inputs))
                 continue
             self._enter(operation, strategy)
         chance = self._starts - self._beside_rows
@@ -157,11 +116,18 @@ class _Pass:
 
     def _enter(self, operation: Any, strategy: Strategy) -> None:
         self._strategies[operation] = strategy
+        self._meet(operation, strategy.inputs)
         self._follow(operation)
         for tensor, layout in zip(operation.outputs, strategy.outputs):
             self._layouts[graph_lib.reference(tensor)] = layout
             if isinstance(layout, Shard):
                 self._facts.have_rows(tensor, layout.axis)
+
+    def _meet(self, operation: Any, demands: Sequence[Demand]) -> None:
+        """Takes note of parts that are put together for an operation."""
+        for tensor, demand in zip(operation.inputs, demands):
+            if isinstance(self._of(tensor), Partial) and isinstance(demand, Whole):
+                self._met.add(graph_lib.reference(tensor))
 
     def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
         """Lets random numbers have rows by themselves, of a shape that has as many entries."""
@@ -198,7 +164,7 @@ class _Pass:
             self._of(tensor) == SIZE for tensor in operation.outputs
         )
 
-    def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Optional[Strategy]:
+    def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation, None if it runs once."""
         if graph_lib.is_in_control_flow(operation):
             return None
@@ -214,11 +180,11 @@ class _Pass:
         seen = [WHOLE if layout == SIZE else layout for layout in inputs]
         if operation.type not in _SOURCES and all(layout == WHOLE for layout in seen):
             return None
+        if self._is_met(operation, seen):
+            return None
         op = self._facts.of(operation)
         strategy = rule(op, seen)
-        if strategy is None or not any(
-            not isinstance(demand, Whole) for demand in strategy.inputs
-        ):
+        if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
             return None
         if not all(
             self._can_be(op, index, layout, demand)
@@ -226,6 +192,16 @@ class _Pass:
         ):
             return None
         return strategy
+
+    def _is_met(self, operation: Any, layouts: Sequence[Layout]) -> bool:
+        """Whether an operation takes no rows, but parts that are put together in any case.
+
+        Its own result would have to be put together once more: a gradient is clipped once the norm
+        of all has been taken.
+        """
+        return not any(isinstance(layout, Shard) for layout in layouts) and any(
+            graph_lib.reference(tensor) in self._met for tensor in operation.inputs
+        )
 
     def _are_sizes(self, operation: Any) -> bool:
         if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
@@ -271,10 +247,8 @@ _STARTS = frozenset(
 # What gets rows by the shape that it takes.
 _SOURCES = _STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])
 
-# By which towers get other values than one device: the numbers that each draws for its rows, and the
+# Towers get other values of these than one device: numbers that each draws for its rows, and the
 # moments of its rows.
 DIFFERS = _STARTS | frozenset(
     f"FusedBatchNorm{part}{version}" for part in ("", "Grad") for version in ("", "V2", "V3")
 )
-
-__all__ = ["DIFFERS", "OWN", "Layouts", "Size", "Source", "infer"]

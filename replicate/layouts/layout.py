@@ -6,11 +6,11 @@ same.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple, Union
+from typing import NamedTuple, Union
 
 
 class Whole(NamedTuple):
-    """One value, computed once on the consolidation device: variables, and all that no row enters."""
+    """One value, computed once on the consolidation device: variables, and what no row enters."""
 
     kind: str = "whole"
 
@@ -74,5 +74,5 @@ ANY = Partial("any")
 class Strategy(NamedTuple):
     """How an operation runs in towers: what it demands of its inputs, and what comes out."""
 
-    inputs: Tuple[Demand, ...]
-    outputs: Tuple[Layout, ...]
+    inputs: tuple[Demand, ...]
+    outputs: tuple[Layout, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
@@ -25,17 +25,25 @@ class Op:
     def __init__(
         self,
         operation: Any,
-        dims: Callable[[Any], Optional[Tuple[Dim, ...]]],
-        value: Callable[[Any], Optional[np.ndarray]],
+        dims: Callable[[Any], tuple[Dim, ...] | None],
+        value: Callable[[Any], np.ndarray | None],
         rows: Dim,
     ) -> None:
         self.operation = operation
         self.type: str = operation.type
-        self.inputs: Tuple[Any, ...] = tuple(operation.inputs)
-        self.outputs: Tuple[Any, ...] = tuple(operation.outputs)
+        self.inputs: tuple[Any, ...] = tuple(operation.inputs)
+        self.outputs: tuple[Any, ...] = tuple(operation.outputs)
         self.rows = rows
         self._dims = dims
         self._value = value
+
+    def dims_of(self, tensor: Any) -> tuple[Dim, ...] | None:
+        """Returns the shape of any tensor; see the class."""
+        return self._dims(tensor)
+
+    def value_of(self, tensor: Any) -> np.ndarray | None:
+        """Returns the integers of any tensor; see the class."""
+        return self._value(tensor)
 
     def attr(self, name: str, otherwise: Any = None) -> Any:
         """Returns an attribute, `otherwise` if the operation has none of that name."""
@@ -44,23 +52,23 @@ class Op:
         except ValueError:
             return otherwise
 
-    def dims(self, index: int) -> Optional[Tuple[Dim, ...]]:
+    def dims(self, index: int) -> tuple[Dim, ...] | None:
         """Returns the shape of an input; see the class."""
         return self._dims(self.inputs[index])
 
-    def rank(self, index: int) -> Optional[int]:
+    def rank(self, index: int) -> int | None:
         """Returns the rank of an input, None if it is not known."""
         return self.inputs[index].shape.rank
 
-    def out_rank(self, index: int = 0) -> Optional[int]:
+    def out_rank(self, index: int = 0) -> int | None:
         """Returns the rank of an output, None if it is not known."""
         return self.outputs[index].shape.rank
 
-    def value(self, index: int) -> Optional[np.ndarray]:
+    def value(self, index: int) -> np.ndarray | None:
         """Returns the integers of an input; see the class."""
         return self._value(self.inputs[index])
 
-    def ints(self, index: int) -> Optional[Tuple[int, ...]]:
+    def ints(self, index: int) -> tuple[int, ...] | None:
         """Returns the integers of an input, flat, None unless all are known numbers."""
         value = self.value(index)
         if value is None:
@@ -70,7 +78,7 @@ class Op:
             return None
         return tuple(int(entry) for entry in flat)
 
-    def per_row(self, index: int, axis: int) -> Optional[Dim]:
+    def per_row(self, index: int, axis: int) -> Dim | None:
         """Returns how many entries of an input's axis each row has, None if it is no multiple."""
         dims = self.dims(index)
         return None if dims is None else over(dims[axis], self.rows)
@@ -78,8 +86,8 @@ class Op:
 
 Rule = Callable[[Op, Sequence[Layout]], Optional[Strategy]]
 
-_rules: Dict[str, Rule] = {}
-_whole: Dict[str, str] = {}
+_rules: dict[str, Rule] = {}
+_whole: dict[str, str] = {}
 
 
 def rule(*types: str) -> Callable[[Rule], Rule]:
@@ -111,16 +119,16 @@ def whole_on_purpose(reason: str, *types: str) -> None:
         _whole[name] = reason
 
 
-def rule_of(name: str) -> Optional[Rule]:
+def rule_of(name: str) -> Rule | None:
     """Returns the rule of a type of operation, None if it has none."""
     return _rules.get(name)
 
 
-def rules() -> Dict[str, Rule]:
+def rules() -> dict[str, Rule]:
     """Returns the table of rules, by type of operation."""
     return dict(_rules)
 
 
-def reasons() -> Dict[str, str]:
+def reasons() -> dict[str, str]:
     """Returns why types of operations run once, by type."""
     return dict(_whole)

@@ -8,7 +8,7 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts import values
 from replicate.layouts.dims import Dim, Monomial
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
 
 like(
     "ReverseV2", "Reverse", "ReverseSequence", "Roll", "Print", "RandomShuffle", "MatrixBandPart",
@@ -153,7 +153,7 @@ def _diagonal_part(op: Op, index: int) -> Shape | None:
 @shapes("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _diagonal_matrix(op: Op, index: int) -> Shape | None:
     """Adds an axis to diagonals; of other places than the main one, only leading axes are known."""
-    given, rank = op.dims(0), op.out_rank()
+    given, rank = op.dims(0), rank_of(op)
     if given is None or rank is None:
         return None
     if op.type == "MatrixDiag":
@@ -164,7 +164,7 @@ def _diagonal_matrix(op: Op, index: int) -> Shape | None:
 
 @shapes("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
 def _matrix_diagonal(op: Op, index: int) -> Shape | None:
-    given, rank = op.dims(0), op.out_rank()
+    given, rank = op.dims(0), rank_of(op)
     if given is None or rank is None:
         return None
     main = op.type == "MatrixDiagPart" or op.ints(1) == (0,)

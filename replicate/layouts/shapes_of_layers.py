@@ -7,7 +7,7 @@ from typing import Sequence
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
 
 like(
     "LRN", "LRNGrad", "AdjustContrast", "AdjustContrastv2", "AdjustHue", "AdjustSaturation",
@@ -50,7 +50,7 @@ _FORMATS = (b"NHWC", b"NCHW", b"NDHWC", b"NCDHW")
 
 @shapes("Conv", "ExtractImagePatches", "ExtractVolumePatches")
 def _rows_alone(op: Op, index: int) -> Shape | None:
-    given, rank = op.dims(0), op.out_rank()
+    given, rank = op.dims(0), rank_of(op)
     if given is None or rank is None or op.attr("batch_dims", 1) != 1:
         return None
     return [given[0], *[None] * (rank - 1)]
@@ -62,7 +62,7 @@ def _rows_alone(op: Op, index: int) -> Shape | None:
 )  # fmt: skip
 def _backprop(op: Op, index: int) -> Shape | None:
     shape = sizes(op, 0)
-    return None if shape is None or len(shape) != op.out_rank() else shape
+    return None if shape is None or len(shape) != rank_of(op) else shape
 
 
 @shapes("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter")
@@ -116,7 +116,7 @@ def _blocks(op: Op, index: int) -> Shape | None:
 
 @shapes("SpaceToBatchND", "BatchToSpaceND")
 def _batches(op: Op, index: int) -> Shape | None:
-    given, block, rank = op.dims(0), op.ints(1), op.out_rank()
+    given, block, rank = op.dims(0), op.ints(1), rank_of(op)
     if given is None or block is None or rank is None:
         return None
     many = dims_lib.product(block)
@@ -127,12 +127,12 @@ def _batches(op: Op, index: int) -> Shape | None:
 
 @shapes("BlockLSTM", "BlockLSTMV2")
 def _recurrent(op: Op, index: int) -> Shape | None:
-    return _leading(op.dims(1), 2, op.out_rank(index))
+    return _leading(op.dims(1), 2, rank_of(op, index))
 
 
 @shapes("LSTMBlockCell", "GRUBlockCell")
 def _cell(op: Op, index: int) -> Shape | None:
-    return _leading(op.dims(0), 1, op.out_rank(index))
+    return _leading(op.dims(0), 1, rank_of(op, index))
 
 
 def _leading(given: Sequence[Dim] | None, count: int, rank: int | None) -> Shape | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_of_parts import alike
-from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
 from replicate.layouts.values import broadcast
 
 like(
@@ -23,7 +23,7 @@ like(
 )  # fmt: skip
 def _of_one_shape(op: Op, index: int) -> Shape | None:
     """Takes operands that have one shape; all but the condition of `Select` do."""
-    rank = op.out_rank()
+    rank = rank_of(op)
     known = [op.dims(place) for place in range(op.type == "Select", len(op.inputs))]
     return None if rank is None else alike([shape for shape in known if shape is not None], rank)
 
@@ -162,7 +162,7 @@ def _solve(op: Op, index: int) -> Shape | None:
 @shapes("MatrixDeterminant", "LogMatrixDeterminant", "Qr", "Svd", "SelfAdjointEigV2", "Lu", "Eig")
 def _of_matrices(op: Op, index: int) -> Shape | None:
     """Gives what is made of each matrix of a batch."""
-    given, rank = op.dims(0), op.out_rank(index)
+    given, rank = op.dims(0), rank_of(op, index)
     if given is None or rank is None:
         return None
     return [*given[:-2], *[None] * (rank - len(given) + 2)]

@@ -6,7 +6,7 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
 
 like("TensorStridedSliceUpdate", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
 like("TensorScatterMax", "TensorScatterMin")
@@ -18,7 +18,7 @@ def _concat(op: Op, index: int) -> Shape | None:
     last = len(op.inputs) - 1
     place, parts = (last, range(last)) if op.type == "ConcatV2" else (0, range(1, last + 1))
     known = [op.dims(part) for part in parts]
-    axis, rank = op.ints(place), op.out_rank()
+    axis, rank = op.ints(place), rank_of(op)
     if axis is None or rank is None:
         return None
     made: list[Dim | None] = alike([shape for shape in known if shape is not None], rank)
@@ -41,7 +41,7 @@ def alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:
 @shapes("Pack")
 def _pack(op: Op, index: int) -> Shape | None:
     known = [op.dims(part) for part in range(len(op.inputs))]
-    rank = op.out_rank()
+    rank = rank_of(op)
     if rank is None:
         return None
     made = alike([shape for shape in known if shape is not None], rank - 1)
@@ -144,7 +144,7 @@ def _gather(op: Op, index: int) -> Shape | None:
 
 @shapes("ResourceGather")
 def _resource_gather(op: Op, index: int) -> Shape | None:
-    indices, rank = op.dims(1), op.out_rank()
+    indices, rank = op.dims(1), rank_of(op)
     if indices is None or rank is None:
         return None
     return [*indices, *[None] * (rank - len(indices))]
@@ -152,7 +152,7 @@ def _resource_gather(op: Op, index: int) -> Shape | None:
 
 @shapes("GatherNd", "ResourceGatherNd")
 def _gather_nd(op: Op, index: int) -> Shape | None:
-    given, indices, rank = op.dims(0), op.dims(1), op.out_rank()
+    given, indices, rank = op.dims(0), op.dims(1), rank_of(op)
     if indices is None or rank is None:
         return None
     rest = rank - len(indices) + 1
@@ -207,7 +207,7 @@ def _one_hot(op: Op, index: int) -> Shape | None:
 
 @shapes("LookupTableFind", "LookupTableFindV2")
 def _lookup(op: Op, index: int) -> Shape | None:
-    keys, rank = op.dims(1), op.out_rank()
+    keys, rank = op.dims(1), rank_of(op)
     if keys is None or rank is None:
         return None
     return [*keys, *[None] * (rank - len(keys))]

@@ -44,3 +44,10 @@ def sizes(op: Op, index: int) -> list[Dim | None] | None:
     """Returns the integers of an input as sizes; one of -1 is not known."""
     value = values.entries(op, index)
     return None if value is None else [None if size == -1 else size for size in value.flat]
+
+
+def rank_of(op: Op, index: int = 0) -> int | None:
+    """Returns the rank that the graph says an output has, None if it does not."""
+    return op.outputs[
+        index
+    ].shape.rank  # `Op.out_rank` may ask for the shape, which is being found.

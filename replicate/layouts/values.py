@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,11 @@ def _entries(
 ) -> np.ndarray | None:
     key = graph_lib.reference(tensor)
     if key not in found:
-        value = op._value(tensor)
+        value = op.value_of(tensor)
         if value is None and tensor.dtype.is_integer:
             if depth:
-                one = Op(tensor.op, op._dims, lambda t: _entries(t, op, found, depth - 1), op.rows)
+                inner = functools.partial(_entries, op=op, found=found, depth=depth - 1)
+                one = Op(tensor.op, op.dims_of, inner, op.rows)
                 made = evaluate(one)
                 value = None if made is None else made[tensor.value_index]
             count = tensor.shape.num_elements()

@@ -62,14 +62,14 @@ def _checked(value: np.ndarray | None, dtype: tf.DType) -> np.ndarray | None:
 
 
 def _fits(entry: Dim | None, dtype: tf.DType) -> bool:
-    if isinstance(entry, int):
-        return bool(dtype.min <= entry <= dtype.max)
-    return dtype.size >= 4  # Sizes are not as large as that.
+    number = entry.coefficient if isinstance(entry, Monomial) else entry or 0
+    # Products with sizes are no larger than 4 bytes hold, or the graph itself is wrong.
+    return bool(dtype.min <= number <= dtype.max) and (entry == number or dtype.size >= 4)
 
 
 def beside(op: Op, operation: Any) -> Op:
     """Returns another operation as functions see it, of which the same is known."""
-    return Op(operation, op._dims, op._value, op.rows)
+    return Op(operation, op.dims_of, op.value_of, op.rows)
 
 
 def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, FrozenSet, Iterable, Sequence
+from typing import Any, Iterable, Sequence
 
 from replicate.layouts import Source, infer
 from replicate.partition import replicas, weights
@@ -19,7 +19,7 @@ def partition(
     placement: Placement,
     operations: Sequence[Any],
     asked: Iterable[Any] = (),
-    whole_types: FrozenSet[str] = frozenset(),
+    whole_types: frozenset[str] = frozenset(),
     gradients: Iterable[Any] = (),
 ) -> Partitioned:
     """Partitions what was built in the default graph.

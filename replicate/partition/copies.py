@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,10 +23,10 @@ class Copies(NamedTuple):
         own: What towers have of the tensors that are needed outside of their copies.
     """
 
-    scopes: Tuple[str, ...]
+    scopes: tuple[str, ...]
     own: Own
 
-    def of(self, operation: Any) -> List[Any]:
+    def of(self, operation: Any) -> list[Any]:
         """Returns the towers' copies of an operation."""
         get = operation.graph.get_operation_by_name
         return [get(f"{scope}/{operation.name}") for scope in self.scopes]
@@ -53,9 +53,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
         )
         scopes.append(scope)
         made.append(own)
-    by_reference = {
-        graph_lib.reference(tensor): tuple(own) for tensor, *own in zip(wanted, *made)
-    }
+    by_reference = {graph_lib.reference(tensor): tuple(own) for tensor, *own in zip(wanted, *made)}
     copies = Copies(tuple(scopes), by_reference)
     for operation in plan.copied:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]
@@ -64,7 +62,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
     return copies
 
 
-def _wanted(plan: Plan) -> List[Any]:
+def _wanted(plan: Plan) -> list[Any]:
     """Returns the tensors that are needed outside of the towers' copies."""
     wanted = {graph_lib.reference(tensor): tensor for tensor in plan.met}
     copied = set(plan.copied)
@@ -84,12 +82,12 @@ def _template(operation: Any, waits: Sequence[Any], copied: Any) -> Any:
 
 
 def _define(
-    templates: Sequence[Tuple[Any, Any]],
+    templates: Sequence[tuple[Any, Any]],
     plan: Plan,
     inputs: Inputs,
     placement: Placement,
     tower: int,
-) -> Tuple[List[Any], Dict[str, Any]]:
+) -> tuple[list[Any], dict[str, Any]]:
     """Returns the `NodeDef`s of a tower, and what they take of the graph, by name."""
     made = _Nodes()
     copied = {operation for operation, _ in templates}
@@ -116,9 +114,9 @@ class _Nodes:
     """The `NodeDef`s of a tower, while they are made, and the names of what they take."""
 
     def __init__(self) -> None:
-        self.nodes: List[Any] = []
-        self.inputs: Dict[str, Any] = {}
-        self._names: Dict[Any, str] = {}
+        self.nodes: list[Any] = []
+        self.inputs: dict[str, Any] = {}
+        self._names: dict[Any, str] = {}
 
     def name_of(self, given: Given) -> str:
         """Returns the name by which a node finds what it takes."""

@@ -6,7 +6,7 @@ takes a stand-in then, which is given its value once the copies are there.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple, Union
+from typing import Any, Dict, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -48,11 +48,11 @@ class Inputs:
         self._rows = rows
         self._place = placement.consolidation
         self._instead = instead
-        self._splits: Dict[Any, Sequence[Any]] = {}
+        self._splits: dict[Any, Sequence[Any]] = {}
         self._formulas = Formulas(rows, self._size_of)
         self._own: Own = {}
-        self._whole_stand_ins: Dict[Any, Any] = {}
-        self._size_stand_ins: List[Tuple[Any, Any, int]] = []
+        self._whole_stand_ins: dict[Any, Any] = {}
+        self._size_stand_ins: list[tuple[Any, Any, int]] = []
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
@@ -69,7 +69,7 @@ class Inputs:
             return tensor.op.node_def
         return self._whole(tensor)
 
-    def are_there(self, own: Own, joined: Dict[Any, Any]) -> None:
+    def are_there(self, own: Own, joined: dict[Any, Any]) -> None:
         """Gives stand-ins their values, once the copies are there.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -30,14 +30,12 @@ class Part(NamedTuple):
     tensor: Any
     layout: Any
     together: Any
-    own: Tuple[Any, ...]
+    own: tuple[Any, ...]
     place: str
     is_gradient: bool = False
 
 
-def meet(
-    parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather
-) -> Dict[Any, Any]:
+def meet(parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather) -> dict[Any, Any]:
     """Puts together what towers have.
 
     Args:
@@ -49,7 +47,7 @@ def meet(
     Returns:
         The whole tensors, by references of the tensors of one device's graph.
     """
-    whole: Dict[Any, Any] = {}
+    whole: dict[Any, Any] = {}
     with tf.name_scope(SCOPE):
         for pack in _packs(parts, how):
             with tf.device(pack[0].place):
@@ -64,11 +62,11 @@ def meet(
     return whole
 
 
-def _packs(parts: Sequence[Part], how: Gather) -> Iterator[List[Part]]:
+def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
     """Yields the sums, small ones together where they may be."""
     sums = [part for part in parts if part.layout == Partial("sum")]
 
-    def describe(part: Part) -> Tuple[Any, Any]:
+    def describe(part: Part) -> tuple[Any, Any]:
         static = all(own.shape == part.own[0].shape for own in part.own)
         size = packing.size_of(part.own[0]) if static else None
         return (part.together, part.tensor.dtype, part.place, part.is_gradient), size
@@ -76,7 +74,7 @@ def _packs(parts: Sequence[Part], how: Gather) -> Iterator[List[Part]]:
     return packing.packs(sums, describe, how)
 
 
-def _sum_pack(pack: Sequence[Part], devices: Sequence[str], how: Gather) -> List[Any]:
+def _sum_pack(pack: Sequence[Part], devices: Sequence[str], how: Gather) -> list[Any]:
     flat = []
     for index, device in enumerate(devices):
         own = [part.own[index] for part in pack]

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Sequence, Union
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Mapping,
+    NamedTuple,
+    Sequence,
+)
 
 import tensorflow.compat.v1 as tf
 
@@ -17,7 +24,9 @@ from replicate.partition.placement import Placement
 from replicate.partition.rows import Rows
 from replicate.partition.surgery import Partitioned
 
-_RANDOM = frozenset(["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"])
+_RANDOM = frozenset(
+    ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
+)
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 _HANDLES = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
@@ -34,7 +43,7 @@ class Options(NamedTuple):
     """
 
     whole_features: Iterable[str] = ()
-    batch_axis: Union[int, Mapping[str, int]] = 0
+    batch_axis: int | Mapping[str, int] = 0
     in_turn: bool = False
     exact_random: bool = False
     exact_moments: bool = False
@@ -49,7 +58,7 @@ def build(
     model_fn: Callable[[], Any],
     features: Any,
     labels: Any,
-    mode: str,
+    mode: str | None,
     placement: Placement,
     options: Options,
 ) -> Any:
@@ -106,7 +115,7 @@ def _devices(placement: Placement, in_turn: bool) -> Any:
     """Returns the device, or the function of operations, by which a model is placed."""
     if not in_turn:
         return placement.consolidation
-    made: List[str] = []
+    made: list[str] = []
 
     def place(operation: Any) -> str:
         if operation.type not in _HANDLES:
@@ -117,16 +126,16 @@ def _devices(placement: Placement, in_turn: bool) -> Any:
     return place
 
 
-def _dense(shards: Any) -> List[Any]:
+def _dense(shards: Any) -> list[Any]:
     """Returns the dense tensors of the batch that were split, each once."""
-    found: Dict[int, Any] = {}
+    found: dict[int, Any] = {}
     for leaf, axis, each, parts in shards.split:
         if isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
             found.setdefault(id(leaf), (leaf, axis, each, parts))
     return list(found.values())
 
 
-def _kept_whole(options: Options) -> FrozenSet[str]:
+def _kept_whole(options: Options) -> frozenset[str]:
     random = _RANDOM if options.exact_random else frozenset()
     return random | (_MOMENTS if options.exact_moments else frozenset())
 
@@ -135,7 +144,7 @@ def _leaves(value: Any) -> Sequence[Any]:
     return tf.nest.flatten(value, expand_composites=True)
 
 
-def _tensors_of(spec: Any) -> List[Any]:
+def _tensors_of(spec: Any) -> list[Any]:
     """Returns the tensors of a spec that are fetched."""
     given = [spec.predictions, spec.loss, spec.train_op, *(spec.eval_metric_ops or {}).values()]
     return [leaf for leaf in _leaves(given) if isinstance(leaf, tf.Tensor)]

@@ -7,7 +7,7 @@ happens in a session that asks for one of them alone.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
@@ -21,18 +21,108 @@ _READS = frozenset(
 
 # These neither have a state nor fail for values that they are given.
 _TOTAL = frozenset(
-    """
-    Abs Add AddN AddV2 AvgPool AvgPoolGrad BatchMatMul BatchMatMulV2 BiasAdd BiasAddGrad BroadcastTo
-    BroadcastGradientArgs Cast ConcatV2 Const Conv2D Conv2DBackpropFilter Conv2DBackpropInput
-    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Div
-    DivNoNan Elu EluGrad Equal Erf Exp ExpandDims Fill FloorDiv FusedBatchNormGradV3 FusedBatchNormV3
-    Greater GreaterEqual Identity L2Loss LeakyRelu LeakyReluGrad Less LessEqual Log LogicalAnd
-    LogicalNot LogicalOr MatMul Max MaxPool MaxPoolGrad Maximum Mean Min Minimum Mul Neg NoOp
-    NotEqual OnesLike Pack Pad Pow PreventGradient Prod Rank RealDiv Reciprocal Relu Relu6 Relu6Grad
-    ReluGrad Reshape Rsqrt RsqrtGrad Select SelectV2 Shape ShapeN Sigmoid SigmoidGrad Sign Size Slice
-    Softmax Softplus SoftplusGrad Sqrt SqrtGrad Square SquaredDifference Squeeze StopGradient
-    StridedSlice StridedSliceGrad Sub Sum Tanh TanhGrad Tile Transpose ZerosLike
-    """.split()
+    [
+        "Abs",
+        "Add",
+        "AddN",
+        "AddV2",
+        "AvgPool",
+        "AvgPoolGrad",
+        "BatchMatMul",
+        "BatchMatMulV2",
+        "BiasAdd",
+        "BiasAddGrad",
+        "BroadcastTo",
+        "BroadcastGradientArgs",
+        "Cast",
+        "ConcatV2",
+        "Const",
+        "Conv2D",
+        "Conv2DBackpropFilter",
+        "Conv2DBackpropInput",
+        "DepthwiseConv2dNative",
+        "DepthwiseConv2dNativeBackpropFilter",
+        "DepthwiseConv2dNativeBackpropInput",
+        "Div",
+        "DivNoNan",
+        "Elu",
+        "EluGrad",
+        "Equal",
+        "Erf",
+        "Exp",
+        "ExpandDims",
+        "Fill",
+        "FloorDiv",
+        "FusedBatchNormGradV3",
+        "FusedBatchNormV3",
+        "Greater",
+        "GreaterEqual",
+        "Identity",
+        "L2Loss",
+        "LeakyRelu",
+        "LeakyReluGrad",
+        "Less",
+        "LessEqual",
+        "Log",
+        "LogicalAnd",
+        "LogicalNot",
+        "LogicalOr",
+        "MatMul",
+        "Max",
+        "MaxPool",
+        "MaxPoolGrad",
+        "Maximum",
+        "Mean",
+        "Min",
+        "Minimum",
+        "Mul",
+        "Neg",
+        "NoOp",
+        "NotEqual",
+        "OnesLike",
+        "Pack",
+        "Pad",
+        "Pow",
+        "PreventGradient",
+        "Prod",
+        "Rank",
+        "RealDiv",
+        "Reciprocal",
+        "Relu",
+        "Relu6",
+        "Relu6Grad",
+        "ReluGrad",
+        "Reshape",
+        "Rsqrt",
+        "RsqrtGrad",
+        "Select",
+        "SelectV2",
+        "Shape",
+        "ShapeN",
+        "Sigmoid",
+        "SigmoidGrad",
+        "Sign",
+        "Size",
+        "Slice",
+        "Softmax",
+        "Softplus",
+        "SoftplusGrad",
+        "Sqrt",
+        "SqrtGrad",
+        "Square",
+        "SquaredDifference",
+        "Squeeze",
+        "StopGradient",
+        "StridedSlice",
+        "StridedSliceGrad",
+        "Sub",
+        "Sum",
+        "Tanh",
+        "TanhGrad",
+        "Tile",
+        "Transpose",
+        "ZerosLike",
+    ]
 )
 
 
@@ -60,7 +150,7 @@ class Origins:
 
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
-        self._found: Dict[Any, Origin] = {}
+        self._found: dict[Any, Origin] = {}
         self._actors = [operation for operation in operations if _acts(operation)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         fallible = (one for one in operations if one.type not in _TOTAL and one.type not in _READS)
@@ -79,7 +169,7 @@ class Origins:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
         return self._found.get(operation, Origin())
 
-    def waits(self, operation: Any) -> List[Any]:
+    def waits(self, operation: Any) -> list[Any]:
         """Returns what an operation waits for in a way that could be noticed.
 
         To wait for what changes nothing, and fails for nothing that does not lead to the operation
@@ -98,7 +188,7 @@ class Origins:
                 kept.append(before)
         return kept
 
-    def hidden(self, operation: Any) -> List[Any]:
+    def hidden(self, operation: Any) -> list[Any]:
         """Returns what acts before an operation only by way of integers that formulas replace."""
         strategy = self._layouts.strategies.get(operation)
         by_formula, otherwise = 0, 0

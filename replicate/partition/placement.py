@@ -21,7 +21,7 @@ class Placement(NamedTuple):
         replicates: Whether each tower has a replica of what is trained.
     """
 
-    devices: Tuple[str, ...]
+    devices: tuple[str, ...]
     consolidation: str
     gather: Gather = Gather()
     replicates: bool = False

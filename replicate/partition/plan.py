@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -26,12 +26,12 @@ class Plan(NamedTuple):
     """
 
     layouts: Layouts
-    operations: Tuple[Any, ...]
-    copied: Tuple[Any, ...]
-    met: Tuple[Any, ...]
-    together: Dict[Any, Any]
-    gradients: FrozenSet[Any]
-    waits: Dict[Any, List[Any]]
+    operations: tuple[Any, ...]
+    copied: tuple[Any, ...]
+    met: tuple[Any, ...]
+    together: dict[Any, Any]
+    gradients: frozenset[Any]
+    waits: dict[Any, list[Any]]
 
 
 def make_plan(
@@ -84,7 +84,7 @@ def make_plan(
     return Plan(layouts, tuple(operations), copied, met, together, applied, waits)
 
 
-def _behind(gradients: Iterable[Any], needs: _Needs) -> FrozenSet[Any]:
+def _behind(gradients: Iterable[Any], needs: _Needs) -> frozenset[Any]:
     """Returns references of the tensors whose parts are put together to make gradients."""
     leaves = tf.nest.flatten(list(gradients), expand_composites=True)
     pending = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
@@ -128,9 +128,9 @@ class _Needs:
         self._layouts = layouts
         self._origins = origins
         self._sources = {graph_lib.reference(source.tensor) for source in layouts.sources}
-        self._pending: List[Any] = []
-        self.copied: Set[Any] = set()
-        self.met: Set[Any] = set()
+        self._pending: list[Any] = []
+        self.copied: set[Any] = set()
+        self.met: set[Any] = set()
 
     def is_size(self, operation: Any) -> bool:
         """Whether all that an operation gives are integers of known formulas."""

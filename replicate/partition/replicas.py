@@ -8,7 +8,7 @@ begin every session with their values.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -31,7 +31,7 @@ class Replicas(NamedTuple):
         handles: By reference of a variable's handle: those of the N towers.
     """
 
-    updates: Tuple[Any, ...]
+    updates: tuple[Any, ...]
     instead: Instead
     handles: Instead
 
@@ -66,12 +66,12 @@ def make(plan: Plan, placement: Placement) -> Replicas:
 def follow(replicas: Replicas, placement: Placement) -> None:
     """Lets replicas follow what changes their variables, once the graph is partitioned."""
     graph = tf.get_default_graph()
-    copies: Dict[Any, List[Any]] = {update: [] for update in replicas.updates}
+    copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
     for index, device in enumerate(placement.devices):
         if not index or not replicas.updates:
             continue
-        nodes: List[Any] = []
-        inputs: Dict[str, Any] = {}
+        nodes: list[Any] = []
+        inputs: dict[str, Any] = {}
         for update in replicas.updates:
             node = tf.NodeDef()
             node.CopyFrom(update.node_def)
@@ -100,7 +100,7 @@ def _is_on(operation: Any, device: str) -> bool:
     return not operation.device or graph_lib.same_device(operation.device, device)
 
 
-def _updates(variable: Any, plan: Plan) -> List[Any]:
+def _updates(variable: Any, plan: Plan) -> list[Any]:
     """Returns the operations that change a variable, but for the one that initialises it."""
     there = set(plan.operations)
     return [
@@ -110,17 +110,19 @@ def _updates(variable: Any, plan: Plan) -> List[Any]:
     ]
 
 
-def _closed(by_handle: Dict[Any, Any], plan: Plan) -> List[Any]:
+def _closed(by_handle: dict[Any, Any], plan: Plan) -> list[Any]:
     """Returns the handles of variables that are trained, and of all that changes with them.
 
     Where one of them cannot have replicas, neither can those that change with it.
     """
-    trained = {graph_lib.reference(v.handle) for v in tf.trainable_variables() if hasattr(v, "handle")}
-    found: Dict[Any, None] = {}
+    trained = {
+        graph_lib.reference(v.handle) for v in tf.trainable_variables() if hasattr(v, "handle")
+    }
+    found: dict[Any, None] = {}
     for start in by_handle:
         if start not in trained or start in found:
             continue
-        group: Set[Any] = set()
+        group: set[Any] = set()
         pending = [start]
         possible = True
         while pending and possible:
@@ -131,9 +133,7 @@ def _closed(by_handle: Dict[Any, Any], plan: Plan) -> List[Any]:
             possible = key in by_handle
             for update in _updates(by_handle[key], plan) if possible else ():
                 possible = possible and not graph_lib.is_in_control_flow(update)
-                pending += [
-                    graph_lib.reference(t) for t in update.inputs if t.dtype == tf.resource
-                ]
+                pending += [graph_lib.reference(t) for t in update.inputs if t.dtype == tf.resource]
         if possible:
             found.update(dict.fromkeys(group))
     return list(found)

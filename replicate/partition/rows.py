@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -34,12 +34,12 @@ class Rows(NamedTuple):
 
     @property
     def dim(self) -> Dim:
-        """n as layouts have it."""
+        """N as layouts have it."""
         return self.total if self.are_known else dims_lib.symbol(ROWS)
 
-    def starts(self) -> List[Count]:
+    def starts(self) -> list[Count]:
         """Returns the first row of each tower."""
-        made: List[Count] = [0]
+        made: list[Count] = [0]
         for count in self.counts[:-1]:
             made.append(made[-1] + count)
         return made
@@ -56,7 +56,7 @@ class Formulas:
     def __init__(self, rows: Rows, size_of: Callable[[str], Any]) -> None:
         self._rows = rows
         self._size_of = size_of
-        self._made: Dict[Tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[Any, ...], Any] = {}
 
     def whole(self, value: np.ndarray, dtype: Any) -> Any:
         """Returns the integers of the whole batch as a tensor.
@@ -89,9 +89,9 @@ class Formulas:
         return self._made[key]
 
     def _combine(
-        self, entries: Sequence[Dim], shape: Tuple[int, ...], dtype: Any, rows: Count, axis: Any
+        self, entries: Sequence[Dim], shape: tuple[int, ...], dtype: Any, rows: Count, axis: Any
     ) -> Any:
-        made: List[Any] = []
+        made: list[Any] = []
         for place, entry in enumerate(entries):
             if place == axis and entry != -1:
                 each = dims_lib.over(entry, self._rows.dim)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from replicate.partition.rows import Rows
 
 
-def split(tensor: Any, axis: int, rows: Rows) -> List[Any]:
+def split(tensor: Any, axis: int, rows: Rows) -> list[Any]:
     """Returns the towers' shards of a tensor.
 
     Args:

@@ -7,7 +7,7 @@ by name: then, and only then, they compute the whole batch's value.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -75,7 +75,7 @@ def perform(
 
 def _put_together(
     plan: Plan, copies: copies_lib.Copies, rows: Rows, placement: Placement
-) -> Dict[Any, Any]:
+) -> dict[Any, Any]:
     """Returns the whole values of what towers have, by references of the originals."""
     parts = []
     for tensor in plan.met:
@@ -126,7 +126,7 @@ def _is_size(plan: Plan, operation: Any) -> bool:
     )
 
 
-def _waited_for(plan: Plan, copied: Any) -> List[Any]:
+def _waited_for(plan: Plan, copied: Any) -> list[Any]:
     """Returns what towers run and something that runs once waits for."""
     return [
         before

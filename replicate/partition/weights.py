@@ -6,7 +6,7 @@ read others of them, too, waits for nothing either, and changes nothing if all h
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -27,7 +27,7 @@ def pack(plan: Plan, placement: Placement) -> Instead:
     instead: Instead = {}
     for one in _packs(_reads(plan), placement):
         joined = None
-        by_tower: List[Sequence[Any]] = []
+        by_tower: list[Sequence[Any]] = []
         place = _place(one[0])
         with tf.name_scope(packing.WEIGHTS_SCOPE), tf.control_dependencies(None):
             for device in placement.devices:
@@ -44,9 +44,9 @@ def pack(plan: Plan, placement: Placement) -> Instead:
     return instead
 
 
-def _reads(plan: Plan) -> List[Any]:
+def _reads(plan: Plan) -> list[Any]:
     """Returns the values of variables that towers take, as they are when a step begins."""
-    found: Dict[Any, Any] = {}
+    found: dict[Any, Any] = {}
     for operation in plan.copied:
         for tensor, demand in zip(operation.inputs, plan.layouts.strategies[operation].inputs):
             if demand == WHOLE and _is_of_the_start(tensor.op):
@@ -63,13 +63,13 @@ def _is_of_the_start(operation: Any) -> bool:
     return handle.type == "VarHandleOp" and in_process and operation.outputs[0].dtype.is_floating
 
 
-def _packs(weights: Sequence[Any], placement: Placement) -> Iterator[List[Any]]:
+def _packs(weights: Sequence[Any], placement: Placement) -> Iterator[list[Any]]:
     """Yields those that cross together."""
     # To read one of a pack, all must have a value: they are initialised together.
     saved = {graph_lib.id_of(variable.op) for variable in tf.global_variables()}
     local = {graph_lib.id_of(variable.op) for variable in tf.local_variables()} - saved
 
-    def describe(weight: Any) -> Tuple[Any, Any]:
+    def describe(weight: Any) -> tuple[Any, Any]:
         of = graph_lib.id_of(weight.op.inputs[0].op)
         size = packing.size_of(weight) if of in saved or of in local else None
         return (_place(weight), weight.dtype, of in saved), size

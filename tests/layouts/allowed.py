@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import pathlib
-from typing import Iterable, List, NamedTuple
+from typing import Iterable, NamedTuple
 
 _FILE = pathlib.Path(__file__).with_name("missing.txt")
 
@@ -21,20 +21,20 @@ class Allowed(NamedTuple):
         return fnmatch.fnmatchcase(name, self.types) and fnmatch.fnmatchcase(layouts, self.layouts)
 
 
-def read() -> List[Allowed]:
+def read() -> list[Allowed]:
     """Returns the lines of the file."""
     lines = _FILE.read_text(encoding="utf-8").splitlines()
     parts = [line.split(" | ") for line in lines if line.strip() and not line.startswith("#")]
     return [Allowed(*(part.strip() for part in line)) for line in parts]
 
 
-def unlisted(name: str, found: Iterable[str]) -> List[str]:
+def unlisted(name: str, found: Iterable[str]) -> list[str]:
     """Returns which findings of a type no line of the file allows."""
     lines = read()
     return [one for one in found if not any(line.covers(name, one) for line in lines)]
 
 
-def not_found(name: str, found: Iterable[str]) -> List[Allowed]:
+def not_found(name: str, found: Iterable[str]) -> list[Allowed]:
     """Returns lines of one type alone that no finding needs any more."""
     found = list(found)
     return [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pathlib
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from replicate.layouts import rules
 Arguments = Dict[str, Any]
 Generator = Callable[[np.random.RandomState], Arguments]
 
-_generators: Dict[str, List[Generator]] = {}
+_generators: dict[str, list[Generator]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +50,12 @@ def cases(*types: str) -> Callable[[Generator], Generator]:
     return enter
 
 
-def sizes(draw: np.random.RandomState, count: int) -> List[int]:
+def sizes(draw: np.random.RandomState, count: int) -> list[int]:
     """Draws sizes of axes: 1 to 6, and most of them such that several rows fit in."""
     return [int(size) for size in draw.choice([1, 2, 3, 4, 4, 5, 6, 6], count)]
 
 
-def load(broken: Optional[List[str]] = None) -> Dict[str, List[Generator]]:
+def load(broken: list[str] | None = None) -> dict[str, list[Generator]]:
     """Reads all `cases_*.py` of this folder, and all rules; returns the generators by type.
 
     Args:

@@ -106,3 +106,14 @@ def one_hot(draw: np.random.RandomState) -> dict[str, Any]:
         "off_value": np.array(draw.randn()),
         "axis": int(draw.randint(-1, len(indices) + 1)),
     }
+
+
+@cases("Roll")
+def roll(draw: np.random.RandomState) -> dict[str, Any]:
+    shape = shapes(draw, 1, 4)
+    many = [[], [1], [2]][draw.randint(3)]
+    return {
+        "input": draw.randn(*shape),
+        "shift": Fixed(np.asarray(draw.randint(-5, 6, many), np.int32)),
+        "axis": Fixed(np.asarray(draw.randint(-len(shape), len(shape), many), np.int32)),
+    }

@@ -70,7 +70,7 @@ def split_unevenly(draw: np.random.RandomState) -> dict[str, Any]:
     axis = int(draw.randint(len(size)))
     cuts = np.sort(draw.randint(0, size[axis] + 1, draw.randint(3)))
     parts = np.diff([0, *cuts, size[axis]]).astype(pick(draw, INDICES))
-    if draw.rand() < 0.4:
+    if len(parts) > 1 and draw.rand() < 0.4:
         parts[draw.randint(len(parts))] = -1
     return {
         "value": numbers(draw, size, one_of(draw, "fffib")),

@@ -72,7 +72,9 @@ def reshape_at_random(draw: np.random.RandomState) -> dict[str, Any]:
 def reshape_of_nothing(draw: np.random.RandomState) -> dict[str, Any]:
     given = [*shape(draw), 0]
     draw.shuffle(given)
-    made = [*given[::-1], int(draw.randint(1, 4))] if draw.rand() < 0.5 else given
+    made = [*given[::-1], int(draw.randint(1, 4))] if draw.rand() < 0.3 else list(given)
+    if draw.rand() < 0.5:
+        made[made.index(0)] = -1
     return {"tensor": numbers(draw, given), "shape": Fixed(np.array(made, np.int32))}
 
 

@@ -15,16 +15,20 @@ from layouts.cases_reshaping import INDICES, pick
 
 @cases("Slice")
 def slices(draw: np.random.RandomState) -> dict[str, Any]:
-    given = shape(draw)
-    begin = [0 if draw.rand() < 0.7 else int(draw.randint(size + 1)) for size in given]
-    rest = [size - low for size, low in zip(given, begin)]
-    many = [pick(draw, [-1, size, size, int(draw.randint(size + 1))]) for size in rest]
-    dtype = pick(draw, INDICES)
+    given, dtype = shape(draw), pick(draw, INDICES)
+    begin, many = zip(*(piece(draw, size) for size in given))
     return {
         "input": numbers(draw, given, one_of(draw, "ffib")),
         "begin": Fixed(np.array(begin, dtype)),
         "size": Fixed(np.array(many, dtype)),
     }
+
+
+def piece(draw: np.random.RandomState, size: int) -> tuple[int, int]:
+    """Draws where a slice of an axis begins, and how many entries it has: often all, or half."""
+    low = int(draw.randint(size))
+    some = (low, int(draw.randint(1, size - low + 1)))
+    return pick(draw, [(0, -1), (0, size), (0, size), (size // 2, -1), (0, (size + 1) // 2), some])
 
 
 def spec(draw: np.random.RandomState, given: list[int]) -> dict[str, Any]:

@@ -41,7 +41,10 @@ class Graph:
         for tensor, shape in zip(self.inputs, shapes):
             if not is_static and "n" in shape:
                 self.facts.put(tensor, list(shape).index("n"), 1)
-        self._session = tf.Session(config=tf.ConfigProto(device_count={"CPU": 1}))
+        config = tf.ConfigProto(device_count={"CPU": 1})
+        # What rewrites graphs takes some slices for all of a tensor that are not.
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        self._session = tf.Session(config=config)
 
     def _known(self, shape: Sequence[Any], which: int) -> list[int | None]:
         sizes = self.sizes(which)
@@ -102,6 +105,10 @@ class Graph:
         for place, dim in np.ndenumerate(value):
             made[place] = None if dim is None else self.number(dim, which)
         return made
+
+    def initialize(self) -> None:
+        """Initializes variables."""
+        self._session.run(tf.global_variables_initializer())
 
     def close(self) -> None:
         """Closes the session."""

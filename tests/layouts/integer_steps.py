@@ -52,6 +52,20 @@ def binary(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
     return getattr(tf.raw_ops, pick(draw, BINARY))(x=a, y=b)
 
 
+def division(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
+    """Divides what may not be a multiple, or by what may be 0 but for a maximum."""
+    value = pick(draw, pool)
+    name = pick(draw, ["FloorDiv", "TruncateDiv", "Div", "FloorMod", "Mod", "TruncateMod"])
+    if draw.rand() < 0.5:
+        return getattr(tf.raw_ops, name)(x=value + number(draw), y=pick(draw, [-3, -2, 2, 3]))
+    factor = pick(draw, [2, value, tf.reverse(vector(draw, pool), [0])[:1]])
+    return getattr(tf.raw_ops, name)(x=value * factor, y=tf.maximum(value, 1))
+
+
+def overflow(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
+    return pick(draw, pool) * (1 << 16) * pick(draw, [3, 1 << 15, 1 << 16])
+
+
 def unary(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
     name = pick(
         draw, ["Neg", "Square", "Identity", "ZerosLike", "OnesLike", "StopGradient", "Size"]
@@ -185,6 +199,9 @@ def ranges(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
 def stitch(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
     value = vector(draw, pool)
     places = draw.choice(max(length(value), 1), pick(draw, [0, 1, 2]))
+    if draw.rand() < 0.3:
+        rows = [tf.reshape(part, [1, -1]) for part in (value, value * 2)]
+        return tf.dynamic_stitch([[1], [0]], rows)
     scalars = of_rank(pool, 0)
     others = [pick(draw, scalars) if scalars else tf.constant(1) for _ in places]
     data = tf.stack(others) if others else tf.constant([], tf.int32)
@@ -218,9 +235,9 @@ def broadcast_shapes(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
 
 
 STEPS: tuple[Step, ...] = (
-    binary, binary, binary, unary, cast, add_all, reduction, reduction, pack, unpack, concat, split,
-    strided, strided, slices, gather, shape_changes, repeats, ranges, stitch, offsets, select,
-    broadcast_shapes,
+    binary, binary, binary, division, division, overflow, unary, cast, add_all, reduction,
+    reduction, pack, unpack, concat, split, strided, strided, slices, gather, shape_changes,
+    repeats, ranges, stitch, offsets, select, broadcast_shapes,
 )  # fmt: skip
 
 

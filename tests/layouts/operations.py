@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -18,9 +18,9 @@ from replicate.compat import graph as graph_lib
 class Operand:
     """An input: its value, None if the graph makes it, and whether it is a constant there."""
 
-    value: Optional[np.ndarray]
+    value: np.ndarray | None
     fixed: bool = False
-    build: Optional[Callable[[], Any]] = None
+    build: Callable[[], Any] | None = None
 
     def __str__(self) -> str:
         if self.value is None:
@@ -47,8 +47,8 @@ class _Place:
 class Draw(NamedTuple):
     """Values of the inputs, and what the operation gives for them."""
 
-    values: Sequence[Optional[np.ndarray]]
-    outputs: List[np.ndarray]
+    values: Sequence[np.ndarray | None]
+    outputs: list[np.ndarray]
 
 
 class Operation:
@@ -68,9 +68,9 @@ class Operation:
 
     def __init__(self, name: str, arguments: Arguments, draw: np.random.RandomState) -> None:
         self.name = name
-        self.operands: List[Operand] = []
+        self.operands: list[Operand] = []
         attributes = _attributes(name)
-        self._keywords: Dict[str, Any] = {
+        self._keywords: dict[str, Any] = {
             key: _plain(argument) if key in attributes else self._keyword(argument)
             for key, argument in arguments.items()
         }
@@ -117,13 +117,15 @@ class Operation:
         def filled(argument: Any) -> Any:
             if isinstance(argument, list):
                 return [filled(entry) for entry in argument]
-            return tensors[self._order[argument.index]] if isinstance(argument, _Place) else argument
+            return (
+                tensors[self._order[argument.index]] if isinstance(argument, _Place) else argument
+            )
 
         keywords = {key: filled(argument) for key, argument in self._keywords.items()}
         made = tf.nest.flatten(getattr(tf.raw_ops, self.name)(**keywords))[0]
         return made if isinstance(made, tf.Operation) else made.op
 
-    def run(self, values: Sequence[Optional[np.ndarray]]) -> List[np.ndarray]:
+    def run(self, values: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Returns the outputs for values of the inputs."""
         feeds = {
             tensor: value
@@ -138,7 +140,9 @@ class Operation:
         yield Draw(given, self.run(given))
         for _ in range(4):
             values = [
-                operand.value if operand.value is None or operand.fixed else _like(operand.value, draw)
+                operand.value
+                if operand.value is None or operand.fixed
+                else _like(operand.value, draw)
                 for operand in self.operands
             ]
             with contextlib.suppress(tf.errors.OpError):
@@ -148,7 +152,7 @@ class Operation:
         """Closes its session."""
         self._session.close()
 
-    def attributes(self) -> Dict[str, Any]:
+    def attributes(self) -> dict[str, Any]:
         """Returns the arguments that are no inputs."""
         return {
             key: argument
@@ -166,12 +170,19 @@ def _session() -> tf.Session:
     return tf.Session(config=config)
 
 
-def _attributes(name: str) -> Set[str]:
+def _attributes(name: str) -> set[str]:
     """Returns the names of a type's attributes, for which there is no public function."""
     graph = tf.get_default_graph()
     look_up = graph._get_op_def if hasattr(graph, "_get_op_def") else graph.op_def_for_type
     names = {attribute.name for attribute in look_up(name).attr}
     return names | {"axis"} if "squeeze_dims" in names else names  # As `Squeeze` calls it.
+
+
+def message(error: Exception) -> str:
+    """Returns what an error says, in a line; TensorFlow tells where an operation was made first."""
+    lines = str(getattr(error, "message", error)).strip().split("\n")
+    node = [index for index, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
+    return lines[node[0] + 1 if node else 0][:200]
 
 
 def _plain(argument: Any) -> Any:

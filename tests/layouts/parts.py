@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 import numpy as np
 
@@ -21,17 +21,17 @@ _KINDS = {
 }
 
 
-class Uncuttable(Exception):
+class UncuttableError(Exception):
     """A value has no whole number of entries for each row, or its parts have not."""
 
 
-def kinds(dtype: np.dtype) -> Tuple[Partial, ...]:
+def kinds(dtype: np.dtype) -> tuple[Partial, ...]:
     """Returns of which kinds parts of numbers can be."""
     return _KINDS.get(dtype.kind, ())
 
 
 def uneven(draw: np.random.RandomState, total: int, towers: int, empty: bool) -> Rows:
-    """Draws how many rows each tower has; unequal ones if that can be, and one with none if asked."""
+    """Draws how many rows each tower has: unequal numbers if possible, a 0 if asked."""
     holders = max(1, min(towers - empty, total))
     while True:
         cuts = sorted(draw.choice(np.arange(1, total), holders - 1, False)) if holders > 1 else []
@@ -47,12 +47,12 @@ def cut(value: np.ndarray, axis: int, rows: Rows) -> Parts:
     """Cuts a value up; a single entry is the same for all rows, where there are more."""
     total = sum(rows)
     if not 0 <= axis < value.ndim:
-        raise Uncuttable(f"no axis {axis} of {value.shape}")
+        raise UncuttableError(f"no axis {axis} of {value.shape}")
     size = value.shape[axis]
     if size == 1 and total != 1:
         return [value] * len(rows)
     if size % total:
-        raise Uncuttable(f"{size} entries of axis {axis} for {total} rows")
+        raise UncuttableError(f"{size} entries of axis {axis} for {total} rows")
     places = np.cumsum(rows)[:-1] * (size // total)
     return np.split(value, places, axis)
 
@@ -64,7 +64,7 @@ def share(value: np.ndarray, axis: int, rows: Rows) -> Parts:
         part = np.array(value)
         if part[axis] != -1:
             if part[axis] % sum(rows):
-                raise Uncuttable(f"{part[axis]} at {axis} for {sum(rows)} rows")
+                raise UncuttableError(f"{part[axis]} at {axis} for {sum(rows)} rows")
             part[axis] = part[axis] // sum(rows) * own
         made.append(part)
     return made
@@ -158,7 +158,7 @@ def _truths(all_of: bool) -> Callable[..., Parts]:
     return make
 
 
-_PARTS: Dict[str, Callable[..., Parts]] = {
+_PARTS: dict[str, Callable[..., Parts]] = {
     "sum": _sums,
     "mean": _means,
     "max": _extremes(1),
@@ -169,7 +169,7 @@ _PARTS: Dict[str, Callable[..., Parts]] = {
 }
 
 
-_REDUCE: Dict[str, Callable[..., Any]] = {
+_REDUCE: dict[str, Callable[..., Any]] = {
     "sum": np.sum,
     "max": np.max,
     "min": np.min,
@@ -183,14 +183,14 @@ def join(layout: Layout, parts: Parts, rows: Rows) -> np.ndarray:
     """Makes the whole of what towers have, as `layout` says.
 
     Raises:
-        Uncuttable: If the parts are not such as the layout says.
+        UncuttableError: If the parts are not such as the layout says.
     """
     if isinstance(layout, Shard):
         return _concatenated(layout.axis, parts, rows)
     if not isinstance(layout, Partial) or any(part.shape != parts[0].shape for part in parts):
-        raise Uncuttable(f"{layout} of shapes {[part.shape for part in parts]}")
+        raise UncuttableError(f"{layout} of shapes {[part.shape for part in parts]}")
     if layout not in kinds(parts[0].dtype):
-        raise Uncuttable(f"{layout} of {parts[0].dtype}")
+        raise UncuttableError(f"{layout} of {parts[0].dtype}")
     with np.errstate(all="ignore"):
         if layout.op == "mean":
             return sum(part * (own / sum(rows)) for part, own in zip(parts, rows) if own)
@@ -200,15 +200,15 @@ def join(layout: Layout, parts: Parts, rows: Rows) -> np.ndarray:
 
 def _concatenated(axis: int, parts: Parts, rows: Rows) -> np.ndarray:
     if not all(0 <= axis < part.ndim == parts[0].ndim for part in parts):
-        raise Uncuttable(f"no axis {axis} of {[part.shape for part in parts]}")
+        raise UncuttableError(f"no axis {axis} of {[part.shape for part in parts]}")
     found = [part.shape[axis] for part in parts]
     each = sum(found) // sum(rows)
     if found != [each * own for own in rows]:
-        raise Uncuttable(f"{found} entries of axis {axis} for {list(rows)} rows")
+        raise UncuttableError(f"{found} entries of axis {axis} for {list(rows)} rows")
     try:
         return np.concatenate(parts, axis)
     except ValueError as error:
-        raise Uncuttable(str(error)) from error
+        raise UncuttableError(str(error)) from error
 
 
 _TOLERANCES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e-4}
@@ -216,7 +216,9 @@ _TOLERANCES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64"
 
 def tolerance(dtypes: Sequence[np.dtype]) -> float:
     """Returns how much results may differ: as the coarsest of floating-point numbers round."""
-    return max((_TOLERANCES.get(dtype.name, 2e-2) for dtype in dtypes if dtype.kind in "fcV"), default=0)
+    return max(
+        (_TOLERANCES.get(dtype.name, 2e-2) for dtype in dtypes if dtype.kind in "fcV"), default=0
+    )
 
 
 def same(a: np.ndarray, b: np.ndarray, within: float) -> bool:

@@ -8,7 +8,7 @@ For each example, number of rows, and combination of layouts of the inputs, the 
 graph that knows all sizes and of ones that know less. What it says is then done: the operation
 runs on each tower's part, and the outputs are put together as the rule claims and compared with
 what it gives for whole inputs. A rule that is not true is wrong. Where a rule says nothing, simple
-strategies are tried: one that is true for all draws is missing.
+strategies are tried: one that is true for all draws is missing, unless `missing.txt` allows that.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ import sys
 import time
 import traceback
 import zlib
-from typing import Dict, List, Optional, Sequence
+from typing import Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from layouts import worlds
+from layouts.allowed import unlisted
 from layouts.cases import Arguments, Generator, load
-from layouts.operations import Operation
+from layouts.operations import Operation, message
 from layouts.trials import Combination, Trial, totals
 from layouts.worlds import World
 from replicate.layouts.layout import Demand, Partial, Strategy
 
-EXAMPLES = 6
+# Of each type: so many examples, and more of them until rules were asked often enough.
+EXAMPLES, MOST, ENOUGH = 6, 16, 1000
 
-def types(
-    names: Sequence[str] = (), broken: Optional[List[str]] = None
-) -> Dict[str, List[Generator]]:
+
+def types(names: Sequence[str] = (), broken: list[str] | None = None) -> dict[str, list[Generator]]:
     """Returns the generators of types that the running TensorFlow has; see `load`."""
     known = load(broken)
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise ValueError(f"There are no cases of {', '.join(unknown)}.")
-    return {
-        name: known[name] for name in sorted(names or known) if hasattr(tf.raw_ops, name)
-    }
+    return {name: known[name] for name in sorted(names or known) if hasattr(tf.raw_ops, name)}
 
 
 class Proof:
@@ -62,24 +61,30 @@ class Proof:
         self.name = name
         self.asked = 0
         self.judged = 0
-        self.wrong: Dict[str, str] = {}
-        self.missing: Dict[str, str] = {}
+        self.wrong: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
         self._generators = generators
         self._seed = seed
         self._looks = missing
 
-    def run(self, examples: int = EXAMPLES, first: int = 0) -> Proof:
-        """Tries examples; returns itself."""
-        for index in range(first, first + examples):
+    def run(self, examples: int | None = None, first: int = 0) -> Proof:
+        """Tries examples, as many as prove something if no number is given; returns itself."""
+        for index in range(first, first + (examples or MOST)):
+            if examples is None and index - first >= EXAMPLES and self.asked >= ENOUGH:
+                break
             draw = np.random.RandomState(zlib.crc32(f"{self.name} {self._seed} {index}".encode()))
-            generator = self._generators[index % len(self._generators)]
             with tf.Graph().as_default():
                 try:
-                    self._example(generator(draw), draw, index)
+                    self._example(self._drawn(draw, index), draw, index)
                 except Exception as error:
                     again = self._again(index)
                     self.wrong.setdefault("case", f"case: {_of_error(error)}\n  {again}")
         return self
+
+    def _drawn(self, draw: np.random.RandomState, index: int) -> Arguments:
+        """Draws an example; every other one is the richest of a few: plain ones prove little."""
+        generator = self._generators[index % len(self._generators)]
+        return max((generator(draw) for _ in range(1 + 4 * (index % 2 == 0))), key=_axes)
 
     def _example(self, arguments: Arguments, draw: np.random.RandomState, index: int) -> None:
         operation = Operation(self.name, arguments, draw)
@@ -109,14 +114,14 @@ class Proof:
 
     def _ask(
         self, trial: Trial, world: World, combination: Combination, how: str, index: int
-    ) -> Optional[Strategy]:
+    ) -> Strategy | None:
         """Returns what the rule says, if that is true; takes note of what is not."""
         self.asked += 1
         strategy = None
         try:
             strategy = trial.ask(world, combination, how)
         except Exception as error:
-            fault: Optional[str] = _of_error(error)
+            fault: str | None = _of_error(error)
         else:
             fault = None if strategy is None else trial.judge(strategy)
         if fault is not None:
@@ -130,8 +135,8 @@ class Proof:
         self,
         trial: Trial,
         combination: Combination,
-        found: Optional[Strategy],
-        others: Sequence[Optional[Strategy]],
+        found: Strategy | None,
+        others: Sequence[Strategy | None],
         index: int,
     ) -> None:
         """Takes note of a strategy that is true where the rule says none."""
@@ -166,7 +171,7 @@ class Proof:
         self,
         trial: Trial,
         combination: Combination,
-        strategy: Optional[Strategy],
+        strategy: Strategy | None,
         index: int,
         text: str = "",
     ) -> str:
@@ -184,16 +189,24 @@ class Proof:
         return "\n".join([*lines, f"  {self._again(index)}"])
 
     def _again(self, index: int) -> str:
-        return f"python -m layouts.proof {self.name} --seed {self._seed} --first {index} --examples 1"
+        return (
+            f"python -m layouts.proof {self.name} --seed {self._seed} --first {index} --examples 1"
+        )
+
+
+def _axes(arguments: Arguments) -> int:
+    """Returns how many axes an example's arrays have, but for those of one entry."""
+    arrays = [value for value in tf.nest.flatten(arguments) if isinstance(value, np.ndarray)]
+    return sum(size > 1 for value in arrays for size in value.shape)
 
 
 def _of_error(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
-    text = str(getattr(error, "message", error)).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text[:200]} ({pathlib.Path(place.filename).name}:{place.lineno})"
+    name = pathlib.Path(place.filename).name
+    return f"{type(error).__name__}: {message(error)} ({name}:{place.lineno})"
 
 
-def kinds_of(strategy: Strategy) -> List[List[str]]:
+def kinds_of(strategy: Strategy) -> list[list[str]]:
     """Returns the kinds of a strategy's layouts, by which findings are told apart."""
     return [[layout.kind for layout in own] for own in strategy]
 
@@ -211,14 +224,16 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the status to exit with."""
     parser = argparse.ArgumentParser(description="Proves rules of layouts by random operations.")
     parser.add_argument("types", nargs="*", help="types of operations, by default all")
-    parser.add_argument("--examples", type=int, default=EXAMPLES, help="of each type")
+    parser.add_argument("--examples", type=int, help="of each type")
     parser.add_argument("--first", type=int, default=0, help="number of the first example")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--missing", action="store_true", help="tell what rules leave whole")
+    parser.add_argument(
+        "--missing", action="store_true", help="tell what rules leave whole without a reason"
+    )
     options = parser.parse_args(arguments)
     status, begun = 0, time.monotonic()
-    asked = judged = 0
-    broken: List[str] = []
+    asked = 0
+    broken: list[str] = []
     chosen = types(options.types, broken)
     for text in broken:
         print("BROKEN", text)
@@ -233,8 +248,8 @@ def main(arguments: Sequence[str]) -> int:
         )
         for text in proof.wrong.values():
             print("WRONG", text)
-        for kinds, text in proof.missing.items() if options.missing else ():
-            print("MISSING", kinds, text)
+        for kinds in unlisted(name, proof.missing):
+            print("MISSING", kinds, proof.missing[kinds])
         status = status or bool(proof.wrong)
         asked += proof.asked
     print(f"{asked} asked, {time.monotonic() - begun:.1f} s")

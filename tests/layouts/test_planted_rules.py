@@ -1,8 +1,8 @@
-"""Wrong rules, planted one at a time: the proof finds each with as many examples as it always has."""
+"""Wrong rules, planted one at a time: the proof finds each with its usual number of examples."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
 import pytest
 
@@ -29,7 +29,7 @@ def axes(change: Callable[[Op, int], int]) -> Plant:
 
 def _outputs(change: Callable[[Op, Layout], Layout]) -> Plant:
     def plant(right: Rule) -> Rule:
-        def wrong(op: Op, layouts: Layouts) -> Optional[Strategy]:
+        def wrong(op: Op, layouts: Layouts) -> Strategy | None:
             found = right(op, layouts)
             if found is None:
                 return None
@@ -44,7 +44,7 @@ def demands(old: type, new: Layout) -> Plant:
     """Plants another demand of what is given whole."""
 
     def plant(right: Rule) -> Rule:
-        def wrong(op: Op, layouts: Layouts) -> Optional[Strategy]:
+        def wrong(op: Op, layouts: Layouts) -> Strategy | None:
             found = right(op, layouts)
             if found is None:
                 return None
@@ -63,7 +63,7 @@ def keeps(*kinds: Any) -> Plant:
     """Plants that an input's layout is kept where the rule says nothing."""
 
     def plant(right: Rule) -> Rule:
-        def wrong(op: Op, layouts: Layouts) -> Optional[Strategy]:
+        def wrong(op: Op, layouts: Layouts) -> Strategy | None:
             kept = [layout for layout in layouts if layout in kinds or type(layout) in kinds]
             found = right(op, layouts)
             if found is not None or len(kept) != 1:
@@ -79,7 +79,7 @@ def keeps(*kinds: Any) -> Plant:
 
 
 def _concatenates(right: Rule) -> Rule:
-    def wrong(op: Op, layouts: Layouts) -> Optional[Strategy]:
+    def wrong(op: Op, layouts: Layouts) -> Strategy | None:
         axis = op.ints(len(layouts) - 1)
         rank = op.out_rank()
         if axis is None or rank is None or Shard(axis[0] % rank) not in layouts:
@@ -91,7 +91,7 @@ def _concatenates(right: Rule) -> Rule:
 
 
 def _multiplies(right: Rule) -> Rule:
-    def wrong(op: Op, layouts: Layouts) -> Optional[Strategy]:
+    def wrong(op: Op, layouts: Layouts) -> Strategy | None:
         return Strategy((SUM, SUM), (SUM,)) if set(layouts) == {SUM} else right(op, layouts)
 
     return wrong
@@ -109,7 +109,7 @@ def _next(op: Op, axis: int) -> int:
 def _without_shrinking(right: Rule) -> Rule:
     """Forgets that axes before the one of rows are taken out."""
 
-    def wrong(op: Op, layouts: Layouts) -> Optional[Strategy]:
+    def wrong(op: Op, layouts: Layouts) -> Strategy | None:
         found, rank = right(op, layouts), op.out_rank()
         rows = layouts[0]
         if found is None or not isinstance(rows, Shard) or rank is None or rows.axis >= rank:
@@ -119,7 +119,7 @@ def _without_shrinking(right: Rule) -> Rule:
     return wrong
 
 
-PLANTED: Dict[str, Tuple[str, Plant]] = {
+PLANTED: dict[str, tuple[str, Plant]] = {
     "a mean is added up": ("Mean", claims(MEAN, SUM)),
     "a maximum is added up": ("Max", claims(MAX, SUM)),
     "a minimum is a maximum": ("Min", claims(MIN, MAX)),
@@ -154,4 +154,3 @@ def test_the_proof_finds(error, monkeypatch):
     assert not proof.Proof(name, generators, missing=False).run().wrong
     monkeypatch.setitem(rule_lib._rules, name, plant(right))
     assert proof.Proof(name, generators, missing=False).run().wrong
-

@@ -50,16 +50,16 @@ def partly(graph: Graph, tensor: Any) -> np.ndarray | None:
 
 
 @pytest.mark.parametrize("is_static", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_integers_are_what_a_session_gives(is_static: bool, seed: int) -> None:
     draw = np.random.RandomState(seed)
     known: dict[str, list[int]] = {}
-    for _ in range(3):
+    for _ in range(2):
         with tf.Graph().as_default() as made:
             graph = Graph(SHAPES, is_static, draw.randint(5))
             extended(draw, sources(graph), 40)
             check(graph, integer_tensors(made), known)
             graph.close()
     if is_static:
-        never = [name for name, (asked, found) in known.items() if asked > 30 and not found]
+        never = [name for name, (asked, found) in known.items() if asked > 20 and not found]
         assert set(never) <= {"PlaceholderWithDefault"}

@@ -1,17 +1,17 @@
-"""One random operation and number of rows: what its rule says of layouts, and whether it is true."""
+"""One random operation and number of rows: what its rule says, and whether it is true."""
 
 from __future__ import annotations
 
 import collections
 import itertools
-from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Counter, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from layouts import parts, worlds
-from layouts.operations import Operation
-from layouts.parts import Parts, Rows, Uncuttable
+from layouts.operations import Operation, message
+from layouts.parts import Parts, Rows, UncuttableError
 from layouts.worlds import World
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.layout import (
@@ -31,35 +31,52 @@ from replicate.layouts.layout import (
 )
 from replicate.layouts.rule import Op, rule_of
 
-# Kernels that divide by sizes that may be 0, which ends the process.
+# Kernels that divide by sizes that may be 0, which ends the process: only rows on the first axis of
+# these are looked at, and no tower without rows.
 _FRAGILE = ("Conv", "Dilation", "Pool")
-# Kernels that end the process if shapes of inputs do not belong together.
-_NOT_SEARCHED = frozenset(["ResourceGather"])
+# Kernels that end the process, or do not end, of inputs that are NaN or do not belong together.
+_NOT_SEARCHED = frozenset(
+    [
+        "ResourceGather",
+        "AvgPoolGrad",
+        "AvgPool3DGrad",
+        "MaxPoolGrad",
+        "MaxPoolGradV2",
+        "MaxPool3DGrad",
+        "MaxPoolGradGrad",
+        "MaxPoolGradGradV2",
+        "CropAndResize",
+        "CropAndResizeGradBoxes",
+        "CropAndResizeGradImage",
+        "MatrixLogarithm",
+    ]
+)
 
 Combination = Tuple[Layout, ...]
 
-# So many combinations of layouts of an operation, and so many ways to demand what it has.
+# So many rows at most, combinations of layouts of an operation, and ways to demand what it has.
+_LARGEST = 100
 COMBINATIONS, DEMANDS = 60, 16
 # Parts that gradients, losses and masks are; others are results, and few at that.
 _COMMON = frozenset([SUM, MEAN, ALL, ANY])
 
 
-def totals(operation: Operation, draw: np.random.RandomState) -> List[int]:
+def totals(operation: Operation, draw: np.random.RandomState) -> list[int]:
     """Draws two numbers of rows, such as the inputs may have on some axis.
 
     One is a size that several inputs have, first of all on the first axis; the other may be any
     divisor of a size, or 1.
     """
     found: Counter[int] = collections.Counter()
-    others: Set[int] = set()
+    others: set[int] = set()
     for operand in operation.operands:
         if operand.value is None or (operand.fixed and operand.value.dtype.kind not in "iu"):
             continue
-        sizes = [int(x) for x in (operand.value.ravel() if operand.fixed else operand.value.shape)]
+        entries = operand.value.ravel() if operand.fixed else operand.value.shape
+        sizes = [int(size) for size in entries if 0 < size <= _LARGEST]
         for place, size in enumerate(sizes):
             found[size] += (1 if operand.fixed else 10) * (5 if place == 0 else 1)
         others |= {n for size in sizes for n in range(2, size + 1) if size % n == 0}
-    found = collections.Counter({size: count for size, count in found.items() if size > 0})
     if not found:
         return []
     first = max(sorted(found), key=lambda size: (size > 1, found[size], draw.rand()))
@@ -83,14 +100,14 @@ class Trial:
         self.total = total
         self._draw = draw
         towers = draw.permutation([2, 3])
-        self._rows: List[Rows] = [
+        self._rows: list[Rows] = [
             parts.uneven(draw, total, int(towers[0]), False),
             parts.uneven(draw, total, 3 if draw.rand() < 0.7 else 2, True),
         ]
-        self._judged: Dict[Strategy, Optional[str]] = {}
-        self._claims: Dict[Tuple[Demand, ...], Optional[Tuple[Layout, ...]]] = {}
+        self._judged: dict[Strategy, str | None] = {}
+        self._claims: dict[tuple[Demand, ...], tuple[Layout, ...] | None] = {}
 
-    def combinations(self) -> List[Combination]:
+    def combinations(self) -> list[Combination]:
         """Returns the combinations of layouts of inputs, a random choice if there are very many.
 
         An operation whose inputs are all constants may have rows by their integers alone.
@@ -120,19 +137,19 @@ class Trial:
                 made[one] = None
         return list(made)
 
-    def _layouts(self, index: int) -> List[Layout]:
+    def _layouts(self, index: int) -> list[Layout]:
         operand = self.operation.operands[index]
         if operand.value is None or operand.fixed:
             return [WHOLE]
         return [WHOLE, *self._shards(operand.value), *parts.kinds(operand.value.dtype)]
 
-    def _shards(self, value: np.ndarray) -> List[Shard]:
+    def _shards(self, value: np.ndarray) -> list[Shard]:
         return [Shard(axis) for axis, size in enumerate(value.shape) if self._fits(size)]
 
     def _fits(self, size: int) -> bool:
         return size > 0 and size % self.total == 0
 
-    def ask(self, world: World, combination: Combination, how: str) -> Optional[Strategy]:
+    def ask(self, world: World, combination: Combination, how: str) -> Strategy | None:
         """Returns what the rule says, None if it says nothing, or what cannot be.
 
         Raises:
@@ -152,7 +169,7 @@ class Trial:
         )
         return strategy if can_be and any(x != WHOLE for x in strategy.inputs) else None
 
-    def compare_facts(self, world: World, combination: Combination, how: str) -> Optional[str]:
+    def compare_facts(self, world: World, combination: Combination, how: str) -> str | None:
         """Returns how what is known of outputs differs from what they are, None if it does not."""
         facts = world.facts(combination, how, self._draw)
         names = world.names(combination)
@@ -168,26 +185,26 @@ class Trial:
                 return f"facts: integers {integers.tolist()} of what is {whole.tolist()}, {names}"
         return None
 
-    def judge(self, strategy: Strategy) -> Optional[str]:
+    def judge(self, strategy: Strategy) -> str | None:
         """Returns what is wrong with a strategy, None if nothing is."""
         if strategy not in self._judged:
             self._judged[strategy] = self._find_fault(strategy)
         return self._judged[strategy]
 
-    def _find_fault(self, strategy: Strategy) -> Optional[str]:
+    def _find_fault(self, strategy: Strategy) -> str | None:
         values, wholes = self.operation.draws[0]
         for rows in self._rows:
             try:
                 made = self._run(values, strategy.inputs, rows)
-            except (Uncuttable, tf.errors.OpError) as error:
-                return f"rows {rows}: {_short(error)}"
+            except (UncuttableError, tf.errors.OpError) as error:
+                return f"rows {rows}: {message(error)}"
             for index, (layout, whole) in enumerate(zip(strategy.outputs, wholes)):
                 if isinstance(layout, Own):
                     continue
                 own = [tower[index] for tower in made]
                 try:
                     joined = parts.join(layout, own, rows)
-                except Uncuttable as error:
+                except UncuttableError as error:
                     return f"rows {rows}, output {index}: {error}"
                 if not self._agree(joined, whole):
                     return f"rows {rows}, output {index}: {_difference(joined, whole)}"
@@ -199,14 +216,11 @@ class Trial:
         return parts.same(joined, whole, self.operation.within)
 
     def _run(
-        self, values: Sequence[Optional[np.ndarray]], demands: Sequence[Demand], rows: Rows
-    ) -> List[List[np.ndarray]]:
+        self, values: Sequence[np.ndarray | None], demands: Sequence[Demand], rows: Rows
+    ) -> list[list[np.ndarray]]:
         """Returns the outputs of each tower."""
         has = [self._has(value, demand, rows) for value, demand in zip(values, demands)]
-        return [
-            self.operation.run([own[tower] for own in has])
-            for tower in range(len(rows))
-        ]
+        return [self.operation.run([own[tower] for own in has]) for tower in range(len(rows))]
 
     def _has(self, value: Any, demand: Demand, rows: Rows) -> Parts:
         if isinstance(demand, Whole):
@@ -217,9 +231,9 @@ class Trial:
             return parts.share(value, demand.axis, rows)
         if isinstance(demand, Partial):
             return parts.partial(self._draw, value, demand, rows)
-        raise Uncuttable(f"nothing that is given is {demand}")
+        raise UncuttableError(f"nothing that is given is {demand}")
 
-    def could(self, combination: Combination) -> Optional[Strategy]:
+    def could(self, combination: Combination) -> Strategy | None:
         """Returns a strategy that is right for all draws, of simple ones, None if none is.
 
         It demands what is given, and of whole inputs maybe cuts or shares. If all that is given
@@ -240,6 +254,8 @@ class Trial:
         values, outputs = self.operation.draws[0]
         if any(own is not None and not own.size for own in (*values, *outputs)):
             return False  # What has no entries may have any layout.
+        if self._is_fragile() and any(isinstance(x, Shard) and x.axis for x in combination):
+            return False
         given = [
             (layout, operand.value)
             for layout, operand in zip(combination, self.operation.operands)
@@ -253,7 +269,10 @@ class Trial:
             for layout, value in given
         )
 
-    def _demands(self, combination: Combination) -> List[Tuple[Demand, ...]]:
+    def _is_fragile(self) -> bool:
+        return any(part in self.operation.name for part in _FRAGILE)
+
+    def _demands(self, combination: Combination) -> list[tuple[Demand, ...]]:
         """Returns demands that may do, with few changes first."""
         choices = [self._changed(index, given) for index, given in enumerate(combination)]
         made = []
@@ -264,7 +283,7 @@ class Trial:
                 made.append((sum(place > 0 for place in places), places, demands))
         return [demands for _, _, demands in sorted(made, key=lambda x: x[:2])[:DEMANDS]]
 
-    def _changed(self, index: int, given: Layout) -> List[Demand]:
+    def _changed(self, index: int, given: Layout) -> list[Demand]:
         """Returns what may be demanded of an input: what is given first."""
         if given != WHOLE:
             return [given, WHOLE] if isinstance(given, Shard) else [given]
@@ -272,25 +291,25 @@ class Trial:
         if operand.value is None:
             return [WHOLE]
         if not operand.fixed:
-            return [WHOLE, *self._shards(operand.value)]
+            cuts = self._shards(operand.value)
+            return [WHOLE, *(cuts[:1] if self._is_fragile() else cuts)]
         if operand.value.ndim != 1 or operand.value.dtype.kind not in "iu":
             return [WHOLE]
         shares = [Share(place) for place, entry in enumerate(operand.value) if self._fits(entry)]
         return [WHOLE, *shares]
 
-    def _true_of(self, demands: Tuple[Demand, ...]) -> Optional[Tuple[Layout, ...]]:
+    def _true_of(self, demands: tuple[Demand, ...]) -> tuple[Layout, ...] | None:
         """Returns layouts that the outputs have for all draws, None if one has none."""
         given = {layout for layout in demands if isinstance(layout, Partial)}
         left = [_claims(whole, given) for whole in self.operation.draws[0].outputs]
-        fragile = any(part in self.operation.name for part in _FRAGILE)
-        tried = [rows for rows in self._rows if not fragile or min(rows) > 0]
+        tried = [rows for rows in self._rows if not self._is_fragile() or min(rows) > 0]
         if not tried:
             return None
         for values, wholes in self.operation.draws:
             for rows in tried:
                 try:
                     made = self._run(values, demands, rows)
-                except (Uncuttable, tf.errors.OpError):
+                except (UncuttableError, tf.errors.OpError):
                     return None
                 for index, whole in enumerate(wholes):
                     own = [tower[index] for tower in made]
@@ -305,17 +324,17 @@ class Trial:
             return all(self._agree(part, whole) for part, many in zip(own, rows) if many)
         try:
             return self._agree(parts.join(layout, own, rows), whole)
-        except Uncuttable:
+        except UncuttableError:
             return False
 
 
-def _agree(known: Sequence[Any], sizes: Sequence[int], names: Dict[str, int]) -> bool:
+def _agree(known: Sequence[Any], sizes: Sequence[int], names: dict[str, int]) -> bool:
     return len(known) == len(sizes) and all(
         worlds.agrees(dim, size, names) for dim, size in zip(known, sizes)
     )
 
 
-def _claims(whole: np.ndarray, given: Set[Partial]) -> List[Layout]:
+def _claims(whole: np.ndarray, given: set[Partial]) -> list[Layout]:
     """Returns what an output may be: first, the same in all towers, then like an input."""
     reductions = [kind for kind in parts.kinds(whole.dtype) if kind in _COMMON]
     if len({repr(entry) for entry in whole.ravel()}) < 3:  # Of zeros alone, much is true.
@@ -331,7 +350,9 @@ def _check(op: Op, strategy: Strategy) -> None:
     """Raises a `ValueError` if a strategy means nothing."""
     inputs, outputs = strategy
     if len(inputs) != len(op.inputs) or len(outputs) != len(op.outputs):
-        raise ValueError(f"{len(inputs)} demands of {len(op.inputs)} inputs, {len(outputs)} outputs")
+        raise ValueError(
+            f"{len(inputs)} demands of {len(op.inputs)} inputs, {len(outputs)} outputs"
+        )
     for what, tensors, layouts in (("demand", op.inputs, inputs), ("output", op.outputs, outputs)):
         for tensor, layout in zip(tensors, layouts):
             if what == "output" and not isinstance(layout, (Shard, Partial, Own)):
@@ -368,10 +389,6 @@ def _has_share(op: Op, index: int, axis: int) -> bool:
         return False
     own = integers[axis]
     return own == -1 or dims_lib.over(own, op.rows) is not None
-
-
-def _short(error: Exception) -> str:
-    return str(getattr(error, "message", error)).strip().split("\n")[0][:200]
 
 
 def _difference(joined: np.ndarray, whole: np.ndarray) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,7 +23,7 @@ MASKS = 4
 class Known(Facts):
     """Facts of an operation's outputs, where those of its inputs are given."""
 
-    def __init__(self, rows: Dim, shapes: Dict[Any, Shape], integers: Dict[Any, Integers]) -> None:
+    def __init__(self, rows: Dim, shapes: dict[Any, Shape], integers: dict[Any, Integers]) -> None:
         super().__init__(rows)
         self._shapes = shapes
         self._integers = integers
@@ -47,14 +47,16 @@ class World(NamedTuple):
         is_static: Whether the graph knows the number of rows.
         values: Of each input: its value.
         integers: Of each input that is `Fixed`: what is known of it.
+        shapes: What has been found to be known of shapes.
     """
 
     name: str
     total: int
     operation: Any
     is_static: bool
-    values: Tuple[Optional[np.ndarray], ...]
-    integers: Dict[Any, Integers]
+    values: tuple[np.ndarray | None, ...]
+    integers: dict[Any, Integers]
+    shapes: dict[Any, Shape]
 
     @property
     def rows(self) -> Dim:
@@ -70,7 +72,7 @@ class World(NamedTuple):
                 any of these, or not known at all, `'any'`.
             draw: Where `how` is `'any'`.
         """
-        shapes: Dict[Any, Shape] = {}
+        shapes: dict[Any, Shape] = {}
         for index, (tensor, layout) in enumerate(zip(self.operation.inputs, combination)):
             value = self.values[index]
             if value is None:
@@ -79,10 +81,16 @@ class World(NamedTuple):
                 shapes[graph_lib.reference(tensor)] = None
                 continue
             axis = layout.axis if isinstance(layout, Shard) else None
-            shapes[graph_lib.reference(tensor)] = tuple(
-                self._size(f"{index}[{place}]", place == axis, size, static, how, draw)
-                for place, (size, static) in enumerate(zip(value.shape, tensor.shape.as_list()))
-            )
+            key = index, axis, how
+            made = self.shapes.get(key)
+            if made is None:
+                made = tuple(
+                    self._size(f"{index}[{place}]", place == axis, size, static, how, draw)
+                    for place, (size, static) in enumerate(zip(value.shape, tensor.shape.as_list()))
+                )
+            if how != "any":
+                self.shapes[key] = made
+            shapes[graph_lib.reference(tensor)] = made
         return Known(self.rows, shapes, self.integers)
 
     def _size(
@@ -90,7 +98,7 @@ class World(NamedTuple):
         name: str,
         has_rows: bool,
         size: int,
-        static: Optional[int],
+        static: int | None,
         how: str,
         draw: np.random.RandomState,
     ) -> Dim:
@@ -105,7 +113,7 @@ class World(NamedTuple):
             return times(self.rows, size // self.total) if fits else symbol(name)
         return size if form == "sizes" else symbol(name)
 
-    def names(self, combination: Sequence[Layout]) -> Dict[str, int]:
+    def names(self, combination: Sequence[Layout]) -> dict[str, int]:
         """Returns the numbers that symbols of sizes of inputs stand for."""
         made = {ROWS: self.total}
         for index, (value, layout) in enumerate(zip(self.values, combination)):
@@ -115,7 +123,7 @@ class World(NamedTuple):
         return made
 
 
-def agrees(dim: Dim, size: int, names: Dict[str, int]) -> bool:
+def agrees(dim: Dim, size: int, names: dict[str, int]) -> bool:
     """Whether a size can be what is known of it; of symbols without a name, nothing is known."""
     if not isinstance(dim, Monomial):
         return int(dim) == size
@@ -130,7 +138,7 @@ def static(operation: Operation, total: int) -> World:
     return _world("static", operation, total, True, _static_shapes(operation))
 
 
-def _static_shapes(operation: Operation) -> List[Any]:
+def _static_shapes(operation: Operation) -> list[Any]:
     return [
         None if operand.value is None else list(operand.value.shape)
         for operand in operation.operands
@@ -155,10 +163,10 @@ def are_all(operation: Operation, total: int) -> bool:
     return len(list(_masks(operation, total))) <= MASKS
 
 
-def _masks(operation: Operation, total: int) -> Iterator[Tuple[Tuple[int, int], ...]]:
+def _masks(operation: Operation, total: int) -> Iterator[tuple[tuple[int, int], ...]]:
     """Yields which integers follow from the number of rows: those of one input, each alone, all."""
-    everything: List[Tuple[int, int]] = []
-    alone: List[Tuple[Tuple[int, int], ...]] = []
+    everything: list[tuple[int, int]] = []
+    alone: list[tuple[tuple[int, int], ...]] = []
     for index, operand in enumerate(operation.operands):
         if operand.fixed and operand.value is not None and operand.value.dtype.kind in "iu":
             own = [
@@ -176,8 +184,8 @@ def _masks(operation: Operation, total: int) -> Iterator[Tuple[Tuple[int, int], 
 
 
 def _loosened(
-    shape: Optional[List[int]], total: int, chance: float, draw: np.random.RandomState
-) -> Optional[List[Optional[int]]]:
+    shape: list[int] | None, total: int, chance: float, draw: np.random.RandomState
+) -> list[int | None] | None:
     """Returns a shape without sizes that may be those of rows, and without some others."""
     if shape is None:
         return None
@@ -188,10 +196,10 @@ def _loosened(
 
 def anything(operation: Operation, total: int, draw: np.random.RandomState) -> World:
     """Returns a world where of anything it may be known or not."""
-    shapes: List[Any] = [
-        _loosened(shape, total, 0.4, draw) for shape in _static_shapes(operation)
+    shapes: list[Any] = [_loosened(shape, total, 0.4, draw) for shape in _static_shapes(operation)]
+    ranked = [
+        index for index, operand in enumerate(operation.operands) if operand.value is not None
     ]
-    ranked = [index for index, operand in enumerate(operation.operands) if operand.value is not None]
     unranked = list(shapes)
     if draw.rand() < 0.2:
         unranked[draw.choice(ranked)] = None
@@ -206,8 +214,8 @@ def anything(operation: Operation, total: int, draw: np.random.RandomState) -> W
         name += f", integers of rows at {sorted(mask)}, unknown ones of {sorted(hidden)}"
     try:
         return _world(name, operation, total, is_static, unranked, mask, hidden, seen)
-    except ValueError:  # Some operations want to know all ranks.
-        return _world(name, operation, total, is_static, shapes, mask, hidden, seen)
+    except ValueError:  # Some operations want to know all ranks, or axes.
+        return _world(name, operation, total, is_static, shapes, mask, (), seen)
 
 
 def _world(
@@ -216,7 +224,7 @@ def _world(
     total: int,
     is_static: bool,
     shapes: Sequence[Any],
-    mask: Collection[Tuple[int, int]] = (),
+    mask: Collection[tuple[int, int]] = (),
     hidden: Collection[int] = (),
     seen: Collection[int] = (),
 ) -> World:
@@ -232,8 +240,8 @@ def _world(
         hidden: `Fixed` inputs of which nothing is known.
         seen: Other inputs of which the integers are known, if they are some.
     """
-    tensors: List[Any] = []
-    integers: Dict[Any, Integers] = {}
+    tensors: list[Any] = []
+    integers: dict[Any, Integers] = {}
     for index, operand in enumerate(operation.operands):
         if operand.build is not None:
             tensors.append(operand.build())
@@ -256,13 +264,13 @@ def _world(
         if known is not None:
             integers[graph_lib.reference(tensor)] = known
     given = tuple(operand.value for operand in operation.operands)
-    return World(name, total, operation.build(tensors), is_static, given, integers)
+    return World(name, total, operation.build(tensors), is_static, given, integers, {})
 
 
-def _of_rows(value: np.ndarray, places: Sequence[int], total: int) -> Tuple[Any, np.ndarray]:
-    """Returns integers as a tensor, some of which follow from the number of rows, and their sizes."""
-    known: List[Dim] = []
-    entries: List[Any] = []
+def _of_rows(value: np.ndarray, places: Sequence[int], total: int) -> tuple[Any, np.ndarray]:
+    """Returns integers, some of which follow from the number of rows, as a tensor and as sizes."""
+    known: list[Dim] = []
+    entries: list[Any] = []
     for place, entry in enumerate(value.ravel()):
         if place in places:
             known.append(times(symbol(ROWS), int(entry) // total))
@@ -273,7 +281,7 @@ def _of_rows(value: np.ndarray, places: Sequence[int], total: int) -> Tuple[Any,
     return _packed(entries, value.shape), values.array(known, value.shape)
 
 
-def _packed(entries: List[Any], shape: Sequence[int]) -> Any:
+def _packed(entries: list[Any], shape: Sequence[int]) -> Any:
     if not shape:
         return tf.identity(entries[0])
     each = len(entries) // shape[0]

@@ -2,57 +2,14 @@
 
 import tensorflow.compat.v1 as tf
 
-from partition.harness import F64, one_hot
+from partition import pair_losses
+from partition.model_inputs import F64, one_hot
 from partition.row_losses import entropies, squares
-
-
-def unit(h):
-    return h / tf.sqrt(tf.reduce_sum(h**2, axis=1, keepdims=True) + 1e-3)
 
 
 def size(h):
     """The number of rows, a float64 scalar."""
     return tf.cast(tf.shape(h)[0], F64)
-
-
-def distances(a, b):
-    """Squared distances of all pairs of rows, [n, n]."""
-    return tf.reduce_sum((a[:, None] - b[None]) ** 2, axis=2)
-
-
-def off_diagonal(square):
-    return square - tf.linalg.diag(tf.linalg.diag_part(square))
-
-
-def negatives(h, batch):
-    """The other rows' targets are what a row is told from."""
-    targets = tf.tanh(h) + one_hot(batch.k)
-    scores = tf.matmul(h, targets, transpose_b=True)
-    places = tf.range(tf.shape(h)[0])
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=places, logits=scores)
-    )
-
-
-def both_ways(h, batch):
-    """As `negatives`, from rows to targets and back."""
-    scores = tf.matmul(unit(h), unit(batch.x[:, :3]), transpose_b=True) / 0.5
-    same = tf.eye(tf.shape(h)[0], dtype=F64)
-    there = tf.nn.softmax_cross_entropy_with_logits_v2(labels=same, logits=scores)
-    back = tf.nn.softmax_cross_entropy_with_logits_v2(labels=same, logits=tf.transpose(scores))
-    return tf.reduce_mean(there + back) / 2.0
-
-
-def nt_xent(h, batch):
-    """Two views of each row, concatenated; all 2n rows are told from each other."""
-    views = tf.concat([unit(h), unit(h + batch.x[:, :3])], axis=0)
-    scores = off_diagonal(tf.matmul(views, views, transpose_b=True) / 0.5)
-    scores -= 1e9 * tf.eye(tf.shape(views)[0], dtype=F64)
-    n = tf.shape(h)[0]
-    places = tf.concat([tf.range(n) + n, tf.range(n)], axis=0)
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=places, logits=scores)
-    )
 
 
 def hard_mining(h, batch):
@@ -64,35 +21,6 @@ def hard_mining(h, batch):
 def worst_half(h, batch):
     rows = tf.sort(squares(h, batch), direction="DESCENDING")
     return tf.reduce_mean(rows[: (tf.size(rows) + 1) // 2])
-
-
-def all_pairs(h, batch):
-    return tf.reduce_mean(distances(h, h) * tf.abs(batch.y - tf.transpose(batch.y)))
-
-
-def all_pairs_by_product(h, batch):
-    """Distances from a Gram matrix, and one triangle of them."""
-    gram = tf.matmul(h, h, transpose_b=True)
-    diagonal = tf.linalg.diag_part(gram)
-    square = diagonal[:, None] - 2.0 * gram + diagonal[None]
-    return tf.reduce_sum(tf.linalg.band_part(square, 0, -1)) / size(h) ** 2
-
-
-def triplets(h, batch):
-    """Hinges of all triplets of rows whose first two are of one class, [n, n, n]."""
-    square = distances(h, h)
-    same = tf.cast(tf.equal(batch.k[:, None], batch.k[None]), F64)
-    valid = same[:, :, None] * (1.0 - same[:, None])
-    hinges = tf.nn.relu(square[:, :, None] - square[:, None] + 0.2) * valid
-    return tf.reduce_sum(hinges) / (1.0 + tf.reduce_sum(valid))
-
-
-def hardest_triplets(h, batch):
-    square = distances(h, h)
-    same = tf.cast(tf.equal(batch.k[:, None], batch.k[None]), F64)
-    farthest = tf.reduce_max(square * same, axis=1)
-    nearest = tf.reduce_min(square + 1e3 * same, axis=1)
-    return tf.reduce_mean(tf.nn.softplus(farthest - nearest + 1e3 * tf.cast(nearest > 1e2, F64)))
 
 
 def centres(h, batch):
@@ -131,7 +59,8 @@ def covariance(h, batch):
     centred = h - tf.reduce_mean(h, axis=0)
     matrix = tf.matmul(centred, centred, transpose_a=True) / size(h)
     spread = tf.sqrt(tf.linalg.diag_part(matrix) + 0.01)
-    return tf.reduce_sum(off_diagonal(matrix) ** 2) + tf.reduce_mean(tf.nn.relu(1.0 - spread))
+    mixed = tf.reduce_sum(pair_losses.off_diagonal(matrix) ** 2)
+    return mixed + tf.reduce_mean(tf.nn.relu(1.0 - spread))
 
 
 def r_squared(h, batch):
@@ -161,12 +90,6 @@ def f1(h, batch):
     return 1.0 - 2.0 * hits / (2.0 * hits + tf.reduce_sum(p * (1 - t) + (1 - p) * t) + 0.1)
 
 
-def pairwise_ranking(h, batch):
-    scores, better = h[:, 0], tf.cast(batch.y > tf.transpose(batch.y), F64)
-    margins = tf.nn.softplus(scores[None] - scores[:, None])
-    return tf.reduce_sum(better * margins) / (1.0 + tf.reduce_sum(better))
-
-
 def listwise_ranking(h, batch):
     """The batch is a list: a softmax over rows."""
     return -tf.reduce_sum(tf.nn.softmax(batch.y, axis=0) * tf.nn.log_softmax(h[:, :1], axis=0))
@@ -178,13 +101,6 @@ def likelihood_of_order(h, batch):
     scores = tf.gather(h[:, 0], order)
     left = tf.cumsum(tf.exp(scores), reverse=True)
     return tf.reduce_mean(tf.log(left) - scores)
-
-
-def hazard(h, batch):
-    """Cox regression: the risk of those whose time is not over."""
-    at_risk = tf.cast(batch.y <= tf.transpose(batch.y), F64)
-    risk = tf.log(tf.matmul(at_risk, tf.exp(h[:, :1])))
-    return -tf.reduce_sum(batch.weight * (h[:, :1] - risk)) / (tf.reduce_sum(batch.weight) + 1.0)
 
 
 def sorted_scores(h, batch):
@@ -229,16 +145,6 @@ def products_of_rows(h, batch):
     return tf.reduce_mean(tf.cumprod(1.0 + 0.1 * tf.tanh(h) * batch.y) ** 2)
 
 
-def mmd(h, batch):
-    """Two samples' discrepancy by a kernel."""
-
-    def kernel(a, b):
-        return tf.reduce_mean(tf.exp(-distances(a, b) / 2.0))
-
-    x = batch.x[:, :3]
-    return kernel(h, h) + kernel(x, x) - 2.0 * kernel(h, x)
-
-
 def entropy_of_mean(h, batch):
     """Each row is to be sure, and all of them together not."""
     p = tf.nn.softmax(h)
@@ -253,14 +159,6 @@ def smoothing_by_batch(h, batch):
     return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=h))
 
 
-def sinkhorn(h, batch):
-    """Nine normalisations of rows and columns, from which an assignment comes."""
-    plan = tf.exp(-distances(h, batch.x[:, :3]) / 2.0) + 1e-3
-    for turn in range(9):
-        plan /= tf.reduce_sum(plan, axis=turn % 2, keepdims=True)
-    return tf.reduce_mean(tf.reduce_sum(plan * distances(h, batch.x[:, :3]), axis=1))
-
-
 def whitened(h, batch):
     """Batch norm that is written out."""
     mean, variance = tf.nn.moments(h, [0])
@@ -273,11 +171,6 @@ def decorrelated(h, batch):
     matrix = tf.matmul(centred, centred, transpose_a=True) / size(h) + tf.eye(3, dtype=F64)
     white = tf.transpose(tf.linalg.triangular_solve(tf.linalg.cholesky(matrix), tf.transpose(h)))
     return tf.reduce_mean((white - batch.y) ** 2)
-
-
-def attention_over_rows(h, batch):
-    weights = tf.nn.softmax(tf.matmul(h, h, transpose_b=True))
-    return tf.reduce_mean((tf.matmul(weights, batch.x[:, :3]) - h) ** 2)
 
 
 def least_squares(h, batch):
@@ -316,15 +209,8 @@ def partitioned(h, batch):
 LOSSES = {
     function.__name__: function
     for function in (
-        negatives,
-        both_ways,
-        nt_xent,
         hard_mining,
         worst_half,
-        all_pairs,
-        all_pairs_by_product,
-        triplets,
-        hardest_triplets,
         centres,
         segments,
         class_weights,
@@ -335,10 +221,8 @@ LOSSES = {
         kappa,
         dice,
         f1,
-        pairwise_ranking,
         listwise_ranking,
         likelihood_of_order,
-        hazard,
         sorted_scores,
         median,
         mixup,
@@ -346,13 +230,10 @@ LOSSES = {
         rolled,
         cumulative,
         products_of_rows,
-        mmd,
         entropy_of_mean,
         smoothing_by_batch,
-        sinkhorn,
         whitened,
         decorrelated,
-        attention_over_rows,
         least_squares,
         first_row,
         ratio_of_groups,

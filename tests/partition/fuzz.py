@@ -1,4 +1,4 @@
-"""Compares random programs in towers with one device: from `tests`,
+"""Compares random programs in towers with one device: from `tests`,.
 
     python -m partition.fuzz --seed 0 --graphs 100 [--towers 3] [--minutes 5] [--each]
 
@@ -15,7 +15,7 @@ import pathlib
 import pkgutil
 import sys
 import time
-from typing import Counter, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Counter, Iterable, Iterator, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -23,11 +23,11 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 if __name__ == "__main__":
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
 
-import tensorflow.compat.v1 as tf  # noqa: E402  # It reads the environment.
+import tensorflow.compat.v1 as tf  # It reads the environment.
 
-from partition import fuzz_generate, fuzz_run, fuzz_shrink  # noqa: E402
-from partition.fuzz_program import Program, describe  # noqa: E402
-from replicate.layouts import rules  # noqa: E402
+from partition import fuzz_generate, fuzz_run, fuzz_shrink
+from partition.fuzz_program import Program, describe
+from replicate.layouts import rules
 
 
 class Failure(NamedTuple):
@@ -55,7 +55,7 @@ class Search(NamedTuple):
         whole: By type: how many operations ran once that take what towers have.
     """
 
-    failures: List[Failure]
+    failures: list[Failure]
     kinds: Counter[str]
     in_towers: int
     of_rows: int
@@ -72,15 +72,15 @@ def load_rules() -> None:
 
 
 def outcomes(
-    seeds: Iterable[int], towers: Optional[int] = None
-) -> Iterator[Tuple[int, Program, fuzz_run.Outcome]]:
+    seeds: Iterable[int], towers: int | None = None
+) -> Iterator[tuple[int, Program, fuzz_run.Outcome]]:
     """Yields what comes of the programs of some seeds."""
     for seed in seeds:
         program = fuzz_generate.generate(seed, towers)
         yield seed, program, fuzz_run.check(program)
 
 
-def search(seeds: Iterable[int], towers: Optional[int] = None, most: int = 1) -> Search:
+def search(seeds: Iterable[int], towers: int | None = None, most: int = 1) -> Search:
     """Runs programs until some fail.
 
     Args:
@@ -88,7 +88,7 @@ def search(seeds: Iterable[int], towers: Optional[int] = None, most: int = 1) ->
         towers: How many towers each has, None for any number.
         most: How many may fail before it ends.
     """
-    failures: List[Failure] = []
+    failures: list[Failure] = []
     kinds: Counter[str] = collections.Counter()
     whole: Counter[str] = collections.Counter()
     in_towers = of_rows = 0
@@ -112,7 +112,7 @@ def report(failure: Failure, seconds: float = 120.0) -> str:
     return f"seed {failure.seed}\n{describe(small)}\n--> {message}"
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
@@ -143,7 +143,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
         print()
     print(f"{dict(found.kinds)} in {seconds:.0f} s")
     share = 100 * found.in_towers / max(found.of_rows, 1)
-    print(f"{share:.0f} % of {found.of_rows} operations that rows enter ran in towers; what stopped most:")
+    print(
+        f"{share:.0f} % of {found.of_rows} operations that rows enter ran in towers; what stopped most:"
+    )
     print(", ".join(f"{kind} {count}" for kind, count in found.whole.most_common(30)))
     return int(bool(found.failures))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ LARGEST = 3000  # Of the entries of a value, at most.
 Shape = Tuple[Size, ...]
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """Says that a form finds nothing that it can be made of."""
 
 
@@ -49,7 +49,7 @@ class Made(NamedTuple):
 
 Form = Callable[["Draft"], Made]
 
-_forms: List[Tuple[Form, float]] = []
+_forms: list[tuple[Form, float]] = []
 
 
 def form(weight: float = 1.0) -> Callable[[Form], Form]:
@@ -62,7 +62,7 @@ def form(weight: float = 1.0) -> Callable[[Form], Form]:
     return enter
 
 
-def forms() -> List[Tuple[Form, float]]:
+def forms() -> list[tuple[Form, float]]:
     """Returns the forms, and how often they are drawn."""
     return list(_forms)
 
@@ -93,11 +93,11 @@ class Draft:
         self.is_static = is_static
         self.exact_random = exact_random
         self.coarse = coarse
-        self.statements: List[Statement] = []
-        self.values: List[Value] = [feature.value for feature in features]
-        self.updates: List[str] = []
-        self._uses: Dict[str, int] = {}
-        self._counts: Dict[str, int] = {}
+        self.statements: list[Statement] = []
+        self.values: list[Value] = [feature.value for feature in features]
+        self.updates: list[str] = []
+        self._uses: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     # Randomness
 
@@ -118,14 +118,14 @@ class Draft:
     def pick(
         self,
         dtype: str = "float",
-        rank: Optional[int] = None,
+        rank: int | None = None,
         least: int = 0,
-        where: Optional[Callable[[Value], Any]] = None,
+        where: Callable[[Value], Any] | None = None,
     ) -> Value:
         """Returns a value, rather one that is new, or that nothing takes.
 
         Raises:
-            Unfit: If none is as it is asked for.
+            UnfitError: If none is as it is asked for.
         """
         found = [
             value
@@ -136,7 +136,7 @@ class Draft:
             and (where is None or where(value))
         ]
         if not found:
-            raise Unfit
+            raise UnfitError
         weights = np.array([self._weight(value) for value in found])
         value = found[self.draw.choice(len(found), p=weights / weights.sum())]
         self._uses[value.name] = self._uses.get(value.name, 0) + 1
@@ -150,11 +150,11 @@ class Draft:
             / (1 + self._uses.get(value.name, 0))
         )
 
-    def axis(self, value: Value, where: Optional[Callable[[Size], Any]] = None) -> int:
+    def axis(self, value: Value, where: Callable[[Size], Any] | None = None) -> int:
         """Returns an axis of a value, as often as not negative in `self.sign`."""
         axes = [axis for axis, size in enumerate(value.shape) if where is None or where(size)]
         if not axes:
-            raise Unfit
+            raise UnfitError
         return int(self.draw.choice(axes))
 
     def signed(self, axis: int, rank: int) -> int:
@@ -199,10 +199,10 @@ class Draft:
         """Adds what a form made as a statement."""
         shape = tuple(made.shape)
         if max(np.prod(shape, axis=0)) > LARGEST if shape else False:
-            raise Unfit
+            raise UnfitError
         at = PROBES.index(self.n)
         if any(size[at] < 1 for size in shape) and not self.chance(0.1):
-            raise Unfit
+            raise UnfitError
         value = Value(self.name("t"), shape, made.dtype, made.high)
         *before, last = made.text.split("\n")
         if made.dtype == "float" and (made.is_wild or self.chance(0.07)):
@@ -211,6 +211,12 @@ class Draft:
         self.statements.append(Statement(value, lines, is_coarse=made.is_coarse))
         self.values.append(value)
         return value
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether there are loops, whose gradients have no gradients."""
+        loops = "while_loop(", "map_fn(", "scan("
+        return any(loop in line for s in self.statements for line in s.lines for loop in loops)
 
     # Sizes
 
@@ -234,7 +240,7 @@ class Draft:
         at = PROBES.index(self.n)
         return self.is_static and a[at] == b[at] and self.chance(0.25)
 
-    def partner(self, value: Value) -> Tuple[str, Shape]:
+    def partner(self, value: Value) -> tuple[str, Shape]:
         """Returns an operand with which a value can be broadcast, and the shape of both."""
         way = self.draw.rand()
         if way < 0.55:
@@ -243,7 +249,7 @@ class Draft:
             )
             shape = self.broadcast(value.shape, other.shape)
             if shape is None:  # Sizes are taken for the same by chance.
-                raise Unfit
+                raise UnfitError
             return other.name, shape
         if way < 0.7 and value.rank:
             return self._reduced(value), value.shape
@@ -254,7 +260,7 @@ class Draft:
         count = self.draw.randint(min(value.rank, 2) + 1)
         sizes = value.shape[value.rank - count :]
         if not all(is_fixed(size) for size in sizes):
-            raise Unfit
+            raise UnfitError
         return self.variable(*(s[0] if self.chance(0.8) else 1 for s in sizes)).name, value.shape
 
     def _reduced(self, value: Value) -> str:
@@ -266,7 +272,7 @@ class Draft:
         kind = self.one_of("mean", "sum", "max", "min")
         return f"tf.reduce_{kind}({value.name}, {axes}, keepdims=True)"
 
-    def _array(self, value: Value) -> Tuple[str, Shape]:
+    def _array(self, value: Value) -> tuple[str, Shape]:
         """Returns numbers of the program that have as many rows as a static batch."""
         entries = []
         for size in value.shape:
@@ -276,7 +282,7 @@ class Draft:
             elif each is not None:
                 entries.append(f"{each} * n")
             else:
-                raise Unfit
+                raise UnfitError
         text = f"np.random.RandomState({self.seed()}).randn({', '.join(entries)})"
         if self.chance(0.3):
             name = self.name("v")
@@ -285,7 +291,7 @@ class Draft:
             return name, value.shape
         return text, value.shape
 
-    def broadcast(self, a: Shape, b: Shape) -> Optional[Shape]:
+    def broadcast(self, a: Shape, b: Shape) -> Shape | None:
         """Returns the shape to which two are broadcast, None if they do not fit."""
         rank = max(len(a), len(b))
         made = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partition.fuzz_draft import Draft, Made, Unfit, form, replaced, without
+from partition.fuzz_draft import Draft, Made, UnfitError, form, replaced, without
 from partition.fuzz_program import ROWS, fixed, is_fixed
 
 
@@ -33,7 +33,7 @@ def cross_entropy(d: Draft) -> Made:
 def losses(d: Draft) -> Made:
     """Losses of TensorFlow 1, which are in float32."""
     if not d.coarse:
-        raise Unfit
+        raise UnfitError
     x = d.pick(least=1)
     y = d.pick(where=lambda v: v.shape == x.shape)
     weights = d.one_of("", f", weights=tf.cast({x.name} > 0., tf.float32)", ", weights=.5")
@@ -57,7 +57,7 @@ def fused_batch_norm(d: Draft) -> Made:
     """The fused kernel, in float32, by moments that are no batch's."""
     x = d.pick(rank=4, where=lambda v: is_fixed(v.shape[3]))
     if not d.coarse:
-        raise Unfit
+        raise UnfitError
     ones = f"tf.ones([{x.shape[3][0]}])"
     text = (
         f"tf.cast(tf.nn.fused_batch_norm(tf.cast({x.name}, tf.float32), {ones}, .1 * {ones}, "
@@ -192,6 +192,8 @@ def function(d: Draft) -> Made:
 @form(1)
 def of_gradients(d: Draft) -> Made:
     """The gradient of something in the middle, which is a part of the program then."""
+    if d.has_loops:
+        raise UnfitError
     x = d.pick(least=1)
     y = d.pick(where=lambda v: v.name != x.name and v.name[0] == "t")
     what = d.one_of(f"tf.reduce_sum({y.name})", y.name, f"tf.reduce_mean(tf.square({y.name}))")

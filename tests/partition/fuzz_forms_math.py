@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from partition.fuzz_draft import Draft, Made, Unfit, form
+from partition.fuzz_draft import Draft, Made, UnfitError, form
 from partition.fuzz_program import fixed
 
 _UNARY = """
-tf.tanh({x})|tf.sigmoid({x})|tf.nn.relu({x})|tf.nn.elu({x})|tf.nn.softplus({x})|tf.nn.softsign({x})
+tf.tanh({x})|tf.sigmoid({x})|tf.nn.relu({x})|tf.nn.elu({x})|tf.nn.softplus({x})|tf.cosh(tf.tanh({x}))
 tf.abs({x})|tf.sin({x})|tf.cos({x})|tf.exp(-tf.abs({x}))|tf.sqrt(tf.abs({x}) + .1)|tf.erf({x})
 tf.rsqrt(tf.square({x}) + 1.)|tf.log1p(tf.abs({x}))|tf.log(tf.abs({x}) + .5)|tf.nn.leaky_relu({x})
 tf.nn.selu({x})|tf.nn.relu6({x})|tf.negative({x})|tf.atan({x})|tf.floor({x} * 2.)|tf.sign({x})
@@ -49,7 +49,7 @@ def unary(d: Draft) -> Made:
     x = d.pick()
     text = d.one_of(*UNARY)
     if "crelu" in text and not x.rank:
-        raise Unfit
+        raise UnfitError
     return Made(text.format(x=x.name), x.shape)
 
 
@@ -94,7 +94,7 @@ def logical(d: Draft) -> Made:
     y = d.pick("bool", where=lambda v: d.broadcast(x.shape, v.shape))
     shape = d.broadcast(x.shape, y.shape)
     if shape is None:
-        raise Unfit
+        raise UnfitError
     kind = d.one_of("and", "or", "xor")
     return Made(f"tf.logical_{kind}({x.name}, {y.name})", shape, "bool")
 
@@ -105,7 +105,7 @@ def of_bool(d: Draft) -> Made:
     y = d.pick(where=lambda v: d.broadcast(x.shape, v.shape))
     shape = d.broadcast(x.shape, y.shape)
     if shape is None:
-        raise Unfit
+        raise UnfitError
     if d.chance(0.4):
         return Made(f"tf.cast({x.name}, tf.float64)", x.shape)
     return Made(f"tf.where_v2({x.name}, {y.name}, .1 * {y.name})", shape)
@@ -182,7 +182,7 @@ def bias(d: Draft) -> Made:
 def random(d: Draft) -> Made:
     """Random numbers, where one device's are drawn once for all rows."""
     if not d.exact_random:
-        raise Unfit
+        raise UnfitError
     x = d.pick(least=1)
     text = d.one_of(
         "tf.nn.dropout({x}, rate=.4, seed={s})",

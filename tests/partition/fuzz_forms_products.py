@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partition.fuzz_draft import Draft, Made, Unfit, form, plus, replaced, times, without
+from partition.fuzz_draft import Draft, Made, UnfitError, form, plus, replaced, times, without
 from partition.fuzz_program import fixed, is_fixed
 
 
@@ -27,7 +27,7 @@ def matmul(d: Draft) -> Made:
     y = d.pick(least=2, where=lambda v: d.broadcast(v.shape[:-2], x.shape[:-2]) is not None)
     batch = d.broadcast(x.shape[:-2], y.shape[:-2])
     if batch is None:
-        raise Unfit
+        raise UnfitError
     (m, k), (p, q) = x.shape[-2:], y.shape[-2:]
     options = [
         (f"transpose_{'a' if a else 'n'}", a, b)
@@ -36,7 +36,7 @@ def matmul(d: Draft) -> Made:
         if d.same(m if a else k, q if b else p)
     ]
     if not options:
-        raise Unfit
+        raise UnfitError
     _, a, b = options[d.draw.randint(len(options))]
     flags = (", transpose_a=True" if a else "") + (", transpose_b=True" if b else "")
     shape = (*batch, k if a else m, p if b else q)
@@ -91,7 +91,7 @@ def tensordot(d: Draft) -> Made:
     x, y = d.pick(least=1), d.pick(least=1)
     pairs = [(i, j) for i, s in enumerate(x.shape) for j, t in enumerate(y.shape) if d.same(s, t)]
     if not pairs:
-        raise Unfit
+        raise UnfitError
     i, j = pairs[d.draw.randint(len(pairs))]
     shape = (*without(x.shape, i), *without(y.shape, j))
     return Made(f"tf.tensordot({x.name}, {y.name}, [[{i}], [{j}]])", shape, is_wild=d.chance(0.4))
@@ -122,7 +122,7 @@ def conv1d(d: Draft) -> Made:
     return Made(f'tf.nn.conv1d({x.name}, {v.name}, {stride}, "{padding}")', shape)
 
 
-def _image(d: Draft) -> "Value":  # type: ignore  # noqa: F821
+def _image(d: Draft) -> Value:  # type: ignore  # noqa: F821
     return d.pick(rank=4, where=lambda v: all(is_fixed(size) for size in v.shape[1:]))
 
 
@@ -238,7 +238,7 @@ def solve(d: Draft) -> Made:
     x = d.pick(least=2, where=lambda v: is_fixed(v.shape[-2]))
     size = x.shape[-2][0]
     if x.rank > 2:
-        raise Unfit
+        raise UnfitError
     v = d.variable(size, size)
     eye = f"tf.eye({size}, dtype=tf.float64)"
     text = d.one_of(
@@ -253,7 +253,7 @@ def patches(d: Draft) -> Made:
     x = _image(d)
     h, w, c = (size[0] for size in x.shape[1:])
     if h < 2 or w < 2:
-        raise Unfit
+        raise UnfitError
     text = f'tf.image.extract_image_patches({x.name}, [1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID")'
     return Made(text, (x.shape[0], plus(x.shape[1], -1), plus(x.shape[2], -1), fixed(4 * c)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partition.fuzz_draft import Draft, Made, Unfit, form, replaced, without
+from partition.fuzz_draft import Draft, Made, UnfitError, form, replaced, without
 from partition.fuzz_program import ROWS, fixed, is_fixed
 
 
@@ -152,7 +152,7 @@ def gather(d: Draft) -> Made:
         k = d.pick("int", where=lambda v: 0 < v.high <= min(size) and v.rank < 3)
         shape = replaced(x.shape, axis, *k.shape)
         if len(shape) > 5:
-            raise Unfit
+            raise UnfitError
         return Made(f"tf.gather({x.name}, {k.name}, axis={axis})", shape)
     if is_fixed(size):
         indices = [int(i) for i in d.draw.randint(size[0], size=d.draw.randint(1, 4))]
@@ -353,5 +353,5 @@ def rows_less_one(d: Draft) -> Made:
     x = d.pick(least=2, where=lambda v: v.shape[0] == ROWS)
     y = d.pick(rank=x.rank - 1, where=lambda v: v.shape == x.shape[1:])
     if y.name == x.name:
-        raise Unfit
+        raise UnfitError
     return Made(f"{x.name} - {y.name}", x.shape)

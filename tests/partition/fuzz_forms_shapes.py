@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import List
-
-from partition.fuzz_draft import Draft, Made, Unfit, form, plus, replaced, times, without
+from partition.fuzz_draft import Draft, Made, UnfitError, form, plus, replaced, times, without
 from partition.fuzz_program import Size, fixed, is_fixed
 
 
-def _list(entries: List[str], d: Draft) -> str:
+def _list(entries: list[str], d: Draft) -> str:
     """Returns sizes as the argument of a shape."""
     text = ", ".join(entries)
     return f"tf.stack([{text}])" if d.chance(0.3) and "-1" not in text else f"[{text}]"
@@ -54,7 +52,7 @@ def flat(d: Draft) -> Made:
     x = d.pick(least=1)
     if d.chance(0.4):
         if x.rank < 2:
-            raise Unfit
+            raise UnfitError
         shape = (x.shape[0], times(*x.shape[1:]))
         return Made(f"tf.reshape({x.name}, [tf.shape({x.name})[0], -1])", shape)
     return Made(f"tf.reshape({x.name}, [-1])", (times(*x.shape),))
@@ -109,9 +107,9 @@ def squeeze(d: Draft) -> Made:
 @form(1.5)
 def tile(d: Draft) -> Made:
     x = d.pick(least=1)
-    many: List[str] = []
-    shape: List[Size] = []
-    for axis, size in enumerate(x.shape):
+    many: list[str] = []
+    shape: list[Size] = []
+    for _axis, size in enumerate(x.shape):
         k = int(d.one_of(1, 1, 1, 2, 3))
         if size == fixed(1) and d.chance(0.3):
             rows = [v for v in d.values if v.rank and not is_fixed(v.shape[0])]
@@ -146,7 +144,7 @@ def pad(d: Draft) -> Made:
     if mode != "CONSTANT":
         limit = 1 if mode == "REFLECT" else 0
         if any(max(p) + limit > min(size) for p, size in zip(paddings, x.shape)):
-            raise Unfit
+            raise UnfitError
     more = ", constant_values=.5" if mode == "CONSTANT" and d.chance(0.3) else ""
     return Made(f'tf.pad({x.name}, {paddings}, "{mode}"{more})', tuple(shape))
 
@@ -155,8 +153,8 @@ def pad(d: Draft) -> Made:
 def slices(d: Draft) -> Made:
     """Takes a part of some axes, and shrinks some."""
     x = d.pick(least=1)
-    key: List[str] = []
-    shape: List[Size] = []
+    key: list[str] = []
+    shape: list[Size] = []
     at = d.n - 1
     for size in x.shape:
         least = min(size)
@@ -184,7 +182,7 @@ def slices(d: Draft) -> Made:
             shape += [size, fixed(1)]
     if d.chance(0.2) and key[0] == ":":
         text = f"{x.name}[..., {', '.join(key[1:])}]" if len(key) > 1 else x.name
-        if len(key) == 1 or ":" in key[-1:] and len(key) > 3:
+        if len(key) == 1 or (":" in key[-1:] and len(key) > 3):
             text = f"{x.name}[{', '.join(key)}]"
     else:
         text = f"{x.name}[{', '.join(key)}]"
@@ -240,8 +238,8 @@ def stack(d: Draft) -> Made:
 def unstack(d: Draft) -> Made:
     x = d.pick(least=1)
     axis = d.axis(x, is_fixed)
-    text = d.one_of("tf.unstack({x}, axis={a})[-1]", "tf.add_n(tf.unstack({x}, axis={a}))")
-    return Made(text.format(x=x.name, a=d.signed(axis, x.rank)), without(x.shape, axis))
+    parts = f"tf.unstack({x.name}, {x.shape[axis][0]}, {d.signed(axis, x.rank)})"
+    return Made(d.one_of(f"{parts}[-1]", f"tf.add_n({parts})"), without(x.shape, axis))
 
 
 @form(1.5)
@@ -261,7 +259,7 @@ def split(d: Draft) -> Made:
         shape = x.shape if "concat" in text else replaced(x.shape, axis, half)
         return Made(text.format(x=x.name, a=axis), shape)
     if not is_fixed(size):
-        raise Unfit
+        raise UnfitError
     low = int(d.draw.randint(1, size[0]))
     index = int(d.draw.randint(2))
     shape = replaced(x.shape, axis, fixed((low, size[0] - low)[index]))

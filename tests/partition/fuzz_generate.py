@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+from typing import Sequence
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from partition import (
     fuzz_forms_rows,
     fuzz_forms_shapes,
 )
-from partition.fuzz_draft import Draft, Made, Unfit, forms, has_rows
+from partition.fuzz_draft import Draft, Made, UnfitError, forms, has_rows
 from partition.fuzz_program import ROWS, Feature, Program, Setting, Statement, Train, Value, fixed
 
 _TABLES = fuzz_forms_flow, fuzz_forms_math, fuzz_forms_products, fuzz_forms_rows, fuzz_forms_shapes
 
 
-def generate(seed: int, towers: Optional[int] = None) -> Program:
+def generate(seed: int, towers: int | None = None) -> Program:
     """Returns a random program.
 
     Args:
@@ -31,7 +31,7 @@ def generate(seed: int, towers: Optional[int] = None) -> Program:
     setting = _setting(draw, features, towers, seed)
     coarse = bool(draw.rand() < 0.12)
     d = Draft(draw, setting.sizes[0], setting.is_static, setting.exact_random, coarse, features)
-    _body(d, int(draw.randint(5, 41)))
+    _body(d, 5 + int(36 * draw.rand() ** 1.7))
     terms = _terms(d)
     train = _train(d) if d.chance(0.85) else None
     names = [statement.value.name for statement in d.statements if statement.value.name[0] == "t"]
@@ -50,7 +50,7 @@ def generate(seed: int, towers: Optional[int] = None) -> Program:
     )
 
 
-def _features(draw: np.random.RandomState) -> List[Feature]:
+def _features(draw: np.random.RandomState) -> list[Feature]:
     """Draws the batch: floats of ranks 1 to 4, ids, and sometimes what is no part of it."""
     made = []
     for index in range(int(draw.randint(1, 4))):
@@ -59,7 +59,8 @@ def _features(draw: np.random.RandomState) -> List[Feature]:
         axis = int(draw.randint(rank)) if draw.rand() < 0.2 and index else 0
         per_row = int(draw.choice([2, 3])) if draw.rand() < 0.07 and index else 1
         sizes.insert(axis, tuple(n * per_row for n in ROWS))
-        made.append(Feature(Value(f"{'abc'[index]}0", tuple(sizes)), axis, per_row))
+        value = Value(f"{'abc'[index]}0", tuple(sizes))
+        made.append(Feature(value, axis, per_row, is_hidden=bool(draw.rand() < 0.2)))
     high = int(draw.choice([2, 3, 5]))
     made.append(Feature(Value("k0", (ROWS,), "int", high)))
     if draw.rand() < 0.3:
@@ -74,7 +75,7 @@ def _features(draw: np.random.RandomState) -> List[Feature]:
 
 
 def _setting(
-    draw: np.random.RandomState, features: Sequence[Feature], towers: Optional[int], seed: int
+    draw: np.random.RandomState, features: Sequence[Feature], towers: int | None, seed: int
 ) -> Setting:
     is_static = bool(draw.rand() < 0.5)
     n = int(draw.choice([1, 2, 3, 4, 5, 6, 7, 8]))
@@ -108,6 +109,7 @@ def _setting(
         resources=bool(flag[3] < 0.8),
         new_flow=bool(flag[4] < 0.3),
         exact_random=bool(flag[5] < 0.1),
+        others=int(draw.choice([0, 0, 3, 10])),
         seed=seed,
     )
 
@@ -124,7 +126,7 @@ def _body(d: Draft, count: int) -> None:
         try:
             d.add(form(d))
             count -= 1
-        except Unfit:
+        except UnfitError:
             del d.statements[before:]
 
 
@@ -156,7 +158,7 @@ def _scalar(d: Draft, value: Value) -> str:
     return str(d.one_of(*options))
 
 
-def _terms(d: Draft) -> Tuple[str, ...]:
+def _terms(d: Draft) -> tuple[str, ...]:
     """Adds one to three scalars, and perhaps a penalty of the weights."""
     made = []
     for _ in range(int(d.draw.randint(1, 4))):
@@ -196,18 +198,18 @@ def _train(d: Draft) -> Train:
         gate=d.one_of("clip", "control", "tuple"),
         by_hand=d.chance(0.15),
         average=d.chance(0.15),
-        second=d.chance(0.15),
+        second=d.chance(0.15) and not d.has_loops,
         updates=tuple(d.updates),
     )
 
 
-def _metric(d: Draft) -> Optional[str]:
+def _metric(d: Draft) -> str | None:
     try:
         x = d.pick(least=1)
         other = d.pick(where=lambda v: v.shape == x.shape)
         k = d.pick("int", where=lambda v: 0 < v.high < 20)
         labels = d.pick("int", where=lambda v: v.shape == k.shape and v.high <= k.high)
-    except Unfit:
+    except UnfitError:
         return None
     return str(
         d.one_of(
@@ -227,5 +229,5 @@ def _metric(d: Draft) -> Optional[str]:
     )
 
 
-def variables_of(statements: Sequence[Statement]) -> List[str]:
+def variables_of(statements: Sequence[Statement]) -> list[str]:
     return [statement.value.name for statement in statements if statement.is_variable]

@@ -6,7 +6,7 @@ A program is text. What runs it executes that text, and what shrinks it drops li
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Tuple
 
 PROBES = tuple(range(1, 13))
 """Numbers of rows for which a program is right."""
@@ -27,7 +27,7 @@ def is_fixed(size: Size) -> bool:
     return len(set(size)) == 1
 
 
-def multiple(size: Size) -> Optional[int]:
+def multiple(size: Size) -> int | None:
     """Returns k of a size of k·n entries, None if it is none."""
     each = size[0]
     return each if size == tuple(each * n for n in PROBES) else None
@@ -44,7 +44,7 @@ class Value(NamedTuple):
     """
 
     name: str
-    shape: Tuple[Size, ...]
+    shape: tuple[Size, ...]
     dtype: str = "float"
     high: int = 0
 
@@ -60,11 +60,14 @@ class Feature(NamedTuple):
         value: Its name, shape and type.
         axis: The axis of rows; None if it is no part of the batch.
         per_row: How many entries each row has there.
+        is_hidden: Whether the graph knows none of its sizes, where it does not know how many rows
+            there are.
     """
 
     value: Value
-    axis: Optional[int] = 0
+    axis: int | None = 0
     per_row: int = 1
+    is_hidden: bool = False
 
 
 class Statement(NamedTuple):
@@ -78,12 +81,12 @@ class Statement(NamedTuple):
     """
 
     value: Value
-    lines: Tuple[str, ...]
+    lines: tuple[str, ...]
     is_variable: bool = False
     is_coarse: bool = False
 
     @property
-    def uses(self) -> Tuple[str, ...]:
+    def uses(self) -> tuple[str, ...]:
         """The names that occur in it, but its own."""
         found = names_in("\n".join(self.lines))
         return tuple(name for name in found if name != self.value.name)
@@ -103,13 +106,13 @@ class Train(NamedTuple):
         updates: Names of operations to run in each step.
     """
 
-    optimizers: Tuple[str, ...]
+    optimizers: tuple[str, ...]
     gradients: str = ""
     gate: str = "control"
     by_hand: bool = False
     average: bool = False
     second: bool = False
-    updates: Tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
 
 
 class Setting(NamedTuple):
@@ -131,13 +134,14 @@ class Setting(NamedTuple):
         resources: Whether variables are resources.
         new_flow: Whether control flow is that of TensorFlow 2.
         exact_random: Whether random numbers are drawn once.
+        others: How many of a hundred tensors of the graph are fetched by their names.
         seed: Of the numbers of the batch.
     """
 
-    sizes: Tuple[int, ...]
+    sizes: tuple[int, ...]
     is_static: bool
     source: str
-    counts: Tuple[int, ...]
+    counts: tuple[int, ...]
     by_sharding: bool = False
     packs: bool = True
     where: str = "consolidation"
@@ -147,6 +151,7 @@ class Setting(NamedTuple):
     resources: bool = True
     new_flow: bool = False
     exact_random: bool = False
+    others: int = 0
     seed: int = 0
 
 
@@ -165,13 +170,13 @@ class Program(NamedTuple):
     """
 
     setting: Setting
-    features: Tuple[Feature, ...]
-    body: Tuple[Statement, ...]
-    terms: Tuple[str, ...]
-    train: Optional[Train]
-    fetches: Tuple[str, ...]
-    named: Tuple[str, ...]
-    metrics: Tuple[str, ...] = ()
+    features: tuple[Feature, ...]
+    body: tuple[Statement, ...]
+    terms: tuple[str, ...]
+    train: Train | None
+    fetches: tuple[str, ...]
+    named: tuple[str, ...]
+    metrics: tuple[str, ...] = ()
 
     @property
     def is_coarse(self) -> bool:
@@ -179,7 +184,7 @@ class Program(NamedTuple):
         return any(statement.is_coarse for statement in self.body)
 
     @property
-    def variables(self) -> Tuple[str, ...]:
+    def variables(self) -> tuple[str, ...]:
         """The names of the variables to train."""
         return tuple(s.value.name for s in self.body if s.is_variable)
 
@@ -187,7 +192,7 @@ class Program(NamedTuple):
 _NAME = re.compile(r"\b[a-z]\d+\b")
 
 
-def names_in(text: str) -> Tuple[str, ...]:
+def names_in(text: str) -> tuple[str, ...]:
     """Returns the names of values in a text, each once."""
     return tuple(dict.fromkeys(_NAME.findall(text)))
 
@@ -215,13 +220,15 @@ def model(program: Program) -> str:
     lines.append("train, checked, gradients = [], [], []")
     if program.train is not None and program.variables:
         lines += _training(program.train, program.variables)
-    lines.append(f"updates = [{', '.join(f'tf.convert_to_tensor({metric}[1])' for metric in program.metrics)}]")
+    lines.append(
+        f"updates = [{', '.join(f'tf.convert_to_tensor({metric}[1])' for metric in program.metrics)}]"
+    )
     lines.append(f"fetches = [loss, {', '.join(program.fetches)}] + checked")
     lines.append(f"named = [{', '.join(program.named)}]")
     return "\n".join(lines)
 
 
-def _training(train: Train, variables: Tuple[str, ...]) -> list:
+def _training(train: Train, variables: tuple[str, ...]) -> list:
     lines = [f"variables = [{', '.join(variables)}]"]
     if train.second:
         lines += [
@@ -273,7 +280,8 @@ def describe(program: Program) -> str:
         of = f" < {feature.value.high}" if feature.value.dtype == "int" else ""
         axis = "not of the batch" if feature.axis is None else f"rows on axis {feature.axis}"
         each = f", {feature.per_row} entries each" if feature.per_row != 1 else ""
-        name = f"{feature.value.name}: {feature.value.dtype}{of} [{sizes}]"
+        hidden = " of unknown sizes" if feature.is_hidden else ""
+        name = f"{feature.value.name}: {feature.value.dtype}{of} [{sizes}]{hidden}"
         lines.append(f"# {name}, {axis}{each}")
     lines.append(f"# {program.setting}")
     return "\n".join([*lines, model(program)])

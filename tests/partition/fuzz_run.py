@@ -6,13 +6,15 @@ import contextlib
 import logging
 import traceback
 import warnings
-from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+import zlib
+from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from partition.fuzz_program import PROBES, Feature, Program, is_fixed, model
 from replicate.batch import sharding
+from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather
 from replicate.layouts import SIZE, Source
 from replicate.partition import Partitioned, Placement, Rows, partition, splits
@@ -50,7 +52,7 @@ class Outcome(NamedTuple):
 
     kind: str
     message: str = ""
-    coverage: Optional[Coverage] = None
+    coverage: Coverage | None = None
 
 
 class _Built(NamedTuple):
@@ -70,15 +72,15 @@ class _Built(NamedTuple):
     """
 
     graph: Any
-    operations: List[Any]
-    sources: List[Source]
-    placeholders: Dict[str, Any]
-    fetches: List[Any]
-    named: List[Any]
-    train: List[Any]
-    reads: Dict[str, Any]
-    starts: List[Any]
-    gradients: List[Any]
+    operations: list[Any]
+    sources: list[Source]
+    placeholders: dict[str, Any]
+    fetches: list[Any]
+    named: list[Any]
+    train: list[Any]
+    reads: dict[str, Any]
+    starts: list[Any]
+    gradients: list[Any]
 
 
 def check(program: Program) -> Outcome:
@@ -148,13 +150,40 @@ def _control_flow(is_new: bool) -> Iterator[None]:
         (tf.enable_control_flow_v2 if was_new else tf.disable_control_flow_v2)()
 
 
+_READS = frozenset(["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"])
+_CHANGING = "Placeholder", "Iterator", "Random", "Truncated", "PyFunc"
+
+
+def _others(program: Program, operations: Sequence[Any]) -> list[Any]:
+    """Returns some tensors to fetch by their names, whose computation changes nothing.
+
+    Names decide which: while a program is made smaller, it is rather the same ones.
+    """
+    acting = set()
+    found = []
+    for operation in operations:
+        references = any(t.dtype != t.dtype.base_dtype for t in operation.inputs)
+        acts = operation.op_def.is_stateful and operation.type not in _READS
+        acts = acts and not operation.type.startswith(_CHANGING)
+        acts = acts or (references and operation.type != "Identity")
+        before = [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+        if acts or not acting.isdisjoint(before) or graph_lib.is_in_control_flow(operation):
+            acting.add(operation)
+            continue
+        for tensor in operation.outputs:
+            drawn = zlib.crc32(f"{program.setting.seed} {tensor.name}".encode()) % 100
+            if drawn < program.setting.others and tensor.dtype in _DTYPES.values():
+                found.append(tensor)
+    return found
+
+
 _DTYPES = {"float": tf.float64, "int": tf.int64, "bool": tf.bool}
 
 
 def _build(program: Program) -> _Built:
     tf.set_random_seed(program.setting.seed)
     features = _features(program)
-    names: Dict[str, Any] = {"tf": tf, "np": np, "resources": program.setting.resources}
+    names: dict[str, Any] = {"tf": tf, "np": np, "resources": program.setting.resources}
     names.update(features)
     consolidation = _placement(program).consolidation
     with tf.device(consolidation):
@@ -162,7 +191,7 @@ def _build(program: Program) -> _Built:
     graph = tf.get_default_graph()
     operations = graph.get_operations()
     sources = [
-        Source(features[feature.value.name], feature.axis, feature.per_row)
+        Source(features[feature.value.name], feature.axis, _per_row(program, feature))
         for feature in program.features
         if feature.axis is not None
     ]
@@ -184,7 +213,7 @@ def _build(program: Program) -> _Built:
         sources,
         placeholders,
         names["fetches"] + names["updates"],
-        names["named"],
+        names["named"] + _others(program, operations),
         names["train"],
         reads,
         starts,
@@ -192,7 +221,7 @@ def _build(program: Program) -> _Built:
     )
 
 
-def _features(program: Program) -> Dict[str, Any]:
+def _features(program: Program) -> dict[str, Any]:
     setting, made = program.setting, {}
     of_dataset = {}
     if setting.source == "dataset":
@@ -211,15 +240,23 @@ def _features(program: Program) -> Dict[str, Any]:
     return made
 
 
-def _static_shape(program: Program, feature: Feature) -> List[Optional[int]]:
+def _static_shape(program: Program, feature: Feature) -> list[int | None]:
     setting = program.setting
     at = PROBES.index(setting.sizes[0])
+    if setting.is_static:
+        return [size[at] for size in feature.value.shape]
     return [
-        size[at] if setting.is_static or is_fixed(size) else None for size in feature.value.shape
+        size[at] if is_fixed(size) and not feature.is_hidden else None
+        for size in feature.value.shape
     ]
 
 
-def _of_dataset(program: Program) -> Dict[str, Any]:
+def _per_row(program: Program, feature: Feature) -> int | None:
+    is_known = program.setting.is_static or feature.per_row == 1 or not feature.is_hidden
+    return feature.per_row if is_known else None
+
+
+def _of_dataset(program: Program) -> dict[str, Any]:
     setting = program.setting
     steps = range(len(setting.sizes))
     data = {
@@ -235,7 +272,7 @@ def _of_dataset(program: Program) -> Dict[str, Any]:
     return dict(tf.data.make_one_shot_iterator(dataset).get_next())
 
 
-def value_of(program: Program, feature: Feature, step: int, nudge: Optional[int] = None) -> Any:
+def value_of(program: Program, feature: Feature, step: int, nudge: int | None = None) -> Any:
     """Returns what a feature holds in a step."""
     at = PROBES.index(program.setting.sizes[step])
     shape = [size[at] for size in feature.value.shape]
@@ -278,7 +315,7 @@ def _partition(program: Program, built: _Built) -> Partitioned:
     )
 
 
-def _shards(program: Program, built: _Built) -> Tuple[Rows, List[List[Any]]]:
+def _shards(program: Program, built: _Built) -> tuple[Rows, list[list[Any]]]:
     setting, towers = program.setting, len(program.setting.counts)
     if setting.by_sharding:
         leaves = {f"f{index}": source.tensor for index, source in enumerate(built.sources)}
@@ -315,9 +352,9 @@ def _coverage(built: _Built, partitioned: Partitioned) -> Coverage:
 
 
 @contextlib.contextmanager
-def _logged() -> Iterator[List[str]]:
+def _logged() -> Iterator[list[str]]:
     """Gathers what is logged."""
-    records: List[str] = []
+    records: list[str] = []
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -335,7 +372,7 @@ def _logged() -> Iterator[List[str]]:
         logger.setLevel(level)
 
 
-def _replicas(built: _Built) -> Dict[str, Tuple[str, str]]:
+def _replicas(built: _Built) -> dict[str, tuple[str, str]]:
     """Returns replicas of variables: by what reads one, whose it is, and what initializes it."""
     made = {}
     by_name = {name: f"variable {read.name}" for name, read in built.reads.items()}
@@ -352,9 +389,7 @@ def _replicas(built: _Built) -> Dict[str, Tuple[str, str]]:
 Values = List[Dict[str, Any]]  # Of each step, by what they are called.
 
 
-def _run_one(
-    program: Program, built: _Built, definition: Any, nudge: Optional[int] = None
-) -> Values:
+def _run_one(program: Program, built: _Built, definition: Any, nudge: int | None = None) -> Values:
     """Runs the program on one device."""
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(definition, name="")
@@ -366,8 +401,8 @@ def _run(
     built: _Built,
     graph: Any,
     fetches: Sequence[str],
-    nudge: Optional[int] = None,
-    replicas: Optional[Dict[str, Any]] = None,
+    nudge: int | None = None,
+    replicas: dict[str, Any] | None = None,
 ) -> Values:
     by_label = {f"fetch {i}: {t.name}": f for i, (t, f) in enumerate(zip(built.fetches, fetches))}
     by_label.update({f"by name {tensor.name}": tensor.name for tensor in built.named})
@@ -410,7 +445,7 @@ def _config(program: Program) -> Any:
 # Comparing
 
 
-def _tolerances(program: Program, one: Values, nudged: Sequence[Values]) -> List[Dict[str, float]]:
+def _tolerances(program: Program, one: Values, nudged: Sequence[Values]) -> list[dict[str, float]]:
     """Returns how much values may deviate, more where a nudge changes them much."""
     relative = COARSE if program.is_coarse else TOLERANCE
     made = []
@@ -445,7 +480,7 @@ def _distance(a: Any, b: Any) -> float:
     return float(np.where(np.isnan(away), np.inf, away).max()) if away.size else 0.0
 
 
-def _difference(one: Values, towers: Values, tolerances: List[Dict[str, float]]) -> Optional[str]:
+def _difference(one: Values, towers: Values, tolerances: list[dict[str, float]]) -> str | None:
     """Returns the first difference, None if there is none."""
     for step, values in enumerate(one):
         for label, value in values.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Iterator, List, Optional, Set, Tuple
+from typing import Callable, Iterator
 
 from partition import fuzz_run
 from partition.fuzz_program import (
@@ -64,7 +64,7 @@ def kind_of(message: str) -> str:
     return last.split(":")[0].split(" ")[0]
 
 
-def _weight(program: Program) -> Tuple[float, ...]:
+def _weight(program: Program) -> tuple[float, ...]:
     setting = program.setting
     plain = (
         setting.by_sharding,
@@ -77,7 +77,9 @@ def _weight(program: Program) -> Tuple[float, ...]:
         setting.source != "feed",
         setting.exact_random,
         setting.apart,
+        setting.others / 10,
         not setting.is_static,
+        any(feature.is_hidden for feature in program.features),
     )
     more = 0 if program.train is None else len(repr(program.train)) / 50
     lines = model(program).count("\n") * 2 + len(program.features) + more
@@ -94,8 +96,8 @@ def cleaned(program: Program) -> Program:
     texts = [*program.terms, *program.fetches, *program.named, *program.metrics]
     if program.train is not None:
         texts += program.train.updates
-    needed: Set[str] = set(names_in(" ".join(texts)))
-    kept: List[Statement] = []
+    needed: set[str] = set(names_in(" ".join(texts)))
+    kept: list[Statement] = []
     for statement in reversed(program.body):
         if statement.value.name in needed or _defines(statement) & needed:
             needed.update(names_in("\n".join(statement.lines)))
@@ -107,7 +109,7 @@ def cleaned(program: Program) -> Program:
     return program._replace(body=tuple(reversed(kept)), features=tuple(features))
 
 
-def _defines(statement: Statement) -> Set[str]:
+def _defines(statement: Statement) -> set[str]:
     """Returns all names that a statement's lines define."""
     return {
         line.split(" = ")[0].strip()
@@ -116,9 +118,9 @@ def _defines(statement: Statement) -> Set[str]:
     }
 
 
-def _without(program: Program, name: str) -> Optional[Program]:
+def _without(program: Program, name: str) -> Program | None:
     """Returns a program without a statement, and without all that takes what it defines."""
-    gone: Set[str] = set()
+    gone: set[str] = set()
     body = []
     for statement in program.body:
         used = set(names_in("\n".join(statement.lines)))
@@ -130,7 +132,7 @@ def _without(program: Program, name: str) -> Optional[Program]:
     if train is not None:
         train = train._replace(updates=tuple(u for u in train.updates if u not in gone))
 
-    def kept(texts: Tuple[str, ...]) -> Tuple[str, ...]:
+    def kept(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(text for text in texts if not set(names_in(text)) & gone)
 
     return program._replace(
@@ -148,22 +150,26 @@ def _without(program: Program, name: str) -> Optional[Program]:
 
 def _settings(program: Program) -> Iterator[Program]:
     setting = program.setting
-    plain = dict(
-        by_sharding=False,
-        optimize=False,
-        packs=True,
-        where="consolidation",
-        replicates=False,
-        new_flow=False,
-        resources=True,
-        source="feed",
-        exact_random=False,
-        apart=False,
-    )
+    plain = {
+        "by_sharding": False,
+        "optimize": False,
+        "packs": True,
+        "where": "consolidation",
+        "replicates": False,
+        "new_flow": False,
+        "resources": True,
+        "source": "feed",
+        "exact_random": False,
+        "apart": False,
+    }
     yield program._replace(setting=setting._replace(**plain))
     for name, value in plain.items():
         if getattr(setting, name) != value:
             yield program._replace(setting=setting._replace(**{name: value}))
+    if any(feature.is_hidden for feature in program.features):
+        yield program._replace(
+            features=tuple(f._replace(is_hidden=False) for f in program.features)
+        )
     for other in _fewer(setting):
         yield program._replace(setting=other)
 
@@ -185,7 +191,7 @@ def _fewer(setting: Setting) -> Iterator[Setting]:
         yield setting._replace(sizes=sizes, counts=_counts(sizes[0], towers))
 
 
-def _counts(n: int, towers: int) -> Tuple[int, ...]:
+def _counts(n: int, towers: int) -> tuple[int, ...]:
     return tuple(n // towers + (index < n % towers) for index in range(towers))
 
 
@@ -197,7 +203,9 @@ def _endings(program: Program) -> Iterator[Program]:
         plain = train._replace(
             optimizers=("tf.train.GradientDescentOptimizer(.1)",), gradients="", gate="control"
         )
-        yield program._replace(train=plain._replace(by_hand=False, average=False, second=False, updates=()))
+        yield program._replace(
+            train=plain._replace(by_hand=False, average=False, second=False, updates=())
+        )
         for name in ("by_hand", "average", "second"):
             if getattr(train, name):
                 yield program._replace(train=train._replace(**{name: False}))
@@ -237,7 +245,9 @@ def _stand_ins(program: Program, statement: Statement) -> Iterator[Value]:
             break
         before.append(other.value)
     fits = [
-        v for v in before if v.shape == value.shape and v.dtype == value.dtype and v.high <= max(value.high, 0)
+        v
+        for v in before
+        if v.shape == value.shape and v.dtype == value.dtype and v.high <= max(value.high, 0)
     ]
     taken = [v for v in fits if v.name in statement.uses]
     others = [v for v in fits if v not in taken]
@@ -254,7 +264,7 @@ def _replaced(program: Program, statement: Statement, name: str) -> Program:
         if other is not statement
     )
 
-    def changed(texts: Tuple[str, ...]) -> Tuple[str, ...]:
+    def changed(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(renamed(text, old, name) for text in texts)
 
     return program._replace(
@@ -266,7 +276,7 @@ def _replaced(program: Program, statement: Statement, name: str) -> Program:
     )
 
 
-def _as_feature(program: Program, statement: Statement) -> Optional[Program]:
+def _as_feature(program: Program, statement: Statement) -> Program | None:
     """Returns a program where a value is fed, or a constant, instead of computed."""
     value = statement.value
     if value.dtype != "float" or statement.is_variable or statement.lines[0].endswith("# constant"):
@@ -282,9 +292,9 @@ def _as_feature(program: Program, statement: Statement) -> Optional[Program]:
     if len(axes) > 1 or each is None or len(program.features) > 12:
         return None
     taken = {feature.value.name for feature in program.features}
-    name = next(f"{letter}{i}" for i in range(9) for letter in "abcdefgh" if f"{letter}{i}" not in taken)
+    name = next(
+        f"{letter}{i}" for i in range(9) for letter in "abcdefgh" if f"{letter}{i}" not in taken
+    )
     feature = Feature(value._replace(name=name), axes[0], each)
     made = _replaced(program, statement, name)
     return made._replace(features=(*made.features, feature))
-
-

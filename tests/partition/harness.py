@@ -4,7 +4,7 @@ Trains a `model_fn` as it is on one device, and by `replicate_model_fn` in tower
 that partitions one device's graph, on the same batches with the same seed. Then it evaluates and
 predicts with the weights that came out. A model_fn that works here takes
 
-    features   those of `rows_of`, and their labels
+    features   those of `model_inputs.rows_of`, and their labels
     params     `optimizer`, a function without arguments, and `batch_size`
 
 and may have `predictions` in training: they are compared after every step, as the loss is.
@@ -22,71 +22,12 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-import selection
+from partition.model_inputs import SEED, dataset
 from replicate.partition import build
 from replicate.partition import model as partition_model
 
-SEED = 7
-F64 = tf.float64
+ROUNDING = 1e-14  # What may be left where sums cancel.
 ModeKeys = tf.estimator.ModeKeys
-GLOROT = tf.glorot_uniform_initializer
-
-
-class Batches(NamedTuple):
-    """An epoch of batches: `total` rows, `size` of them at a time.
-
-    Attributes:
-        total: The rows of all batches.
-        size: The rows of a batch, of the last one the rest.
-        static: Whether the graph knows the batch size.
-        optimizer: Function without arguments that makes the optimizer.
-    """
-
-    total: int
-    size: int
-    static: bool
-    optimizer: Any
-
-
-def _sgd():
-    return tf.train.GradientDescentOptimizer(0.05)
-
-
-def _momentum():
-    return tf.train.MomentumOptimizer(0.02, 0.9)
-
-
-# Over 2 and 3 towers, 11 rows make shards of 6+5 and 4+4+3; 1 row leaves towers without rows.
-STATIC = Batches(33, 11, True, _sgd)
-UNKNOWN = Batches(23, 11, False, _momentum)
-CASES = [
-    selection.cell(2, STATIC, id="2-static", is_quick=True),
-    selection.cell(3, UNKNOWN, id="3-unknown", is_quick=True),
-    selection.cell(3, STATIC, id="3-static", is_quick=False),
-    selection.cell(2, UNKNOWN, id="2-unknown", is_quick=False),
-]
-
-
-class Batch(NamedTuple):
-    """A batch of n rows, by which losses are made.
-
-    Attributes:
-        x: [n, 4] float64.
-        ids: [n, 2] int32, of six.
-        weight: [n, 1] float64, zeros and ones.
-        steps: [n, 5, 3] float64.
-        image: [n, 6, 6, 2] float64.
-        y: [n, 1] float64, of [-1, 1].
-        k: [n] int32, of three classes.
-    """
-
-    x: Any
-    ids: Any
-    weight: Any
-    steps: Any
-    image: Any
-    y: Any
-    k: Any
 
 
 class Record(NamedTuple):
@@ -121,47 +62,6 @@ class Record(NamedTuple):
         )
 
 
-def rows_of(total):
-    """Returns features and labels of `total` rows that differ from one another."""
-    random = np.random.RandomState(SEED)
-    x = random.normal(size=(total, 4))
-    features = {
-        "x": x,
-        "ids": random.randint(0, 6, size=(total, 2)).astype(np.int32),
-        "weight": (random.uniform(size=(total, 1)) > 0.3).astype(np.float64),
-        "steps": random.normal(size=(total, 5, 3)),
-        "image": random.normal(size=(total, 6, 6, 2)),
-    }
-    labels = {
-        "y": np.sin(x.sum(axis=1, keepdims=True)),
-        "k": random.randint(0, 3, size=total).astype(np.int32),
-    }
-    return features, labels
-
-
-def dataset(batches):
-    """Returns the `tf.data.Dataset` of `batches`; an `input_fn` when bound to its argument."""
-    data = tf.data.Dataset.from_tensor_slices(rows_of(batches.total))
-    return data.batch(batches.size, drop_remainder=batches.static)
-
-
-def get_variable(name, shape, **kwargs):
-    """A float64 variable; its initialiser follows the graph's seed."""
-    initializer = GLOROT() if len(shape) > 1 else tf.zeros_initializer()
-    return tf.get_variable(name, shape, F64, kwargs.pop("initializer", initializer), **kwargs)
-
-
-def hidden(x, units=3, name="net"):
-    """Two dense layers, [n, m] to [n, units]."""
-    with tf.variable_scope(name, reuse=tf.AUTO_REUSE):
-        w, b = get_variable("w", [x.shape[1], 5]), get_variable("b", [5])
-        return tf.tanh(x @ w + b) @ get_variable("v", [5, units])
-
-
-def one_hot(k):
-    return tf.one_hot(k, 3, dtype=F64)
-
-
 @contextlib.contextmanager
 def mechanism():
     """Lets graphs be partitioned after they are built; gives the list of their `Partitioned`."""
@@ -184,7 +84,7 @@ def replicated(model_fn, num_towers):
     return replicate.replicate_model_fn(model_fn, devices=contract.device_names(num_towers))
 
 
-def _session_config(num_towers):
+def session_config(num_towers):
     """Without TensorFlow's graph optimizer, which takes longer than all these steps."""
     config = replicate.session_config(contract.device_names(num_towers))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -192,7 +92,7 @@ def _session_config(num_towers):
 
 
 @contextlib.contextmanager
-def _spec(model_fn, batches, num_towers, mode):
+def building(model_fn, batches, num_towers, mode):
     """A graph of a `model_fn`, which gives its spec."""
     with tf.Graph().as_default():
         tf.set_random_seed(SEED)
@@ -235,12 +135,11 @@ def _heard():
 def trained(model_fn, batches, num_towers=1):
     """Trains in towers, or on one device; returns the `Record`."""
     steps, variables = [], []
-    with _heard() as said, mechanism() as made, _spec(
-        model_fn, batches, num_towers, ModeKeys.TRAIN
-    ) as spec:
+    graph = building(model_fn, batches, num_towers, ModeKeys.TRAIN)
+    with _heard() as said, mechanism() as made, graph as spec:
         every = {variable.op.name: variable for variable in tf.global_variables()}
         hooks = [*spec.training_hooks, *spec.training_chief_hooks]
-        creator = tf.train.ChiefSessionCreator(spec.scaffold, config=_session_config(num_towers))
+        creator = tf.train.ChiefSessionCreator(spec.scaffold, config=session_config(num_towers))
         with tf.train.MonitoredSession(creator, hooks, stop_grace_period_secs=0) as session:
             while not session.should_stop():
                 steps.append(session.run((_fetches(spec), spec.train_op))[0])
@@ -252,14 +151,15 @@ def trained(model_fn, batches, num_towers=1):
 def applied(model_fn, batches, num_towers=1, mode=ModeKeys.EVAL):
     """Evaluates, or predicts, with the weights that one device trained; returns the `Record`."""
     weights, steps = trained(model_fn, batches).variables[-1], []
-    with _heard() as said, mechanism() as made, _spec(model_fn, batches, num_towers, mode) as spec:
+    graph = building(model_fn, batches, num_towers, mode)
+    with _heard() as said, mechanism() as made, graph as spec:
         spec.scaffold.finalize()
         metrics = spec.eval_metric_ops or {}
         step = _fetches(spec), [update for _, update in metrics.values()]
-        with tf.Session(config=_session_config(num_towers)) as session:
+        with tf.Session(config=session_config(num_towers)) as session:
             session.run([spec.scaffold.init_op, spec.scaffold.local_init_op])
             initializers = {v.op.name: v.initializer for v in tf.global_variables()}
-            fed = {made.inputs[1]: weights[name] for name, made in initializers.items()}
+            fed = {one.inputs[1]: weights[name] for name, one in initializers.items()}
             session.run(list(initializers.values()), fed)
             with contextlib.suppress(tf.errors.OutOfRangeError):
                 while True:
@@ -275,16 +175,41 @@ def _towers(made):
     return len(made[0].plan.copied), dict(made[0].plan.layouts.kept_whole)
 
 
-def assert_same(got, want, rtol=1e-9):
-    """Compares the `Record` of towers with that of one device, step by step."""
+def assert_close(got, want, rtol, name):
+    """Compares elementwise, relative to the largest, and but for what rounding leaves of 0."""
+    want = np.asarray(want)
+    assert np.shape(got) == want.shape, name
+    if not np.issubdtype(want.dtype, np.inexact):
+        np.testing.assert_array_equal(got, want, err_msg=name)
+        return
+    rtol = max(rtol, 1e-6) if want.dtype == np.float32 else rtol  # As most of `tf.metrics` are.
+    scale = np.max(np.abs(want), initial=0.0)
+    np.testing.assert_allclose(got, want, rtol, rtol * scale + ROUNDING, err_msg=name)
+
+
+def _assert_same_values(got, want, rtol, when):
+    assert sorted(got) == sorted(want)
+    for name in want:
+        assert_close(got[name], want[name], rtol, f"{name} {when}")
+
+
+def assert_same(got, want, rtol=1e-9, is_split=True):
+    """Compares the `Record` of towers with that of one device, step by step.
+
+    Args:
+        got: That of towers.
+        want: That of one device.
+        rtol: How much they may deviate.
+        is_split: Whether towers are to have a part of the work.
+    """
     assert got.said == []
-    assert got.in_towers > 0
-    for what in ("steps", "variables"):
-        pairs = list(zip(getattr(got, what), getattr(want, what)))
-        assert len(getattr(got, what)) == len(pairs) == len(getattr(want, what))
-        for index, (one, other) in enumerate(pairs):
-            contract.assert_same_values(one, other, rtol, step=f"{index} of {what}")
-    contract.assert_same_values(got.metrics, want.metrics, rtol, step="evaluation")
+    assert got.in_towers > 0 or not is_split
+    assert len(got.steps) == len(want.steps) and len(got.variables) == len(want.variables)
+    for step, (one, other) in enumerate(zip(got.steps, want.steps)):
+        _assert_same_values(one, other, rtol, f"in step {step}")
+    for step, (one, other) in enumerate(zip(got.variables, want.variables)):
+        _assert_same_values(one, other, rtol, f"after step {step}")
+    _assert_same_values(got.metrics, want.metrics, rtol, "of all steps")
 
 
 def assert_trains(want):

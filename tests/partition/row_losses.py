@@ -1,9 +1,11 @@
 """Losses whose rows are made for themselves, and what is made of all of them: no mean of means."""
 
+import functools
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from partition.harness import F64, one_hot
+from partition.model_inputs import F64, one_hot
 
 
 def squares(h, batch):
@@ -183,6 +185,22 @@ def map_fn(h, batch):
     return tf.reduce_mean(rows**2)
 
 
+def of_old_control_flow(loss):
+    """Returns a loss with the loops and branches of TensorFlow 1, which 2 has besides its own."""
+
+    @functools.wraps(loss)
+    def old(h, batch):
+        is_new = tf.control_flow_v2_enabled()
+        tf.disable_control_flow_v2()
+        try:
+            return loss(h, batch)
+        finally:
+            if is_new:
+                tf.enable_control_flow_v2()
+
+    return old
+
+
 def many_terms(terms):
     """Returns the loss of so many terms, added up one by one."""
 
@@ -233,3 +251,6 @@ LOSSES = {
         map_fn,
     )
 }
+LOSSES.update(
+    {f"old_{loss.__name__}": of_old_control_flow(loss) for loss in (while_loop, cond, map_fn)}
+)

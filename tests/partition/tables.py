@@ -7,7 +7,7 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from partition import harness
+from partition import harness, model_inputs
 from partition.harness import ModeKeys
 
 EstimatorSpec = tf.estimator.EstimatorSpec
@@ -46,8 +46,8 @@ def of_loss(loss):
     """Returns the model of a small network by whose outputs, [n, 3], `loss(h, batch)` is made."""
 
     def model(features, labels, mode, params):
-        h = harness.hidden(features["x"])
-        made = None if labels is None else loss(h, harness.Batch(**features, **labels))
+        h = model_inputs.hidden(features["x"])
+        made = None if labels is None else loss(h, model_inputs.Batch(**features, **labels))
         return spec_of(mode, {"h": h}, made, params)
 
     return model

@@ -48,6 +48,8 @@ def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         fuzz_run, "check", lambda program: outcome if "tf.transpose(" in model(program) else fine
     )
-    seed = next(seed for seed in range(100) if "tf.transpose(" in model(fuzz_generate.generate(seed)))
+    seed = next(
+        seed for seed in range(100) if "tf.transpose(" in model(fuzz_generate.generate(seed))
+    )
     small = fuzz_shrink.shrink(fuzz_generate.generate(seed), "step 0")
     assert len(small.body) <= 2

@@ -2,24 +2,27 @@
 
 import pytest
 
-from partition import gradient_models, tables, updating_models
-from partition.harness import CASES
+from partition import changed_gradients, gradient_models, state_models, tables, updating_models
+from partition.model_inputs import CASES
 
-GRADIENTS = tables.Table(
-    {name: gradient_models.model_of(update) for name, update in gradient_models.UPDATES.items()}
-)
-UPDATES = tables.Table(
-    {name: gradient_models.model_of(update) for name, update in updating_models.UPDATES.items()}
-)
+
+def _table(*functions):
+    """Returns the `Table` of functions of a step."""
+    updates = {name: update for group in functions for name, update in group.items()}
+    return tables.Table({name: gradient_models.model_of(f) for name, f in updates.items()})
+
+
+GRADIENTS = _table(gradient_models.UPDATES, changed_gradients.UPDATES)
+UPDATES = _table(updating_models.UPDATES, state_models.UPDATES)
 
 
 @pytest.mark.parametrize("num_towers, batches", CASES)
-@pytest.mark.parametrize("name", gradient_models.UPDATES)
+@pytest.mark.parametrize("name", GRADIENTS.models)
 def test_gradients_by_hand(name, num_towers, batches):
     GRADIENTS.check_training(name, batches, num_towers)
 
 
 @pytest.mark.parametrize("num_towers, batches", CASES)
-@pytest.mark.parametrize("name", updating_models.UPDATES)
+@pytest.mark.parametrize("name", UPDATES.models)
 def test_updates_by_hand(name, num_towers, batches):
     UPDATES.check_training(name, batches, num_towers)

@@ -1,26 +1,53 @@
 """Losses of every kind, of rows and of what a batch has in common, are as on one device."""
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
-from partition import batch_losses, row_losses, tables
-from partition.harness import CASES, UNKNOWN
+from partition import batch_losses, harness, model_inputs, pair_losses, row_losses, tables
+from partition.model_inputs import CASES, UNKNOWN
 
 ROWS = tables.of_losses(row_losses.LOSSES)
-BATCHES = tables.of_losses(batch_losses.LOSSES)
+BATCHES = tables.of_losses({**batch_losses.LOSSES, **pair_losses.LOSSES})
+MANY = tables.of_losses({"many": row_losses.many_terms(2000)})
 
 
 @pytest.mark.parametrize("num_towers, batches", CASES)
-@pytest.mark.parametrize("name", row_losses.LOSSES)
+@pytest.mark.parametrize("name", ROWS.models)
 def test_losses_of_rows_are_trained(name, num_towers, batches):
     ROWS.check_training(name, batches, num_towers)
 
 
 @pytest.mark.parametrize("num_towers, batches", CASES)
-@pytest.mark.parametrize("name", batch_losses.LOSSES)
+@pytest.mark.parametrize("name", BATCHES.models)
 def test_losses_of_a_batch_are_trained(name, num_towers, batches):
     BATCHES.check_training(name, batches, num_towers)
 
 
-@pytest.mark.parametrize("name", batch_losses.LOSSES)
+@pytest.mark.parametrize("name", BATCHES.models)
 def test_losses_of_a_batch_are_evaluated(name):
     BATCHES.check_applied(name, UNKNOWN, 3)
+
+
+@pytest.mark.parametrize("num_towers, batches", CASES)
+def test_a_loss_of_many_terms(num_towers, batches):
+    MANY.check_training("many", batches, num_towers)
+
+
+def _masked(features, labels, mode, params):
+    """A model whose loss has a mask that is drawn row by row, which is looked at."""
+    h = model_inputs.hidden(features["x"])
+    kept = tf.cast(tf.random.uniform(tf.shape(h), dtype=model_inputs.F64) < 0.5, model_inputs.F64)
+    loss = tf.reduce_mean((kept * h - labels["y"]) ** 2) + tf.reduce_max(kept[:, 0])
+    return tables.spec_of(mode, {"h": h, "kept": kept, "y": labels["y"]}, loss, params)
+
+
+@pytest.mark.parametrize("num_towers, batches", CASES)
+def test_all_take_the_random_numbers_that_are_seen(num_towers, batches):
+    """Towers draw those of their rows; the loss and whoever looks has the same ones."""
+    for step in harness.trained(_masked, batches, num_towers).steps:
+        kept = step["kept"]
+        loss = np.mean((kept * step["h"] - step["y"]) ** 2) + np.max(kept[:, 0])
+        np.testing.assert_allclose(step["loss"], loss, rtol=1e-12)
+        assert len(kept) == 1 or 0 < np.mean(kept) < 1
+        assert len(kept) == 1 or np.any(kept[:4] != kept[-4:]), "towers draw the same numbers"

@@ -59,17 +59,16 @@ def _leading(count: int) -> Labels:
 def einsum(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Read the labels from the equation; each character is one, also a space."""
     given, _, made = op.attr("equation").decode().partition("->")
-    terms = [*given.split(","), made]
+    terms = [term.partition("...") for term in (*given.split(","), made)]
     ranks = [*(op.rank(index) for index in range(len(layouts))), op.out_rank()]
-    if len(terms) != len(ranks):
-        return None
+    # A repeated letter is a diagonal, which needs both of its axes.
+    whole = {own for a, _, b in terms for own in a + b if (a + b).count(own) > 1}
     labels: list[Labels] = []
-    for term, rank in zip(terms, ranks):
-        letters = term.replace("...", "")
-        if rank is None or len(set(letters)) != len(letters):
-            return None  # A repeated letter is a diagonal, which needs both of its axes.
-        before, _, after = term.partition("...")
-        labels.append((*before, *_leading(rank - len(letters)), *after))
+    for (before, _, after), rank in zip(terms, ranks):
+        if rank is None:
+            return None
+        every = (*before, *_leading(rank - len(before + after)), *after)
+        labels.append(tuple(None if own in whole else own for own in every))
     return contract(op, layouts, labels[:-1], labels[-1], frozenset(_leading(len(labels[-1]))))
 
 

@@ -6,7 +6,7 @@ from typing import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.layouts import shapes, values
+from replicate.layouts import shapes
 from replicate.layouts.dims import Dim
 from replicate.layouts.layout import WHOLE, Demand, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
@@ -127,7 +127,7 @@ def equal(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         x, y = op.dims(0), op.dims(1)
         if x is None or y is None:
             return None
-        if any(values.broadcast(a, b) is None for a, b in zip(x[::-1], y[::-1])):
+        if not all(a == b or 1 in (a, b) for a, b in zip(x[::-1], y[::-1])):
             return None
     return broadcast(op, layouts)
 

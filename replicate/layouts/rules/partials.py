@@ -2,13 +2,15 @@
 
 An operation keeps parts if it gives the same whichever comes first, it or the reduction of the
 parts; also for the neutral element of a tower without rows, which is infinite for floating-point
-maxima and minima. Where numbers are not finite, sums of parts may be NaN where the whole's is
-infinite, as for any other order of summation.
+maxima and minima. Factors are taken to be finite: an infinite one times parts that are 0 is NaN.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
 
 from replicate.layouts.layout import (
     ALL,
@@ -34,6 +36,13 @@ RISING = (
     "Exp", "Expm1", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Atan", "Asinh",
     "Sinh", "Floor", "Ceil", "Round", "Rint", "Sign",
 )  # fmt: skip
+# By type: which operand is a gradient, and what comes out proportional to it.
+OF_GRADIENTS = {
+    **dict.fromkeys(["ReluGrad", "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad"], 0),
+    **dict.fromkeys(["SoftplusGrad", "SoftsignGrad", "FakeQuantWithMinMaxArgsGradient"], 0),
+    **dict.fromkeys(["TanhGrad", "SigmoidGrad", "RsqrtGrad"], 1),
+    **dict.fromkeys(["ReciprocalGrad", "InvGrad"], 1),
+}
 # Of equal values, their own value.
 IDEMPOTENT = (MEAN, MAX, MIN, ALL, ANY)
 
@@ -94,8 +103,22 @@ def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
             return PROD
         if x == WHOLE and y in (SUM, MEAN):
             return y
-    rounds = op.type in ("RealDiv", "Div") and op.outputs[0].dtype.is_integer
-    return x if x in (SUM, MEAN) and y == WHOLE and not rounds else None
+    elif op.type in ("RealDiv", "Div") and not _divides_exactly(op.inputs[1]):
+        return None
+    return x if x in (SUM, MEAN) and y == WHOLE else None
+
+
+def _divides_exactly(divisor: Any) -> bool:
+    """Whether a divisor is a number other than 0, of which each part would make NaN or infinity."""
+    if divisor.dtype.is_integer or divisor.op.type != "Const":
+        return False
+    return bool(np.all(tf.make_ndarray(divisor.op.get_attr("value")) != 0))
+
+
+@_of(*OF_GRADIENTS)
+def _of_gradient(op: Op, layouts: Sequence[Layout]) -> Layout | None:
+    kind, other = layouts[OF_GRADIENTS[op.type]], layouts[1 - OF_GRADIENTS[op.type]]
+    return kind if kind in (SUM, MEAN) and other == WHOLE else None
 
 
 @_of(*RISING)

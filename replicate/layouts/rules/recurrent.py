@@ -6,7 +6,7 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule, whole_on_purpose
-from replicate.layouts.rules.labels import rows_first
+from replicate.layouts.rules.labels import linear, rows_first
 
 whole_on_purpose("its kernel refuses what has no rows", "LSTMBlockCell")
 whole_on_purpose("what it takes is made by a cell that runs once", "LSTMBlockCellGrad")
@@ -29,4 +29,4 @@ def gru(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 @rule("GRUBlockCellGrad")
 def gru_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut these, and what the cell has made; gradients of weights are made by other operations."""
-    return rows_first(op, layouts, [0, 1, 6, 7, 8, 9])
+    return rows_first(op, layouts, [0, 1, 6, 7, 8, 9]) or linear(op, layouts, [9])

@@ -180,9 +180,7 @@ def test_replicas_are_updated_on_their_devices_whatever_runs_the_update():
         # No weight crosses: copies read replicas.
         for index in range(1, N):
             for op in operations(graph, "MatMul", f"tower_{index}/"):
-                assert all(
-                    is_on(t.op, index) for t in op.inputs if t.op.type == "ReadVariableOp"
-                )
+                assert all(is_on(t.op, index) for t in op.inputs if t.op.type == "ReadVariableOp")
 
     train(True, {"optimizer": momentum}, look=look, variable_placement="replicated")
 

@@ -1,0 +1,56 @@
+"""Every type of operation that TensorFlow has is in the table: by a rule, or by a reason.
+
+`operation_types.txt` has the types of all versions that are supported.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import registry
+from replicate.layouts import rule, rules
+
+_FILE = pathlib.Path(__file__).with_name("operation_types.txt")
+VERSIONS = ("1.15", "2.15", "2.21")
+RUNNING = ".".join(tf.__version__.split(".")[:2])
+KNOWN = {*rule.rules(), *rule.reasons()}
+
+assert rules  # It fills the table.
+
+
+def types_of_versions() -> dict[str, list[str]]:
+    """Returns the types of the file, and which versions have each."""
+    lines = [line.split() for line in _FILE.read_text(encoding="utf-8").splitlines()]
+    return {name: versions or list(VERSIONS) for name, *versions in lines if name != "#"}
+
+
+def test_every_type_that_is_there_has_a_rule_or_a_reason() -> None:
+    assert sorted(set(registry.operation_types()) - KNOWN) == []
+
+
+def test_every_type_of_all_versions_has_a_rule_or_a_reason() -> None:
+    assert sorted(set(types_of_versions()) - KNOWN) == []
+
+
+def test_no_type_has_both() -> None:
+    assert sorted(set(rule.rules()) & set(rule.reasons())) == []
+    with pytest.raises(ValueError, match="'Abs' already"):
+        rule.whole_on_purpose("it is to be had twice", "Abs")
+    with pytest.raises(ValueError, match="'Where' already"):
+        rule.rule("Where")(lambda op, layouts: None)
+
+
+def test_the_table_has_no_type_that_no_version_has() -> None:
+    assert sorted(KNOWN - set(types_of_versions())) == []
+
+
+@pytest.mark.skipif(RUNNING not in VERSIONS, reason="the file is of other versions")
+def test_the_file_has_the_types_of_this_version() -> None:
+    there = set(registry.operation_types())
+    listed = {name for name, versions in types_of_versions().items() if RUNNING in versions}
+    assert sorted(there - listed) == []
+    # `tf.contrib` brings operations of its own once it is imported.
+    assert RUNNING == "1.15" or sorted(listed - there) == []

@@ -1,0 +1,186 @@
+"""Errors that are planted in the inference, the plan and the surgery are found by few programs."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from partition import fuzz
+from replicate.compat import graph as graph_lib
+from replicate.gathering import packing
+from replicate.layouts import Shard, facts, inference, values_arithmetic
+from replicate.partition import copies, inputs, meetings, origins, replicas, rows, splits, weights
+
+GRAPHS = 60
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+_plants: dict[str, Plant] = {}
+
+
+def plant(function: Plant) -> Plant:
+    """Enters a function that plants an error."""
+    _plants[function.__name__] = function
+    return function
+
+
+# Where towers meet
+
+
+@plant
+def means_without_weights(patch: pytest.MonkeyPatch) -> None:
+    def mean(own: Sequence[Any], *_: Any) -> Any:
+        return tf.add_n(list(own)) / len(own)
+
+    patch.setattr(meetings, "_mean", mean)
+
+
+@plant
+def shards_joined_in_reverse(patch: pytest.MonkeyPatch) -> None:
+    _before_join(patch, lambda part: part._replace(own=part.own[::-1]))
+
+
+@plant
+def shards_joined_on_another_axis(patch: pytest.MonkeyPatch) -> None:
+    def other(part: Any) -> Any:
+        rank = part.tensor.shape.rank
+        return part._replace(layout=Shard((part.layout.axis + 1) % rank))
+
+    _before_join(patch, other)
+
+
+def _before_join(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
+    join = meetings._join
+    patch.setattr(
+        meetings,
+        "_join",
+        lambda part, *rest: join(change(part) if isinstance(part.layout, Shard) else part, *rest),
+    )
+
+
+@plant
+def largest_is_that_of_the_first_tower(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(meetings.tf, "maximum", lambda first, _: first)
+
+
+@plant
+def packs_parted_in_another_order(patch: pytest.MonkeyPatch) -> None:
+    part = packing.part
+
+    def mixed(joined: Any, shapes: Sequence[Any]) -> list[Any]:
+        made = part(joined, shapes)
+        by_shape: dict[str, list[int]] = {}
+        for index, shape in enumerate(shapes):
+            by_shape.setdefault(str(shape), []).append(index)
+        return [made[_next(index, by_shape[str(shape)])] for index, shape in enumerate(shapes)]
+
+    patch.setattr(packing, "part", mixed)
+
+
+def _next(index: int, same: list[int]) -> int:
+    return same[(same.index(index) + 1) % len(same)]
+
+
+@plant
+def packs_of_what_leads_to_one_another(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(origins.Origins, "of", lambda *_: origins.Origin())
+
+
+# What towers take
+
+
+@plant
+def rows_that_start_as_if_all_had_as_many(patch: pytest.MonkeyPatch) -> None:
+    def split(tensor: Any, axis: int, of: Any) -> list[Any]:
+        counts = list(of.counts)
+        if of.are_known:
+            counts = sorted(counts)
+        return splits_split(tensor, axis, of._replace(counts=counts))
+
+    splits_split = splits.split
+    patch.setattr(splits, "split", split)
+
+
+@plant
+def shapes_that_are_not_shared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rows.Formulas, "constant_share", lambda self, value, *_: value.astype(np.int64))
+    patch.setattr(rows.Formulas, "share", lambda self, value, dtype, *_: self.whole(value, dtype))
+
+
+@plant
+def shares_of_the_first_tower(patch: pytest.MonkeyPatch) -> None:
+    share = rows.Formulas.share
+    patch.setattr(
+        rows.Formulas,
+        "share",
+        lambda self, value, dtype, axis, _: share(self, value, dtype, axis, 0),
+    )
+
+
+@plant
+def sizes_of_another_axis(patch: pytest.MonkeyPatch) -> None:
+    new = facts.Facts._new
+
+    def other(self: Any, tensor: Any, axis: int) -> Any:
+        made = new(self, tensor, axis)
+        self.symbols[made.symbols[0]] = tensor, (axis + 1) % tensor.shape.rank
+        return made
+
+    patch.setattr(facts.Facts, "_new", other)
+
+
+@plant
+def sizes_that_stay_stand_ins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inputs.partitioning, "take", _takes_no_sizes(inputs.partitioning.take))
+
+
+def _takes_no_sizes(take: Callable[..., None]) -> Callable[..., None]:
+    def other(operation: Any, index: int, tensor: Any) -> None:
+        if not (tensor.dtype == tf.int32 and tensor.shape.rank == 0):
+            take(operation, index, tensor)
+
+    return other
+
+
+@plant
+def weights_packed_in_another_order(patch: pytest.MonkeyPatch) -> None:
+    slices = packing.slices
+    patch.setattr(packing, "slices", lambda joined, shapes: slices(tf.reverse(joined, [0]), shapes))
+
+
+@plant
+def copies_that_wait_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(graph_lib, "add_control_inputs", lambda *_: None)
+
+
+@plant
+def replicas_that_follow_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(replicas, "follow", lambda *_: None)
+
+
+# What layouts say
+
+
+@plant
+def any_axis_can_be_split(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inference._Pass, "_can_be", lambda *_: True)
+
+
+@plant
+def differences_of_sizes_that_are_sums(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(values_arithmetic._BINARY, "Sub", values_arithmetic._BINARY["Add"])
+
+
+@pytest.mark.parametrize("name", _plants)
+def test_a_planted_error_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By some of these programs, all of which are right without it."""
+    _plants[name](monkeypatch)
+    assert fuzz.search(range(GRAPHS)).failures
+
+
+def test_without_an_error_none_is_found() -> None:
+    """Which the plants above rely on."""
+    assert not fuzz.search(range(GRAPHS)).failures
+    assert copies and weights
