@@ -47,7 +47,8 @@ def sizes(op: Op, index: int) -> list[Dim | None] | None:
 
 
 def rank_of(op: Op, index: int = 0) -> int | None:
-    """Returns the rank that the graph says an output has, None if it does not."""
-    return op.outputs[
-        index
-    ].shape.rank  # `Op.out_rank` may ask for the shape, which is being found.
+    """Returns the rank that the graph says an output has, None if it does not.
+
+    `Op.out_rank` may ask for the shape, which is being found.
+    """
+    return op.outputs[index].shape.rank

@@ -11,7 +11,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import values_arithmetic, values_arrangement  # noqa: F401  # Fill the table.
 from replicate.layouts.rule import Op
 from replicate.layouts.values_of_shapes import broadcast
-from replicate.layouts.values_table import LARGEST, Values, array, beside, evaluate, types
+from replicate.layouts.values_table import LARGEST, Values, array, evaluate, least
 
 # What is partly known is followed for so many operations.
 _DEEPEST = 20
@@ -52,4 +52,4 @@ def _entries(
     return found[key]
 
 
-__all__ = ["LARGEST", "Values", "array", "beside", "broadcast", "entries", "types", "values_of"]
+__all__ = ["LARGEST", "Values", "array", "broadcast", "entries", "least", "values_of"]

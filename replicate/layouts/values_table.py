@@ -34,11 +34,6 @@ def values(*types: str) -> Callable[[Function], Function]:
     return enter
 
 
-def types() -> list[str]:
-    """Returns the types of operations that the table has."""
-    return sorted(_functions)
-
-
 def evaluate(op: Op) -> Values:
     """Returns the integers of each output, with None in place of those that are not known."""
     function = _functions.get(op.type)

@@ -137,7 +137,8 @@ class Operation:
     def _drawn(self, draw: np.random.RandomState) -> Iterator[Draw]:
         """Yields what the case has drawn, and others of the same shapes, if they may be."""
         given = [operand.value for operand in self.operands]
-        yield Draw(given, self.run(given))
+        first = Draw(given, self.run(given))
+        yield first
         for _ in range(4):
             values = [
                 operand.value
@@ -146,7 +147,10 @@ class Operation:
                 for operand in self.operands
             ]
             with contextlib.suppress(tf.errors.OpError):
-                yield Draw(values, self.run(values))
+                made = self.run(values)
+                # What is no number is often of values for which nothing is promised.
+                if any(map(_has_nan, first.outputs)) or not any(map(_has_nan, made)):
+                    yield Draw(values, made)
 
     def close(self) -> None:
         """Closes its session."""
@@ -189,6 +193,10 @@ def _plain(argument: Any) -> Any:
     return argument.item() if isinstance(argument, np.generic) else argument
 
 
+def _has_nan(value: np.ndarray) -> bool:
+    return value.dtype.kind in "fc" and bool(np.any(np.isnan(value)))
+
+
 def _like(value: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
     """Draws other entries, such as they may be where those of `value` may."""
     if not value.size:
@@ -197,10 +205,9 @@ def _like(value: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
         return np.asarray(draw.randn(*value.shape), value.dtype)
     if value.dtype.kind == "b":
         return np.asarray(draw.rand(*value.shape) < 0.5)
-    made = draw.choice(value.ravel(), value.shape)
     if value.ndim == 1 and value.dtype.kind in "iu" and np.all(np.diff(value) >= 0):
-        return np.sort(made)
-    return made
+        return np.sort(draw.choice(value, value.shape))
+    return draw.permutation(value.ravel()).reshape(value.shape)
 
 
 def _array(value: Any) -> np.ndarray:

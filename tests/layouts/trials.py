@@ -33,7 +33,7 @@ from replicate.layouts.rule import Op, rule_of
 
 # Kernels that divide by sizes that may be 0, which ends the process: only rows on the first axis of
 # these are looked at, and no tower without rows.
-_FRAGILE = ("Conv", "Dilation", "Pool")
+_FRAGILE = ("Conv", "Dilation", "Pool", "ReverseV2")
 # Kernels that end the process, or do not end, of inputs that are NaN or do not belong together.
 _NOT_SEARCHED = frozenset(
     [
@@ -192,8 +192,8 @@ class Trial:
         return self._judged[strategy]
 
     def _find_fault(self, strategy: Strategy) -> str | None:
-        values, wholes = self.operation.draws[0]
-        for rows in self._rows:
+        draws = self.operation.draws
+        for rows, (values, wholes) in zip(self._rows, [draws[0], draws[min(1, len(draws) - 1)]]):
             try:
                 made = self._run(values, strategy.inputs, rows)
             except (UncuttableError, tf.errors.OpError) as error:
@@ -202,6 +202,10 @@ class Trial:
                 if isinstance(layout, Own):
                     continue
                 own = [tower[index] for tower in made]
+                if isinstance(layout, Whole):  # The same in all towers, as of what has no rows.
+                    if not all(self._agree(value, whole) for value in own):
+                        return f"rows {rows}, output {index} is not the same in all towers"
+                    continue
                 try:
                     joined = parts.join(layout, own, rows)
                 except UncuttableError as error:
@@ -249,7 +253,7 @@ class Trial:
 
     def is_worth(self, combination: Combination) -> bool:
         """Whether to look for strategies: not where many are true by chance, or nobody has such."""
-        if self.total == 1 or self.operation.name in _NOT_SEARCHED:
+        if self.total == 1 or self.operation.is_random or self.operation.name in _NOT_SEARCHED:
             return False
         values, outputs = self.operation.draws[0]
         if any(own is not None and not own.size for own in (*values, *outputs)):
@@ -339,11 +343,10 @@ def _claims(whole: np.ndarray, given: set[Partial]) -> list[Layout]:
     reductions = [kind for kind in parts.kinds(whole.dtype) if kind in _COMMON]
     if len({repr(entry) for entry in whole.ravel()}) < 3:  # Of zeros alone, much is true.
         reductions = []
-    return [
-        WHOLE,
-        *(Shard(axis) for axis in range(whole.ndim)),
-        *sorted(reductions, key=lambda kind: kind not in given),
-    ]
+    reductions.sort(key=lambda kind: kind not in given)
+    if given:  # What has rows nonetheless depends on none of the parts.
+        return [WHOLE, *reductions]
+    return [WHOLE, *(Shard(axis) for axis in range(whole.ndim)), *reductions]
 
 
 def _check(op: Op, strategy: Strategy) -> None:
@@ -355,7 +358,7 @@ def _check(op: Op, strategy: Strategy) -> None:
         )
     for what, tensors, layouts in (("demand", op.inputs, inputs), ("output", op.outputs, outputs)):
         for tensor, layout in zip(tensors, layouts):
-            if what == "output" and not isinstance(layout, (Shard, Partial, Own)):
+            if what == "output" and not isinstance(layout, (Shard, Partial, Own, Whole)):
                 raise ValueError(f"an output that is {layout}")
             if not isinstance(layout, (Shard, Partial, Own, Whole, Share)):
                 raise ValueError(f"a demand that is {layout}")

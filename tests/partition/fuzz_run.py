@@ -150,8 +150,16 @@ def _control_flow(is_new: bool) -> Iterator[None]:
         (tf.enable_control_flow_v2 if was_new else tf.disable_control_flow_v2)()
 
 
-_READS = frozenset(["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"])
-_CHANGING = "Placeholder", "Iterator", "Random", "Truncated", "PyFunc"
+_VARIABLES = "VarHandleOp", "VariableV2", "Variable"
+_HARMLESS = (
+    "Placeholder",
+    "Iterator",
+    "Random",
+    "Truncated",
+    "PyFunc",
+    "ReadVariableOp",
+    "ResourceGather",
+)
 
 
 def _others(program: Program, operations: Sequence[Any]) -> list[Any]:
@@ -161,18 +169,21 @@ def _others(program: Program, operations: Sequence[Any]) -> list[Any]:
     """
     acting = set()
     found = []
+    trained = set(program.variables)  # All others may change while these tensors are computed.
     for operation in operations:
         references = any(t.dtype != t.dtype.base_dtype for t in operation.inputs)
-        acts = operation.op_def.is_stateful and operation.type not in _READS
-        acts = acts and not operation.type.startswith(_CHANGING)
-        acts = acts or (references and operation.type != "Identity")
+        acts = operation.op_def.is_stateful and not operation.type.startswith(_HARMLESS)
+        if operation.type in _VARIABLES:
+            acts = operation.name not in trained
+        acts = acts or (references and operation.type != "Identity") or operation.type == "Switch"
         before = [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
         if acts or not acting.isdisjoint(before) or graph_lib.is_in_control_flow(operation):
             acting.add(operation)
             continue
         for tensor in operation.outputs:
             drawn = zlib.crc32(f"{program.setting.seed} {tensor.name}".encode()) % 100
-            if drawn < program.setting.others and tensor.dtype in _DTYPES.values():
+            fits = tensor.dtype in _DTYPES.values() and tensor.graph.is_fetchable(tensor)
+            if fits and drawn < program.setting.others:
                 found.append(tensor)
     return found
 

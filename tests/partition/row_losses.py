@@ -1,8 +1,5 @@
 """Losses whose rows are made for themselves, and what is made of all of them: no mean of means."""
 
-import functools
-
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from partition.model_inputs import F64, one_hot
@@ -185,31 +182,14 @@ def map_fn(h, batch):
     return tf.reduce_mean(rows**2)
 
 
-def of_old_control_flow(loss):
-    """Returns a loss with the loops and branches of TensorFlow 1, which 2 has besides its own."""
-
-    @functools.wraps(loss)
-    def old(h, batch):
-        is_new = tf.control_flow_v2_enabled()
-        tf.disable_control_flow_v2()
-        try:
-            return loss(h, batch)
-        finally:
-            if is_new:
-                tf.enable_control_flow_v2()
-
-    return old
-
-
 def many_terms(terms):
     """Returns the loss of so many terms, added up one by one."""
 
     def loss(h, batch):
-        row = tf.reduce_mean(squares(h, batch))
-        total = row
-        for term in range(1, terms):
-            total = total + row * (0.5 / term) if term % 2 else total + tf.reduce_sum(h) / terms
-        return total / np.sqrt(terms)
+        row, total = tf.reduce_mean(squares(h, batch)), tf.reduce_max(h)
+        for term in range(terms):
+            total = total + (row if term % 20 else tf.reduce_sum(h) * (0.5 - term % 3))
+        return total / terms
 
     return loss
 
@@ -251,6 +231,3 @@ LOSSES = {
         map_fn,
     )
 }
-LOSSES.update(
-    {f"old_{loss.__name__}": of_old_control_flow(loss) for loss in (while_loop, cond, map_fn)}
-)

@@ -53,6 +53,22 @@ def of_loss(loss):
     return model
 
 
+def of_old_control_flow(model):
+    """Returns a model with the loops and branches of TensorFlow 1, which 2 has besides its own."""
+
+    @functools.wraps(model)
+    def old(*args, **kwargs):
+        is_new = tf.control_flow_v2_enabled()
+        tf.disable_control_flow_v2()
+        try:
+            return model(*args, **kwargs)
+        finally:
+            if is_new:
+                tf.enable_control_flow_v2()
+
+    return old
+
+
 def of_losses(losses):
     """Returns the `Table` of losses by name, which `of_loss` makes models of."""
     return Table({name: of_loss(loss) for name, loss in losses.items()})

@@ -5,10 +5,16 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from partition import batch_losses, harness, model_inputs, pair_losses, row_losses, tables
-from partition.model_inputs import CASES, UNKNOWN
+from partition.model_inputs import CASES, UNKNOWN, UNKNOWN_FIRST
 
 ROWS = tables.of_losses(row_losses.LOSSES)
 BATCHES = tables.of_losses({**batch_losses.LOSSES, **pair_losses.LOSSES})
+LOOPS = tables.Table(
+    {
+        loss.__name__: tables.of_old_control_flow(tables.of_loss(loss))
+        for loss in (row_losses.while_loop, row_losses.cond, row_losses.map_fn)
+    }
+)
 MANY = tables.of_losses({"many": row_losses.many_terms(2000)})
 
 
@@ -24,12 +30,19 @@ def test_losses_of_a_batch_are_trained(name, num_towers, batches):
     BATCHES.check_training(name, batches, num_towers)
 
 
+@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("name", LOOPS.models)
+def test_loops_and_branches_of_tensorflow_1(name, num_towers, batches):
+    LOOPS.check_training(name, batches, num_towers)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BATCHES.models)
 def test_losses_of_a_batch_are_evaluated(name):
     BATCHES.check_applied(name, UNKNOWN, 3)
 
 
-@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 def test_a_loss_of_many_terms(num_towers, batches):
     MANY.check_training("many", batches, num_towers)
 

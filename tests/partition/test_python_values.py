@@ -36,6 +36,7 @@ def test_sizes_are_those_of_the_whole_batch(name, num_towers, batches):
     MODELS.check_training(name, batches, num_towers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODELS.models)
 def test_sizes_are_those_of_the_whole_batch_in_evaluation(name):
     MODELS.check_applied(name, STATIC, 2)

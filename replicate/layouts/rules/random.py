@@ -66,7 +66,7 @@ def drawn(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return Strategy((Share(0), *[WHOLE] * (len(layouts) - 1)), (Shard(0),))
 
 
-@rule("RandomGamma", "RandomPoisson", "RandomPoissonV2")
+@rule("RandomGamma", "RandomPoissonV2")
 def drawn_by_parameters(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Draw as many as the shape says for each parameter; the parameters' axes come last."""
     parameters, rank, out_rank = layouts[1], op.rank(1), op.out_rank()

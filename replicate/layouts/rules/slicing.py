@@ -11,6 +11,7 @@ from typing import Any, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import environment
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.layout import MEAN, PROD, SUM, WHOLE, Layout, Shard, Share, Strategy
@@ -121,9 +122,17 @@ def reverse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, axes, rank = layouts[0], op.ints(1), op.rank(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)
-    if axes is None or rank is None or given.axis in [axis % rank for axis in axes]:
+    if axes is None or rank is None:
+        return None
+    reversed_axes = {axis % rank for axis in axes}
+    if given.axis in reversed_axes or _ends_the_process(rank, reversed_axes):
         return None
     return Strategy((given, WHOLE), (given,))
+
+
+def _ends_the_process(rank: int, reversed_axes: set[int]) -> bool:
+    """Whether the kernel of TensorFlow 1.15 divides by the number of rows, which may be 0."""
+    return environment.is_1(tf.__version__) and rank == 3 and reversed_axes == {1}
 
 
 @rule("ReverseSequence")
