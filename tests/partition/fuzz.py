@@ -15,10 +15,12 @@ import pathlib
 import pkgutil
 import sys
 import time
+from importlib import util
 from typing import Counter, Iterable, Iterator, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+if util.find_spec("tf_keras"):  # Without it, TensorFlow 2.15 has no `tf.layers` then.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 if __name__ == "__main__":
     sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
