@@ -104,7 +104,7 @@ FIRST_MORE := \
     $(call in,gathering,gather packing) \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
     $(call in,graphs,conditional whole_loss) \
-    $(call in,reports,report) tests/layouts tests/partition \
+    $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
     prefetching references replicas specs summaries towers variables)
 
