@@ -54,6 +54,8 @@ class Shards(NamedTuple):
         split: For each leaf of features and labels that was split: the leaf, its axis of rows, how
             many entries each row has there (None if that is only known at run time), and its N
             shards.
+        starts: The first row of the batch that each shard holds.
+        held: How many rows each shard holds: a shard without rows holds a copy of the last.
     """
 
     features: List[Any]
@@ -62,9 +64,11 @@ class Shards(NamedTuple):
     total: Any
     axes: Sequence[int] = ()
     split: Sequence[Any] = ()
+    starts: Sequence[Any] = ()
+    held: Sequence[Any] = ()
 
 
-def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_axis=0, pad=True):
+def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_axis=0):
     """Splits features and labels by rows, that is, along axis 0 or what `batch_axis` says.
 
     Args:
@@ -83,8 +87,6 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         batch_axis: The axis of rows, or a dictionary of axes by names; see
             `entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
             tensors have their rows on axis 0 alone.
-        pad: Whether shards beyond the rows of the batch hold a copy of its last row. Without, they
-            are empty.
 
     Returns:
         A `Shards`.
@@ -125,8 +127,8 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         rows = _shard_rows(total, num_towers, need_row, checks)
         with tf.control_dependencies(checks):
             starts = list(itertools.accumulate([0, *rows[:-1]]))
-            spans = _spans(starts, rows, total) if pad else Spans(starts, rows, overlap=False)
-            spans = {key: spans.times(repeat) for key, repeat in repeats.items()}
+            held = _spans(starts, rows, total)
+            spans = {key: held.times(repeat) for key, repeat in repeats.items()}
             parts = [
                 split(leaf, spans[key], axis) if split else [leaf] * num_towers
                 for key, leaf, axis, split in zip(keys, leaves, axes, splitters)
@@ -139,7 +141,8 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         for leaf, axis, each, part, split in zip(leaves, axes, per_row, parts, splitters)
         if split
     ]
-    return Shards(of_features, of_labels, rows, total, axes if any(axes) else (), found)
+    axes = axes if any(axes) else ()
+    return Shards(of_features, of_labels, rows, total, axes, found, held.starts, held.counts)
 
 
 def name_size(shards):

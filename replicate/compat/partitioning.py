@@ -1,4 +1,4 @@
-"""Copies of parts of a graph, by an import, and changes of what is there."""
+"""Copies parts of a graph, by an import, and changes what is there."""
 
 from __future__ import annotations
 

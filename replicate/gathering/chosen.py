@@ -13,7 +13,7 @@ from replicate.gathering.gather import Gather
 
 
 class Choice:
-    """What optimizers said.
+    """Collects what optimizers say.
 
     Attributes:
         how: The `Gather`, the last one's.

@@ -4,10 +4,12 @@ from replicate.layouts import dims
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
-from replicate.layouts.inference import DIFFERS, infer
+from replicate.layouts.inference import DIFFERS, RANDOM, infer
 from replicate.layouts.layout import (
+    MEAN,
     OWN,
     SIZE,
+    SUM,
     WHOLE,
     Own,
     Partial,
@@ -20,9 +22,12 @@ from replicate.layouts.layout import (
 
 __all__ = [
     "DIFFERS",
+    "MEAN",
     "OWN",
+    "RANDOM",
     "ROWS",
     "SIZE",
+    "SUM",
     "WHOLE",
     "Dim",
     "Facts",

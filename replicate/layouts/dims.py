@@ -68,11 +68,6 @@ def over(a: Dim, b: Dim) -> Dim | None:
     return _make(x // y, rest)
 
 
-def least_one(dims: Iterable[Dim]) -> bool:
-    """Whether none of the sizes is known to be 0."""
-    return all(isinstance(dim, Monomial) or dim > 0 for dim in dims)
-
-
 def added(a: Dim, b: Dim) -> Dim | None:
     """Returns a + b if that is a product, else None."""
     (x, p), (y, q) = _parts(a), _parts(b)

@@ -1,4 +1,4 @@
-"""What is known of tensors before the graph runs: their shapes, and the integers they hold."""
+"""Finds what is known of tensors before the graph runs: shapes, and the integers they hold."""
 
 from __future__ import annotations
 
@@ -47,10 +47,8 @@ class Facts:
         return self._dims[key]
 
     def _find_dims(self, tensor: Any) -> tuple[Dim, ...] | None:
-        if tensor.shape.rank is None:
-            return None
-        static = tensor.shape.as_list()
-        if None not in static:
+        static = None if tensor.shape.rank is None else tensor.shape.as_list()
+        if static is not None and None not in static:
             return tuple(static)
         found = None
         if self._depth < _DEEPEST:
@@ -59,7 +57,11 @@ class Facts:
                 found = shapes.shape_of(self.of(tensor.op), tensor.value_index)
             finally:
                 self._depth -= 1
-        if found is None or len(found) != len(static):
+        if static is None:  # TensorFlow knows less of what is reduced along axes that it computes.
+            if found is None:
+                return None
+            static = [None] * len(found)
+        elif found is None or len(found) != len(static):
             found = (None,) * len(static)
         return tuple(
             given if given is not None else other if other is not None else self._new(tensor, axis)

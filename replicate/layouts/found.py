@@ -1,4 +1,4 @@
-"""What inference finds: the layouts of the tensors of a graph."""
+"""The result of inference: the layouts of the tensors of a graph."""
 
 from __future__ import annotations
 
@@ -43,6 +43,11 @@ class Layouts:
         self.strategies = strategies
         self.kept_whole = kept_whole
         self._layouts = layouts
+
+    def changed(self, strategies: dict[Any, Strategy], layouts: dict[Any, Layout]) -> Layouts:
+        """Returns these layouts with other strategies, and with some of tensors instead."""
+        made = {**self._layouts, **layouts}
+        return Layouts(self.facts, self.sources, strategies, made, self.kept_whole)
 
     def of(self, tensor: Any) -> Layout:
         """Returns the layout of a tensor."""

@@ -11,6 +11,7 @@ from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
+from replicate.layouts.lateness import run_late
 from replicate.layouts.layout import (
     SIZE,
     WHOLE,
@@ -45,7 +46,7 @@ def infer(
     while True:
         one_pass = _Pass(sources, rows, whole_types, kept)
         if one_pass.run(operations):
-            return one_pass.layouts()
+            return run_late(operations, one_pass.layouts())
 
 
 class _Pass:
@@ -242,13 +243,16 @@ def _has_share(op: Op, index: int, axis: int) -> bool:
 # What may have rows though none enters: random numbers, of a shape that has as many entries.
 _STARTS = frozenset(
     ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
+    + ["RandomGamma", "RandomPoissonV2"]
 )
 
 # What gets rows by the shape that it takes.
 _SOURCES = _STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])
 
-# Towers get other values of these than one device: numbers that each draws for its rows, and the
-# moments of its rows.
-DIFFERS = _STARTS | frozenset(
+# Each tower draws these for its rows.
+RANDOM = _STARTS | frozenset(["Multinomial"])
+
+# Towers get other values of these than one device: random numbers, and the moments of their rows.
+DIFFERS = RANDOM | frozenset(
     f"FusedBatchNorm{part}{version}" for part in ("", "Grad") for version in ("", "V2", "V3")
 )

@@ -26,8 +26,7 @@ class Partial(NamedTuple):
     """Each tower has a part; `op` makes the whole of the parts.
 
     `op` is `'sum'`, `'mean'` (weighted by the towers' rows), `'max'`, `'min'`, `'prod'`, `'all'` or
-    `'any'`. A tower without rows has the neutral element of the operation, but for `'mean'`, of
-    which its part does not count.
+    `'any'`. Every tower has at least one row, if the batch has any; see `partition.rows.Rows`.
     """
 
     op: str

@@ -58,11 +58,11 @@ class Op:
 
     def rank(self, index: int) -> int | None:
         """Returns the rank of an input, None if it is not known."""
-        return self.inputs[index].shape.rank
+        return _rank(self.dims(index))
 
     def out_rank(self, index: int = 0) -> int | None:
         """Returns the rank of an output, None if it is not known."""
-        return self.outputs[index].shape.rank
+        return _rank(self._dims(self.outputs[index]))
 
     def value(self, index: int) -> np.ndarray | None:
         """Returns the integers of an input; see the class."""
@@ -84,6 +84,10 @@ class Op:
         return None if dims is None else over(dims[axis], self.rows)
 
 
+def _rank(dims: tuple[Dim, ...] | None) -> int | None:
+    return None if dims is None else len(dims)
+
+
 Rule = Callable[[Op, Sequence[Layout]], Optional[Strategy]]
 
 _rules: dict[str, Rule] = {}
@@ -93,18 +97,17 @@ _whole: dict[str, str] = {}
 def rule(*types: str) -> Callable[[Rule], Rule]:
     """Enters a function into the table as the rule of types of operations.
 
-    A rule is called with an `Op` and the layouts of its inputs, at least one of which is not
-    `Whole`, and none of which is `Size` (whose integers it finds in `Op.value`). It returns the
+    A rule is called with an `Op` and the layouts of its inputs. At least one of them is not
+    `Whole`, and none is `Size`: `Op.value` has the integers of such an input. It returns the
     `Strategy` by which towers run the operation, or None where there is none: then it runs once.
 
     Raises:
-        ValueError: If a type has a rule already.
+        ValueError: If a type has a rule or a reason already.
     """
 
     def enter(function: Rule) -> Rule:
         for name in types:
-            if name in _rules or name in _whole:
-                raise ValueError(f"The table has a rule of {name!r} already.")
+            _check_is_new(name)
             _rules[name] = function
         return function
 
@@ -112,11 +115,19 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
 
 
 def whole_on_purpose(reason: str, *types: str) -> None:
-    """Says of types of operations that they run once, and why."""
+    """Says of types of operations that they run once, and why.
+
+    Raises:
+        ValueError: If a type has a rule or a reason already.
+    """
     for name in types:
-        if name in _rules or name in _whole:
-            raise ValueError(f"The table has a rule of {name!r} already.")
+        _check_is_new(name)
         _whole[name] = reason
+
+
+def _check_is_new(name: str) -> None:
+    if name in _rules or name in _whole:
+        raise ValueError(f"The table has a rule of {name!r} already.")
 
 
 def rule_of(name: str) -> Rule | None:

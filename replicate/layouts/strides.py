@@ -1,4 +1,4 @@
-"""What a `StridedSlice` takes of which axis, and where that is in the result."""
+"""Reads a `StridedSlice`: what it takes of each axis, and where that is in the result."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _kind(op: Op, place: int) -> str:
 
 
 class Range(NamedTuple):
-    """What a slice takes of an axis, as far as that is known; None for what is not.
+    """The bounds and the stride of a slice of an axis, None for each that is not known.
 
-    Where masks leave it open, it is told as of a slice that goes forwards.
+    A bound that a mask leaves open is told as of a slice that goes forwards.
     """
 
     begin: Dim | None

@@ -13,7 +13,7 @@ from replicate.layouts.rule import Op
 from replicate.layouts.values_of_shapes import broadcast
 from replicate.layouts.values_table import LARGEST, Values, array, evaluate, least
 
-# What is partly known is followed for so many operations.
+# Integers that are known in part are followed for so many operations.
 _DEEPEST = 20
 
 

@@ -48,7 +48,7 @@ def _concat(op: Op) -> Values:
 
 
 def _joined(function: Any, parts: list[np.ndarray | None], axis: Any) -> Values:
-    """Joins arrays; one of which nothing is known, not even the shape, leaves nothing known."""
+    """Joins arrays; if one is not known, not even its shape, nothing is known of the result."""
     if any(part is None for part in parts) or not isinstance(axis, int):
         return None
     return [function(parts, axis)]
@@ -86,34 +86,30 @@ def _strided_slice(op: Op) -> Values:
     value, strides = op.value(0), op.ints(3)
     if value is None or strides is None:
         return None
-    begin, end = op.value(1), op.value(2)
     key: list[Any] = []
     for place, stride in enumerate(strides):
         if op.attr("ellipsis_mask") >> place & 1:
             key.append(Ellipsis)
         elif op.attr("new_axis_mask") >> place & 1:
             key.append(None)
-        elif op.attr("shrink_axis_mask") >> place & 1:
-            key.append(_bound(begin, place, 0))
         else:
-            low = _bound(begin, place, op.attr("begin_mask"))
-            high = _bound(end, place, op.attr("end_mask"))
-            key.append(slice(low, high, stride))
+            taken = _taken(op, place, stride)
+            if taken is None:
+                return None
+            key.append(taken)
     return [as_array(value[tuple(key)])]
 
 
-def _bound(bounds: np.ndarray | None, place: int, mask: int) -> int | None:
-    """Returns where a slice begins or ends, None if a mask leaves that open.
-
-    Raises:
-        ValueError: If it is not known.
-    """
-    if mask >> place & 1:
+def _taken(op: Op, place: int, stride: int) -> int | slice | None:
+    """Returns an index or a slice, None if a bound is not known that no mask leaves open."""
+    bounds = [None if value is None else value[place] for value in (op.value(1), op.value(2))]
+    if op.attr("shrink_axis_mask") >> place & 1:
+        return bounds[0] if isinstance(bounds[0], int) else None
+    masks = [op.attr(name) >> place & 1 for name in ("begin_mask", "end_mask")]
+    if not all(mask or isinstance(bound, int) for mask, bound in zip(masks, bounds)):
         return None
-    bound = None if bounds is None else bounds[place]
-    if not isinstance(bound, int):
-        raise ValueError(f"A bound of a slice is {bound}.")
-    return bound
+    low, high = [None if mask else bound for mask, bound in zip(masks, bounds)]
+    return slice(low, high, stride)
 
 
 @values("Slice")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.compat.functions import change_seed
+from replicate.partition import aliases
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
@@ -42,10 +43,15 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
     """
     graph = tf.get_default_graph()
     copied = set(plan.copied)
-    templates = [(one, _template(one, plan.waits.get(one, ()), copied)) for one in plan.copied]
-    towers = [_define(templates, plan, inputs, placement, i) for i in range(len(placement.devices))]
+    behind = aliases.find(plan)
+    needed = [one for one in plan.copied if not one.outputs or behind(one.outputs[0]).op is one]
+    templates = [(one, _template(one, plan.waits.get(one, ()), copied)) for one in needed]
+    towers = [
+        _define(templates, plan, inputs, placement, behind, index)
+        for index in range(len(placement.devices))
+    ]
     wanted = _wanted(plan)
-    names = [tensor.name for tensor in wanted]
+    names = [behind(tensor).name for tensor in wanted]
     scopes, made = [], []
     for index, (nodes, given) in enumerate(towers):
         scope, own = partitioning.import_nodes(
@@ -55,7 +61,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
         made.append(own)
     by_reference = {graph_lib.reference(tensor): tuple(own) for tensor, *own in zip(wanted, *made)}
     copies = Copies(tuple(scopes), by_reference)
-    for operation in plan.copied:
+    for operation in needed:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]
         for one in copies.of(operation) if others else ():
             graph_lib.add_control_inputs(one, others)
@@ -86,11 +92,12 @@ def _define(
     plan: Plan,
     inputs: Inputs,
     placement: Placement,
+    behind: Callable[[Any], Any],
     tower: int,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Returns the `NodeDef`s of a tower, and what they take of the graph, by name."""
     made = _Nodes()
-    copied = {operation for operation, _ in templates}
+    copied = set(plan.copied)
     for operation, template in templates:
         node = tf.NodeDef()
         node.CopyFrom(template)
@@ -100,6 +107,7 @@ def _define(
             zip(operation.inputs, plan.layouts.strategies[operation].inputs)
         ):
             if tensor.op in copied and plan.layouts.of(tensor) == demand:
+                node.input[index] = behind(tensor).name
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower)
             if tensor.dtype == tf.resource:  # The copy has to be where the resource is.
@@ -122,6 +130,8 @@ class _Nodes:
         """Returns the name by which a node finds what it takes."""
         if isinstance(given, np.ndarray):
             key: Any = (given.tobytes(), given.shape, given.dtype.str)
+        elif isinstance(given, tf.NodeDef):  # Graphs hold many constants of one value.
+            key = given.attr["value"].SerializeToString()
         else:
             key = given.name
         if key not in self._names:

@@ -1,7 +1,7 @@
-"""What the towers' copies take of the graph: shards, shares of shapes, and whole values.
+"""Finds the inputs of the towers' copies: shards, shares of shapes, and whole values.
 
-A copy may take the whole value of what towers have parts of, before these are put together. It
-takes a stand-in then, which is given its value once the copies are there.
+A copy may take a whole value that towers have parts of, before these are put together. Then it
+takes a stand-in, which gets its value once the copies are there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Own = Dict[Any, Tuple[Any, ...]]
 """By references of tensors of one device's graph: those of N towers."""
 
 Given = Union[np.ndarray, Any]
-"""What a copy takes: a tensor, an array of constants, or the `NodeDef` of a constant."""
+"""An input of a copy: a tensor, an array of constants, or the `NodeDef` of a constant."""
 
 
 class Inputs:

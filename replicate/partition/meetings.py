@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, Transport, nccl, packing
-from replicate.layouts import WHOLE, Partial, Shard
+from replicate.layouts import MEAN, SUM, WHOLE, Shard
 from replicate.partition.rows import Rows
 
 SCOPE = "replicate/gather/"  # Name scope of the operations that put values together.
 
 
 class Part(NamedTuple):
-    """What towers have of one tensor.
+    """One tensor, as towers have it: in shards or parts.
 
     Attributes:
         tensor: The tensor of one device's graph.
@@ -51,7 +51,7 @@ def meet(parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather)
     with tf.name_scope(SCOPE):
         for pack in _packs(parts, how):
             with tf.device(pack[0].place):
-                made = _sum_pack(pack, devices, how)
+                made = _sum_pack(pack, rows, devices, how)
             for part, total in zip(pack, made):
                 whole[graph_lib.reference(part.tensor)] = total
         for part in parts:
@@ -63,23 +63,27 @@ def meet(parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather)
 
 
 def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
-    """Yields the sums, small ones together where they may be."""
-    sums = [part for part in parts if part.layout == Partial("sum")]
+    """Yields the sums, and the means, small ones together where they may be."""
+    sums = [part for part in parts if part.layout in (SUM, MEAN)]
 
     def describe(part: Part) -> tuple[Any, Any]:
         static = all(own.shape == part.own[0].shape for own in part.own)
         size = packing.size_of(part.own[0]) if static else None
-        return (part.together, part.tensor.dtype, part.place, part.is_gradient), size
+        kind = part.layout, part.tensor.dtype, part.is_gradient
+        return (part.together, part.place, kind), size
 
     return packing.packs(sums, describe, how)
 
 
-def _sum_pack(pack: Sequence[Part], devices: Sequence[str], how: Gather) -> list[Any]:
+def _sum_pack(pack: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather) -> list[Any]:
     flat = []
     for index, device in enumerate(devices):
         own = [part.own[index] for part in pack]
         with tf.device(device):
             flat.append(packing.join(own) if len(own) > 1 else own[0])
+    if pack[0].layout == MEAN:
+        flat = _weighted(flat, rows, devices)
+    flat = _counted(flat, rows, devices, _zeros)
     if not pack[0].is_gradient:
         total = tf.add_n(flat)
     elif how.where == "nccl":
@@ -97,30 +101,81 @@ def _join(part: Part, rows: Rows, devices: Sequence[str]) -> Any:
     if layout == WHOLE:  # The same in all towers.
         return own[0]
     if isinstance(layout, Shard):
-        return tf.concat(own, layout.axis)
-    if layout.op == "mean":
-        return _mean(own, rows, devices)
-    fold = {"max": tf.maximum, "min": tf.minimum, "prod": tf.multiply}
-    if layout.op in fold:
-        made = own[0]
-        for other in own[1:]:
-            made = fold[layout.op](made, other)
-        return made
-    stacked = tf.stack(own)
-    return (tf.reduce_all if layout.op == "all" else tf.reduce_any)(stacked, 0)
+        return tf.concat(_counted(own, rows, devices, _without_entries(layout.axis)), layout.axis)
+    if layout.op == "prod":
+        return tf.reduce_prod(tf.stack(_counted(own, rows, devices, _ones)), 0)
+    return _REDUCE[layout.op](tf.stack(_or_first(own, rows)), 0)
 
 
-def _mean(own: Sequence[Any], rows: Rows, devices: Sequence[str]) -> Any:
-    """Returns the mean of the towers' means, weighted by rows; of a tower without, none counts."""
+def _weighted(own: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[Any]:
+    """Returns the towers' means, each times the tower's share of the rows."""
     weighted = []
     for value, count, device in zip(own, rows.counts, devices):
         with tf.device(device):
-            if isinstance(count, int):
-                if count:
-                    weighted.append(value * tf.constant(count / rows.total, value.dtype))
-                continue
-            # Divided in double precision: 3/7 in the type of the value would be rounded twice.
-            share = tf.cast(count, tf.float64) / tf.cast(rows.total, tf.float64)
-            scaled = value * tf.cast(share, value.dtype)
-            weighted.append(tf.where_v2(count > 0, scaled, tf.zeros_like(value)))
-    return tf.add_n(weighted)
+            if rows.are_known:
+                share = tf.constant(count / max(rows.total, 1), value.dtype)
+            else:
+                # Divided in double precision: 3/7 in the type of the value would be rounded twice.
+                share = tf.cast(count, tf.float64) / tf.cast(rows.total, tf.float64)
+                share = tf.cast(share, value.dtype)
+            weighted.append(value * share)
+    return weighted
+
+
+def _counted(
+    own: Sequence[Any], rows: Rows, devices: Sequence[str], instead: Callable[[Any], Any]
+) -> list[Any]:
+    """Returns the towers' values, with something else in place of those that do not count.
+
+    The others pass through a `Switch` and a `Merge`, which neither copy nor read them.
+
+    Args:
+        own: N tensors, the towers'. Tower 0's counts in any case: it has rows if any tower has.
+        rows: The `Rows`.
+        devices: Device strings of the towers.
+        instead: Function of a tensor that returns another one, made of it by operations.
+    """
+    made = [own[0]]
+    for value, count, device in zip(own[1:], rows.counts[1:], devices[1:]):
+        with tf.device(device):
+            if not isinstance(count, int):
+                without, counts = tf.raw_ops.Switch(data=value, pred=count > 0)
+                made.append(tf.raw_ops.Merge(inputs=[instead(without), counts])[0])
+            elif count:
+                made.append(value)
+            else:  # Known beforehand: that tower does not run at all.
+                made.append(instead(own[0]))
+    return made
+
+
+def _or_first(own: Sequence[Any], rows: Rows) -> list[Any]:
+    """Returns the towers' values, with tower 0's in place of those that do not count."""
+    made = [own[0]]
+    for value, count in zip(own[1:], rows.counts[1:]):
+        if isinstance(count, int):
+            made.append(value if count else own[0])
+        else:
+            made.append(tf.where_v2(count > 0, value, own[0]))
+    return made
+
+
+def _without_entries(axis: int) -> Callable[[Any], Any]:
+    return lambda value: tf.gather(value, tf.zeros([0], tf.int32), axis=axis)
+
+
+# Operations themselves: TensorFlow's functions make a constant of a shape that is known, and a
+# constant would be there also where the value counts.
+def _zeros(value: Any) -> Any:
+    return tf.raw_ops.ZerosLike(x=value)
+
+
+def _ones(value: Any) -> Any:
+    return tf.raw_ops.OnesLike(x=value)
+
+
+_REDUCE = {
+    "max": tf.reduce_max,
+    "min": tf.reduce_min,
+    "all": tf.reduce_all,
+    "any": tf.reduce_any,
+}

@@ -18,21 +18,18 @@ from replicate.batch import sharding
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.gathering import chosen
-from replicate.layouts import Source
+from replicate.layouts import RANDOM, Source
 from replicate.partition.build import partition
 from replicate.partition.placement import Placement
 from replicate.partition.rows import Rows
 from replicate.partition.surgery import Partitioned
 
-_RANDOM = frozenset(
-    ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
-)
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 _HANDLES = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
 
 class Options(NamedTuple):
-    """What users say of how a model runs in towers; see `replicate_model_fn`.
+    """How a model is to run in towers, as users say it; see `replicate_model_fn`.
 
     Attributes:
         whole_features: Names of tensors that are no part of the batch.
@@ -94,14 +91,13 @@ def build(
         need_row=mode == estimator.ModeKeys.TRAIN,
         whole_features=options.whole_features,
         batch_axis=options.batch_axis,
-        pad=False,
     )
     sharding.name_size(shards)
     split = _dense(shards)
     partitioned = partition(
         [Source(leaf, axis, each) for leaf, axis, each, _ in split],
         [parts for *_, parts in split],
-        Rows(shards.rows, shards.total),
+        Rows(shards.rows, shards.total, shards.starts, shards.held),
         placement._replace(gather=choice.how),
         operations,
         _tensors_of(spec),
@@ -136,7 +132,7 @@ def _dense(shards: Any) -> list[Any]:
 
 
 def _kept_whole(options: Options) -> frozenset[str]:
-    random = _RANDOM if options.exact_random else frozenset()
+    random = RANDOM if options.exact_random else frozenset()
     return random | (_MOMENTS if options.exact_moments else frozenset())
 
 

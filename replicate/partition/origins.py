@@ -1,4 +1,4 @@
-"""What leads to an operation: how many meetings, and what acts when it runs.
+"""Finds what leads to an operation: how many meetings, and what acts when it runs.
 
 Two tensors may cross devices in one pack if neither leads to the other, and if whatever runs for
 one of them runs for the other as well. Then a pack changes neither the order of things, nor what
@@ -127,7 +127,7 @@ _TOTAL = frozenset(
 
 
 class Origin(NamedTuple):
-    """What leads to an operation.
+    """The meetings, and the operations that act or may fail, that lead to an operation.
 
     Attributes:
         meetings: How many meetings, at most, one after the other.

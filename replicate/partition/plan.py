@@ -1,4 +1,4 @@
-"""Which operations are copied for towers, and where what they have is put together."""
+"""Decides which operations are copied for towers, and which of their tensors are put together."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import DIFFERS, ROWS, SIZE, WHOLE, Layouts, Monomial, Shard
+from replicate.layouts import DIFFERS, OWN, ROWS, SIZE, WHOLE, Layouts, Monomial, Shard
 from replicate.partition.origins import Origins
 
 
 class Plan(NamedTuple):
-    """What is to be done to a graph so that it runs in towers.
+    """The changes that let a graph run in towers.
 
     Attributes:
         layouts: The `Layouts` of its tensors.
         operations: All of its operations, in order.
         copied: Those that towers run, in order.
-        met: Tensors of which towers have shards or parts that something takes whole, in order.
+        met: Tensors that something takes whole and towers have shards or parts of, in order.
         together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
         waits: By operation: what its copies wait for; of one that runs once: what acts, and that it
@@ -118,7 +118,7 @@ def _met_for_names(operation: Any, needs: _Needs, layouts: Layouts) -> Sequence[
     )
     if not is_last and not is_number:
         return ()
-    return [tensor for tensor in operation.inputs if tensor.op in needs.copied]
+    return [t for t in operation.inputs if t.op in needs.copied and layouts.of(t) != OWN]
 
 
 class _Needs:

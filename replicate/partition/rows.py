@@ -17,15 +17,23 @@ _HOST = "/device:CPU:0"
 
 
 class Rows(NamedTuple):
-    """How many rows of the batch each tower has.
+    """The rows of the batch that each tower has.
+
+    A tower beyond the batch computes its last row once more, since kernels are at their worst
+    without rows, and meetings leave that tower out. Of a batch without rows, all towers have none.
 
     Attributes:
-        counts: N integers, or N int32 scalar tensors if they are only known at run time.
+        counts: How many rows of each tower count, which may be 0: N integers, or N int32 scalar
+            tensors if they are only known at run time.
         total: n, likewise.
+        starts: The first row of each tower, likewise.
+        held: How many rows each tower computes, likewise.
     """
 
     counts: Sequence[Count]
     total: Count
+    starts: Sequence[Count]
+    held: Sequence[Count]
 
     @property
     def are_known(self) -> bool:
@@ -36,13 +44,6 @@ class Rows(NamedTuple):
     def dim(self) -> Dim:
         """N as layouts have it."""
         return self.total if self.are_known else dims_lib.symbol(ROWS)
-
-    def starts(self) -> list[Count]:
-        """Returns the first row of each tower."""
-        made: list[Count] = [0]
-        for count in self.counts[:-1]:
-            made.append(made[-1] + count)
-        return made
 
 
 class Formulas:
@@ -69,7 +70,7 @@ class Formulas:
 
     def share(self, value: np.ndarray, dtype: Any, axis: int, tower: int) -> Any:
         """Returns the integers of a tower: those of the whole batch but at `axis`, its share."""
-        return self._make(value, dtype, self._rows.counts[tower], axis % len(value), tower)
+        return self._make(value, dtype, self._rows.held[tower], axis % len(value), tower)
 
     def constant_share(self, value: np.ndarray, axis: int, tower: int) -> Any:
         """Returns what `share` does as an array of integers, None if they are not known."""
@@ -77,7 +78,7 @@ class Formulas:
             return None
         made = value.astype(np.int64)
         if made[axis] != -1:
-            made[axis] = made[axis] // self._rows.total * self._rows.counts[tower]
+            made[axis] = made[axis] // self._rows.total * self._rows.held[tower]
         return made
 
     def _make(self, value: np.ndarray, dtype: Any, rows: Count, axis: Any, tower: int) -> Any:

@@ -18,20 +18,21 @@ def split(tensor: Any, axis: int, rows: Rows) -> list[Any]:
         axis: The axis.
         rows: The `Rows`.
     """
-    size = tensor.shape.as_list()[axis]
-    if rows.are_known and size is not None:
+    rank = tensor.shape.rank
+    size = None if rank is None else tensor.shape.as_list()[axis]
+    if rows.are_known and size is not None and all(rows.counts):
         each = size // rows.total
         return list(tf.split(tensor, [each * count for count in rows.counts], axis))
     shape = tf.shape(tensor)
     entries = shape[axis]
     each = entries // tf.maximum(rows.total, 1)
-    # Of a batch of one row, that entry is the row's, and towers without rows get none.
-    is_one = tf.logical_and(tf.equal(entries, 1), tf.not_equal(rows.total, 1))
-    on_axis = tf.one_hot(axis, tensor.shape.rank, dtype=tf.int32)
-    known = tensor.shape.as_list()
-    known[axis] = None
+    is_one = tf.equal(entries, 1)
+    on_axis = tf.one_hot(axis, tf.size(shape) if rank is None else rank, dtype=tf.int32)
+    known = None if rank is None else tensor.shape.as_list()
+    if known is not None:
+        known[axis] = None
     parts = []
-    for start, count in zip(rows.starts(), rows.counts):
+    for start, count in zip(rows.starts, rows.held):
         begin = tf.where_v2(is_one, 0, start * each)
         many = tf.where_v2(is_one, 1, count * each)
         part = tf.slice(tensor, on_axis * begin, shape * (1 - on_axis) + on_axis * many)

@@ -45,6 +45,7 @@ WITH_CASES = (
     "gradients/test_gradients",
     "gradients/test_scaled_training",
     "gradients/test_unwrapped_optimizers",
+    "layouts/test_registry",
     "reports/test_report",
     "scan/test_fixing",
     "scan/test_scan_command",

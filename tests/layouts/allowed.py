@@ -1,4 +1,4 @@
-"""What rules may leave whole though towers could run it: `missing.txt`, with a reason each."""
+"""Reads `missing.txt`: what rules may leave whole though towers could run it, and why."""
 
 from __future__ import annotations
 

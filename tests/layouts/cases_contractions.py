@@ -25,6 +25,15 @@ def matmul(draw: np.random.RandomState) -> dict[str, Any]:
     }
 
 
+@cases("SparseMatMul")
+def sparse_matmul(draw: np.random.RandomState) -> dict[str, Any]:
+    drawn = matmul(draw)
+    for name in ("a", "b"):
+        kept = draw.rand(*drawn[name].shape) < 0.5
+        drawn[name] = (drawn[name] * kept).astype(np.float32)
+    return {**drawn, "a_is_sparse": bool(draw.randint(2)), "b_is_sparse": bool(draw.randint(2))}
+
+
 def batches(draw: np.random.RandomState, broadcast: bool) -> tuple[list[int], list[int]]:
     """Returns the batch axes of two operands."""
     batch = sizes(draw, draw.randint(0, 4))

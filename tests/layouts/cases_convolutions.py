@@ -1,7 +1,6 @@
 """Convolutions of all kinds, and their gradients.
 
-All are of doubles with channels last, for which alone every version has kernels on CPUs; and where
-TensorFlow uses oneDNN, those of floats give the wrong shape for no rows.
+All are of doubles with channels last, for which alone every version has kernels on CPUs.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, Dict, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from layouts.cases import Fixed, cases
+from layouts.cases import Fixed, cases, sizes
 
 Arguments = Dict[str, Any]
 
@@ -66,9 +65,9 @@ def conv3d(draw: np.random.RandomState) -> Arguments:
 @cases("Conv")
 def conv(draw: np.random.RandomState) -> Arguments:
     arguments = flat(draw) if draw.randint(2) else conv3d(draw)
-    leading = draw.randint(2)
+    leading = draw.randint(3)
     shape = arguments["input"].shape
-    arguments["input"] = draw.randn(*draw.randint(1, 4, leading), *shape)
+    arguments["input"] = draw.randn(*sizes(draw, leading), *shape)
     return {**arguments, "batch_dims": 1 + leading}
 
 
@@ -133,6 +132,11 @@ def conv3d_filter(draw: np.random.RandomState) -> Arguments:
 @cases("DepthwiseConv2dNativeBackpropInput")
 def depthwise_input(draw: np.random.RandomState) -> Arguments:
     return input_gradient(draw, "DepthwiseConv2dNative", depthwise(draw))
+
+
+@cases("DepthwiseConv2dNativeBackpropFilter")
+def depthwise_filter(draw: np.random.RandomState) -> Arguments:
+    return filter_gradient(draw, "DepthwiseConv2dNative", depthwise(draw))
 
 
 @cases("Dilation2D")

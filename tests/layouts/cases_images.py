@@ -17,7 +17,7 @@ def single(draw: np.random.RandomState, *shape: int) -> np.ndarray:
 
 
 def image_shape(draw: np.random.RandomState, channels: int = 0) -> list[int]:
-    """Draws how many images there are, of which size, and how many channels."""
+    """Draws how many images there are, their size, and how many channels they have."""
     height, width = draw.randint(2, 6, 2)
     return [sizes(draw, 1)[0], int(height), int(width), channels or int(draw.randint(1, 4))]
 
@@ -27,7 +27,7 @@ def size(draw: np.random.RandomState) -> Fixed:
 
 
 def corners(draw: np.random.RandomState) -> Arguments:
-    """Draws where pixels are, of which one may be said."""
+    """Draws where pixels are: at most one flag is set."""
     flags = [(False, False), (True, False), (False, True)][draw.randint(3)]
     return dict(zip(("align_corners", "half_pixel_centers"), flags))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import versions
 from layouts.cases import Fixed, Made, cases, sizes
 
 
@@ -31,7 +32,8 @@ def gather_of_batches(draw: np.random.RandomState) -> dict[str, Any]:
     params = shapes(draw, 2, 4)
     batch = draw.randint(1, len(params))
     axis = draw.randint(batch, len(params))
-    indices = params[:batch] + shapes(draw, 0, 2)
+    # TensorFlow 1 refuses one index for each of the batch.
+    indices = params[:batch] + shapes(draw, int(versions.IS_1), 2)
     return {
         "params": draw.randn(*params),
         "indices": integers(draw, params[axis], indices),
@@ -65,6 +67,14 @@ def gather_nd(draw: np.random.RandomState) -> dict[str, Any]:
     params = shapes(draw, 1, 3)
     indices = coordinates(draw, params, draw.randint(0, len(params) + 1))
     return {"params": draw.randn(*params), "indices": indices}
+
+
+@cases("UnravelIndex")
+def unravel_index(draw: np.random.RandomState) -> dict[str, Any]:
+    whole = shapes(draw, 1, 3)
+    indices = integers(draw, int(np.prod(whole)), shapes(draw, 0, 1))
+    indices = np.asarray(indices)
+    return {"indices": indices, "dims": Fixed(np.array(whole, indices.dtype))}
 
 
 def variable(value: np.ndarray) -> Made:

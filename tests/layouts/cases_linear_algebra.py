@@ -141,6 +141,23 @@ def solve_tridiagonal(draw: np.random.RandomState) -> Arguments:
     }
 
 
+@cases("BandedTriangularSolve")
+def solve_banded(draw: np.random.RandomState) -> Arguments:
+    batch, side = leading(draw), draw.randint(2, 6)
+    bands = draw.randint(2, side + 1)  # A single one would be a diagonal.
+    lower = bool(draw.randint(2))
+    matrix = draw.randn(*batch, bands, side)
+    matrix[..., 0 if lower else -1, :] += 3.0 + np.arange(side)  # The diagonal, far from 0.
+    # Leading axes of one of both may be broadcast.
+    right = [1 if draw.rand() < 0.2 else size for size in batch]
+    return {
+        "matrix": matrix,
+        "rhs": draw.randn(*right, side, sizes(draw, 1)[0]),
+        "lower": lower,
+        "adjoint": bool(draw.randint(2)),
+    }
+
+
 @cases("TridiagonalMatMul")
 def multiply_tridiagonal(draw: np.random.RandomState) -> Arguments:
     batch, side = leading(draw), draw.randint(2, 6)

@@ -48,6 +48,17 @@ def in_top_k_v2(draw: np.random.RandomState) -> dict[str, Any]:
     return {**predictions(draw), "k": Fixed(draw.randint(1, 5))}
 
 
+@cases("NearestNeighbors")
+def nearest(draw: np.random.RandomState) -> dict[str, Any]:
+    rows, size = sizes(draw, 2)
+    centers = draw.randint(2, 7)  # Of one alone, all points would be nearest to it.
+    return {
+        "points": draw.randn(rows, size).astype(np.float32),
+        "centers": draw.randn(centers, size).astype(np.float32),
+        "k": Fixed(np.int64(draw.randint(1, centers + 1))),
+    }
+
+
 @cases("LowerBound", "UpperBound")
 def search(draw: np.random.RandomState) -> dict[str, Any]:
     rows, entries, wanted = sizes(draw, 3)

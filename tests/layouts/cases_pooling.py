@@ -28,8 +28,8 @@ def images(draw: np.random.RandomState, spatial: int = 2, dtype: Any = np.float6
     return draw.randn(*shape).astype(dtype)
 
 
-def pooled(name: str, arguments: Arguments) -> np.ndarray:
-    """Returns what pooling makes."""
+def pooled(name: str, arguments: Arguments) -> Any:
+    """Returns what pooling makes: an array, or several."""
     with tf.Graph().as_default(), tf.Session() as session:
         given = {
             key: tf.constant(value) if isinstance(value, np.ndarray) else value
@@ -102,6 +102,29 @@ def solid_largest_gradient(draw: np.random.RandomState) -> Arguments:
     image, own = images(draw, 3, np.float32), windows(draw, 3)
     out = pooled("MaxPool3D", {"input": image, **own})
     return {"orig_input": image, "orig_output": out, "grad": noise(draw, out), **own}
+
+
+@cases("MaxPoolWithArgmax")
+def largest_with_places(draw: np.random.RandomState) -> Arguments:
+    return {
+        "input": images(draw, dtype=np.float32),
+        **windows(draw),
+        "include_batch_in_index": bool(draw.rand() < 0.3),
+    }
+
+
+@cases("FractionalAvgPoolGrad")
+def fractional_average_gradient(draw: np.random.RandomState) -> Arguments:
+    image, overlapping = images(draw), bool(draw.randint(2))
+    own = {"pooling_ratio": [1.0, 1.5, 1.25, 1.0], "overlapping": overlapping}
+    out, *regions = pooled("FractionalAvgPool", {"value": image, **own})
+    names = ("row_pooling_sequence", "col_pooling_sequence")
+    return {
+        "orig_input_tensor_shape": Fixed(np.array(image.shape, np.int64)),
+        "out_backprop": noise(draw, out),
+        **dict(zip(names, map(Fixed, regions))),
+        "overlapping": overlapping,
+    }
 
 
 @cases("AvgPoolGrad")

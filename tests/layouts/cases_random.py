@@ -1,4 +1,4 @@
-"""Random numbers, of which the proof compares no more than shapes.
+"""Random numbers; the proof compares no more than their shapes.
 
 It finds out that they are random by drawing twice: many are possible.
 """

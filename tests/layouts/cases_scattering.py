@@ -31,6 +31,28 @@ def _numbers(draw: np.random.RandomState, shape: list[int]) -> np.ndarray:
     return made > 0 if kind == "bool" else made.astype(kind)
 
 
+@cases("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax")
+@cases("TensorScatterMin")
+def into_tensor(draw: np.random.RandomState) -> dict[str, Any]:
+    shape = shapes(draw, 1, 3)
+    many = draw.randint(1, len(shape) + 1)
+    # Each entry is changed once: which one would be the last is not defined.
+    entries = int(np.prod(shape[:many]))
+    places = draw.permutation(entries)[: draw.randint(1, entries + 1)]
+    indices = np.stack(np.unravel_index(places, shape[:many]), -1).astype(np.int32)
+    return {
+        "tensor": draw.randn(*shape),
+        "indices": indices,
+        "updates": draw.randn(*indices.shape[:-1], *shape[many:]),
+    }
+
+
+@cases("ScatterNdNonAliasingAdd")
+def add_into_input(draw: np.random.RandomState) -> dict[str, Any]:
+    drawn = into_tensor(draw)
+    return {"input": drawn.pop("tensor"), **drawn}
+
+
 @cases("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
 def unsorted_segments(draw: np.random.RandomState) -> dict[str, Any]:
     data, many = shapes(draw, 1, 3), draw.randint(1, 7)
@@ -44,7 +66,7 @@ def unsorted_segments(draw: np.random.RandomState) -> dict[str, Any]:
 
 
 def ids(draw: np.random.RandomState, many: int) -> np.ndarray:
-    """Draws sorted ids, some of which are left out."""
+    """Draws sorted ids; some are left out."""
     return np.sort(integers(draw, many + 1, [many]))
 
 

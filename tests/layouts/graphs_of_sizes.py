@@ -1,4 +1,4 @@
-"""Graphs of which some sizes are not known, and what they are when the graph runs."""
+"""Graphs that do not know some sizes, and what these are when the graph runs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Operand:
         return tf.as_dtype(self.value.dtype)
 
     def placeholder(self, shape: Any) -> Any:
-        """Returns a new tensor of which the graph knows the type, and `shape`."""
+        """Returns a new tensor; the graph knows its type, and `shape`."""
         return tf.placeholder(self.dtype, shape)
 
 

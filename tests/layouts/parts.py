@@ -1,4 +1,4 @@
-"""What towers have of a value: cuts, shares and parts of it, and how the whole is made of them."""
+"""Divides values as towers have them, in cuts, shares or parts, and makes them whole again."""
 
 from __future__ import annotations
 
@@ -26,21 +26,18 @@ class UncuttableError(Exception):
 
 
 def kinds(dtype: np.dtype) -> tuple[Partial, ...]:
-    """Returns of which kinds parts of numbers can be."""
+    """Returns the kinds of parts that numbers can have."""
     return _KINDS.get(dtype.kind, ())
 
 
-def uneven(draw: np.random.RandomState, total: int, towers: int, empty: bool) -> Rows:
-    """Draws how many rows each tower has: unequal numbers if possible, a 0 if asked."""
-    holders = max(1, min(towers - empty, total))
+def uneven(draw: np.random.RandomState, total: int, towers: int) -> Rows:
+    """Draws how many rows each tower has: unequal numbers if possible, and no more towers."""
+    holders = min(towers, total)
     while True:
         cuts = sorted(draw.choice(np.arange(1, total), holders - 1, False)) if holders > 1 else []
         rows = [int(high - low) for low, high in zip([0, *cuts], [*cuts, total])]
         if len(set(rows)) > 1 or total == holders or holders == 1:
-            break
-    for _ in range(towers - holders):
-        rows.insert(draw.randint(len(rows) + 1), 0)
-    return tuple(rows)
+            return tuple(rows)
 
 
 def cut(value: np.ndarray, axis: int, rows: Rows) -> Parts:
@@ -72,22 +69,9 @@ def share(value: np.ndarray, axis: int, rows: Rows) -> Parts:
 
 def partial(draw: np.random.RandomState, value: np.ndarray, kind: Partial, rows: Rows) -> Parts:
     """Draws parts whose reduction is `value`; none of them is like another."""
-    holders = [tower for tower, own in enumerate(rows) if own]
     with np.errstate(all="ignore"):
-        made = _PARTS[kind.op](draw, value, [rows[tower] for tower in holders])
-    parts = [np.full(value.shape, _neutral(kind, value.dtype), value.dtype) for _ in rows]
-    for tower, part in zip(holders, made):
-        parts[tower] = np.asarray(part, value.dtype)
-    return parts
-
-
-def _neutral(kind: Partial, dtype: np.dtype) -> Any:
-    """Returns what a tower without rows has; of a mean, what would spoil it if it counted."""
-    if kind.op in ("max", "min"):
-        if dtype.kind == "f":
-            return -np.inf if kind.op == "max" else np.inf
-        return np.iinfo(dtype).min if kind.op == "max" else np.iinfo(dtype).max
-    return {"sum": 0, "mean": np.nan, "prod": 1, "all": True, "any": False}[kind.op]
+        made = _PARTS[kind.op](draw, value, rows)
+    return [np.asarray(part, value.dtype) for part in made]
 
 
 def _noise(draw: np.random.RandomState, value: np.ndarray) -> np.ndarray:
@@ -115,7 +99,7 @@ def _means(draw: np.random.RandomState, value: np.ndarray, rows: Sequence[int]) 
 
 
 def _extremes(sign: int) -> Callable[..., Parts]:
-    """Returns what makes parts of which, at each place, another one has the extreme."""
+    """Returns a function that makes parts; at each place, another one has the extreme."""
 
     def make(draw: np.random.RandomState, value: np.ndarray, rows: Sequence[int]) -> Parts:
         owner = (np.arange(value.size).reshape(value.shape) + draw.randint(len(rows))) % len(rows)
@@ -145,7 +129,7 @@ def _products(draw: np.random.RandomState, value: np.ndarray, rows: Sequence[int
 
 
 def _truths(all_of: bool) -> Callable[..., Parts]:
-    """Returns what makes parts that agree where they must, and of which one decides elsewhere."""
+    """Returns a function that makes parts; they agree where they must, else one decides."""
 
     def make(draw: np.random.RandomState, value: np.ndarray, rows: Sequence[int]) -> Parts:
         owner = draw.randint(len(rows), size=value.shape)
@@ -193,7 +177,7 @@ def join(layout: Layout, parts: Parts, rows: Rows) -> np.ndarray:
         raise UncuttableError(f"{layout} of {parts[0].dtype}")
     with np.errstate(all="ignore"):
         if layout.op == "mean":
-            return sum(part * (own / sum(rows)) for part, own in zip(parts, rows) if own)
+            return sum(part * (own / sum(rows)) for part, own in zip(parts, rows))
         made = _REDUCE[layout.op](np.stack(parts), 0)
     return np.asarray(made, parts[0].dtype)
 

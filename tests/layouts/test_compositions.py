@@ -1,4 +1,4 @@
-"""Which operations of what users write with indices, sorts and segments towers run.
+"""Towers run operations that users write with indices, sorts and segments, or do not.
 
 Nothing is run here: graphs are made by the public API, and their layouts are inferred.
 """
@@ -19,7 +19,7 @@ N = 6
 
 
 class Batch:
-    """The rows that a graph takes, of which it knows how many there are, or not."""
+    """The rows that a graph takes; it knows how many there are, or not."""
 
     def __init__(self, is_static: bool) -> None:
         self.is_static = is_static
@@ -97,7 +97,7 @@ def test_entries_of_each_row(batch: Batch) -> None:
     (gradient,) = tf.gradients(squared(taken), given)
     found = batch.infer()
     assert found.of(taken) == Shard(0)
-    assert found.of(gradient) == SUM  # Of which each tower has its rows alone.
+    assert found.of(gradient) == WHOLE  # Each tower has its rows alone, of a sum.
     run = strategies(found, "GatherV2", "UnsortedSegmentSum")
     assert run["GatherV2"] >= 1
     assert run["UnsortedSegmentSum"] == 1
@@ -149,7 +149,7 @@ def test_the_largest_entries_of_each_row(batch: Batch) -> None:
     are_right = tf.nn.in_top_k(given, labels, 2)
     found = batch.infer()
     assert found.of(largest) == found.of(places) == found.of(are_right) == Shard(0)
-    assert found.of(gradient) == SUM
+    assert found.of(gradient) == WHOLE
     assert strategies(found, "TopKV2", "ScatterNd") == {"TopKV2": 1, "ScatterNd": 1}
 
 

@@ -1,4 +1,4 @@
-"""What cases cannot show: operations whose shapes TensorFlow infers otherwise than they are."""
+"""Rules hold where TensorFlow infers other shapes than there are, which cases cannot show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replicate.layouts import Facts, rules
 from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import rule_of
 
-assert rules  # Which enters them.
+assert rules  # It fills the table.
 
 
 def strategy(operation: Any, layouts: Sequence[Layout], rows: int = 4) -> Strategy | None:

@@ -20,8 +20,8 @@ def steps(x: Any) -> Any:
     return tf.shape(x)[1]
 
 
-# What is made of x of shape [n, t, 4], which has rows on axis 0; what is demanded of its second
-# input; where rows are then.
+# A function that makes a tensor of x, [n, t, 4] with rows on axis 0; the demand of its operation's
+# second input; the axis where rows are then.
 AXES: dict[str, tuple[Callable[[Any], Any], Demand, int]] = {
     "rows and steps in one axis": (lambda x: tf.reshape(x, [-1, 4]), WHOLE, 0),
     "and that said": (lambda x: tf.reshape(x, [rows(x) * steps(x), 4]), Share(0), 0),
@@ -29,6 +29,11 @@ AXES: dict[str, tuple[Callable[[Any], Any], Demand, int]] = {
     "heads": (lambda x: tf.reshape(x, [rows(x), steps(x), 2, -1]), Share(0), 0),
     "heads of known steps": (lambda x: tf.reshape(x, [-1, steps(x), 2, 2]), WHOLE, 0),
     "an axis in front": (lambda x: tf.reshape(x, [1, -1, 4]), WHOLE, 1),
+    "steps that were in one axis": (
+        lambda x: tf.reshape(tf.reshape(x, [-1, 4]), [rows(x), steps(x), -1]),
+        Share(0),
+        0,
+    ),
     "the same shape": (lambda x: tf.reshape(x, tf.shape(x)), Share(0), 0),
     "steps first": (lambda x: tf.transpose(x, [1, 0, 2]), WHOLE, 1),
     "a new axis": (lambda x: tf.expand_dims(x, 0), WHOLE, 1),
@@ -60,7 +65,7 @@ def test_rows_are_kept(name: str, is_static: bool) -> None:
     assert strategy.outputs == (Shard(axis),)
 
 
-# What is made of w of shape [1, 4], which is whole, and of n; and on which axis it has rows.
+# A function that makes a tensor of w, [1, 4] and whole, and of n; the axis of its rows.
 MADE: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "a constant": (lambda w, n: tf.fill([n, 3], 1.0), 0),
     "a constant behind": (lambda w, n: tf.fill([3, 2 * n], 1.0), 1),
@@ -84,14 +89,15 @@ def test_rows_are_made(name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [["n", 3, 4], ["n", "t", 4], ["n", 0, 4]])
-def test_what_may_be_nothing_is_not_inferred(shape: list[Any]) -> None:
-    """A tower without rows would find that an axis has one entry where others find none."""
+def test_each_tower_infers_a_size_that_has_no_rows(shape: list[Any]) -> None:
+    """Also one that is 0: each tower has a row, so it finds what one device finds."""
     with tf.Graph().as_default():
         graph = Graph([shape])
         made = tf.reshape(graph.inputs[0], [rows(graph.inputs[0]), -1]).op
         strategy = rule_of("Reshape")(graph.facts.of(made), (Shard(0), WHOLE))
         graph.close()
-    assert (strategy is not None) == (shape[1] == 3)
+    assert strategy.inputs == (Shard(0), Share(0))
+    assert strategy.outputs == (Shard(0),)
 
 
 def test_a_shape_of_all_pairs_has_rows_on_no_axis() -> None:

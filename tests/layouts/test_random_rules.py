@@ -1,4 +1,4 @@
-"""Which random numbers towers draw themselves: those of a shape that begins with rows."""
+"""Towers draw random numbers themselves if their shape begins with rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replicate.layouts.rule import reasons, rule_of
 N = symbol(ROWS)
 Shape = Callable[[Any], Sequence[Any]]
 
-assert rules  # Which enters them.
+assert rules  # It fills the table.
 
 
 def strategy(tensor: Any, layouts: Sequence[Layout], rows: Dim, batch: Any) -> Strategy | None:

@@ -31,7 +31,7 @@ FULLY = (
 
 
 class Built:
-    """An operation of inputs of which the graph knows no size.
+    """An operation of inputs whose sizes the graph does not know.
 
     Args:
         operation: The operation.

@@ -32,7 +32,7 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import Op, rule_of
 
 # Kernels that divide by sizes that may be 0, which ends the process: only rows on the first axis of
-# these are looked at, and no tower without rows.
+# these are looked at.
 _FRAGILE = ("Conv", "Dilation", "Pool", "ReverseV2")
 # Kernels that end the process, or do not end, of inputs that are NaN or do not belong together.
 _NOT_SEARCHED = frozenset(
@@ -101,8 +101,8 @@ class Trial:
         self._draw = draw
         towers = draw.permutation([2, 3])
         self._rows: list[Rows] = [
-            parts.uneven(draw, total, int(towers[0]), False),
-            parts.uneven(draw, total, 3 if draw.rand() < 0.7 else 2, True),
+            parts.uneven(draw, total, int(towers[0])),
+            parts.uneven(draw, total, int(towers[1])),
         ]
         self._judged: dict[Strategy, str | None] = {}
         self._claims: dict[tuple[Demand, ...], tuple[Layout, ...] | None] = {}
@@ -306,11 +306,8 @@ class Trial:
         """Returns layouts that the outputs have for all draws, None if one has none."""
         given = {layout for layout in demands if isinstance(layout, Partial)}
         left = [_claims(whole, given) for whole in self.operation.draws[0].outputs]
-        tried = [rows for rows in self._rows if not self._is_fragile() or min(rows) > 0]
-        if not tried:
-            return None
         for values, wholes in self.operation.draws:
-            for rows in tried:
+            for rows in self._rows:
                 try:
                     made = self._run(values, demands, rows)
                 except (UncuttableError, tf.errors.OpError):
@@ -325,7 +322,7 @@ class Trial:
 
     def _is_true(self, layout: Layout, own: Parts, rows: Rows, whole: np.ndarray) -> bool:
         if layout == WHOLE:
-            return all(self._agree(part, whole) for part, many in zip(own, rows) if many)
+            return all(self._agree(part, whole) for part in own)
         try:
             return self._agree(parts.join(layout, own, rows), whole)
         except UncuttableError:

@@ -1,4 +1,4 @@
-"""What may be known of an operation before the graph runs: everything, or less and less of it."""
+"""Builds an operation in graphs that know everything of it before they run, or less and less."""
 
 from __future__ import annotations
 
@@ -237,8 +237,8 @@ def _world(
         is_static: Whether the graph knows it.
         shapes: What the graph knows of shapes of inputs.
         mask: Inputs and places of `Fixed` integers that follow from the number of rows.
-        hidden: `Fixed` inputs of which nothing is known.
-        seen: Other inputs of which the integers are known, if they are some.
+        hidden: `Fixed` inputs that the graph knows nothing of.
+        seen: Other inputs, which the graph knows if they are integers.
     """
     tensors: list[Any] = []
     integers: dict[Any, Integers] = {}
@@ -268,7 +268,7 @@ def _world(
 
 
 def _of_rows(value: np.ndarray, places: Sequence[int], total: int) -> tuple[Any, np.ndarray]:
-    """Returns integers, some of which follow from the number of rows, as a tensor and as sizes."""
+    """Returns integers as a tensor and as sizes; some follow from the number of rows."""
     known: list[Dim] = []
     entries: list[Any] = []
     for place, entry in enumerate(value.ravel()):

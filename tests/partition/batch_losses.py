@@ -104,7 +104,7 @@ def likelihood_of_order(h, batch):
 
 
 def sorted_scores(h, batch):
-    """What a continuous ranked probability score compares: two samples in order."""
+    """Compares two samples in order, as a continuous ranked probability score does."""
     got, want = tf.sort(h[:, 0]), tf.sort(batch.y[:, 0])
     spread = tf.reduce_mean(tf.abs(h[:, :1] - tf.transpose(h[:, :1])))
     return tf.reduce_mean(tf.abs(got - want)) - 0.25 * spread

@@ -1,4 +1,4 @@
-"""What is done to gradients before they are applied, in functions as in `gradient_models`."""
+"""Changes gradients before they are applied, in functions as in `gradient_models`."""
 
 import math
 
@@ -17,7 +17,7 @@ def clipped_by_norm(step):
 
 
 def clipped_by_average_norm(step):
-    """Which TensorFlow has for float32 alone."""
+    """TensorFlow has this for float32 alone."""
     gradients = [tf.cast(g, tf.float32) for g in step.gradients()]
     return step.apply([tf.cast(tf.clip_by_average_norm(g, 0.01), F64) for g in gradients])
 
@@ -79,7 +79,7 @@ def of_rows_clipped(step):
 def of_microbatches(step):
     """Private: the batch in parts of a row each, or as many as it is made of, each clipped."""
     rows = row_losses.entropies(step.h, step.batch)
-    count = rows.shape[0] or 1
+    count = tf.dimension_value(rows.shape[0]) or 1
     total = [tf.zeros_like(weight) for weight in step.weights]
     for part in tf.unstack(tf.reshape(rows, [count, -1])):
         gradients, _ = tf.clip_by_global_norm(tf.gradients(tf.reduce_mean(part), step.weights), 0.3)

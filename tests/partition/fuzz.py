@@ -47,7 +47,7 @@ class Failure(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What came of many programs.
+    """The outcomes of many programs.
 
     Attributes:
         failures: Those that fail.

@@ -28,10 +28,10 @@ class UnfitError(Exception):
 
 
 class Made(NamedTuple):
-    """What a form makes.
+    """The text that a form makes, and what is known of its value.
 
     Attributes:
-        text: An expression; or lines, the last of which is one.
+        text: An expression; or lines, and the last one is an expression.
         shape: Its shape.
         dtype: Its type.
         high: Integers are less.

@@ -221,7 +221,7 @@ def scatter(d: Draft) -> Made:
 
 @form(0.8)
 def masked(d: Draft) -> Made:
-    """Takes the rows of a mask, of which it is not known how many there are."""
+    """Takes the rows of a mask; it is not known how many there are."""
     x = d.pick(least=1)
     c = d.pick("bool", rank=1, where=lambda v: v.shape[0] == x.shape[0])
     made = f"tf.boolean_mask({x.name}, {c.name})"
@@ -257,7 +257,7 @@ def counted(d: Draft) -> Made:
     return Made(text, (fixed(h),))
 
 
-# What is made of the number of rows
+# Made of the number of rows
 
 
 def _of_rows(d: Draft) -> str:

@@ -34,7 +34,7 @@ def multiple(size: Size) -> int | None:
 
 
 class Value(NamedTuple):
-    """What a name of a program stands for.
+    """A value that a name of a program stands for.
 
     Attributes:
         name: The name.

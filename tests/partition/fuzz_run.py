@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import traceback
 import warnings
@@ -41,7 +42,7 @@ class Coverage(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a program.
+    """The outcome of a program.
 
     Attributes:
         kind: `'ok'`, `'failed'`, `'discarded'` (it cannot be compared) or `'invalid'` (it does not
@@ -331,17 +332,24 @@ def _shards(program: Program, built: _Built) -> tuple[Rows, list[list[Any]]]:
     if setting.by_sharding:
         leaves = {f"f{index}": source.tensor for index, source in enumerate(built.sources)}
         axes = {f"f{index}": source.axis for index, source in enumerate(built.sources)}
-        made = sharding.shard(leaves, None, towers, need_row=True, batch_axis=axes, pad=False)
+        made = sharding.shard(leaves, None, towers, need_row=True, batch_axis=axes)
         by_leaf = {id(leaf): parts for leaf, _, _, parts in made.split}
         parts = [list(by_leaf[id(source.tensor)]) for source in built.sources]
-        return Rows(made.rows, made.total), parts
+        return Rows(made.rows, made.total, made.starts, made.held), parts
     if setting.is_static:
-        rows = Rows(list(setting.counts), setting.sizes[0])
+        rows = _rows_of(setting.counts, setting.sizes[0], min, max)
     else:
         index = next(i for i, source in enumerate(built.sources) if source.per_row == 1)
         total = tf.shape(built.sources[index].tensor)[built.sources[index].axis]
-        rows = Rows([(total + towers - 1 - i) // towers for i in range(towers)], total)
+        counts = [(total + towers - 1 - i) // towers for i in range(towers)]
+        rows = _rows_of(counts, total, tf.minimum, tf.maximum)
     return rows, [splits.split(source.tensor, source.axis, rows) for source in built.sources]
+
+
+def _rows_of(counts: Sequence[Any], total: Any, low: Any, high: Any) -> Rows:
+    """Returns the `Rows` of towers that may have none, which hold the last row then."""
+    starts = [low(start, total - 1) for start in itertools.accumulate([0, *counts[:-1]])]
+    return Rows(list(counts), total, starts, [high(count, 1) for count in counts])
 
 
 def _coverage(built: _Built, partitioned: Partitioned) -> Coverage:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+import versions
 from partition import model_inputs, row_losses
 from partition.model_inputs import F64, get_variable, one_hot
 from partition.tables import own_variables
 
 
 class Step(NamedTuple):
-    """What a training step is made of.
+    """The parts of a training step.
 
     Attributes:
         h: Outputs of the network for each row, [n, 3].
@@ -37,13 +38,20 @@ class Step(NamedTuple):
         return tf.gradients(self.loss, self.weights)
 
 
+def entropies(h, batch):
+    """One loss for each row, which can be differentiated twice."""
+    if versions.IS_1:  # Its fused kernel has one derivative.
+        return -tf.reduce_sum(one_hot(batch.k) * tf.nn.log_softmax(h), axis=1)
+    return row_losses.entropies(h, batch)
+
+
 def model_of(update):
     """Returns the `model_fn` that trains by `update(step)`."""
 
     def model(features, labels, mode, params):
         batch = model_inputs.Batch(**features, **labels)
         h = model_inputs.hidden(batch.x)
-        loss = row_losses.mean(h, batch) * row_losses.root_of_a_mean(h, batch)
+        loss = tf.reduce_mean(entropies(h, batch)) * row_losses.root_of_a_mean(h, batch)
         made = update(Step(h, loss, batch, own_variables(), params["optimizer"]()))
         train_op, seen = made if isinstance(made, tuple) else (made, {})
         return tf.estimator.EstimatorSpec(mode, {"h": h, **seen}, loss, train_op)
@@ -51,7 +59,7 @@ def model_of(update):
     return model
 
 
-# What is differentiated
+# Losses and other tensors that are differentiated
 
 
 def of_a_vector(step):
@@ -86,7 +94,7 @@ def by_intermediate_values(step):
 
 
 def of_inputs(step):
-    """What is learned depends on how much each input counts, which is looked at by row, too."""
+    """Scales gradients by how much inputs count, which predictions show by row, too."""
     (saliency,) = tf.gradients(step.loss, step.batch.x)
     scale = tf.reduce_sum(tf.abs(saliency))
     return step.apply([g * scale for g in step.gradients()]), {"saliency": saliency}
@@ -137,7 +145,7 @@ def inner_step(step):
     """Learns to learn: the loss of half of the rows, after a step on the other half."""
     w, b, v = step.weights
     half = (tf.shape(step.h)[0] + 1) // 2
-    loss = tf.reduce_mean(row_losses.entropies(step.h, step.batch)[:half])
+    loss = tf.reduce_mean(entropies(step.h, step.batch)[:half])
     fast = [weight - 0.3 * g for weight, g in zip((w, b, v), tf.gradients(loss, [w, b, v]))]
     h = tf.tanh(step.batch.x @ fast[0] + fast[1]) @ fast[2]
     rest = row_losses.squares(h, step.batch)[tf.shape(h)[0] // 2 :]
@@ -161,7 +169,7 @@ def of_a_loop(step):
     return step.apply(tf.gradients(tf.reduce_mean(turned**2) + step.loss, step.weights))
 
 
-# What its gradient is said to be
+# Gradients that functions define
 
 
 @tf.RegisterGradient("PartitionTestsHalved")

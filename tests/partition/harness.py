@@ -31,7 +31,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 class Record(NamedTuple):
-    """What a `model_fn` did in one mode.
+    """A run of a `model_fn` in one mode.
 
     Attributes:
         steps: Of each batch the loss and the spec's predictions, by name.

@@ -133,7 +133,7 @@ def cosine(h, batch):
 
 
 def evidence(h, batch):
-    """What a variational network is trained by, with its noise taken of a feature."""
+    """The loss of a variational network, which takes its noise from a feature."""
     mean_, log_variance = h[:, :1], h[:, 1:2]
     sample = mean_ + tf.exp(log_variance / 2) * batch.x[:, :1]
     divergence = 0.5 * tf.reduce_sum(tf.exp(log_variance) + mean_**2 - 1.0 - log_variance, 1)

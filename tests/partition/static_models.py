@@ -35,7 +35,7 @@ def shape_in_full(h, batch, n):
 
 
 def arrays(h, batch, n):
-    """What NumPy makes, of as many rows."""
+    """NumPy makes arrays of as many rows."""
     places = np.linspace(0.5, 1.5, n)
     weights = tf.constant(places[:, None] / places.sum())
     return tf.reduce_sum(weights * (h - batch.y) ** 2) + 0.1 * tf.reduce_sum(h * np.eye(n)[:, :3])
@@ -127,7 +127,7 @@ def gru_of_a_known_state(h, batch, n):
 
 
 def asserted(h, batch, n):
-    """What is asserted of shapes and values holds of the whole batch."""
+    """Assertions of shapes and values hold of the whole batch."""
     h.shape.assert_is_compatible_with([n, 3])
     count = tf.reduce_sum(tf.one_hot(batch.k, 3))
     checks = [

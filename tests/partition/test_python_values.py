@@ -1,4 +1,4 @@
-"""What Python knows of a batch holds in towers: sizes, shapes, `params["batch_size"]`, feeds."""
+"""Python sees the whole batch in towers: sizes, shapes, `params["batch_size"]`, feeds."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -59,7 +59,7 @@ def test_python_sees_the_whole_batch(num_towers, batches):
 
 
 def _with_defaults(features, labels, mode, params):
-    """Features pass placeholders, so that whoever serves the model can feed them."""
+    """Features pass placeholders, so that a server of the model can feed them."""
     given = {
         name: tf.placeholder_with_default(tensor, [None, *tensor.shape[1:]], f"given_{name}")
         for name, tensor in features.items()

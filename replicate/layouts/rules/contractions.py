@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Hashable, Sequence
 
 from replicate.layouts.layout import Layout, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import Labels, cut, linear
-
-whole_on_purpose(
-    "its kernel of TensorFlow 1.15 ends the process where there are no rows", "SparseMatMul"
-)
 
 
 def contract(
@@ -29,7 +25,7 @@ def transposed(labels: Labels, is_transposed: bool) -> Labels:
     return (*labels[:-2], labels[-1], labels[-2]) if is_transposed else labels
 
 
-@rule("MatMul")
+@rule("MatMul", "SparseMatMul")
 def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Label matrices as an einsum does."""
     a = transposed(("row", "inner"), op.attr("transpose_a"))

@@ -9,12 +9,8 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule, whole_on_purpose
-from replicate.layouts.rules.labels import ROWS, ShapeOf, cut, linear, rows_first
+from replicate.layouts.rules.labels import ROWS, ShapeOf, cut, leading, linear, rows_first
 
-whole_on_purpose(
-    "the CPU kernel leaves the gradient of no rows uninitialized",
-    "DepthwiseConv2dNativeBackpropFilter",
-)
 whole_on_purpose(
     "no TensorFlow of today runs it",
     "Conv3DBackpropInput",
@@ -29,12 +25,9 @@ whole_on_purpose(
 
 @rule("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative")
 def convolution(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the images; the filter is the same for all.
-
-    Where several axes lead, kernels lose all but one if there are no rows.
-    """
-    kept = rows_first(op, layouts, [0]) if op.attr("batch_dims", 1) == 1 else None
-    return kept or linear(op, layouts)
+    """Cut the images, of which `Conv` may have several leading axes; the filter is the same."""
+    labels = leading(op.attr("batch_dims", 1))
+    return cut(op, layouts, (labels, ()), [labels]) or linear(op, layouts)
 
 
 @rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
@@ -46,7 +39,7 @@ def input_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return cut(op, layouts, (shape, (), ROWS), [ROWS]) or linear(op, layouts, [1, 2])
 
 
-@rule("Conv2DBackpropFilter", "Conv3DBackpropFilterV2")
+@rule("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter")
 def filter_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut images and the gradient; what comes out is summed over rows."""
     return cut(op, layouts, (ROWS, (), ROWS), [()]) or linear(op, layouts, [0, 2])

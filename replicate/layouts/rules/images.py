@@ -69,14 +69,12 @@ def crop_gradient_of_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None
 @rule("DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression")
 def with_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut images and their boxes, or boxes and their scores."""
-    if op.attr("pad_per_class"):
-        return None  # TensorFlow 1.15 gives another size where there are no rows.
     return rows_first(op, layouts, [0, 1])
 
 
 @rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def project(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut images and transforms, of which there is one for each image, or one for all."""
+    """Cut images and transforms; there is one transform for each image, or one for all."""
     operands = (ROWS, ROWS, *[()] * (len(layouts) - 2))
     kept = cut(op, layouts, operands, [ROWS], broadcast=frozenset(ROWS))
     return kept or (linear(op, layouts, [0]) if op.type == "ImageProjectiveTransformV2" else None)

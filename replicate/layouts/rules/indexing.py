@@ -10,6 +10,7 @@ from typing import Sequence
 
 from replicate.layouts.layout import WHOLE, Layout, Partial, Shard, Strategy
 from replicate.layouts.rule import Op, rule
+from replicate.layouts.rules.labels import Labels, cut
 
 
 @rule("Gather", "GatherV2")
@@ -45,20 +46,55 @@ def _axes(op: Op) -> tuple[int, int] | None:
 
 @rule("GatherNd")
 def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows of indices.
-
-    Rows of an axis that is taken whole are not kept: kernels refuse empty parameters.
-    """
-    indices, rank = layouts[1], op.rank(1)
-    if not isinstance(indices, Shard):
+    """Keeps rows of indices, and of axes that are taken whole."""
+    found = coordinates(op.rank(1), op.rank(0), _rank_of_taken(op))
+    if found is None:
         return _parts(layouts)
-    if rank is None or indices.axis == rank - 1:
+    outer, indexed, inner = found
+    operands = ((*indexed, *inner), outer)
+    return cut(op, layouts, operands, [(*outer, *inner)]) or _parts(layouts)
+
+
+def _rank_of_taken(op: Op) -> int | None:
+    rank, indices = op.rank(0), op.dims(1)
+    if rank is None or not indices or not isinstance(indices[-1], int):
         return None
-    return Strategy((WHOLE, indices), (indices,))
+    return len(indices) - 1 + rank - indices[-1]
+
+
+def coordinates(
+    rank: int | None, of_whole: int | None, of_entries: int | None
+) -> tuple[Labels, Labels, Labels] | None:
+    """Returns labels of axes by what coordinates do with them, None if their rank is not known.
+
+    Args:
+        rank: The number of axes of the coordinates; the last one counts axes.
+        of_whole: That of what they point into.
+        of_entries: That of what is there: the first axes are the coordinates'.
+
+    Returns:
+        Labels of the axes of the coordinates but the last; of the axes that they count through; of
+        the axes after these, which are taken whole, none if their number is not known.
+    """
+    if not rank:
+        return None
+    outer = tuple(("outer", axis) for axis in range(rank - 1))
+    if of_whole is None or of_entries is None:
+        return outer, (), ()
+    whole = of_entries - len(outer)
+    return outer, (None,) * (of_whole - whole), tuple(("inner", axis) for axis in range(whole))
+
+
+@rule("UnravelIndex")
+def unravel_index(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts coordinates on an axis before that of rows; they are those of a whole."""
+    if layouts[0] != Shard(0):
+        return None
+    return Strategy((Shard(0), WHOLE), (Shard(1),))
 
 
 def _parts(layouts: Sequence[Layout]) -> Strategy | None:
-    """Returns the strategy for parameters of which towers have parts: all take the same entries."""
+    """Returns the strategy for parameters in parts: all towers take the same entries."""
     params = layouts[0]
     if not isinstance(params, Partial):
         return None

@@ -1,4 +1,4 @@
-"""Matrices and Fourier transforms, of which leading axes hold many, each by itself."""
+"""Matrices and Fourier transforms: leading axes hold many, each by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from replicate.layouts.layout import OWN, Layout, Strategy
 from replicate.layouts.rule import Op, rule, whole_on_purpose
 from replicate.layouts.rules.labels import Labels, cut, leading, linear
 
-whole_on_purpose("its kernel refuses what has no rows", "BandedTriangularSolve")
 whole_on_purpose(
     "it has no kernel on CPUs, by which a rule could be proven",
     "FFTND",
@@ -46,6 +45,8 @@ DECOMPOSITIONS = (
     *("Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant", "MatrixLogarithm"),
     *("MatrixSquareRoot", "Lu", "Qr", "Svd", "SelfAdjointEigV2", "Eig"),
 )
+
+TRIANGULAR = ("MatrixTriangularSolve", "BandedTriangularSolve")
 
 
 @rule("FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D")
@@ -90,9 +91,9 @@ def cholesky_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return _leading(op, layouts, [0, 1], op.rank(0)) or linear(op, layouts, [1])
 
 
-@rule("MatrixSolve", "MatrixSolveLs", "MatrixTriangularSolve", "TridiagonalSolve")
+@rule("MatrixSolve", "MatrixSolveLs", *TRIANGULAR, "TridiagonalSolve")
 def solve(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes, or the columns of the right side, each of which is solved for."""
+    """Cut leading axes, or columns of the right side: each column is solved by itself."""
     return _columns(op, layouts, [0], 1)
 
 
@@ -107,7 +108,7 @@ def _columns(
 ) -> Strategy | None:
     """Returns the strategy of matrices that are applied to the columns of others.
 
-    Leading axes are counted from the last of them, since the triangular kernel broadcasts them.
+    Leading axes are counted from the last of them, since triangular kernels broadcast them.
     """
     rank = op.out_rank()
     ranks = [op.rank(index) for index in range(len(layouts))]
@@ -118,7 +119,7 @@ def _columns(
         operands[index] = tuple(range(2 - (ranks[index] or 0), 0))
     operands[right] = (*operands[right], None, "column")
     result = (*range(2 - rank, 0), None, "column")
-    wide = frozenset(range(2 - rank, 0)) if op.type == "MatrixTriangularSolve" else frozenset()
+    wide = frozenset(range(2 - rank, 0)) if op.type in TRIANGULAR else frozenset()
     return cut(op, layouts, operands, [result], wide) or linear(op, layouts, [right])
 
 

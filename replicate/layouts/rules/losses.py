@@ -9,7 +9,7 @@ from replicate.layouts.rule import Op, rule, whole_on_purpose
 from replicate.layouts.rules.elementwise import aligned
 
 whole_on_purpose(
-    "labels or decoded sequences are sparse, and say of which row of the batch they are",
+    "labels or decoded sequences are sparse, and name rows by their places in the batch",
     "CTCLoss",
     "CTCLossV2",
     "CTCGreedyDecoder",
@@ -39,7 +39,7 @@ def cross_entropy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("SparseSoftmaxCrossEntropyWithLogits")
 def sparse_cross_entropy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows of logits and labels, of which there are as many."""
+    """Keep rows of logits and labels: there are as many of each."""
     if Shard(0) not in layouts:
         return None
     return Strategy((Shard(0), Shard(0)), (Shard(0), Shard(0)))

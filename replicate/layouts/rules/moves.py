@@ -1,4 +1,4 @@
-"""What rules of operations share that only move entries: rearrange, join, cut or repeat them."""
+"""Helps rules of operations that only move entries: rearrange, join, cut or repeat them."""
 
 from __future__ import annotations
 

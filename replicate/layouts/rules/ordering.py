@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
-
-whole_on_purpose("its kernel refuses what has no rows", "NearestNeighbors")
+from replicate.layouts.rule import Op, rule
+from replicate.layouts.rules.labels import rows_first
 
 
 @rule("TopKV2", "NthElement")
@@ -30,6 +29,12 @@ def in_top_k(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     others = (WHOLE,) * (len(layouts) - 2)
     return Strategy((Shard(0), Shard(0), *others), (Shard(0),))
+
+
+@rule("NearestNeighbors")
+def nearest(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows of points; the centers are the same for all."""
+    return rows_first(op, layouts, [0])
 
 
 @rule("LowerBound", "UpperBound")

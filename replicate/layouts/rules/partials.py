@@ -1,8 +1,8 @@
-"""What operations entry by entry make of values of which towers have parts.
+"""Says which operations entry by entry keep the parts that towers have of a value.
 
 An operation keeps parts if it gives the same whichever comes first, it or the reduction of the
-parts; also for the neutral element of a tower without rows, which is infinite for floating-point
-maxima and minima. Factors are taken to be finite: an infinite one times parts that are 0 is NaN.
+parts; also where a tower's maximum or minimum is infinite, as of scores that a mask has taken out
+of all of its rows. Factors are taken to be finite: an infinite one times parts that are 0 is NaN.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from replicate.layouts.layout import (
     MAX,
     MEAN,
     MIN,
+    OWN,
     PROD,
     SUM,
     WHOLE,
@@ -48,7 +49,9 @@ IDEMPOTENT = (MEAN, MAX, MIN, ALL, ANY)
 
 
 def keep(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Returns the strategy for operands of which none has rows; the operation has one output."""
+    """Returns the strategy for operands without rows; the operation has one output."""
+    if OWN in layouts:  # Gradients fill zeros in for reserved outputs that nothing has taken.
+        return Strategy(tuple(layouts), (OWN,)) if set(layouts) <= {OWN, WHOLE} else None
     function = _functions.get(op.type)
     kind = None if function is None else function(op, layouts)
     return None if kind is None else Strategy(tuple(layouts), (kind,))
@@ -65,7 +68,7 @@ def _of(*types: str) -> Callable[[Kept], Kept]:
 @_of("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
 @_of("EnsureShape")
 def _passed(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Pass on whatever comes in; `CheckNumerics` does not, it would stop at neutral elements."""
+    """Pass on whatever comes in; `CheckNumerics` would stop at parts where the whole is finite."""
     return layouts[0]
 
 
@@ -109,7 +112,7 @@ def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 
 def _divides_exactly(divisor: Any) -> bool:
-    """Whether a divisor is a number other than 0, of which each part would make NaN or infinity."""
+    """Whether a divisor is a number other than 0: parts divided by 0 are NaN or infinite."""
     if divisor.dtype.is_integer or divisor.op.type != "Const":
         return False
     return bool(np.all(tf.make_ndarray(divisor.op.get_attr("value")) != 0))

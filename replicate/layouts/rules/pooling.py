@@ -1,4 +1,4 @@
-"""Pooling and its gradients: rows are on axis 0, in all data formats; kernels pool no rows."""
+"""Pooling and its gradients: rows are on axis 0, in all data formats."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from replicate.layouts.rule import Op, rule, whole_on_purpose
 from replicate.layouts.rules.labels import linear, rows_first
 
 whole_on_purpose(
-    "its kernel refuses what has no rows",
-    "MaxPool3DGradGrad",
-    "MaxPoolWithArgmax",
-    "MaxPoolGradWithArgmax",
+    "it draws the regions that it pools, the same for all rows",
     "FractionalMaxPool",
-    "FractionalMaxPoolGrad",
     "FractionalAvgPool",
-    "FractionalAvgPoolGrad",
+)
+whole_on_purpose(
+    "its kernel ends the process where inputs do not belong together, and no rule was proven",
+    "FractionalMaxPoolGrad",
+    "MaxPool3DGradGrad",
+    "MaxPoolGradWithArgmax",
 )
 whole_on_purpose(
     "it has no kernel on CPUs, by which a rule could be proven", "MaxPoolGradGradWithArgmax"
@@ -35,13 +36,19 @@ def average(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return rows_first(op, layouts, [0]) or linear(op, layouts)
 
 
+@rule("MaxPoolWithArgmax")
+def largest_with_places(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut the images, if places of entries are counted in each, and not through all of them."""
+    return None if op.attr("include_batch_in_index") else rows_first(op, layouts, [0])
+
+
 @rule("MaxPoolGrad", "MaxPoolGradV2", "MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGrad")
 def largest_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut images, what was made of them, and the gradient, which alone is linear."""
     return rows_first(op, layouts, [0, 1, 2]) or linear(op, layouts, [2])
 
 
-@rule("AvgPoolGrad", "AvgPool3DGrad")
+@rule("AvgPoolGrad", "AvgPool3DGrad", "FractionalAvgPoolGrad")
 def average_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut the gradient; the images' shape is the tower's."""
     return rows_first(op, layouts, [1], shape=0) or linear(op, layouts, [1])

@@ -1,4 +1,4 @@
-"""Random numbers, of which each tower draws those of its rows."""
+"""Random numbers: each tower draws those of its rows."""
 
 from __future__ import annotations
 

@@ -38,39 +38,16 @@ def _place_of_rows(
 
     The next axes may differ: each row has the same entries, in the same order.
     """
-    each = dims_lib.over(before[axis], rows)
-    if each is None or not dims_lib.least_one(before):
+    if not dims_lib.over(before[axis], rows):
         return None
     known = shapes.partly_resolved(after, before)
     left = dims_lib.product(before[:axis])
     for place, size in enumerate(known):
         many = None if size is None else dims_lib.over(size, rows)
         first = [one for one in known[:place] if one is not None]
-        if not many or len(first) < place or dims_lib.product(first) != left:
-            continue
-        inferred = -1 in after and after[place] != -1
-        return None if inferred and not _is_inferred(before, axis, after, many == each) else place
+        if many and len(first) == place and dims_lib.product(first) == left:
+            return place
     return None
-
-
-def _is_inferred(
-    before: Sequence[Dim], axis: int, after: Sequence[Dim | None], is_alike: bool
-) -> bool:
-    """Whether a tower without rows finds out what -1 is, as those that have rows do.
-
-    Kernels then leave out of both shapes all sizes of 0, and the others have to do.
-
-    Args:
-        before: The shape before.
-        axis: The axis of rows there.
-        after: The shape after, where -1 is not the size of rows.
-        is_alike: Whether rows have as many entries on their axis as before.
-    """
-    hidden = [size for place, size in enumerate(before) if place != axis]
-    for size in after:
-        if size in hidden:
-            hidden.remove(size)
-    return is_alike and all((values.least(size) or 0) > 0 for size in hidden)
 
 
 @rule("Transpose", "ConjugateTranspose")

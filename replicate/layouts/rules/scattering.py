@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import (
+    ALL,
+    ANY,
     MAX,
     MEAN,
     MIN,
@@ -18,34 +20,61 @@ from replicate.layouts.layout import (
     WHOLE,
     Demand,
     Layout,
+    Partial,
     Shard,
     Strategy,
 )
 from replicate.layouts.rule import Op, rule
+from replicate.layouts.rules.indexing import coordinates
+from replicate.layouts.rules.labels import ShapeOf, cut
+from replicate.layouts.rules.moves import moved
 
 
 @rule("ScatterNd")
 def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Adds rows up over towers.
-
-    Rows on an axis that is scattered whole are not kept: kernels refuse empty results.
-    """
-    indices, updates, _ = layouts
-    rank = op.rank(0)
-    if rank is None or not _adds(op.outputs[0].dtype):
+    """Keeps rows on axes that are scattered whole; adds others up over towers."""
+    found = coordinates(op.rank(0), op.out_rank(), op.rank(1))
+    if found is None:
         return None
-    for layout in (indices, updates):
-        if isinstance(layout, Shard):
-            rows = layout.axis < rank - 1
-            return Strategy((layout, layout, WHOLE), (SUM,)) if rows else None
-    if updates in (SUM, MEAN):
-        return Strategy((WHOLE, updates, WHOLE), (updates,))
-    return None
+    outer, indexed, inner = found
+    made = (*indexed, *inner)
+    kept = cut(op, layouts, (outer, (*outer, *inner), ShapeOf(made)), [made])
+    if kept is None and layouts[1] in (SUM, MEAN):
+        kept = Strategy((WHOLE, layouts[1], WHOLE), (layouts[1],))
+    is_shard = kept is not None and isinstance(kept.outputs[0], Shard)
+    return kept if is_shard or _adds(op.outputs[0].dtype) else None
 
 
 def _adds(dtype: object) -> bool:
     """Whether entries of a type are numbers; booleans and strings are put together otherwise."""
     return any(getattr(dtype, kind) for kind in ("is_floating", "is_integer", "is_complex"))
+
+
+# By type: parts of which kinds make a part of that kind.
+INTO_TENSORS: dict[str, tuple[Partial, ...]] = {
+    "TensorScatterUpdate": (SUM, MEAN, MAX, MIN, PROD, ALL, ANY),
+    **dict.fromkeys(["TensorScatterAdd", "TensorScatterSub"], (SUM, MEAN)),
+    "ScatterNdNonAliasingAdd": (SUM, MEAN),
+    "TensorScatterMax": (MAX,),
+    "TensorScatterMin": (MIN,),
+}
+
+
+@rule(*INTO_TENSORS)
+def into_tensor(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows on axes that are scattered whole, of the tensor and of what is put into it.
+
+    Rows that are put anywhere in a whole change it once.
+    """
+    found = coordinates(op.rank(1), op.rank(0), op.rank(2))
+    if found is not None:
+        outer, indexed, inner = found
+        made = (*indexed, *inner)
+        kept = cut(op, layouts, (made, (), (*[None] * len(outer), *inner)), [made])
+        if kept is not None:
+            return kept
+    parts = {layout for layout in layouts if layout != WHOLE}
+    return moved(op, layouts, (0, 2)) if parts <= set(INTO_TENSORS[op.type]) else None
 
 
 UNSORTED = {
@@ -58,7 +87,7 @@ UNSORTED = {
 
 @rule(*UNSORTED)
 def unsorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Reduces rows over towers; a segment of which a tower has no rows is neutral there."""
+    """Reduces rows over towers; a segment is neutral in towers that have none of its rows."""
     data, ids, _ = layouts
     rank, kind = op.rank(1), UNSORTED[op.type]
     if rank is None:
@@ -88,6 +117,10 @@ LINEAR_SEGMENTS = (
 )
 
 
+# Of these, an input says how many entries there are in what they make.
+OF_GIVEN_SIZE = ("SparseSegmentSumWithNumSegments", "SparseSegmentSumGrad")
+
+
 @rule(*LINEAR_SEGMENTS, "SegmentProd", "SegmentMax", "SegmentMin")
 def sorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows that are not on the axis of segments.
@@ -99,8 +132,8 @@ def sorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     others = (WHOLE,) * len(rest)
     if isinstance(data, Shard) and data.axis > 0:
         return Strategy((data, *others), (data,))
-    if op.type == "SparseSegmentSumWithNumSegments" and Shard(0) in rest[:2]:
-        # Any tower makes as many segments, and sums add up wherever a segment begins.
+    if op.type in OF_GIVEN_SIZE and Shard(0) in rest[:2]:
+        # Any tower makes as many entries, and sums add up wherever a segment begins.
         return Strategy((WHOLE, Shard(0), Shard(0), WHOLE), (SUM,))
     rounds = op.type == "SegmentMean" and op.inputs[0].dtype.is_integer
     if op.type in LINEAR_SEGMENTS and data in (SUM, MEAN) and not rounds:

@@ -11,7 +11,6 @@ from typing import Any, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import environment
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.layout import MEAN, PROD, SUM, WHOLE, Layout, Shard, Share, Strategy
@@ -58,7 +57,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("StridedSliceGrad")
 def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Put rows back to where all were taken; parts are put among zeros, of which each has some."""
+    """Put rows back to where all were taken; each part is put among zeros of its own."""
     given, shape = layouts[4], values.entries(op, 0)
     if not isinstance(given, Shard):
         return moved(op, layouts, (4,))
@@ -100,20 +99,15 @@ def _constant(tensor: Any) -> Any:
     return np.asarray(tf.make_ndarray(tensor.op.get_attr("value"))).item()
 
 
-@rule("MirrorPad")
+@rule("MirrorPad", "MirrorPadGrad")
 def mirror_pad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that are not mirrored. Kernels that leave out the edge refuse to have none."""
+    """Keep rows that are not mirrored, and parts; the gradient adds mirrored entries up."""
     given = layouts[0]
-    if not isinstance(given, Shard):
-        return moved(op, layouts)
-    keeps = op.attr("mode") == b"SYMMETRIC" and _not_padded(op, given.axis)
-    return Strategy((given, WHOLE), (given,)) if keeps else None
-
-
-@rule("MirrorPadGrad")
-def mirror_pad_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Add up parts. Rows are not kept: kernels refuse to have none."""
-    return moved(op, layouts) if layouts[0] in (SUM, MEAN) else None
+    if isinstance(given, Shard):
+        return Strategy((given, WHOLE), (given,)) if _not_padded(op, given.axis) else None
+    if op.type == "MirrorPadGrad" and given not in (SUM, MEAN):
+        return None
+    return moved(op, layouts)
 
 
 @rule("ReverseV2")
@@ -124,15 +118,9 @@ def reverse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return moved(op, layouts)
     if axes is None or rank is None:
         return None
-    reversed_axes = {axis % rank for axis in axes}
-    if given.axis in reversed_axes or _ends_the_process(rank, reversed_axes):
+    if given.axis in {axis % rank for axis in axes}:
         return None
     return Strategy((given, WHOLE), (given,))
-
-
-def _ends_the_process(rank: int, reversed_axes: set[int]) -> bool:
-    """Whether the kernel of TensorFlow 1.15 divides by the number of rows, which may be 0."""
-    return environment.is_1(tf.__version__) and rank == 3 and reversed_axes == {1}
 
 
 @rule("ReverseSequence")

@@ -21,10 +21,7 @@ once(
 
 once(
     "it changes entries of a whole, wherever indices say",
-    """
-    ScatterNdNonAliasingAdd SparseToDense TensorScatterAdd TensorScatterMax TensorScatterMin
-    TensorScatterSub TensorScatterUpdate TensorStridedSliceUpdate
-    """,
+    "SparseToDense TensorStridedSliceUpdate",
 )
 
 once("it may be fed, by a whole value", "PlaceholderWithDefault")
@@ -51,8 +48,6 @@ once(
 )
 
 once("XLA alone runs it", "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2")
-
-once("its kernel of today refuses what has no rows", "UnravelIndex")
 
 once("an axis of its input has two in its result, or the reverse", "Diag DiagPart")
 

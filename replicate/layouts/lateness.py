@@ -1,0 +1,61 @@
+"""Runs once, after towers have met, all that gains nothing from running in each of them.
+
+A sum over towers may be scaled before or after its parts are added up. Afterwards it is done once
+instead of N times, and takes one operation instead of N + 1: so are moving averages, and gradients
+that get the shape of their weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.facts import Facts
+from replicate.layouts.found import Layouts
+from replicate.layouts.layout import WHOLE, Partial, Strategy
+
+
+def run_late(operations: Sequence[Any], layouts: Layouts) -> Layouts:
+    """Returns layouts in which towers meet as early as that costs nothing.
+
+    Args:
+        operations: The operations of the graph, in the order in which they were made.
+        layouts: Their layouts.
+    """
+    strategies = dict(layouts.strategies)
+    late: dict[Any, Any] = {}
+    taken: set[Any] = set()  # Parts that operations in towers take.
+    for operation in reversed(operations):
+        strategy = strategies.get(operation)
+        if strategy is None:
+            continue
+        outputs = [graph_lib.reference(tensor) for tensor in operation.outputs]
+        if taken.isdisjoint(outputs) and _may_be_late(operation, strategy, layouts.facts):
+            del strategies[operation]
+            late.update(dict.fromkeys(outputs, WHOLE))
+            continue
+        for tensor, demand in zip(operation.inputs, strategy.inputs):
+            if isinstance(demand, Partial):
+                taken.add(graph_lib.reference(tensor))
+    return layouts.changed(strategies, late)
+
+
+def _may_be_late(operation: Any, strategy: Strategy, facts: Facts) -> bool:
+    """Whether an operation makes parts of the parts of one tensor, and not fewer entries."""
+    if len(strategy.outputs) != 1 or not isinstance(strategy.outputs[0], Partial):
+        return False
+    parts = {
+        graph_lib.reference(tensor): tensor
+        for tensor, demand in zip(operation.inputs, strategy.inputs)
+        if demand != WHOLE
+    }
+    if len(parts) != 1 or not any(isinstance(demand, Partial) for demand in strategy.inputs):
+        return False
+    (part,) = parts.values()
+    before, after = facts.dims(part), facts.dims(operation.outputs[0])
+    return before is not None and after is not None and _as_many(before, after)
+
+
+def _as_many(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    return dims_lib.over(dims_lib.product(after), dims_lib.product(before)) is not None

@@ -1,0 +1,46 @@
+"""Finds operations whose copies would pass on what they take; towers do without these copies.
+
+Gradients are full of them: an `Identity` for each that waits for another, and a `Sum` along no axis
+and a `Reshape` to the same shape for each operand that was not broadcast.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from replicate.layouts import Facts
+from replicate.partition.plan import Plan
+
+_PASS_ON = frozenset(["Identity", "StopGradient", "PreventGradient", "Snapshot"])
+
+
+def find(plan: Plan) -> Callable[[Any], Any]:
+    """Returns a function of a tensor that returns the tensor that is passed on as it.
+
+    Args:
+        plan: The `Plan`.
+    """
+    copied = set(plan.copied)
+    waited_for = {
+        before for operation in plan.operations for before in operation.control_inputs
+    }.union(*plan.waits.values())
+    passed: dict[Any, Any] = {}
+    for operation in plan.copied:
+        if operation in waited_for or plan.waits.get(operation) or not operation.inputs:
+            continue
+        given = operation.inputs[0]
+        layout, demand = plan.layouts.of(given), plan.layouts.strategies[operation].inputs[0]
+        if given.op in copied and layout == demand and _passes_on(operation, plan.layouts.facts):
+            passed[operation] = passed.get(given.op, given)
+    return lambda tensor: passed.get(tensor.op, tensor)
+
+
+def _passes_on(operation: Any, facts: Facts) -> bool:
+    """Whether the first output is the first input, and there is no other."""
+    if operation.type == "Reshape":
+        before, after = facts.dims(operation.inputs[0]), facts.dims(operation.outputs[0])
+        return before is not None and before == after
+    if operation.type == "Sum":
+        axes = facts.value(operation.inputs[1])
+        return axes is not None and axes.size == 0
+    return operation.type in _PASS_ON
