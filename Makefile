@@ -6,9 +6,10 @@
 #              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
 # make test-all  as `make test`, with slow tests, with more on 1.15 and the newest, and with
 #              `make test-contrib`, of the packages that have what tf.contrib had: what CI runs
-# make test-thorough  more cases of what others show, marked `thorough`; on the newest TensorFlow all of
-#              clusters and faults, and the conformance table with TensorFlow's graph optimizer, which
-#              the others leave out there; and the `conformance` tests on 2.12
+# make test-thorough  more cases of what others show, marked `thorough`; the conformance table on 2.15;
+#              on the newest TensorFlow all of clusters and faults, and the conformance table with
+#              TensorFlow's graph optimizer, which the others leave out there; and the `conformance`
+#              tests on 2.12
 # make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
@@ -104,6 +105,8 @@ FIRST_MORE := \
     $(call in,gathering,gather packing) \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
     $(call in,graphs,conditional whole_loss) \
+    $(call in,layouts,registry) \
+    $(call in,partition,fuzz gradients_by_hand losses python_values towers_without_rows) \
     $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
     prefetching references replicas specs summaries towers variables)
@@ -166,7 +169,7 @@ environments:
 test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)" --unoptimized
-	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)"
+	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)" --ignore=tests/conformance
 
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
@@ -174,6 +177,7 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)" tests/conformance
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults
+	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)" tests/conformance
 	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
 	@echo "Random examples by the thousand, others every time: make nightly"
 

@@ -28,6 +28,10 @@ EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", 
 # How many cells of a table are in the heart, and of which rooms more, of half a second each.
 CELLS, CORE_CELLS = 2, 8
 CORE = ("contract", "graphs")
+# Rooms whose tests share graphs, so that the first takes what all do: CI alone runs them, but for
+# these files.
+SHARED = ("partition",)
+ALWAYS = ("tests/partition/test_fuzz.py",)
 
 
 def read():
@@ -50,6 +54,9 @@ def marks(items):
     for name, fixtures in items:
         file, _, _ = name.partition("::")
         room, function = name.split("/")[1], name.partition("[")[0]
+        if room in SHARED:
+            yield [] if file in ALWAYS else ["further"]
+            continue
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
         limit, most = (0.5, CORE_CELLS) if room in CORE else (LISTED, CELLS)
         if room not in TABLES and taken > (FURTHER if kept[function] else SLOW):

@@ -23,12 +23,17 @@ pytest_plugins = ["pytester"]
         ("nas_search", 60, ["slow"]),
         ("contract", 60, ["table"]),
         ("contract", 0, ["table", "heart"]),
+        ("partition", 0, ["further"]),
     ],
 )
 def test_marks(room, seconds, marks, monkeypatch):
     name = f"tests/{room}/test_x.py::test_y"
     monkeypatch.setattr(durations, "read", lambda: {name: seconds})
     assert list(durations.marks([(name, [])])) == [marks]
+
+
+def test_programs_of_the_fuzzer_run_always():
+    assert list(durations.marks([("tests/partition/test_fuzz.py::test_y[0]", [])])) == [[]]
 
 
 def test_the_first_cells_of_a_table_are_the_heart(monkeypatch):

@@ -113,6 +113,34 @@ def largest_with_places(draw: np.random.RandomState) -> Arguments:
     }
 
 
+@cases("MaxPool3DGradGrad")
+def solid_largest_second_gradient(draw: np.random.RandomState) -> Arguments:
+    arguments = solid_largest_gradient(draw)
+    return {**arguments, "grad": noise(draw, arguments["orig_input"])}
+
+
+@cases("MaxPoolGradWithArgmax")
+def largest_gradient_with_places(draw: np.random.RandomState) -> Arguments:
+    arguments = largest_with_places(draw)
+    out, places = pooled("MaxPoolWithArgmax", arguments)
+    return {**arguments, "grad": noise(draw, out), "argmax": places}
+
+
+@cases("FractionalMaxPoolGrad")
+def fractional_largest_gradient(draw: np.random.RandomState) -> Arguments:
+    image, overlapping = images(draw), bool(draw.randint(2))
+    own = {"pooling_ratio": [1.0, 1.5, 1.25, 1.0], "overlapping": overlapping}
+    out, *regions = pooled("FractionalMaxPool", {"value": image, **own})
+    names = ("row_pooling_sequence", "col_pooling_sequence")
+    return {
+        "orig_input": image,
+        "orig_output": out,
+        "out_backprop": noise(draw, out),
+        **dict(zip(names, map(Fixed, regions))),
+        "overlapping": overlapping,
+    }
+
+
 @cases("FractionalAvgPoolGrad")
 def fractional_average_gradient(draw: np.random.RandomState) -> Arguments:
     image, overlapping = images(draw), bool(draw.randint(2))

@@ -43,12 +43,16 @@ _NOT_SEARCHED = frozenset(
         "MaxPoolGrad",
         "MaxPoolGradV2",
         "MaxPool3DGrad",
+        "MaxPool3DGradGrad",
+        "MaxPoolGradWithArgmax",
+        "FractionalMaxPoolGrad",
         "MaxPoolGradGrad",
         "MaxPoolGradGradV2",
         "CropAndResize",
         "CropAndResizeGradBoxes",
         "CropAndResizeGradImage",
         "MatrixLogarithm",
+        "Conv2DBackpropFilter",
     ]
 )
 

@@ -9,6 +9,8 @@ import pytest
 from partition import fuzz, fuzz_generate, fuzz_run, fuzz_shrink
 from partition.fuzz_program import describe, model
 
+pytestmark = pytest.mark.conformance
+
 GRAPHS, CHUNK = 200, 10
 NIGHTLY, NIGHTLY_CHUNK = 3_000, 100
 _OTHERS = random.SystemRandom().randrange(10**6, 10**9)  # A failure names its seed.

@@ -14,12 +14,6 @@ whole_on_purpose(
     "FractionalAvgPool",
 )
 whole_on_purpose(
-    "its kernel ends the process where inputs do not belong together, and no rule was proven",
-    "FractionalMaxPoolGrad",
-    "MaxPool3DGradGrad",
-    "MaxPoolGradWithArgmax",
-)
-whole_on_purpose(
     "it has no kernel on CPUs, by which a rule could be proven", "MaxPoolGradGradWithArgmax"
 )
 
@@ -42,6 +36,14 @@ def largest_with_places(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return None if op.attr("include_batch_in_index") else rows_first(op, layouts, [0])
 
 
+@rule("MaxPoolGradWithArgmax")
+def gradient_with_places(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Cut images, the gradient, and places, if these are counted in each image."""
+    kept = None if op.attr("include_batch_in_index") else rows_first(op, layouts, [0, 1, 2])
+    return kept or linear(op, layouts, [1])
+
+
+@rule("MaxPool3DGradGrad", "FractionalMaxPoolGrad")
 @rule("MaxPoolGrad", "MaxPoolGradV2", "MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGrad")
 def largest_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut images, what was made of them, and the gradient, which alone is linear."""
