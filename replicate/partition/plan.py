@@ -23,6 +23,7 @@ class Plan(NamedTuple):
         gradients: References of those tensors that are put together for what optimizers apply.
         waits: By operation: what its copies wait for; of one that runs once: what acts, and that it
             has to wait for besides, since a formula takes the place of what waited for it.
+        unnoticed: By operation that runs once: what it need not wait for, see `Origins.waits`.
     """
 
     layouts: Layouts
@@ -32,6 +33,7 @@ class Plan(NamedTuple):
     together: dict[Any, Any]
     gradients: frozenset[Any]
     waits: dict[Any, list[Any]]
+    unnoticed: dict[Any, frozenset[Any]]
 
 
 def make_plan(
@@ -50,12 +52,14 @@ def make_plan(
     """
     origins = Origins(operations, layouts)
     needs = _Needs(layouts, origins)
+    unnoticed = _unnoticed(operations, layouts, origins)
     for operation in operations:
         if runs_once(operation, layouts) and not needs.is_size(operation):
             for tensor in operation.inputs:
                 needs.whole(tensor)
             for before in operation.control_inputs:
-                if not runs_once(before, layouts):
+                is_noticed = before not in unnoticed.get(operation, ())
+                if is_noticed and not runs_once(before, layouts):
                     needs.copy(before)
     for tensor in asked:
         needs.whole(tensor)
@@ -81,7 +85,24 @@ def make_plan(
         if kept:
             waits[operation] = kept
     applied = _behind(gradients, needs)
-    return Plan(layouts, tuple(operations), copied, met, together, applied, waits)
+    return Plan(layouts, tuple(operations), copied, met, together, applied, waits, unnoticed)
+
+
+def _unnoticed(
+    operations: Sequence[Any], layouts: Layouts, origins: Origins
+) -> dict[Any, frozenset[Any]]:
+    """Returns what operations that run once would wait for of all towers, and need not.
+
+    A `NoOp` keeps its waits: they are all that it does.
+    """
+    found = {}
+    for operation in operations:
+        if operation.type == "NoOp" or not runs_once(operation, layouts):
+            continue
+        in_towers = {one for one in operation.control_inputs if one in layouts.strategies}
+        if in_towers:
+            found[operation] = frozenset(in_towers.difference(origins.waits(operation)))
+    return found
 
 
 def _behind(gradients: Iterable[Any], needs: _Needs) -> frozenset[Any]:

@@ -115,7 +115,8 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
             if other is not tensor:
                 partitioning.take(operation, index, other)
         if once:
-            partitioning.wait_instead(operation, instead)
+            gone = dict.fromkeys(plan.unnoticed.get(operation, ()), ())
+            partitioning.wait_instead(operation, {**instead, **gone} if gone else instead)
             if operation not in copied:
                 graph_lib.add_control_inputs(operation, plan.waits.get(operation, []))
 
@@ -133,5 +134,7 @@ def _waited_for(plan: Plan, copied: Any) -> list[Any]:
         for operation in plan.operations
         if runs_once(operation, plan.layouts)
         for before in operation.control_inputs
-        if before in copied and not runs_once(before, plan.layouts)
+        if before in copied
+        and not runs_once(before, plan.layouts)
+        and before not in plan.unnoticed.get(operation, ())
     ]

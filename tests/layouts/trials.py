@@ -9,6 +9,7 @@ from typing import Any, Counter, Sequence, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import versions
 from layouts import parts, worlds
 from layouts.operations import Operation, message
 from layouts.parts import Parts, Rows, UncuttableError
@@ -55,6 +56,15 @@ _NOT_SEARCHED = frozenset(
         "Conv2DBackpropFilter",
     ]
 )
+if versions.IS_1:  # Newer kernels refuse such inputs.
+    _NOT_SEARCHED |= {
+        "CholeskyGrad",
+        "Conv3DBackpropFilterV2",
+        "GatherV2",
+        "LogMatrixDeterminant",
+        "SelfAdjointEigV2",
+        "TridiagonalMatMul",
+    }
 
 Combination = Tuple[Layout, ...]
 
