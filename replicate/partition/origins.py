@@ -17,7 +17,24 @@ _READS = frozenset(
     ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]
     + ["ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"]
 )
-
+# They read a variable when they run.
+_READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
+_REFERENCES = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
+# They give a reference variable's memory on: whatever takes theirs reads the variable.
+_SHARE_MEMORY = frozenset(
+    ["Identity", "StopGradient", "PreventGradient", "Snapshot", "Reshape", "ExpandDims", "Squeeze"]
+    + [
+        "Slice",
+        "StridedSlice",
+        "Split",
+        "SplitV",
+        "Unpack",
+        "Enter",
+        "Switch",
+        "RefSwitch",
+        "Merge",
+    ]
+)
 
 # These neither have a state nor fail for values that they are given.
 _TOTAL = frozenset(
@@ -133,11 +150,13 @@ class Origin(NamedTuple):
         meetings: How many meetings, at most, one after the other.
         acts: A bit for each operation that changes a state, draws a number or has to be fed.
         fails: A bit for each operation that may fail.
+        reads: A bit for each operation that reads a variable, which others may write afterwards.
     """
 
     meetings: int = 0
     acts: int = 0
     fails: int = 0
+    reads: int = 0
 
 
 class Origins:
@@ -155,6 +174,7 @@ class Origins:
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         fallible = (one for one in operations if one.type not in _TOTAL and one.type not in _READS)
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
+        self._readers = {one: 1 << index for index, one in enumerate(_readers(operations))}
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:
@@ -172,19 +192,21 @@ class Origins:
     def waits(self, operation: Any) -> list[Any]:
         """Returns what an operation waits for in a way that could be noticed.
 
-        To wait for what changes nothing, and fails for nothing that does not lead to the operation
-        anyway, only takes time. Gradients of one operation wait for each other so.
+        To wait for an operation only takes time if it changes nothing, may not fail, and reads no
+        variable that could be written too early, or if it leads to the other one anyway. Gradients
+        of one operation wait for each other so; those that take weights have to be waited for where
+        the memory of the weights is the variable's.
         """
         if not operation.control_inputs:
             return []
-        acts, fails = 0, 0
+        acts, fails, reads = 0, 0, 0
         for tensor in operation.inputs:
             origin = self.of(tensor.op)
-            acts, fails = acts | origin.acts, fails | origin.fails
+            acts, fails, reads = acts | origin.acts, fails | origin.fails, reads | origin.reads
         kept = []
         for before in operation.control_inputs:
             origin = self.of(before)
-            if origin.acts & ~acts or origin.fails & ~fails:
+            if origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads:
                 kept.append(before)
         return kept
 
@@ -217,21 +239,35 @@ class Origins:
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts, fails = self.of(operation)
+        meetings, acts, fails, reads = self.of(operation)
         acts |= self._bits.get(operation, 0)
         fails |= self._fallible.get(operation, 0)
+        reads |= self._readers.get(operation, 0)
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
             meets = layout not in (WHOLE, SIZE) and layout != demand
             meetings = max(meetings, before.meetings + meets)
-            acts, fails = acts | before.acts, fails | before.fails
+            acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
         for one in operation.control_inputs:
             before = self.of(one)
             meetings = max(meetings, before.meetings)
-            acts, fails = acts | before.acts, fails | before.fails
-        return Origin(meetings, acts, fails)
+            acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
+        return Origin(meetings, acts, fails, reads)
+
+
+def _readers(operations: Sequence[Any]) -> list[Any]:
+    """Returns the operations that read variables when they run."""
+    shared: set[Any] = set()
+    found = []
+    for operation in operations:
+        takes = any(tensor.op in shared for tensor in operation.inputs)
+        if operation.type in _REFERENCES or (takes and operation.type in _SHARE_MEMORY):
+            shared.add(operation)
+        elif takes or operation.type in _READ_NOW:
+            found.append(operation)
+    return found
 
 
 def _acts(operation: Any) -> bool:

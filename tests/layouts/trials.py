@@ -60,10 +60,18 @@ if versions.IS_1:  # Newer kernels refuse such inputs.
     _NOT_SEARCHED |= {
         "CholeskyGrad",
         "Conv3DBackpropFilterV2",
+        "Dilation2D",
         "GatherV2",
         "LogMatrixDeterminant",
+        "MatrixDeterminant",
+        "MatrixInverse",
+        "MatrixSolve",
+        "MatrixSolveLs",
+        "MatrixSquareRoot",
+        "MatrixTriangularSolve",
         "SelfAdjointEigV2",
         "TridiagonalMatMul",
+        "TridiagonalSolve",
     }
 
 Combination = Tuple[Layout, ...]
