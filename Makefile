@@ -106,7 +106,7 @@ FIRST_MORE := \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
     $(call in,graphs,conditional whole_loss) \
     $(call in,layouts,registry) \
-    $(call in,partition,fuzz gradients_by_hand losses python_values towers_without_rows) \
+    $(call in,partition,fuzz losses order_of_reads towers_without_rows) \
     $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
     prefetching references replicas specs summaries towers variables)
@@ -177,6 +177,8 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and thorough"
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)" tests/conformance
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "not nightly" tests/layouts tests/partition)
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "not nightly" tests/layouts tests/partition
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)" tests/conformance
 	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
 	@echo "Random examples by the thousand, others every time: make nightly"

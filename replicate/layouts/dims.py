@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Iterable, Union
 
-ROWS = "n"
+ROWS = "n"  # The rows of a batch that has one at least, as each has that is trained.
+ROWS_OR_NONE = "n or 0"  # Those of one that may have none.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,3 +80,13 @@ def added(a: Dim, b: Dim) -> Dim | None:
 def holds(dim: Dim, name: str) -> bool:
     """Whether a size depends on a symbol."""
     return isinstance(dim, Monomial) and name in dim.symbols
+
+
+def is_rows(name: str) -> bool:
+    """Whether a symbol is the number of rows."""
+    return name in (ROWS, ROWS_OR_NONE)
+
+
+def holds_rows(dim: Dim) -> bool:
+    """Whether a size depends on the number of rows, which the graph does not know."""
+    return isinstance(dim, Monomial) and any(is_rows(name) for name in dim.symbols)

@@ -38,7 +38,7 @@ def infer(
     Args:
         operations: The operations, in the order in which they were made.
         sources: The tensors of the batch.
-        rows: n, an integer, or the symbol `dims.ROWS`.
+        rows: n, an integer, or a symbol, `dims.ROWS` or `dims.ROWS_OR_NONE`.
         whole_types: Types of operations that run once whatever their rule says.
     """
     sources = tuple(sources)
@@ -235,7 +235,7 @@ def _has_share(op: Op, index: int, axis: int) -> bool:
         if place == axis % len(value):
             if dims_lib.over(entry, op.rows) is None and entry != -1:
                 return False
-        elif op.rows == dims_lib.symbol(dims_lib.ROWS) and dims_lib.holds(entry, dims_lib.ROWS):
+        elif not isinstance(op.rows, int) and dims_lib.holds_rows(entry):
             return False
     return True
 

@@ -28,7 +28,9 @@ def find(plan: Plan) -> Callable[[Any], Any]:
     for operation in plan.copied:
         if operation in waited_for or plan.waits.get(operation) or not operation.inputs:
             continue
-        given = operation.inputs[0]
+        given, *others = operation.inputs
+        if any(one.op.type != "Const" or one.op.control_inputs for one in others):
+            continue  # They might lead from what acts.
         layout, demand = plan.layouts.of(given), plan.layouts.strategies[operation].inputs[0]
         if given.op in copied and layout == demand and _passes_on(operation, plan.layouts.facts):
             passed[operation] = passed.get(given.op, given)

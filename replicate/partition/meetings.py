@@ -112,12 +112,13 @@ def _weighted(own: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[An
     weighted = []
     for value, count, device in zip(own, rows.counts, devices):
         with tf.device(device):
+            # Of no rows, all have tower 0's mean.
             if rows.are_known:
-                share = tf.constant(count / max(rows.total, 1), value.dtype)
+                share = tf.constant(count / rows.total if rows.total else 1.0, value.dtype)
             else:
                 # Divided in double precision: 3/7 in the type of the value would be rounded twice.
-                share = tf.cast(count, tf.float64) / tf.cast(rows.total, tf.float64)
-                share = tf.cast(share, value.dtype)
+                count = tf.cast(tf.where_v2(rows.total > 0, count, 1), tf.float64)
+                share = tf.cast(count / tf.cast(tf.maximum(rows.total, 1), tf.float64), value.dtype)
             weighted.append(value * share)
     return weighted
 

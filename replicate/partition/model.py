@@ -84,11 +84,12 @@ def build(
             "makes a spec of another kind, convert it before returning."
         )
     operations = graph.get_operations()[before:]  # How the batch is made is no part of the model.
+    is_trained = mode == estimator.ModeKeys.TRAIN
     shards = sharding.shard(
         features,
         labels,
         len(placement.devices),
-        need_row=mode == estimator.ModeKeys.TRAIN,
+        need_row=is_trained,
         whole_features=options.whole_features,
         batch_axis=options.batch_axis,
     )
@@ -97,7 +98,7 @@ def build(
     partitioned = partition(
         [Source(leaf, axis, each) for leaf, axis, each, _ in split],
         [parts for *_, parts in split],
-        Rows(shards.rows, shards.total, shards.starts, shards.held),
+        Rows(shards.rows, shards.total, shards.starts, shards.held, not is_trained),
         placement._replace(gather=choice.how),
         operations,
         _tensors_of(spec),

@@ -7,7 +7,7 @@ happens in a session that asks for one of them alone.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Iterable, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
@@ -19,21 +19,11 @@ _READS = frozenset(
 )
 # They read a variable when they run.
 _READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
-_REFERENCES = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
 # They give a reference variable's memory on: whatever takes theirs reads the variable.
 _SHARE_MEMORY = frozenset(
     ["Identity", "StopGradient", "PreventGradient", "Snapshot", "Reshape", "ExpandDims", "Squeeze"]
-    + [
-        "Slice",
-        "StridedSlice",
-        "Split",
-        "SplitV",
-        "Unpack",
-        "Enter",
-        "Switch",
-        "RefSwitch",
-        "Merge",
-    ]
+    + ["Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Pack", "Enter", "Switch", "Merge"]
+    + ["Bitcast", "EnsureShape", "CheckNumerics", "Select", "SelectV2", "AddN", "Tile", "Transpose"]
 )
 
 # These neither have a state nor fail for values that they are given.
@@ -200,24 +190,39 @@ class Origins:
         if not operation.control_inputs:
             return []
         acts, fails, reads = 0, 0, 0
-        for tensor in operation.inputs:
+        for index, tensor in enumerate(operation.inputs):
+            if self._is_formula(operation, index):
+                continue  # What leads to the tensor does not lead to the formula.
             origin = self.of(tensor.op)
             acts, fails, reads = acts | origin.acts, fails | origin.fails, reads | origin.reads
         kept = []
-        for before in operation.control_inputs:
+        for before in self._in_place_of_sizes(operation.control_inputs):
             origin = self.of(before)
             if origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads:
                 kept.append(before)
         return kept
 
+    def _in_place_of_sizes(self, operations: Iterable[Any]) -> list[Any]:
+        """Returns operations, with what is behind it in place of each that formulas replace."""
+        found: dict[Any, None] = {}
+        seen, pending = set(), list(operations)
+        while pending:
+            one = pending.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if is_size(one, self._layouts):
+                pending += [tensor.op for tensor in one.inputs] + list(one.control_inputs)
+            else:
+                found[one] = None
+        return list(found)
+
     def hidden(self, operation: Any) -> list[Any]:
         """Returns what acts before an operation only by way of integers that formulas replace."""
-        strategy = self._layouts.strategies.get(operation)
         by_formula, otherwise = 0, 0
         for index, tensor in enumerate(operation.inputs):
             acts = self.of(tensor.op).acts
-            share = strategy is not None and isinstance(strategy.inputs[index], Share)
-            if share or self._layouts.of(tensor) == SIZE:
+            if self._is_formula(operation, index):
                 by_formula |= acts
             else:
                 otherwise |= acts
@@ -225,11 +230,21 @@ class Origins:
             return []
         for before in operation.control_inputs:
             otherwise |= self.of(before).acts
-        found = [
-            actor
-            for index, actor in enumerate(self._actors)
-            if (by_formula & ~otherwise) >> index & 1
-        ]
+        return self._named(by_formula & ~otherwise)
+
+    def actors(self, operation: Any) -> list[Any]:
+        """Returns what acts before an operation."""
+        return self._named(self.of(operation).acts)
+
+    def _is_formula(self, operation: Any, index: int) -> bool:
+        """Whether a formula takes the place of an input."""
+        strategy = self._layouts.strategies.get(operation)
+        share = strategy is not None and isinstance(strategy.inputs[index], Share)
+        return share or self._layouts.of(operation.inputs[index]) == SIZE
+
+    def _named(self, acts: int) -> list[Any]:
+        """Returns the operations of bits that can be waited for."""
+        found = [actor for index, actor in enumerate(self._actors) if acts >> index & 1]
         # Nothing outside of a loop can wait for a round of it.
         return [
             actor
@@ -249,12 +264,21 @@ class Origins:
             demand = WHOLE if strategy is None else strategy.inputs[index]
             meets = layout not in (WHOLE, SIZE) and layout != demand
             meetings = max(meetings, before.meetings + meets)
-            acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
+            acts |= before.acts
+            if not self._is_formula(operation, index):
+                fails, reads = fails | before.fails, reads | before.reads
         for one in operation.control_inputs:
             before = self.of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
         return Origin(meetings, acts, fails, reads)
+
+
+def is_size(operation: Any, layouts: Layouts) -> bool:
+    """Whether all that an operation gives are integers of known formulas."""
+    return bool(operation.outputs) and all(
+        layouts.of(tensor) == SIZE for tensor in operation.outputs
+    )
 
 
 def _readers(operations: Sequence[Any]) -> list[Any]:
@@ -263,9 +287,10 @@ def _readers(operations: Sequence[Any]) -> list[Any]:
     found = []
     for operation in operations:
         takes = any(tensor.op in shared for tensor in operation.inputs)
-        if operation.type in _REFERENCES or (takes and operation.type in _SHARE_MEMORY):
+        gives = any(tensor.dtype != tensor.dtype.base_dtype for tensor in operation.outputs)
+        if gives or (takes and operation.type in _SHARE_MEMORY):
             shared.add(operation)
-        elif takes or operation.type in _READ_NOW:
+        if takes or operation.type in _READ_NOW:
             found.append(operation)
     return found
 

@@ -7,8 +7,9 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import DIFFERS, OWN, ROWS, SIZE, WHOLE, Layouts, Monomial, Shard
-from replicate.partition.origins import Origins
+from replicate.layouts import DIFFERS, OWN, SIZE, WHOLE, Layouts, Monomial, Shard
+from replicate.layouts import dims as dims_lib
+from replicate.partition.origins import Origins, is_size
 
 
 class Plan(NamedTuple):
@@ -24,6 +25,8 @@ class Plan(NamedTuple):
         waits: By operation: what its copies wait for; of one that runs once: what acts, and that it
             has to wait for besides, since a formula takes the place of what waited for it.
         unnoticed: By operation that runs once: what it need not wait for, see `Origins.waits`.
+        behind_sizes: By reference of a tensor that is asked for and whose formula takes its place:
+            what acts before it, and has to be waited for.
     """
 
     layouts: Layouts
@@ -34,6 +37,7 @@ class Plan(NamedTuple):
     gradients: frozenset[Any]
     waits: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
+    behind_sizes: dict[Any, list[Any]]
 
 
 def make_plan(
@@ -54,13 +58,13 @@ def make_plan(
     needs = _Needs(layouts, origins)
     unnoticed = _unnoticed(operations, layouts, origins)
     for operation in operations:
-        if runs_once(operation, layouts) and not needs.is_size(operation):
+        if runs_once(operation, layouts) and not is_size(operation, layouts):
             for tensor in operation.inputs:
                 needs.whole(tensor)
-            for before in operation.control_inputs:
-                is_noticed = before not in unnoticed.get(operation, ())
-                if is_noticed and not runs_once(before, layouts):
+            for before in _noticed(operation, unnoticed, origins):
+                if not runs_once(before, layouts):
                     needs.copy(before)
+    asked = list(asked)
     for tensor in asked:
         needs.whole(tensor)
     needs.follow()
@@ -80,12 +84,33 @@ def make_plan(
     waits = {}
     for operation in operations:
         kept = origins.waits(operation) if operation in needs.copied else []
+        if operation in unnoticed:
+            # Those that it waits for already are replaced by their copies.
+            now = set(operation.control_inputs)
+            kept += [before for before in origins.waits(operation) if before not in now]
         if operation in needs.copied or runs_once(operation, layouts):
             kept += origins.hidden(operation)
         if kept:
             waits[operation] = kept
     applied = _behind(gradients, needs)
-    return Plan(layouts, tuple(operations), copied, met, together, applied, waits, unnoticed)
+    behind = {
+        graph_lib.reference(tensor): origins.actors(tensor.op)
+        for tensor in asked
+        if layouts.of(tensor) == SIZE
+    }
+    return Plan(
+        layouts, tuple(operations), copied, met, together, applied, waits, unnoticed, behind
+    )
+
+
+def _noticed(
+    operation: Any, unnoticed: dict[Any, frozenset[Any]], origins: Origins
+) -> Sequence[Any]:
+    """Returns what an operation that runs once waits for."""
+    if operation not in unnoticed:
+        return operation.control_inputs
+    kept = [one for one in operation.control_inputs if one not in unnoticed[operation]]
+    return list(dict.fromkeys([*kept, *origins.waits(operation)]))
 
 
 def _unnoticed(
@@ -93,13 +118,18 @@ def _unnoticed(
 ) -> dict[Any, frozenset[Any]]:
     """Returns what operations that run once would wait for of all towers, and need not.
 
-    A `NoOp` keeps its waits: they are all that it does.
+    A `NoOp` keeps its waits, since they are all that it does, but for those for sizes.
     """
     found = {}
     for operation in operations:
-        if operation.type == "NoOp" or not runs_once(operation, layouts):
+        if not operation.control_inputs or not runs_once(operation, layouts):
             continue
-        in_towers = {one for one in operation.control_inputs if one in layouts.strategies}
+        only_waits = operation.type == "NoOp"
+        in_towers = {
+            one
+            for one in operation.control_inputs
+            if is_size(one, layouts) or (one in layouts.strategies and not only_waits)
+        }
         if in_towers:
             found[operation] = frozenset(in_towers.difference(origins.waits(operation)))
     return found
@@ -153,12 +183,6 @@ class _Needs:
         self.copied: set[Any] = set()
         self.met: set[Any] = set()
 
-    def is_size(self, operation: Any) -> bool:
-        """Whether all that an operation gives are integers of known formulas."""
-        return bool(operation.outputs) and all(
-            self._layouts.of(tensor) == SIZE for tensor in operation.outputs
-        )
-
     def whole(self, tensor: Any) -> None:
         """Takes note that a tensor is needed whole."""
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
@@ -202,7 +226,7 @@ class _Needs:
         value = facts.value(tensor)
         for entry in () if value is None else value.flat:
             for name in entry.symbols if isinstance(entry, Monomial) else ():
-                if name != ROWS:
+                if not dims_lib.is_rows(name):
                     of = facts.symbols[name][0]
                     if of.op in self._layouts.strategies:
                         self.copy(of.op)

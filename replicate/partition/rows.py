@@ -28,12 +28,14 @@ class Rows(NamedTuple):
         total: n, likewise.
         starts: The first row of each tower, likewise.
         held: How many rows each tower computes, likewise.
+        may_be_none: Whether n, if it is not known, may be 0.
     """
 
     counts: Sequence[Count]
     total: Count
     starts: Sequence[Count]
     held: Sequence[Count]
+    may_be_none: bool = False
 
     @property
     def are_known(self) -> bool:
@@ -42,8 +44,10 @@ class Rows(NamedTuple):
 
     @property
     def dim(self) -> Dim:
-        """N as layouts have it."""
-        return self.total if self.are_known else dims_lib.symbol(ROWS)
+        """Number of rows, n, as layouts have it."""
+        if self.are_known:
+            return self.total
+        return dims_lib.symbol(dims_lib.ROWS_OR_NONE if self.may_be_none else ROWS)
 
 
 class Formulas:
@@ -116,7 +120,7 @@ class Formulas:
             return int(entry)
         made = tf.constant(entry.coefficient, dtype)
         for name in entry.symbols:
-            known = self._rows.total if name == ROWS else self._size_of(name)
+            known = self._rows.total if dims_lib.is_rows(name) else self._size_of(name)
             made = made * _cast(known, dtype)
         return made
 

@@ -17,6 +17,7 @@ from replicate.layouts import SIZE
 from replicate.partition import copies as copies_lib
 from replicate.partition import meetings
 from replicate.partition.inputs import Inputs
+from replicate.partition.origins import is_size
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan, runs_once
 from replicate.partition.rows import Rows
@@ -66,7 +67,9 @@ def perform(
     def whole(tensor: Any) -> Any:
         if plan.layouts.of(tensor) == SIZE:
             with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
-                return inputs.size(tensor)
+                before = plan.behind_sizes.get(graph_lib.reference(tensor))
+                with tf.control_dependencies(before):
+                    return tf.identity(inputs.size(tensor)) if before else inputs.size(tensor)
         return joined.get(graph_lib.reference(tensor), tensor)
 
     _reconnect(plan, copies, whole)
@@ -107,7 +110,7 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
     instead = {operation: copies.of(operation) for operation in _waited_for(plan, copied)}
     for operation in plan.operations:
         once = runs_once(operation, plan.layouts)
-        takes_sizes = once and not _is_size(plan, operation)
+        takes_sizes = once and not is_size(operation, plan.layouts)
         for index, tensor in enumerate(list(operation.inputs)):
             if plan.layouts.of(tensor) == SIZE and not takes_sizes:
                 continue
@@ -118,13 +121,12 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
             gone = dict.fromkeys(plan.unnoticed.get(operation, ()), ())
             partitioning.wait_instead(operation, {**instead, **gone} if gone else instead)
             if operation not in copied:
-                graph_lib.add_control_inputs(operation, plan.waits.get(operation, []))
-
-
-def _is_size(plan: Plan, operation: Any) -> bool:
-    return bool(operation.outputs) and all(
-        plan.layouts.of(tensor) == SIZE for tensor in operation.outputs
-    )
+                waits = [
+                    copy
+                    for before in plan.waits.get(operation, [])
+                    for copy in (copies.of(before) if before in copied else [before])
+                ]
+                graph_lib.add_control_inputs(operation, waits)
 
 
 def _waited_for(plan: Plan, copied: Any) -> list[Any]:

@@ -74,6 +74,13 @@ if versions.IS_1:  # Newer kernels refuse such inputs.
         "TridiagonalSolve",
     }
 
+# Kernels of TensorFlow 1.15 that leave all outputs but the first as memory was, on one device, too.
+_FIRST_ALONE = (
+    frozenset(["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"])
+    if versions.IS_1
+    else frozenset()
+)
+
 Combination = Tuple[Layout, ...]
 
 # So many rows at most, combinations of layouts of an operation, and ways to demand what it has.
@@ -221,7 +228,7 @@ class Trial:
             except (UncuttableError, tf.errors.OpError) as error:
                 return f"rows {rows}: {message(error)}"
             for index, (layout, whole) in enumerate(zip(strategy.outputs, wholes)):
-                if isinstance(layout, Own):
+                if isinstance(layout, Own) or (index and self.operation.name in _FIRST_ALONE):
                     continue
                 own = [tower[index] for tower in made]
                 if isinstance(layout, Whole):  # The same in all towers, as of what has no rows.

@@ -7,11 +7,8 @@ import tensorflow.compat.v1 as tf
 from partition import batch_losses, harness, model_inputs, pair_losses, row_losses, tables
 from partition.model_inputs import CASES, UNKNOWN, UNKNOWN_FIRST
 
-pytestmark = [
-    pytest.mark.conformance,
-    # TensorFlow 1.15, on one device, too: of gathered rows whose number the graph does not know.
-    pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning"),
-]
+# TensorFlow 1.15, on one device, too: of gathered rows whose number the graph does not know.
+pytestmark = pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning")
 ROWS = tables.of_losses(row_losses.LOSSES)
 BATCHES = tables.of_losses({**batch_losses.LOSSES, **pair_losses.LOSSES})
 LOOPS = tables.Table(

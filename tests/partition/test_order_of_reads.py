@@ -1,5 +1,6 @@
-"""A variable is written once all that reads it has done so, in all towers."""
+"""What waits on one device waits in towers: writes for reads, sizes for what acts before them."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -7,6 +8,7 @@ import contract
 import replicate
 from partition import harness
 
+pytestmark = pytest.mark.conformance
 ModeKeys = tf.estimator.ModeKeys
 READS = ("ReadVariableOp", "ResourceGather")
 WRITES = ("ApplyGradientDescent", "ResourceApplyGradientDescent", "Assign", "AssignVariableOp")
@@ -35,19 +37,32 @@ def readers(variable, ran):
     return {one for one in takes - shared if one.type not in WRITES}
 
 
-def by_an_optimizer(loss):
+def by_an_optimizer(loss, h):
     return tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
 
 
-def by_hand(loss):
+def by_hand(loss, h):
     """After the loss, which is all that says so."""
     with tf.control_dependencies([loss]):
         return tf.group(*(tf.assign(v, 0.9 * tf.ones(v.shape)) for v in tf.trainable_variables()))
 
 
+def by_rows(loss, h):
+    """After the loss, of a size that leads to what the loss is made of as well."""
+    rows = tf.cast(tf.shape(h)[0], tf.float32)
+    with tf.control_dependencies([loss]):
+        return tf.group(*(tf.assign(v, tf.ones(v.shape) / rows) for v in tf.trainable_variables()))
+
+
+def after_a_size(loss, h):
+    """After the outputs, of which only the size is named."""
+    with tf.control_dependencies([tf.shape(h)[0]]):
+        return tf.group(*(tf.assign(v, 0.9 * tf.ones(v.shape)) for v in tf.trainable_variables()))
+
+
 @pytest.mark.parametrize("num_towers", [1, 3])
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("update", [by_an_optimizer, by_hand])
+@pytest.mark.parametrize("update", [by_an_optimizer, by_hand, by_rows, after_a_size])
 def test_writes_come_after_reads(update, resource, num_towers):
     def model_fn(features, labels, mode):
         tf.get_variable_scope().set_use_resource(resource)
@@ -55,7 +70,7 @@ def test_writes_come_after_reads(update, resource, num_towers):
         for layer in range(3):
             h = tf.tanh(tf.matmul(h, tf.get_variable(f"w{layer}", [4, 4])))
         loss = tf.reduce_mean(tf.square(h))
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update(loss))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update(loss, h))
 
     with harness.mechanism(), tf.Graph().as_default():
         tf.train.create_global_step()
@@ -72,3 +87,66 @@ def test_writes_come_after_reads(update, resource, num_towers):
             assert len(writes) == 1
             late = readers(variable, ran) - ancestors(writes[0])
             assert not late, f"{variable.op.name} is written before {[one.name for one in late]}"
+
+
+def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
+    """Returns what a model's fetches are after some steps on three towers, and on one device."""
+    values = []
+    for num_towers in (1, 3):
+        with harness.mechanism(), tf.Graph().as_default():
+            tf.train.create_global_step()
+            rows = tf.placeholder(tf.float32, [None, 4])
+            fn = harness.replicated(model_fn, num_towers)
+            spec = fn(rows, None, mode=mode)
+            with tf.Session(config=harness.session_config(num_towers)) as session:
+                session.run(tf.global_variables_initializer())
+                fetches = (spec.loss, spec.train_op) if mode == ModeKeys.TRAIN else spec.loss
+                for _ in range(steps):
+                    made = session.run(fetches, {rows: feature})
+                values.append((made, session.run(tf.global_variables())))
+    return values
+
+
+def assert_alike(values):
+    for one, other in zip(*map(tf.nest.flatten, values)):
+        np.testing.assert_allclose(other, one, 1e-6)
+
+
+ROWS = np.random.RandomState(2).randn(7, 4).astype(np.float32)
+
+
+def test_a_size_that_is_fetched_waits_for_what_it_waited_for():
+    def model_fn(features, labels, mode):
+        logits = features @ tf.get_variable("w", [4, 2], initializer=tf.ones_initializer())
+        loss = tf.reduce_mean(tf.square(logits))
+        update = by_an_optimizer(loss, None)
+        with tf.control_dependencies([update]):
+            train_op = tf.identity(tf.shape(logits)[0])
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    assert_alike(ran_of(model_fn, ROWS, steps=2))
+
+
+def test_axes_that_wait_are_waited_for():
+    def model_fn(features, labels, mode):
+        counter = tf.get_variable("counter", [], initializer=tf.zeros_initializer())
+        with tf.control_dependencies([tf.assign_add(counter, 1.0)]):
+            y = tf.reduce_sum(features, axis=np.zeros([0], np.int32))
+        loss = tf.reduce_mean(tf.square(y))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=loss)
+
+    assert_alike(ran_of(model_fn, ROWS))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_what_guards_against_no_rows_does(rows):
+    def model_fn(features, labels, mode):
+        each = tf.reduce_sum(tf.square(features), 1)
+        n = tf.shape(features)[0]
+        loss = tf.reduce_sum(each) / tf.cast(tf.maximum(n, 1), tf.float32)
+        loss += tf.reduce_sum(each) * tf.cast(tf.minimum(n, 1), tf.float32)
+        for guarded in (each, each + 1):
+            loss += tf.where(n > 0, tf.reduce_mean(guarded), 0.0)
+        return tf.estimator.EstimatorSpec(mode, loss=loss)
+
+    assert_alike(ran_of(model_fn, ROWS[:rows], mode=ModeKeys.EVAL))

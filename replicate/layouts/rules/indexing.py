@@ -21,13 +21,13 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if axes is None:
         return None
     axis, batch = axes
-    others = (WHOLE,) * len(rest)
+    others, of_indices = (WHOLE,) * len(rest), op.rank(1)
     for layout in (params, indices):
         if isinstance(layout, Shard) and layout.axis < batch:
             return Strategy((layout, layout, *others), (layout,))
-    if isinstance(params, Shard) and params.axis != axis:
+    if isinstance(params, Shard) and params.axis != axis and of_indices is not None:
         # The axes of the indices, but for batch axes, are where the gathered axis was.
-        shift = op.inputs[1].shape.rank - batch - 1 if params.axis > axis else 0
+        shift = of_indices - batch - 1 if params.axis > axis else 0
         return Strategy((params, WHOLE, *others), (Shard(params.axis + shift),))
     if isinstance(indices, Shard):
         return Strategy((WHOLE, indices, *others), (Shard(axis + indices.axis - batch),))

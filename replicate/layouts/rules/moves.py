@@ -42,8 +42,8 @@ def entry_of_rows(op: Op, index: int) -> int | None:
     if isinstance(op.rows, int):
         places = [place for place, size in enumerate(value) if size == op.rows]
     else:
-        places = [place for place, size in enumerate(value) if dims_lib.holds(size, dims_lib.ROWS)]
+        places = [place for place, size in enumerate(value) if dims_lib.holds_rows(size)]
     if len(places) != 1:
         return None
     each = dims_lib.over(value[places[0]], op.rows)
-    return None if each is None or dims_lib.holds(each, dims_lib.ROWS) else places[0]
+    return None if each is None or dims_lib.holds_rows(each) else places[0]

@@ -94,6 +94,6 @@ def begins_with_rows(op: Op) -> bool:
         return False
     if isinstance(op.rows, int):
         return bool(shape[0] == op.rows)
-    if any(dims_lib.holds(size, dims_lib.ROWS) for size in shape[1:]):
+    if any(dims_lib.holds_rows(size) for size in shape[1:]):
         return False
     return dims_lib.over(shape[0], op.rows) is not None
