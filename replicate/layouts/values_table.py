@@ -94,7 +94,7 @@ def numbers(value: np.ndarray | None) -> np.ndarray | None:
 
 
 def least(size: Dim | None) -> int | None:
-    """Returns the least integer that a size can be: n is at least 1, others at least 0."""
+    """Returns the least integer that a size can be: 1 for `ROWS`, 0 for other symbols."""
     if not isinstance(size, Monomial):
         return size
     if size.coefficient < 0:

@@ -179,6 +179,10 @@ class Origins:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
         return self._found.get(operation, Origin())
 
+    def reads(self, operation: Any) -> bool:
+        """Whether an operation reads a variable when it runs."""
+        return operation in self._readers
+
     def waits(self, operation: Any) -> list[Any]:
         """Returns what an operation waits for in a way that could be noticed.
 

@@ -70,7 +70,7 @@ def make_plan(
     needs.follow()
     for operation in operations:
         if operation in layouts.strategies:
-            for tensor in _met_for_names(operation, needs, layouts):
+            for tensor in _met_for_names(operation, needs, layouts, origins):
                 needs.whole(tensor)
     needs.follow()
     copied = tuple(operation for operation in operations if operation in needs.copied)
@@ -153,14 +153,17 @@ def _behind(gradients: Iterable[Any], needs: _Needs) -> frozenset[Any]:
     return frozenset(found)
 
 
-def _met_for_names(operation: Any, needs: _Needs, layouts: Layouts) -> Sequence[Any]:
+def _met_for_names(
+    operation: Any, needs: _Needs, layouts: Layouts, origins: Origins
+) -> Sequence[Any]:
     """Returns tensors that are put together for those who ask for a tensor by its name.
 
     An operation that towers run has its original left, which computes the whole batch's value from
     originals, back to whatever is put together anyway. That would be all of the model for a loss,
-    and another value than the towers' where each draws or normalises for itself.
+    and another value than the towers' where each draws or normalises for itself; or where the
+    memory of a variable is read, which nothing keeps from being written before.
     """
-    if operation.type in DIFFERS and operation in needs.copied:
+    if operation in needs.copied and (operation.type in DIFFERS or origins.reads(operation)):
         return [t for t in operation.outputs if is_shard(layouts.of(t))]
     is_last = operation not in needs.copied and not any(t.consumers() for t in operation.outputs)
     is_number = any(

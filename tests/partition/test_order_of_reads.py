@@ -89,6 +89,24 @@ def test_writes_come_after_reads(update, resource, num_towers):
             assert not late, f"{variable.op.name} is written before {[one.name for one in late]}"
 
 
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+def test_what_is_fetched_by_name_is_made_of_what_towers_have_read(resource):
+    def model_fn(features, labels, mode):
+        tf.get_variable_scope().set_use_resource(resource)
+        h = tf.nn.relu(features @ tf.get_variable("w", [4, 4]), name="h")
+        loss = tf.reduce_mean(tf.square(h @ tf.get_variable("v", [4, 2])))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=by_an_optimizer(loss, h))
+
+    with harness.mechanism(), tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        rows = tf.placeholder(tf.float32, [None, 4])
+        harness.replicated(model_fn, 3)(rows, None, mode=ModeKeys.TRAIN)
+        ran = ancestors(graph.get_operation_by_name("h"))
+        (variable,) = [v for v in tf.trainable_variables() if v.op.name == "w"]
+        found = {one.name.partition("/")[0] for one in readers(variable, ran)}
+        assert found == ({"matmul"} if resource else {"tower_0", "tower_1", "tower_2"})
+
+
 def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
     """Returns what a model's fetches are after some steps on three towers, and on one device."""
     values = []
