@@ -11,19 +11,12 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
+from replicate.partition import readers
 
 # Stateful, but to run them once more changes nothing.
 _READS = frozenset(
     ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]
     + ["ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"]
-)
-# They read a variable when they run.
-_READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
-# They give a reference variable's memory on: whatever takes theirs reads the variable.
-_SHARE_MEMORY = frozenset(
-    ["Identity", "StopGradient", "PreventGradient", "Snapshot", "Reshape", "ExpandDims", "Squeeze"]
-    + ["Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Pack", "Enter", "Switch", "Merge"]
-    + ["Bitcast", "EnsureShape", "CheckNumerics", "Select", "SelectV2", "AddN", "Tile", "Transpose"]
 )
 
 # These neither have a state nor fail for values that they are given.
@@ -164,7 +157,7 @@ class Origins:
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         fallible = (one for one in operations if one.type not in _TOTAL and one.type not in _READS)
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
-        self._readers = {one: 1 << index for index, one in enumerate(_readers(operations))}
+        self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:
@@ -278,28 +271,14 @@ class Origins:
         return Origin(meetings, acts, fails, reads)
 
 
+def _acts(operation: Any) -> bool:
+    if operation.type == "Placeholder":
+        return True
+    return operation.type not in _READS and graph_lib.is_stateful(operation)
+
+
 def is_size(operation: Any, layouts: Layouts) -> bool:
     """Whether all that an operation gives are integers of known formulas."""
     return bool(operation.outputs) and all(
         layouts.of(tensor) == SIZE for tensor in operation.outputs
     )
-
-
-def _readers(operations: Sequence[Any]) -> list[Any]:
-    """Returns the operations that read variables when they run."""
-    shared: set[Any] = set()
-    found = []
-    for operation in operations:
-        takes = any(tensor.op in shared for tensor in operation.inputs)
-        gives = any(tensor.dtype != tensor.dtype.base_dtype for tensor in operation.outputs)
-        if gives or (takes and operation.type in _SHARE_MEMORY):
-            shared.add(operation)
-        if takes or operation.type in _READ_NOW:
-            found.append(operation)
-    return found
-
-
-def _acts(operation: Any) -> bool:
-    if operation.type == "Placeholder":
-        return True
-    return operation.type not in _READS and graph_lib.is_stateful(operation)
