@@ -23,7 +23,7 @@ def find(plan: Plan) -> Callable[[Any], Any]:
     copied = set(plan.copied)
     waited_for = {
         before for operation in plan.operations for before in operation.control_inputs
-    }.union(*plan.waits.values())
+    }.union(*plan.waits.values(), *plan.besides.values())
     passed: dict[Any, Any] = {}
     for operation in plan.copied:
         if operation in waited_for or plan.waits.get(operation) or not operation.inputs:

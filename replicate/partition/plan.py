@@ -22,8 +22,9 @@ class Plan(NamedTuple):
         met: Tensors that something takes whole and towers have shards or parts of, in order.
         together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
-        waits: By operation: what its copies wait for; of one that runs once: what acts, and that it
-            has to wait for besides, since a formula takes the place of what waited for it.
+        waits: By operation that towers run: what its copies wait for.
+        besides: By operation that runs once: what it has to wait for besides, since a formula takes
+            the place of a size that waited for it.
         unnoticed: By operation that runs once: what it need not wait for, see `Origins.waits`.
         behind_sizes: By reference of a tensor that is asked for and whose formula takes its place:
             what acts before it, and has to be waited for.
@@ -36,6 +37,7 @@ class Plan(NamedTuple):
     together: dict[Any, Any]
     gradients: frozenset[Any]
     waits: dict[Any, list[Any]]
+    besides: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
     behind_sizes: dict[Any, list[Any]]
 
@@ -81,17 +83,18 @@ def make_plan(
         if graph_lib.reference(tensor) in needs.met
     )
     together = {graph_lib.reference(tensor): origins.of(tensor.op)[:2] for tensor in met}
-    waits = {}
+    waits, besides = {}, {}
     for operation in operations:
-        kept = origins.waits(operation) if operation in needs.copied else []
-        if operation in unnoticed:
+        if operation in needs.copied:
+            waits[operation] = origins.waits(operation) + origins.hidden(operation)
+        if runs_once(operation, layouts):
             # Those that it waits for already are replaced by their copies.
             now = set(operation.control_inputs)
-            kept += [before for before in origins.waits(operation) if before not in now]
-        if operation in needs.copied or runs_once(operation, layouts):
-            kept += origins.hidden(operation)
-        if kept:
-            waits[operation] = kept
+            kept = _noticed(operation, unnoticed, origins)
+            others = [before for before in kept if before not in now]
+            others += origins.hidden(operation)
+            if others:
+                besides[operation] = others
     applied = _behind(gradients, needs)
     behind = {
         graph_lib.reference(tensor): origins.actors(tensor.op)
@@ -99,7 +102,16 @@ def make_plan(
         if layouts.of(tensor) == SIZE
     }
     return Plan(
-        layouts, tuple(operations), copied, met, together, applied, waits, unnoticed, behind
+        layouts=layouts,
+        operations=tuple(operations),
+        copied=copied,
+        met=met,
+        together=together,
+        gradients=applied,
+        waits=waits,
+        besides=besides,
+        unnoticed=unnoticed,
+        behind_sizes=behind,
     )
 
 

@@ -120,13 +120,13 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
         if once:
             gone = dict.fromkeys(plan.unnoticed.get(operation, ()), ())
             partitioning.wait_instead(operation, {**instead, **gone} if gone else instead)
-            if operation not in copied:
-                waits = [
-                    copy
-                    for before in plan.waits.get(operation, [])
-                    for copy in (copies.of(before) if before in copied else [before])
-                ]
-                graph_lib.add_control_inputs(operation, waits)
+            besides = [
+                copy
+                for before in plan.besides.get(operation, ())
+                for copy in (copies.of(before) if before in copied else [before])
+            ]
+            if besides:
+                graph_lib.add_control_inputs(operation, besides)
 
 
 def _waited_for(plan: Plan, copied: Any) -> list[Any]:

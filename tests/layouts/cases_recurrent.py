@@ -99,6 +99,6 @@ def gradient_of_lstm_steps(draw: np.random.RandomState) -> dict[str, Any]:
 
 @cases("BlockLSTMGrad", "BlockLSTMGradV2")
 def gradient_without_peepholes(draw: np.random.RandomState) -> dict[str, Any]:
-    """Has peepholes of no entries, of which nothing is searched: other cuts end the process."""
+    """Draws empty peepholes: the search would cut others so that the kernel ends the process."""
     peepholes = {name: single(draw, 0) for name in ("wci", "wcf", "wco")}
     return {**gradient_of_lstm_steps(draw), **peepholes, "use_peephole": False}

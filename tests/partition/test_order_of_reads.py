@@ -1,4 +1,4 @@
-"""What waits on one device waits in towers: writes for reads, sizes for what acts before them."""
+"""Towers keep the order of one device: writes come after reads, sizes after their waits."""
 
 import numpy as np
 import pytest
@@ -140,6 +140,19 @@ def test_a_size_that_is_fetched_waits_for_what_it_waited_for():
         update = by_an_optimizer(loss, None)
         with tf.control_dependencies([update]):
             train_op = tf.identity(tf.shape(logits)[0])
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    assert_alike(ran_of(model_fn, ROWS, steps=2))
+
+
+def test_a_group_waits_for_what_a_size_in_it_waits_for():
+    def model_fn(features, labels, mode):
+        logits = features @ tf.get_variable("w", [4, 2], initializer=tf.ones_initializer())
+        loss = tf.reduce_mean(tf.square(logits))
+        with tf.control_dependencies([by_an_optimizer(loss, None)]):
+            size = tf.identity(tf.shape(logits)[0])
+        with tf.control_dependencies([tf.group(logits, size)]):
+            train_op = tf.identity(loss)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     assert_alike(ran_of(model_fn, ROWS, steps=2))
