@@ -220,6 +220,11 @@ def same_device(one, other):
     return all(a is None or b is None or a == b for a, b in pairs)
 
 
+def calls_functions(op):
+    """Whether an operation runs functions of its graph."""
+    return any(attr.type in ("func", "list(func)") for attr in op.op_def.attr)
+
+
 _stateful = {}
 
 

@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 
+RESERVED = "replicate/"  # No operation of a model is in this name scope.
+
 
 def import_nodes(
     graph: Any,

@@ -6,6 +6,7 @@ from typing import Any, Iterable, Sequence
 
 from replicate.layouts import Source, infer
 from replicate.partition import replicas, weights
+from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
 from replicate.partition.plan import make_plan
 from replicate.partition.rows import Rows
@@ -34,6 +35,7 @@ def partition(
         whole_types: Types of operations that run once whatever their rule says.
         gradients: What optimizers apply.
     """
+    operations = in_order(operations)
     layouts = infer(operations, sources, rows.dim, whole_types)
     plan = make_plan(operations, layouts, asked, gradients)
     if not placement.replicates:

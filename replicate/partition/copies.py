@@ -135,7 +135,7 @@ class _Nodes:
         else:
             key = given.name
         if key not in self._names:
-            self._names[key] = f"given_{len(self._names)}"
+            self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
             self._add(self._names[key], given)
         return self._names[key]
 

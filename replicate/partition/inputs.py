@@ -108,7 +108,8 @@ class Inputs:
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
-        if layout == WHOLE or key in self._shards:
+        in_towers = tensor.op in self._layouts.strategies  # Maybe the same in all of them.
+        if key in self._shards or (layout == WHOLE and not in_towers):
             return tensor
         if layout == SIZE:
             return self.size(tensor)

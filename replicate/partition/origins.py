@@ -9,121 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
-from replicate.partition import readers
-
-# Stateful, but to run them once more changes nothing.
-_READS = frozenset(
-    ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]
-    + ["ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"]
-)
-
-# These neither have a state nor fail for values that they are given.
-_TOTAL = frozenset(
-    [
-        "Abs",
-        "Add",
-        "AddN",
-        "AddV2",
-        "AvgPool",
-        "AvgPoolGrad",
-        "BatchMatMul",
-        "BatchMatMulV2",
-        "BiasAdd",
-        "BiasAddGrad",
-        "BroadcastTo",
-        "BroadcastGradientArgs",
-        "Cast",
-        "ConcatV2",
-        "Const",
-        "Conv2D",
-        "Conv2DBackpropFilter",
-        "Conv2DBackpropInput",
-        "DepthwiseConv2dNative",
-        "DepthwiseConv2dNativeBackpropFilter",
-        "DepthwiseConv2dNativeBackpropInput",
-        "Div",
-        "DivNoNan",
-        "Elu",
-        "EluGrad",
-        "Equal",
-        "Erf",
-        "Exp",
-        "ExpandDims",
-        "Fill",
-        "FloorDiv",
-        "FusedBatchNormGradV3",
-        "FusedBatchNormV3",
-        "Greater",
-        "GreaterEqual",
-        "Identity",
-        "L2Loss",
-        "LeakyRelu",
-        "LeakyReluGrad",
-        "Less",
-        "LessEqual",
-        "Log",
-        "LogicalAnd",
-        "LogicalNot",
-        "LogicalOr",
-        "MatMul",
-        "Max",
-        "MaxPool",
-        "MaxPoolGrad",
-        "Maximum",
-        "Mean",
-        "Min",
-        "Minimum",
-        "Mul",
-        "Neg",
-        "NoOp",
-        "NotEqual",
-        "OnesLike",
-        "Pack",
-        "Pad",
-        "Pow",
-        "PreventGradient",
-        "Prod",
-        "Rank",
-        "RealDiv",
-        "Reciprocal",
-        "Relu",
-        "Relu6",
-        "Relu6Grad",
-        "ReluGrad",
-        "Reshape",
-        "Rsqrt",
-        "RsqrtGrad",
-        "Select",
-        "SelectV2",
-        "Shape",
-        "ShapeN",
-        "Sigmoid",
-        "SigmoidGrad",
-        "Sign",
-        "Size",
-        "Slice",
-        "Softmax",
-        "Softplus",
-        "SoftplusGrad",
-        "Sqrt",
-        "SqrtGrad",
-        "Square",
-        "SquaredDifference",
-        "Squeeze",
-        "StopGradient",
-        "StridedSlice",
-        "StridedSliceGrad",
-        "Sub",
-        "Sum",
-        "Tanh",
-        "TanhGrad",
-        "Tile",
-        "Transpose",
-        "ZerosLike",
-    ]
-)
+from replicate.partition import effects, readers
 
 
 class Origin(NamedTuple):
@@ -153,9 +40,10 @@ class Origins:
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
         self._found: dict[Any, Origin] = {}
-        self._actors = [operation for operation in operations if _acts(operation)]
+        self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
-        fallible = (one for one in operations if one.type not in _TOTAL and one.type not in _READS)
+        self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
+        fallible = (one for one in operations if effects.may_fail(one))
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
         loops = any(operation.type == "NextIteration" for operation in operations)
@@ -241,18 +129,17 @@ class Origins:
 
     def _named(self, acts: int) -> list[Any]:
         """Returns the operations of bits that can be waited for."""
-        found = [actor for index, actor in enumerate(self._actors) if acts >> index & 1]
-        # Nothing outside of a loop can wait for a round of it.
         return [
             actor
-            for actor in found
-            if actor not in self._layouts.strategies and not graph_lib.is_in_control_flow(actor)
+            for index, actor in enumerate(self._actors)
+            if acts >> index & 1
+            and not effects.is_inside(actor)
+            and (actor not in self._layouts.strategies or effects.leaves(actor))
         ]
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
         meetings, acts, fails, reads = self.of(operation)
-        acts |= self._bits.get(operation, 0)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         for index, tensor in enumerate(operation.inputs):
@@ -268,13 +155,9 @@ class Origins:
             before = self.of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
+        if operation in self._bits and (acts & self._inside or effects.acts(operation)):
+            acts |= self._bits[operation]
         return Origin(meetings, acts, fails, reads)
-
-
-def _acts(operation: Any) -> bool:
-    if operation.type == "Placeholder":
-        return True
-    return operation.type not in _READS and graph_lib.is_stateful(operation)
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:

@@ -10,11 +10,15 @@ from typing import Any, Sequence
 
 # They read a variable when they run.
 _READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
-# They give a reference variable's memory on: whatever takes theirs reads the variable.
-_SHARE_MEMORY = frozenset(
-    ["Identity", "StopGradient", "PreventGradient", "Snapshot", "Reshape", "ExpandDims", "Squeeze"]
-    + ["Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Pack", "Enter", "Switch", "Merge"]
-    + ["Bitcast", "EnsureShape", "CheckNumerics", "Select", "SelectV2", "AddN", "Tile", "Transpose"]
+# They give values of their own, whatever they are given. Of all others some pass memory on, for
+# some values: a sum along no axis, a slice of everything, a stack of one.
+_MAKE_NEW = frozenset(
+    ["Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "SquaredDifference", "Maximum", "Minimum"]
+    + ["Square", "Sqrt", "Rsqrt", "Exp", "Log", "Abs", "Neg", "Tanh", "Sigmoid", "Softmax", "Pow"]
+    + ["Relu", "Softplus", "Sign", "L2Loss", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum"]
+    + ["BiasAdd", "Conv1D", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Gather", "GatherV2"]
+    + ["GatherNd", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Shape", "Size", "Rank"]
+    + ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
 )
 
 
@@ -25,7 +29,7 @@ def find(operations: Sequence[Any]) -> list[Any]:
     for operation in operations:
         takes = any(tensor.op in shared for tensor in operation.inputs)
         gives = any(tensor.dtype != tensor.dtype.base_dtype for tensor in operation.outputs)
-        if gives or (takes and operation.type in _SHARE_MEMORY):
+        if gives or (takes and operation.type not in _MAKE_NEW):
             shared.add(operation)
         if takes or operation.type in _READ_NOW:
             found.append(operation)

@@ -40,7 +40,7 @@ def make(plan: Plan, placement: Placement) -> Replicas:
     """Makes replicas of the variables that are trained, and of what is updated with them.
 
     A variable has replicas if it is a resource on the first tower's device, and all that changes it
-    can be copied: no loop or condition of TensorFlow 1 does.
+    can be copied: no loop, condition or function does.
 
     Args:
         plan: The `Plan`.
@@ -81,7 +81,7 @@ def follow(replicas: Replicas, placement: Placement) -> None:
             for tensor in update.inputs:
                 own = replicas.handles.get(graph_lib.reference(tensor))
                 given = tensor if own is None else own[index]
-                name = f"given_{len(inputs)}"
+                name = f"{partitioning.RESERVED}given_{len(inputs)}"
                 inputs[name] = given
                 node.input.append(name)
             nodes.append(node)
@@ -101,12 +101,12 @@ def _is_on(operation: Any, device: str) -> bool:
 
 
 def _updates(variable: Any, plan: Plan) -> list[Any]:
-    """Returns the operations that change a variable, but for the one that initialises it."""
+    """Returns the operations that change a variable; `load` runs its initializer."""
     there = set(plan.operations)
     return [
         taker
         for taker in variable.handle.consumers()
-        if taker.type not in _READS and taker is not variable.initializer and taker in there
+        if taker.type not in _READS and taker in there
     ]
 
 
@@ -132,11 +132,16 @@ def _closed(by_handle: dict[Any, Any], plan: Plan) -> list[Any]:
             group.add(key)
             possible = key in by_handle
             for update in _updates(by_handle[key], plan) if possible else ():
-                possible = possible and not graph_lib.is_in_control_flow(update)
+                possible = possible and _can_be_copied(update)
                 pending += [graph_lib.reference(t) for t in update.inputs if t.dtype == tf.resource]
         if possible:
             found.update(dict.fromkeys(group))
     return list(found)
+
+
+def _can_be_copied(update: Any) -> bool:
+    """Whether a copy of an update does the same: functions may draw numbers of their own."""
+    return not graph_lib.is_in_control_flow(update) and not graph_lib.calls_functions(update)
 
 
 def _replica(variable: Any, index: int, device: str) -> Any:

@@ -113,7 +113,7 @@ def bincount(draw: np.random.RandomState) -> dict[str, Any]:
     size = shape(draw)
     own = weights(draw, size)
     if own.ndim == 2 and draw.rand() < 0.2:
-        own = own.T if own.shape[0] != own.shape[1] else own.ravel()
+        own = own.T  # Kernels take entry by entry.
     return {
         "arr": numbers(draw, size, "i", least=0),
         "size": Fixed(int(draw.randint(2, 6))),

@@ -89,6 +89,36 @@ def test_writes_come_after_reads(update, resource, num_towers):
             assert not late, f"{variable.op.name} is written before {[one.name for one in late]}"
 
 
+@pytest.mark.parametrize(
+    "passed_on",
+    [
+        lambda w: tf.add_n([w]),
+        lambda w: tf.reduce_sum(w, axis=np.zeros([0], np.int32)),
+        lambda w: tf.pad(w, [[0, 0], [0, 0]]),
+        lambda w: tf.reshape(tf.concat([tf.reverse(w, np.zeros([0], np.int32))], 0), [4, 4]),
+    ],
+    ids=["add_n", "sum", "pad", "reverse"],
+)
+def test_a_variable_is_read_by_whatever_takes_its_memory(passed_on):
+    def model_fn(features, labels, mode):
+        memory = tf.get_variable("w", [4, 4], use_resource=False)
+        weights = passed_on(memory)
+        smaller = 0.9 * weights
+        loss = tf.reduce_mean(tf.square(features @ weights))
+        with tf.control_dependencies([loss]):
+            train_op = tf.group(tf.assign(memory, smaller))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with harness.mechanism(), tf.Graph().as_default():
+        tf.train.create_global_step()
+        rows = tf.placeholder(tf.float32, [None, 4])
+        spec = harness.replicated(model_fn, 3)(rows, None, mode=ModeKeys.TRAIN)
+        ran = ancestors(spec.train_op)
+        products = {one for one in ran if one.type == "MatMul" and "tower" in one.name}
+        (write,) = (one for one in ran if one.type == "Assign")
+        assert len(products) == 3 and products <= ancestors(write)
+
+
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
 def test_what_is_fetched_by_name_is_made_of_what_towers_have_read(resource):
     def model_fn(features, labels, mode):
@@ -127,6 +157,8 @@ def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
 
 def assert_alike(values):
     for one, other in zip(*map(tf.nest.flatten, values)):
+        if one is None:  # What an operation gives.
+            continue
         np.testing.assert_allclose(other, one, 1e-6)
 
 
@@ -143,6 +175,27 @@ def test_a_size_that_is_fetched_waits_for_what_it_waited_for():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     assert_alike(ran_of(model_fn, ROWS, steps=2))
+
+
+def count(counter):
+    with tf.control_dependencies([tf.assign_add(counter, 1.0)]):
+        return tf.zeros([3])
+
+
+@pytest.mark.parametrize("by", ["cond", "while"])
+def test_a_size_of_what_a_branch_or_loop_gives_waits_for_it(by):
+    def model_fn(features, labels, mode):
+        counter = tf.get_variable("counter", [], initializer=tf.zeros_initializer())
+        if by == "cond":
+            bits = tf.cond(features[0, 0] < 9, lambda: count(counter), lambda: tf.ones([3]))
+        else:
+            start = (0, tf.ones([3]))
+            bits = tf.while_loop(lambda i, _: i < 2, lambda i, _: (i + 1, count(counter)), start)[1]
+        rows = tf.shape(features + bits[0])[0]
+        loss = tf.reduce_sum(tf.square(features)) / tf.cast(rows, tf.float32)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=loss)
+
+    assert_alike(ran_of(model_fn, ROWS))
 
 
 def test_a_group_waits_for_what_a_size_in_it_waits_for():

@@ -232,3 +232,56 @@ def test_what_is_placed_by_hand_stays_there_and_the_rest_goes_to_the_towers():
         near = [op for op in graph.get_operations() if op.name.endswith("/near")]
         assert [op.device[-1] for op in far] == ["3"] * N
         assert [op.device[-1] for op in near] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("optimizer", [sgd, momentum])
+def test_replicas_take_what_is_loaded_while_they_train(optimizer):
+    """`load` runs the initializer of a variable with a value of its own."""
+    seen = []
+    for kwargs in (None, {"variable_placement": "replicated"}):
+        with tf.Graph().as_default():
+            tf.train.create_global_step()
+            features = tf.constant(ROWS)
+            made = model_fn
+            if kwargs:
+                made = replicate.replicate_model_fn(model_fn, devices=DEVICES, **kwargs)
+            params = {"optimizer": optimizer}
+            spec = made(features, tf.constant(np.sin(ROWS[:, :1])), mode="train", params=params)
+            with tf.Session(config=replicate.session_config(DEVICES)) as session:
+                session.run(tf.global_variables_initializer())
+                session.run(tf.local_variables_initializer())
+                session.run(spec.train_op)
+                for variable in tf.trainable_variables():
+                    value = session.run(variable)
+                    variable.load(value + 0.1, session)
+                for _ in range(2):
+                    loss, _ = session.run([spec.loss, spec.train_op])
+                    seen.append([loss, *session.run(tf.trainable_variables())])
+    for one, other in zip(seen[:2], seen[2:]):
+        for value, expected in zip(other, one):
+            np.testing.assert_allclose(value, expected, 1e-9, 1e-9)
+
+
+def test_what_a_function_updates_has_no_replicas():
+    """It might draw other numbers in each tower."""
+
+    def noisy(features, labels, mode):
+        w = tf.get_variable("w", [4], tf.float64, tf.ones_initializer(), use_resource=True)
+        v = tf.get_variable("v", [4], tf.float64, tf.ones_initializer(), use_resource=True)
+        loss = tf.reduce_mean(tf.square(features * w * v))
+        (slope,) = tf.gradients(loss, [v])
+
+        @tf.function
+        def update():
+            w.assign_sub(tf.random_normal([4], dtype=tf.float64))
+            return tf.constant(0)
+
+        with tf.control_dependencies([tf.assign_sub(v, slope)]):
+            call = tf.cast(update(), tf.float32)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=call)
+
+    with tf.Graph().as_default() as graph:
+        made = replicate.replicate_model_fn(noisy, devices=DEVICES, variable_placement="replicated")
+        made(tf.constant(ROWS), None, mode="train")
+        replicas = [op.name for op in operations(graph, "VarHandleOp") if "tower_" in op.name]
+    assert replicas and not [name for name in replicas if name.endswith("/w")]

@@ -1,0 +1,146 @@
+"""Tells of an operation what running it does, besides giving values: it may act, and may fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replicate.compat import graph as graph_lib
+
+# Stateful, but to run them once more changes nothing.
+_READS = frozenset(
+    ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]
+    + ["ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"]
+)
+
+# These neither have a state nor fail for values that they are given.
+_TOTAL = frozenset(
+    [
+        "Abs",
+        "Add",
+        "AddN",
+        "AddV2",
+        "AvgPool",
+        "AvgPoolGrad",
+        "BatchMatMul",
+        "BatchMatMulV2",
+        "BiasAdd",
+        "BiasAddGrad",
+        "BroadcastTo",
+        "BroadcastGradientArgs",
+        "Cast",
+        "ConcatV2",
+        "Const",
+        "Conv2D",
+        "Conv2DBackpropFilter",
+        "Conv2DBackpropInput",
+        "DepthwiseConv2dNative",
+        "DepthwiseConv2dNativeBackpropFilter",
+        "DepthwiseConv2dNativeBackpropInput",
+        "Div",
+        "DivNoNan",
+        "Elu",
+        "EluGrad",
+        "Equal",
+        "Erf",
+        "Exp",
+        "ExpandDims",
+        "Fill",
+        "FusedBatchNormGradV3",
+        "FusedBatchNormV3",
+        "Greater",
+        "GreaterEqual",
+        "Identity",
+        "L2Loss",
+        "LeakyRelu",
+        "LeakyReluGrad",
+        "Less",
+        "LessEqual",
+        "Log",
+        "LogicalAnd",
+        "LogicalNot",
+        "LogicalOr",
+        "MatMul",
+        "Max",
+        "MaxPool",
+        "MaxPoolGrad",
+        "Maximum",
+        "Mean",
+        "Min",
+        "Minimum",
+        "Mul",
+        "Neg",
+        "NoOp",
+        "NotEqual",
+        "OnesLike",
+        "Pack",
+        "Pad",
+        "PreventGradient",
+        "Prod",
+        "Rank",
+        "RealDiv",
+        "Reciprocal",
+        "Relu",
+        "Relu6",
+        "Relu6Grad",
+        "ReluGrad",
+        "Reshape",
+        "Rsqrt",
+        "RsqrtGrad",
+        "Select",
+        "SelectV2",
+        "Shape",
+        "ShapeN",
+        "Sigmoid",
+        "SigmoidGrad",
+        "Sign",
+        "Size",
+        "Slice",
+        "Softmax",
+        "Softplus",
+        "SoftplusGrad",
+        "Sqrt",
+        "SqrtGrad",
+        "Square",
+        "SquaredDifference",
+        "Squeeze",
+        "StopGradient",
+        "StridedSlice",
+        "StridedSliceGrad",
+        "Sub",
+        "Sum",
+        "Tanh",
+        "TanhGrad",
+        "Tile",
+        "Transpose",
+        "ZerosLike",
+    ]
+)
+
+
+def acts(operation: Any) -> bool:
+    """Whether an operation changes a state, draws a number or has to be fed."""
+    if operation.type == "Placeholder":
+        return True
+    return operation.type not in _READS and graph_lib.is_stateful(operation)
+
+
+def is_inside(operation: Any) -> bool:
+    """Whether an operation is in a loop or branch, or acts by a function.
+
+    To wait for it is to wait for less than all that acts in there, if it can be waited for.
+    """
+    if graph_lib.is_in_control_flow(operation):
+        return True
+    return graph_lib.calls_functions(operation) and acts(operation)
+
+
+def leaves(operation: Any) -> bool:
+    """Whether an operation takes what is inside, see above, and is outside itself."""
+    return not is_inside(operation) and any(is_inside(t.op) for t in operation.inputs)
+
+
+def may_fail(operation: Any) -> bool:
+    """Whether an operation may fail for values that it is given."""
+    if operation.type in ("FloorDiv", "Pow"):
+        return bool(operation.outputs[0].dtype.is_integer)  # By 0; to a power below 0.
+    return operation.type not in _TOTAL and operation.type not in _READS
