@@ -74,6 +74,8 @@ def build(
         ValueError: If the batch cannot be split; see `sharding.shard`.
     """
     graph = tf.get_default_graph()
+    # A model may take things out of dictionaries, and put others in.
+    all_features, all_labels = tf.nest.map_structure(lambda leaf: leaf, (features, labels))
     before = len(graph.get_operations())
     device = tf.device(_devices(placement, options.in_turn))
     with graph_lib.entered_once(graph), device, chosen.listening() as choice:
@@ -86,8 +88,8 @@ def build(
     operations = graph.get_operations()[before:]  # How the batch is made is no part of the model.
     is_trained = mode == estimator.ModeKeys.TRAIN
     shards = sharding.shard(
-        features,
-        labels,
+        all_features,
+        all_labels,
         len(placement.devices),
         need_row=is_trained,
         whole_features=options.whole_features,

@@ -88,3 +88,24 @@ def test_placeholders_are_fed():
             session.run(tf.global_variables_initializer())
             fetched.append(session.run(spec.predictions["h"], {"given_x:0": x}))
     harness.assert_close(fetched[1], fetched[0], 1e-9, "h")
+
+
+def _taking_apart(features, labels, mode, params):
+    """Takes features out of their dictionary, and puts in what it makes of them."""
+    ids = features.pop("ids")
+    features["pairs"] = tf.one_hot(tf.reduce_sum(ids, 1), 12, dtype=tf.float64)
+    features["x"] = tf.concat([features["x"], features["pairs"]], 1)
+    h = model_inputs.hidden(features["x"])
+    if labels is None:
+        return tables.spec_of(mode, {"h": h}, None, params)
+    labels["y"] = 2.0 * labels["y"]
+    loss = tf.reduce_mean((h - labels.pop("y")) ** 2)
+    features.clear()
+    return tables.spec_of(mode, {"h": h}, loss, params)
+
+
+@pytest.mark.parametrize("num_towers, batches", CASES)
+def test_dictionaries_may_be_changed(num_towers, batches):
+    want = harness.trained(_taking_apart, batches)
+    harness.assert_trains(want)
+    harness.assert_same(harness.trained(_taking_apart, batches, num_towers), want)
