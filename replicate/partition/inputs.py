@@ -129,8 +129,8 @@ class Inputs:
             return size // tf.maximum(self._rows.total, 1) if layout == Shard(axis) else size
         if key in self._own:
             return self._size_in_first(tensor, axis)
-        with tf.control_dependencies(None):
-            stand_in = tf.identity(tf.constant(0))
+        with tf.control_dependencies(None):  # A constant would give shapes that size at once.
+            stand_in = tf.identity(tf.shape(tensor)[axis])
         self._size_stand_ins.append((stand_in, tensor, axis))
         return stand_in
 

@@ -43,8 +43,12 @@ class Origins:
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
-        fallible = (one for one in operations if effects.may_fail(one))
+        # So may what makes the batch: once there are no more rows.
+        there = set(operations)
+        given = dict.fromkeys(t.op for one in operations for t in one.inputs if t.op not in there)
+        fallible = [*given, *(one for one in operations if effects.may_fail(one))]
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
+        self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True

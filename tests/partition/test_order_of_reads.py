@@ -234,3 +234,56 @@ def test_what_guards_against_no_rows_does(rows):
         return tf.estimator.EstimatorSpec(mode, loss=loss)
 
     assert_alike(ran_of(model_fn, ROWS[:rows], mode=ModeKeys.EVAL))
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["static", "unknown"])
+def test_nothing_is_counted_once_there_are_no_more_rows(static):
+    def model_fn(features, labels, mode):
+        counter = tf.get_variable("counter", [], initializer=tf.zeros_initializer())
+        for given, by in ((features, 1.0), (2.0 * features, 100.0), (tf.shape(features), 1e4)):
+            with tf.control_dependencies([given]):
+                counted = tf.assign_add(counter, by)
+                tf.add_to_collection("counted", counted.op)
+        mean = tf.metrics.mean(features)
+        tf.add_to_collection("counted", mean[1].op)
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_mean(features), eval_metric_ops={})
+
+    values = []
+    for num_towers in (1, 3):
+        with harness.mechanism(), tf.Graph().as_default():
+            data = tf.data.Dataset.from_tensor_slices(np.concatenate([ROWS, ROWS]))
+            rows = tf.data.make_one_shot_iterator(data.batch(7, static)).get_next()
+            harness.replicated(model_fn, num_towers)(rows, None, mode=ModeKeys.EVAL)
+            with tf.Session(config=harness.session_config(num_towers)) as session:
+                session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    for _ in range(3):
+                        session.run(tf.get_collection("counted"))
+                values.append(session.run([*tf.global_variables(), *tf.local_variables()]))
+    assert_alike(values)
+
+
+@pytest.mark.parametrize("num_towers", [2, 3])
+def test_sizes_that_are_known_late_are_those_of_the_batch(num_towers):
+    """The graph knows how many rows there are, but not how long the longest is."""
+
+    def model_fn(features, labels, mode):
+        ids = tf.cast(features[:, 0] > 0.0, tf.int32)
+        w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
+        steps = features[:, : tf.reduce_max(ids) + 3, None] * w
+        loss = tf.reduce_mean(tf.batch_gather(steps, ids[:, None]) ** 2)
+        (slope,) = tf.gradients(loss, [w])
+        train_op = tf.group(tf.assign_sub(w, slope))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    values = []
+    for towers in (1, num_towers):
+        with harness.mechanism(), tf.Graph().as_default():
+            tf.train.create_global_step()
+            data = tf.data.Dataset.from_tensor_slices(ROWS)
+            rows = tf.data.make_one_shot_iterator(data.batch(7, True)).get_next()
+            spec = harness.replicated(model_fn, towers)(rows, None, mode=ModeKeys.TRAIN)
+            with tf.Session(config=harness.session_config(towers)) as session:
+                session.run(tf.global_variables_initializer())
+                values.append(session.run((spec.loss, spec.train_op)))
+    assert_alike(values)
