@@ -95,6 +95,20 @@ def is_in_control_flow(op):
     return op._get_control_flow_context() is not None
 
 
+def loops_of(op):
+    """Returns the loops of TensorFlow 1 that an operation is in, the outermost first.
+
+    Each is a pair: the name of its frame, and how many rounds of it may run at a time. An `Enter`
+    is in the loop that it leads into, an `Exit` in the one that it leads out of.
+    """
+    found, flow = [], op._get_control_flow_context()
+    while flow is not None:
+        if flow.IsWhileContext():
+            found.append((flow.name, flow.parallel_iterations))
+        flow = flow.outer_context
+    return found[::-1]
+
+
 def in_control_flow(graph):
     """Whether ops made now belong to a `cond` or `while_loop` body, or to a function."""
     return tf.get_default_graph() is not graph or graph._get_control_flow_context() is not None

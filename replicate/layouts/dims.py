@@ -12,6 +12,7 @@ from typing import Iterable, Union
 
 ROWS = "n"  # The rows of a batch that has one at least, as each has that is trained.
 ROWS_OR_NONE = "n or 0"  # Those of one that may have none.
+IN_LOOP = " in a loop"  # What the name of a size ends with that each round of a loop has anew.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,11 @@ def holds(dim: Dim, name: str) -> bool:
 def is_rows(name: str) -> bool:
     """Whether a symbol is the number of rows."""
     return name in (ROWS, ROWS_OR_NONE)
+
+
+def is_of_loop(dim: Dim | None) -> bool:
+    """Whether a size may be another one in each round of a loop, so that no formula has it."""
+    return isinstance(dim, Monomial) and any(name.endswith(IN_LOOP) for name in dim.symbols)
 
 
 def holds_rows(dim: Dim) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Collection, Sequence
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class Facts:
 
     Args:
         rows: n, the number of rows of the batch.
+        varying: References of tensors, each with an axis, that have another size in each round of
+            a loop.
 
     Attributes:
         rows: Likewise.
@@ -28,8 +30,9 @@ class Facts:
             if the axis is that of rows, it is the number of entries of each row.
     """
 
-    def __init__(self, rows: Dim) -> None:
+    def __init__(self, rows: Dim, varying: Collection[tuple[Any, int]] = ()) -> None:
         self.rows = rows
+        self._varying = varying
         self.symbols: dict[str, tuple[Any, int]] = {}
         self._dims: dict[Any, tuple[Dim, ...] | None] = {}
         self._values: dict[Any, np.ndarray | None] = {}
@@ -50,27 +53,34 @@ class Facts:
         static = None if tensor.shape.rank is None else tensor.shape.as_list()
         if static is not None and None not in static:
             return tuple(static)
-        found = None
+        found: Sequence[Dim | None] | None = None
         if self._depth < _DEEPEST:
             self._depth += 1
             try:
                 found = shapes.shape_of(self.of(tensor.op), tensor.value_index)
             finally:
                 self._depth -= 1
+        if tensor.dtype.is_integer and (found is None or None in found):
+            value = self.value(tensor)
+            found = found if value is None else value.shape
         if static is None:  # TensorFlow knows less of what is reduced along axes that it computes.
             if found is None:
                 return None
             static = [None] * len(found)
         elif found is None or len(found) != len(static):
             found = (None,) * len(static)
+        key = graph_lib.reference(tensor)
+        sizes = (given if given is not None else other for given, other in zip(static, found))
         return tuple(
-            given if given is not None else other if other is not None else self._new(tensor, axis)
-            for axis, (given, other) in enumerate(zip(static, found))
+            self._new(tensor, axis) if size is None or (key, axis) in self._varying else size
+            for axis, size in enumerate(sizes)
         )
 
     def _new(self, tensor: Any, axis: int) -> Dim:
         """Returns a new symbol for the size of an axis."""
         name = f"{tensor.name}[{axis}]"
+        if graph_lib.loops_of(tensor.op) and tensor.op.type != "Exit":
+            name += dims_lib.IN_LOOP
         self.symbols[name] = tensor, axis
         return dims_lib.symbol(name)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from typing import Any, Counter, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
+from replicate.layouts import loops
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
+from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
@@ -24,6 +27,7 @@ from replicate.layouts.layout import (
     Strategy,
     Whole,
 )
+from replicate.layouts.loops import SOURCES, STARTS
 from replicate.layouts.rule import Op, rule_of
 
 
@@ -36,29 +40,50 @@ def infer(
     """Returns the layouts of all tensors of a graph.
 
     Args:
-        operations: The operations, in the order in which they were made.
+        operations: The operations, each after all that leads to it, those of a loop together.
         sources: The tensors of the batch.
         rows: n, an integer, or a symbol, `dims.ROWS` or `dims.ROWS_OR_NONE`.
         whole_types: Types of operations that run once whatever their rule says.
     """
     sources = tuple(sources)
-    kept: set[Any] = set()  # Operations whose own results something else needs whole.
+    learnt = _Learnt()
     while True:
-        one_pass = _Pass(sources, rows, whole_types, kept)
+        one_pass = _Pass(sources, rows, whole_types, learnt)
         if one_pass.run(operations):
             return run_late(operations, one_pass.layouts())
 
 
+class _Learnt:
+    """What passes have learnt.
+
+    Attributes:
+        kept: Operations that run once: something else needs their own results whole.
+        varying: What loops change the shape of; see `Facts`.
+        arrays: The `Arrays`.
+    """
+
+    def __init__(self) -> None:
+        self.kept: set[Any] = set()
+        self.varying: set[tuple[Any, int]] = set()
+        self.arrays = Arrays()
+
+
 class _Pass:
-    """One pass over the operations; it is made again if a result that is `Own` is needed whole."""
+    """One pass over the operations; another one is made if it learns what it should have known."""
 
     def __init__(
-        self, sources: tuple[Source, ...], rows: Dim, whole_types: frozenset[str], kept: set[Any]
+        self,
+        sources: tuple[Source, ...],
+        rows: Dim,
+        whole_types: frozenset[str],
+        learnt: _Learnt,
     ) -> None:
-        self._facts = Facts(rows)
+        self._facts = Facts(rows, learnt.varying)
         self._sources = sources
         self._whole_types = whole_types
-        self._kept = kept
+        self._learnt = learnt
+        self._kept = learnt.kept
+        self._arrays = learnt.arrays
         self._layouts: dict[Any, Layout] = {}
         self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
@@ -75,31 +100,91 @@ class _Pass:
         return Layouts(self._facts, self._sources, self._strategies, self._layouts, self._whole)
 
     def run(self, operations: Sequence[Any]) -> bool:
-        """Infers all layouts; returns False if an operation turns out to be kept whole."""
-        again = False
-        for operation in operations:
-            if self._only_waits(operation):
-                self._strategies[operation] = Strategy((), ())
-                continue
-            inputs = [self._of(tensor) for tensor in operation.inputs]
-            if operation in self._given or all(layout == WHOLE for layout in inputs):
-                if operation.type in _STARTS and operation not in self._given:
-                    self._start(operation, inputs)
-                continue
-            strategy = self._strategy(operation, inputs)
-            if strategy is None:
-                for tensor, layout in zip(operation.inputs, inputs):
-                    if isinstance(layout, Own):
-                        self._kept.add(tensor.op)
-                        again = True
-                if not self._is_size(operation):
-                    self._whole[operation.type] += 1
-                    self._meet(operation, [WHOLE] * len(inputs))
-                continue
+        """Infers all layouts; returns False if another pass has to."""
+        self._arrays.changed = False
+        known = len(self._kept), len(self._learnt.varying)
+        for name, group in itertools.groupby(operations, key=_outermost_loop):
+            if name is None:
+                for operation in group:
+                    self._run(operation)
+            else:
+                self._run_loop(list(group))
+        self._kept |= self._starts - self._beside_rows
+        return not self._arrays.changed and known == (len(self._kept), len(self._learnt.varying))
+
+    def _run(self, operation: Any) -> None:
+        """Infers the layouts of an operation outside of loops."""
+        if self._only_waits(operation):
+            self._strategies[operation] = Strategy((), ())
+            return
+        inputs = [self._of(tensor) for tensor in operation.inputs]
+        maker = array_of(operation)
+        is_array = self._arrays.has(maker)
+        if maker is not None and not is_array and any(one != WHOLE for one in inputs):
+            self._arrays.are_in_towers([maker])  # In the next pass.
+        if operation in self._given or (not is_array and all(one == WHOLE for one in inputs)):
+            if operation.type in STARTS and operation not in self._given:
+                self._start(operation, inputs)
+            return
+        strategy = self._strategy(operation, inputs)
+        if strategy is not None:
             self._enter(operation, strategy)
-        chance = self._starts - self._beside_rows
-        self._kept |= chance
-        return not again and not chance
+            return
+        for tensor, layout in zip(operation.inputs, inputs):
+            if isinstance(layout, Own):
+                self._keep(tensor.op)
+        if is_array and not self._arrays.changed:
+            self._arrays.refuse([maker])
+        if not self._is_size(operation):
+            self._whole[operation.type] += 1
+            self._meet(operation, [WHOLE] * len(inputs))
+
+    def _keep(self, operation: Any) -> None:
+        """Takes note that an operation is to run once; so is all that uses the same array."""
+        if self._arrays.changed:
+            return  # It may be otherwise in the next pass.
+        self._kept.add(operation)
+        maker = array_of(operation)
+        if maker is not None:
+            self._arrays.refuse([maker])
+
+    def _run_loop(self, operations: list[Any]) -> None:
+        """Infers the layouts in a loop of TensorFlow 1."""
+        entered = [t for one in operations if one.type == "Enter" for t in one.inputs]
+        makers = loops.makers_in(operations)
+        found = None
+        if any(self._of(tensor) != WHOLE for tensor in entered) and self._may_be_in_towers(
+            operations, makers
+        ):
+            kept = self._whole_types
+            loop = loops.Loop(operations, self._of, self._fits, self._facts, self._arrays, kept)
+            found = loop.infer()
+        self._learnt.varying |= loops.varying(operations, self._facts)
+        if found is not None:
+            strategies, layouts = found
+            self._strategies.update(strategies)
+            self._layouts.update(layouts)
+            for operation, strategy in strategies.items():
+                self._meet(operation, strategy.inputs)
+            return
+        if self._arrays.changed:
+            return  # The next pass knows more.
+        self._arrays.refuse(makers)
+        for tensor in entered:
+            if isinstance(self._of(tensor), Own):
+                self._keep(tensor.op)
+        if any(self._of(tensor) not in (WHOLE, SIZE) for tensor in entered):
+            self._whole["while"] += 1
+            for tensor in entered:
+                self._meet(tensor.op, ())
+
+    def _may_be_in_towers(self, operations: Sequence[Any], makers: Sequence[Any]) -> bool:
+        if not self._kept.isdisjoint(operations):
+            return False
+        return self._arrays.are_in_towers(makers)
+
+    def _fits(self, operation: Any, index: int, layout: Layout, demand: Demand) -> bool:
+        return self._can_be(self._facts.of(operation), index, layout, demand)
 
     def _only_waits(self, operation: Any) -> bool:
         """Whether an operation does nothing but wait for what towers run.
@@ -169,7 +254,9 @@ class _Pass:
         """Returns how towers run an operation, None if it runs once."""
         if graph_lib.is_in_control_flow(operation):
             return None
-        if self._are_sizes(operation):
+        if self._arrays.has(array_of(operation)):
+            return self._of_array(operation, inputs)
+        if loops.are_formulas(self._facts, operation):
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
             return None
@@ -179,7 +266,7 @@ class _Pass:
         if rule is None:
             return None
         seen = [WHOLE if layout == SIZE else layout for layout in inputs]
-        if operation.type not in _SOURCES and all(layout == WHOLE for layout in seen):
+        if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
             return None
         if self._is_met(operation, seen):
             return None
@@ -204,10 +291,16 @@ class _Pass:
             graph_lib.reference(tensor) in self._met for tensor in operation.inputs
         )
 
-    def _are_sizes(self, operation: Any) -> bool:
-        if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
-            return False
-        return all(self._facts.value(tensor) is not None for tensor in operation.outputs)
+    def _of_array(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
+        """Returns how towers run an operation on an array that they have."""
+        seen = [WHOLE if layout == SIZE else layout for layout in inputs]
+        strategy = self._arrays.strategy(operation, seen)
+        if strategy is None or operation in self._kept:
+            return None
+        demands = zip(seen, strategy.inputs)
+        if not all(self._fits(operation, i, *one) for i, one in enumerate(demands)):
+            return None
+        return strategy
 
     def _can_be(self, op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         """Whether towers can have an input as an operation demands it."""
@@ -237,20 +330,16 @@ def _has_share(op: Op, index: int, axis: int) -> bool:
                 return False
         elif not isinstance(op.rows, int) and dims_lib.holds_rows(entry):
             return False
-    return True
+    return not any(dims_lib.is_of_loop(entry) for entry in value)
 
 
-# What may have rows though none enters: random numbers, of a shape that has as many entries.
-_STARTS = frozenset(
-    ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
-    + ["RandomGamma", "RandomPoissonV2"]
-)
+def _outermost_loop(operation: Any) -> Any:
+    found = graph_lib.loops_of(operation)
+    return found[0] if found else None
 
-# What gets rows by the shape that it takes.
-_SOURCES = _STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])
 
 # Each tower draws these for its rows.
-RANDOM = _STARTS | frozenset(["Multinomial"])
+RANDOM = STARTS | frozenset(["Multinomial"])
 
 # Towers get other values of these than one device: random numbers, and the moments of their rows.
 DIFFERS = RANDOM | frozenset(

@@ -5,7 +5,11 @@ What is not in the table has a symbol of its own for each such size.
 
 from __future__ import annotations
 
-from replicate.layouts import shapes_of_layers, shapes_of_parts  # noqa: F401  # Fill the table.
+from replicate.layouts import (  # noqa: F401  # Fill the table.
+    shapes_of_layers,
+    shapes_of_loops,
+    shapes_of_parts,
+)
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_of_arrays import partly_resolved, resolved

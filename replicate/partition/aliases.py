@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts import Facts
 from replicate.partition.plan import Plan
 
@@ -28,6 +29,8 @@ def find(plan: Plan) -> Callable[[Any], Any]:
     for operation in plan.copied:
         if operation in waited_for or plan.waits.get(operation) or not operation.inputs:
             continue
+        if graph_lib.loops_of(operation):
+            continue  # What is passed on may enter the loop.
         given, *others = operation.inputs
         if any(one.op.type != "Const" or one.op.control_inputs for one in others):
             continue  # They might lead from what acts.

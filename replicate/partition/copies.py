@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.compat.functions import change_seed
-from replicate.partition import aliases
+from replicate.partition import aliases, frames
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
@@ -106,16 +106,30 @@ def _define(
         for index, (tensor, demand) in enumerate(
             zip(operation.inputs, plan.layouts.strategies[operation].inputs)
         ):
+            resource = _entered(tensor) if tensor.dtype == tf.resource else None
+            if resource is not None and resource.op not in copied:
+                held: Any = inputs.of_tower(resource, demand, tower)
+                place = str(held.op.device)  # The copy has to be where the resource is.
             if tensor.op in copied and plan.layouts.of(tensor) == demand:
                 node.input[index] = behind(tensor).name
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower)
-            if tensor.dtype == tf.resource:  # The copy has to be where the resource is.
-                place = str(given.op.device)
-            node.input[index] = made.name_of(given)
+            node.input[index] = made.name_of(given, frames.around(operation), tower)
+        frames.change(node, tower)
         node.device = "" if placement.is_first(place) else place
         made.nodes.append(node)
     return made.nodes, made.inputs
+
+
+def _dtype(given: Given) -> Any:
+    return tf.as_dtype(given.attr["dtype"].type if isinstance(given, tf.NodeDef) else given.dtype)
+
+
+def _entered(tensor: Any) -> Any:
+    """Returns what is outside of loops of a resource that enters them."""
+    while graph_lib.loops_of(tensor.op):
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 class _Nodes:
@@ -126,8 +140,18 @@ class _Nodes:
         self.inputs: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
 
-    def name_of(self, given: Given) -> str:
-        """Returns the name by which a node finds what it takes."""
+    def name_of(self, given: Given, loops: Sequence[Any], tower: int) -> str:
+        """Returns the name by which a node finds what it takes, within loops maybe."""
+        name = self._name_outside(given)
+        for depth, loop in enumerate(loops):
+            key = name, *loops[: depth + 1]
+            if key not in self._names:
+                self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
+                self.nodes.append(frames.enter(self._names[key], name, _dtype(given), loop, tower))
+            name = self._names[key]
+        return name
+
+    def _name_outside(self, given: Given) -> str:
         if isinstance(given, np.ndarray):
             key: Any = (given.tobytes(), given.shape, given.dtype.str)
         elif isinstance(given, tf.NodeDef):  # Graphs hold many constants of one value.

@@ -6,6 +6,9 @@ from typing import Any
 
 from replicate.compat import graph as graph_lib
 
+# They hold variables.
+HOLDERS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
+
 # Stateful, but to run them once more changes nothing.
 _READS = frozenset(
     ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]

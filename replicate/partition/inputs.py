@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.layouts import SIZE, WHOLE, Layouts, Shard, Share
+from replicate.layouts import SIZE, WHOLE, Layouts, Partial, Shard, Share
 from replicate.partition import splits
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows
@@ -49,6 +49,8 @@ class Inputs:
         self._place = placement.consolidation
         self._instead = instead
         self._splits: dict[Any, Sequence[Any]] = {}
+        self._nothing: dict[Any, Any] = {}
+        self._constants: dict[Any, Any] = {}
         self._formulas = Formulas(rows, self._size_of)
         self._own: Own = {}
         self._whole_stand_ins: dict[Any, Any] = {}
@@ -63,6 +65,8 @@ class Inputs:
             return self._shards[key][tower]
         if isinstance(demand, Shard):
             return self._split(tensor, demand.axis)[tower]
+        if isinstance(demand, Partial) and layout != demand:
+            return self._part(tensor, demand.op, tower)
         if key in self._instead:
             return self._instead[key][tower]
         if _is_small_constant(tensor):
@@ -105,9 +109,23 @@ class Inputs:
                 self._splits[key] = splits.split(self._whole(tensor), axis, self._rows)
         return self._splits[key]
 
+    def _part(self, tensor: Any, op: str, tower: int) -> Any:
+        """Returns what a tower has of a whole value that is to be in parts."""
+        whole = self._whole(tensor)
+        if not tower or op not in ("sum", "prod"):
+            return whole  # The mean, or the greatest, of equal parts is each of them.
+        key = graph_lib.reference(tensor), op
+        if key not in self._nothing:
+            with tf.device(self._place), tf.control_dependencies(None):
+                nothing = tf.raw_ops.ZerosLike if op == "sum" else tf.raw_ops.OnesLike
+                self._nothing[key] = nothing(x=whole)
+        return self._nothing[key]
+
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        if tensor.op.type == "Const" and graph_lib.loops_of(tensor.op):
+            return self._constant(tensor)
         in_towers = tensor.op in self._layouts.strategies  # Maybe the same in all of them.
         if key in self._shards or (layout == WHOLE and not in_towers):
             return tensor
@@ -117,6 +135,15 @@ class Inputs:
             with tf.control_dependencies(None), tf.device(self._place):
                 self._whole_stand_ins[key] = tf.identity(tensor)
         return self._whole_stand_ins[key]
+
+    def _constant(self, tensor: Any) -> Any:
+        """Returns a constant of a loop outside of it."""
+        key = graph_lib.reference(tensor)
+        if key not in self._constants:
+            with tf.control_dependencies(None), tf.device(self._place):
+                value = tf.make_ndarray(tensor.op.get_attr("value"))
+                self._constants[key] = tf.constant(value, tensor.dtype)
+        return self._constants[key]
 
     def _size_of(self, name: str) -> Any:
         """Returns the size that a symbol stands for, an int32 scalar tensor."""

@@ -20,12 +20,12 @@ from replicate.compat import graph as graph_lib
 from replicate.gathering import chosen
 from replicate.layouts import RANDOM, Source
 from replicate.partition.build import partition
+from replicate.partition.effects import HOLDERS
 from replicate.partition.placement import Placement
 from replicate.partition.rows import Rows
 from replicate.partition.surgery import Partitioned
 
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
-_HANDLES = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
 
 class Options(NamedTuple):
@@ -117,8 +117,10 @@ def _devices(placement: Placement, in_turn: bool) -> Any:
     made: list[str] = []
 
     def place(operation: Any) -> str:
-        if operation.type not in _HANDLES:
+        if operation.type not in HOLDERS:
             return placement.consolidation
+        if operation.colocation_groups() != [b"loc:@" + operation.name.encode()]:
+            return ""  # A slot is where its variable is, wherever that is.
         made.append(placement.devices[len(made) % len(placement.devices)])
         return made[-1]
 

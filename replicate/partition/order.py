@@ -1,40 +1,61 @@
-"""Sorts operations so that each follows all that it takes and waits for.
+"""Sorts operations so that each follows all that it takes and waits for, and loops stay together.
 
-That is the order in which they are made, but for graphs that `model_fn` changes afterwards:
+That is almost the order in which they are made, but for graphs that `model_fn` changes afterwards:
 quantisation, for one, inserts operations between those that are there.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Hashable, Iterator, Sequence
+
+from replicate.compat import graph as graph_lib
 
 
 def in_order(operations: Sequence[Any]) -> list[Any]:
     """Returns operations in an order in which each follows what leads to it.
 
-    Those that are in such an order stay as they are. What leads back to where a loop begins is
-    left out of account.
+    Those of a loop of TensorFlow 1 follow one another, after all that enters it. What leads back to
+    where a loop begins is left out of account.
 
     Args:
         operations: The operations, in the order in which they were made.
     """
     there = set(operations)
-    done: set[Any] = set()
-    found: list[Any] = []
-    for start in operations:
+    loops: dict[Any, list[Any]] = {}
+    unit: dict[Any, Hashable] = {}
+    for operation in operations:
+        found = graph_lib.loops_of(operation)
+        unit[operation] = found[0] if found else operation
+        if found:
+            loops.setdefault(found[0], []).append(operation)
+
+    def before_unit(one: Any) -> Iterator[Any]:
+        for operation in loops.get(one, (one,)):
+            yield from (unit[each] for each in _before(operation) if each in there)
+
+    made: list[Any] = []
+    for one in _sorted(dict.fromkeys(unit.values()), before_unit):
+        made += _sorted(loops[one], _before) if one in loops else [one]
+    return made
+
+
+def _sorted(items: Any, before: Callable[[Any], Iterator[Any]]) -> list[Any]:
+    """Returns items so that each follows those before it; without need, their order stays."""
+    there, done, found = set(items), set(), []
+    for start in items:
         if start in done:
             continue
         done.add(start)
-        path = [(start, _before(start))]
+        path = [(start, before(start))]
         while path:
-            operation, before = path[-1]
-            following = next((one for one in before if one in there and one not in done), None)
+            item, rest = path[-1]
+            following = next((one for one in rest if one in there and one not in done), None)
             if following is None:
-                found.append(operation)
+                found.append(item)
                 path.pop()
             else:
                 done.add(following)
-                path.append((following, _before(following)))
+                path.append((following, before(following)))
     return found
 
 

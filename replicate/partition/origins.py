@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, NamedTuple, Sequence
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
 from replicate.partition import effects, readers
 
@@ -21,12 +22,14 @@ class Origin(NamedTuple):
         acts: A bit for each operation that changes a state, draws a number or has to be fed.
         fails: A bit for each operation that may fail.
         reads: A bit for each operation that reads a variable, which others may write afterwards.
+        holders: A bit for each variable, which has to have a value.
     """
 
     meetings: int = 0
     acts: int = 0
     fails: int = 0
     reads: int = 0
+    holders: int = 0
 
 
 class Origins:
@@ -50,6 +53,8 @@ class Origins:
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
+        holders = (one for one in operations if one.type in effects.HOLDERS)
+        self._holders = {one: 1 << index for index, one in enumerate(holders)}
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:
@@ -64,6 +69,11 @@ class Origins:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
         return self._found.get(operation, Origin())
 
+    def together(self, operation: Any) -> Any:
+        """Returns what tensors that cross devices together have in common; see above."""
+        origin = self.of(operation)
+        return origin.meetings, origin.acts, origin.holders
+
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
         return operation in self._readers
@@ -76,6 +86,8 @@ class Origins:
         of one operation wait for each other so; those that take weights have to be waited for where
         the memory of the weights is the variable's.
         """
+        if graph_lib.loops_of(operation):
+            return self._in_round(operation)
         if not operation.control_inputs:
             return []
         acts, fails, reads = 0, 0, 0
@@ -91,8 +103,28 @@ class Origins:
                 kept.append(before)
         return kept
 
-    def _in_place_of_sizes(self, operations: Iterable[Any]) -> list[Any]:
-        """Returns operations, with what is behind it in place of each that formulas replace."""
+    def _in_round(self, operation: Any) -> list[Any]:
+        """Returns what an operation waits for in a loop: in a round that is not made, it is not.
+
+        What takes the place of sizes, and of constants, is there in every round.
+        """
+        waits = list(operation.control_inputs)
+        if operation.type == "Enter" or operation not in self._layouts.strategies:
+            return waits
+        for index, tensor in enumerate(operation.inputs):
+            if self._is_formula(operation, index):
+                waits += self._in_place_of_sizes([tensor.op], enters=False)
+            elif tensor.op.type == "Const":
+                waits.append(tensor.op)
+        return list(dict.fromkeys(waits))
+
+    def _in_place_of_sizes(self, operations: Iterable[Any], enters: bool = True) -> list[Any]:
+        """Returns operations, with what is behind it in place of each that formulas replace.
+
+        Args:
+            operations: The operations.
+            enters: Whether what is behind one that enters a loop, outside, is returned as well.
+        """
         found: dict[Any, None] = {}
         seen, pending = set(), list(operations)
         while pending:
@@ -100,6 +132,8 @@ class Origins:
             if one in seen:
                 continue
             seen.add(one)
+            if one.type == "Enter" and not enters:
+                continue
             if is_size(one, self._layouts):
                 pending += [tensor.op for tensor in one.inputs] + list(one.control_inputs)
             else:
@@ -143,7 +177,8 @@ class Origins:
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts, fails, reads = self.of(operation)
+        meetings, acts, fails, reads, holders = self.of(operation)
+        holders |= self._holders.get(operation, 0)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         for index, tensor in enumerate(operation.inputs):
@@ -152,16 +187,17 @@ class Origins:
             demand = WHOLE if strategy is None else strategy.inputs[index]
             meets = layout not in (WHOLE, SIZE) and layout != demand
             meetings = max(meetings, before.meetings + meets)
-            acts |= before.acts
+            acts, holders = acts | before.acts, holders | before.holders
             if not self._is_formula(operation, index):
                 fails, reads = fails | before.fails, reads | before.reads
         for one in operation.control_inputs:
             before = self.of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
+            holders |= before.holders
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
-        return Origin(meetings, acts, fails, reads)
+        return Origin(meetings, acts, fails, reads, holders)
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:

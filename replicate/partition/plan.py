@@ -7,7 +7,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import DIFFERS, OWN, SIZE, WHOLE, Layouts, Monomial, Shard
+from replicate.layouts import DIFFERS, OWN, SIZE, WHOLE, Layouts, Monomial, Shard, Share
 from replicate.layouts import dims as dims_lib
 from replicate.partition.origins import Origins, is_size
 
@@ -82,7 +82,7 @@ def make_plan(
         for tensor in operation.outputs
         if graph_lib.reference(tensor) in needs.met
     )
-    together = {graph_lib.reference(tensor): origins.of(tensor.op)[:2] for tensor in met}
+    together = {graph_lib.reference(tensor): origins.together(tensor.op) for tensor in met}
     waits, besides = {}, {}
     for operation in operations:
         if operation in needs.copied:
@@ -174,7 +174,11 @@ def _met_for_names(
     originals, back to whatever is put together anyway. That would be all of the model for a loss,
     and another value than the towers' where each draws or normalises for itself; or where the
     memory of a variable is read, which nothing keeps from being written before.
+
+    Nothing outside of a loop can ask for what is in it.
     """
+    if graph_lib.loops_of(operation):
+        return ()
     if operation in needs.copied and (operation.type in DIFFERS or origins.reads(operation)):
         return [t for t in operation.outputs if is_shard(layouts.of(t))]
     is_last = operation not in needs.copied and not any(t.consumers() for t in operation.outputs)
@@ -214,8 +218,10 @@ class _Needs:
             strategy = self._layouts.strategies[operation]
             for tensor, demand in zip(operation.inputs, strategy.inputs):
                 layout = self._layouts.of(tensor)
-                if not self._is_of_towers(tensor):
+                if isinstance(demand, Share) or not self._is_of_towers(tensor):
                     self._formula(tensor)
+                elif layout != demand and graph_lib.loops_of(tensor.op):
+                    self.copy(tensor.op)  # A constant, which is there in rounds that are made.
                 elif layout != demand:
                     self.whole(tensor)
                 elif graph_lib.reference(tensor) not in self._sources:
@@ -249,7 +255,9 @@ class _Needs:
 
 def runs_once(operation: Any, layouts: Layouts) -> bool:
     """Whether an operation itself runs once; one that only waits does so besides its copies."""
-    return operation not in layouts.strategies or operation.type == "NoOp"
+    if operation not in layouts.strategies:
+        return True
+    return operation.type == "NoOp" and not graph_lib.loops_of(operation)
 
 
 def is_shard(layout: Any) -> bool:

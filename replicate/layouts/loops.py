@@ -1,0 +1,315 @@
+"""Layouts in a loop of TensorFlow 1, with the loops and conditions in it.
+
+A loop is in towers as a whole, or whole as a whole: each tower goes round for itself, and no value
+changes its layout on the way. So what a variable of the loop begins with has the layout that a
+round gives it, and what enters has the one that is demanded inside; both are changed before the
+loop. What no row enters is the same in all towers, which all compute it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.arrays import Arrays, array_of
+from replicate.layouts.facts import Facts
+from replicate.layouts.layout import (
+    OWN,
+    SIZE,
+    WHOLE,
+    Demand,
+    Layout,
+    Shard,
+    Share,
+    Strategy,
+)
+from replicate.layouts.rule import rule_of
+
+_PASS_ON = frozenset(["Exit", "Identity", "NextIteration"])
+_LEAD_BACK = _PASS_ON | frozenset(["Enter", "Merge", "Switch"])
+# Stateful, and nothing happens if each tower runs them.
+_HARMLESS = frozenset(
+    ["Assert", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"]
+)
+
+
+class Loop:
+    """Infers the layouts in a loop.
+
+    Args:
+        operations: Its operations, in order.
+        layout_of: Function of a tensor outside of it that returns its layout.
+        can_be: Function of an operation, the index of an input, its layout and what is demanded
+            that tells whether towers can have it so.
+        facts: The `Facts`.
+        arrays: The `Arrays`.
+        kept: Types of operations that run once whatever their rule says.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Any],
+        layout_of: Callable[[Any], Layout],
+        can_be: Callable[[Any, int, Layout, Demand], bool],
+        facts: Facts,
+        arrays: Arrays,
+        kept: frozenset[str],
+    ) -> None:
+        self._operations = operations
+        self._inside = set(operations)
+        self._layout_of = layout_of
+        self._can_be = can_be
+        self._facts = facts
+        self._arrays = arrays
+        self._kept = kept
+        self._entered: dict[Any, Layout] = {}  # By what begins a value: the layout that it has.
+        self._again = False
+        self._layouts: dict[Any, Layout] = {}
+        self._waited_for = {one for each in operations for one in each.control_inputs}
+
+    def infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
+        """Returns strategies, and layouts by reference of tensors; None if the loop is whole."""
+        while True:
+            self._again = False
+            self._layouts = {}
+            strategies = self._pass()
+            if not self._again:
+                return None if strategies is None else (strategies, self._layouts)
+
+    def _pass(self) -> dict[Any, Strategy] | None:
+        strategies: dict[Any, Strategy] = {}
+        for operation in self._operations:
+            layouts = [self._of(tensor) for tensor in operation.inputs]
+            if self._is_size(operation, layouts):
+                self._set(operation, [SIZE] * len(operation.outputs))
+                continue
+            seen = [WHOLE if layout == SIZE else layout for layout in layouts]
+            strategy = self._strategy(operation, seen)
+            if strategy is None or not self._demands(operation, seen, strategy):
+                return None
+            strategies[operation] = strategy
+            self._set(operation, strategy.outputs)
+        for operation in self._operations:
+            if operation.type == "Merge" and not self._closes(operation):
+                return None
+        return strategies
+
+    def _of(self, tensor: Any) -> Layout:
+        if tensor.op in self._inside:
+            return self._layouts.get(graph_lib.reference(tensor), WHOLE)
+        return self._layout_of(tensor)
+
+    def _set(self, operation: Any, layouts: Sequence[Layout]) -> None:
+        for tensor, layout in zip(operation.outputs, layouts):
+            self._layouts[graph_lib.reference(tensor)] = layout
+            if isinstance(layout, Shard):
+                self._facts.have_rows(tensor, layout.axis)
+
+    def _is_size(self, operation: Any, layouts: Sequence[Layout]) -> bool:
+        """Whether an operation gives integers of a formula; those outside have it as well."""
+        if all(layout == WHOLE for layout in layouts) or operation in self._waited_for:
+            return False
+        if any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers()):
+            return False  # A formula would be there on a branch that is not taken.
+        return are_formulas(self._facts, operation)
+
+    def _strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
+        kind = operation.type
+        if kind == "Enter":
+            wanted = self._entered.get(operation, layouts[0])
+            return Strategy((wanted,), (wanted,))
+        if kind == "Merge":
+            return self._merge(operation, layouts)
+        if kind == "Switch":
+            return Strategy((layouts[0], WHOLE), (layouts[0],) * 2)
+        if kind == "LoopCond":
+            return Strategy((WHOLE,), (WHOLE,))
+        if kind in _PASS_ON:
+            return Strategy((layouts[0],), (layouts[0],))
+        if array_of(operation) is not None:
+            return self._arrays.strategy(operation, layouts)
+        if kind in self._kept:
+            return None
+        rule = rule_of(kind)
+        if all(layout == WHOLE for layout in layouts):
+            if rule is not None and self._has_rows(operation):
+                found = rule(self._facts.of(operation), layouts)
+                if found is not None:
+                    return found
+            if graph_lib.is_stateful(operation) and kind not in _HARMLESS:
+                return None
+            return Strategy((WHOLE,) * len(layouts), (WHOLE,) * len(operation.outputs))
+        return None if rule is None else self._by_rule(operation, layouts, rule)
+
+    def _has_rows(self, operation: Any) -> bool:
+        """Whether what is made of a shape has rows: a shape of n, or what meets rows later."""
+        if operation.type not in SOURCES:
+            return False
+        if operation in self._entered or operation.type in STARTS:
+            return True
+        dims = self._facts.dims(operation.outputs[0])
+        return any(dims_lib.holds_rows(dim) for dim in dims or ())
+
+    def _by_rule(self, operation: Any, layouts: Sequence[Layout], rule: Any) -> Strategy | None:
+        op = self._facts.of(operation)
+        found: Strategy | None = rule(op, layouts)
+        if found is not None:
+            return found
+        # A sum that begins with a number, and goes on with parts.
+        others = [layout for layout in dict.fromkeys(layouts) if layout not in (WHOLE, OWN)]
+        for index, layout in enumerate(layouts):
+            for other in others if layout == WHOLE else ():
+                tried = [*layouts[:index], other, *layouts[index + 1 :]]
+                if rule(op, tried) is not None and self._change(operation.inputs[index], other):
+                    return None  # And once more.
+        # What is put together for all towers is so before the loop.
+        for index, layout in enumerate(layouts):
+            if layout not in (WHOLE, OWN) and self._change(operation.inputs[index], WHOLE):
+                return None
+        return None
+
+    def _merge(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
+        if _is_of_loop(operation):
+            return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
+        wanted = next((layout for layout in layouts if layout != WHOLE), WHOLE)
+        return Strategy((wanted,) * len(layouts), (wanted, WHOLE))
+
+    def _closes(self, operation: Any) -> bool:
+        """Whether a loop's variable has the layout at the end of a round that it begins with."""
+        if not _is_of_loop(operation):
+            return True
+        begins, ends = (self._of(tensor) for tensor in operation.inputs)
+        ends = WHOLE if ends == SIZE else ends
+        if begins == ends:
+            return True
+        if begins == WHOLE:
+            return self._change(operation.inputs[0], ends)
+        return ends == WHOLE and self._change(operation.inputs[1], begins)
+
+    def _demands(self, operation: Any, layouts: Sequence[Layout], strategy: Strategy) -> bool:
+        """Whether an operation gets its inputs as it demands them; changes what enters, if not."""
+        for index, (layout, demand) in enumerate(zip(layouts, strategy.inputs)):
+            tensor = operation.inputs[index]
+            if operation.type == "Merge" and index and _is_of_loop(operation):
+                continue  # Known once a round is over.
+            if operation.type == "Enter" and tensor.op not in self._inside:
+                if not self._enters(operation, layout, demand):
+                    return False
+            elif isinstance(demand, Share):
+                if not self._can_be(operation, index, layout, demand):
+                    return False
+            elif layout != demand and not self._is_split(operation, index, layout, demand):
+                self._change(tensor, demand)  # Then once more.
+                return False
+        return True
+
+    def _is_split(self, operation: Any, index: int, layout: Layout, demand: Demand) -> bool:
+        """Whether towers have their rows of what is a constant of the loop."""
+        is_constant = operation.inputs[index].op.type == "Const" and isinstance(demand, Shard)
+        return is_constant and self._can_be(operation, index, layout, demand)
+
+    def _enters(self, operation: Any, layout: Layout, demand: Demand) -> bool:
+        if layout == demand:
+            return True
+        if OWN in (layout, demand):
+            return False
+        if isinstance(demand, Shard):
+            return self._can_be(operation, 0, layout, demand)
+        return demand == WHOLE or layout == WHOLE
+
+    def _change(self, tensor: Any, wanted: Demand) -> bool:
+        """Lets what leads to a tensor begin, or enter, in another layout; False if nothing does."""
+        seen: set[Any] = set()
+        while tensor.op in self._inside and tensor.op not in seen:
+            operation = tensor.op
+            seen.add(operation)
+            if operation.type == "Enter" and operation.inputs[0].op not in self._inside:
+                return self._begin_as(operation, wanted)
+            if operation.type == "Merge" and not _is_of_loop(operation):
+                return False
+            if operation.type in _LEAD_BACK:
+                tensor = operation.inputs[0]
+                continue
+            if operation.type in SOURCES and self._gives(operation, {}, wanted):
+                return self._begin_as(operation, wanted)
+            leads = (
+                given
+                for index, given in enumerate(operation.inputs)
+                if self._of(given) == WHOLE and self._gives(operation, {index: wanted}, wanted)
+            )
+            tensor = next(leads, None)
+            if tensor is None:
+                return False
+        return False
+
+    def _gives(self, operation: Any, given: dict[int, Demand], wanted: Demand) -> bool:
+        """Whether an operation of whole inputs, but for those given, has a result as wanted."""
+        rule = rule_of(operation.type)
+        if rule is None or isinstance(wanted, Share):
+            return False
+        layouts: list[Any] = [given.get(index, WHOLE) for index in range(len(operation.inputs))]
+        found = rule(self._facts.of(operation), layouts)
+        if found is None or found.outputs[0] != wanted:
+            return False
+        return all(
+            isinstance(demand, Share) or demand == layout
+            for demand, layout in zip(found.inputs, layouts)
+        )
+
+    def _begin_as(self, operation: Any, wanted: Demand) -> bool:
+        if operation in self._entered or isinstance(wanted, Share):
+            return False  # Not twice, in two ways.
+        self._entered[operation] = wanted
+        self._again = True
+        return True
+
+
+def _is_of_loop(operation: Any) -> bool:
+    return any(tensor.op.type == "NextIteration" for tensor in operation.inputs)
+
+
+def are_formulas(facts: Facts, operation: Any) -> bool:
+    """Whether all that an operation gives are integers that follow from sizes.
+
+    Sizes that each round of a loop has anew are none: no formula outside of the loop has them.
+    """
+    if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
+        return False
+    found = [facts.value(tensor) for tensor in operation.outputs]
+    return all(
+        value is not None and not any(dims_lib.is_of_loop(entry) for entry in value.flat)
+        for value in found
+    )
+
+
+def varying(operations: Sequence[Any], facts: Facts) -> set[tuple[Any, int]]:
+    """Returns variables of loops whose shape a round changes: references, each with an axis."""
+    found: set[tuple[Any, int]] = set()
+    for operation in operations:
+        if operation.type != "Merge" or not _is_of_loop(operation):
+            continue
+        tensor = operation.outputs[0]
+        begins = facts.dims(tensor)
+        ends = facts.dims(operation.inputs[1])
+        for axis, size in enumerate(begins or ()):
+            is_fixed = tensor.shape.rank is not None and tensor.shape.as_list()[axis] is not None
+            same = ends is not None and len(ends) == len(begins or ()) and ends[axis] == size
+            if not is_fixed and not same:
+                found.add((graph_lib.reference(tensor), axis))
+    return found
+
+
+def makers_in(operations: Sequence[Any]) -> list[Any]:
+    """Returns what makes the arrays that operations of a loop use."""
+    return list(dict.fromkeys(m for m in map(array_of, operations) if m is not None))
+
+
+# What may have rows though none enters: random numbers, of a shape that has as many entries.
+STARTS = frozenset(
+    ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
+    + ["RandomGamma", "RandomPoissonV2"]
+)
+
+# What gets rows by the shape that it takes.
+SOURCES = STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])

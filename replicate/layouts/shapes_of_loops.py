@@ -1,0 +1,74 @@
+"""Shapes, and integers, of what loops and conditions of TensorFlow 1 pass on and keep."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.arrays import array_of, written
+from replicate.layouts.dims import Dim
+from replicate.layouts.rule import Op
+from replicate.layouts.shapes_table import Shape, like, shapes
+from replicate.layouts.values_table import Values, values
+
+like("Enter", "LoopCond", "NextIteration", "Switch")
+like("StackPushV2", of=1)
+
+
+@shapes("Exit")
+def _exit(op: Op, index: int) -> Shape | None:
+    return outside(op.dims(0))
+
+
+@shapes("Merge")
+def _merge(op: Op, index: int) -> Shape | None:
+    """Return what branches agree on; a loop's variable has the shape that it begins with."""
+    if index:
+        return ()
+    if any(tensor.op.type == "NextIteration" for tensor in op.inputs):
+        return op.dims(0)
+    return _agreed([op.dims(place) for place in range(len(op.inputs))])
+
+
+@shapes("StackPopV2", "TensorArrayReadV3")
+def _read(op: Op, index: int) -> Shape | None:
+    return _element(op)
+
+
+@shapes("TensorArrayGatherV3")
+def _gather(op: Op, index: int) -> Shape | None:
+    found = _element(op)
+    return None if found is None else [None, *(outside(found) or ())]
+
+
+def outside(dims: Sequence[Dim | None] | None) -> list[Dim | None] | None:
+    """Returns a shape without those sizes that may differ from one round of a loop to the next."""
+    return None if dims is None else [None if dims_lib.is_of_loop(dim) else dim for dim in dims]
+
+
+def _element(op: Op) -> Shape | None:
+    maker = array_of(op.operation)
+    found: list[Any] = []
+    for tensor, axes in written(maker) if maker is not None else ():
+        dims = op.dims_of(tensor)
+        found.append(None if dims is None else dims[axes:])
+    return _agreed(found)
+
+
+def _agreed(found: Sequence[Sequence[Dim | None] | None]) -> Shape | None:
+    first = found[0] if found else None
+    if first is None or any(other is None or len(other) != len(first) for other in found):
+        return None
+    return [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*found)]
+
+
+@values("Enter")
+def _enter(op: Op) -> Values:
+    return [op.value(0)] if op.attr("is_constant") else None
+
+
+@values("StackPopV2")
+def _pop(op: Op) -> Values:
+    maker = array_of(op.operation)
+    pushed = [op.value_of(tensor) for tensor, _ in written(maker)] if maker is not None else []
+    return pushed if len(pushed) == 1 else None

@@ -1,0 +1,45 @@
+"""The loops of TensorFlow 1 that towers go round, each for itself, in frames of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+
+
+def around(operation: Any) -> Sequence[Any]:
+    """Returns the loops that an operation takes its inputs in; see `loops_of`."""
+    loops = graph_lib.loops_of(operation)
+    return loops[:-1] if operation.type == "Enter" else loops
+
+
+def enter(name: str, given: str, dtype: Any, loop: tuple[str, int], tower: int) -> Any:
+    """Returns the `NodeDef` by which a value enters a tower's loop, the same in all rounds.
+
+    Args:
+        name: The name of the node.
+        given: That of the value.
+        dtype: The type of the value.
+        loop: One of `loops_of`.
+        tower: The tower.
+    """
+    frame, rounds = loop
+    node = tf.NodeDef(name=name, op="Enter", input=[given])
+    node.attr["T"].type = dtype.as_datatype_enum
+    node.attr["frame_name"].s = frame.encode()
+    node.attr["is_constant"].b = True
+    node.attr["parallel_iterations"].i = rounds
+    change(node, tower)
+    return node
+
+
+def change(node: Any, tower: int) -> None:
+    """Gives what enters a loop the frame of a tower, and arrays elements of any shape."""
+    if "frame_name" in node.attr:
+        node.attr["frame_name"].s += f"/tower_{tower}".encode()
+    for name in ("element_shape", "element_shape_except0"):
+        if node.op.startswith("TensorArray") and name in node.attr:
+            node.attr[name].shape.Clear()
+            node.attr[name].shape.unknown_rank = True
