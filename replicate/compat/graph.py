@@ -84,6 +84,11 @@ def outside_of_scopes(graph):
         graph._device_function_stack, graph._colocation_stack = saved
 
 
+def is_colocating(graph):
+    """Whether operations made now are to be where another one is."""
+    return bool(graph._colocation_stack.peek_objs())
+
+
 def in_while_loop(op):
     """Whether an operation belongs to a loop of TensorFlow 1's control flow."""
     flow = op._get_control_flow_context()

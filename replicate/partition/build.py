@@ -43,4 +43,4 @@ def partition(
     copies = replicas.make(plan, placement)
     partitioned = perform(plan, shards, rows, placement, copies.instead)
     replicas.follow(copies, placement)
-    return partitioned
+    return partitioned._replace(hooks=(replicas.FollowLater(copies, placement),))

@@ -161,7 +161,7 @@ def _or_first(own: Sequence[Any], rows: Rows) -> list[Any]:
 
 
 def _without_entries(axis: int) -> Callable[[Any], Any]:
-    return lambda value: tf.gather(value, tf.zeros([0], tf.int32), axis=axis)
+    return lambda value: value[(slice(None),) * axis + (slice(0, 0),)]
 
 
 # Operations themselves: TensorFlow's functions make a constant of a shape that is known, and a

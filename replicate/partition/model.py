@@ -119,7 +119,7 @@ def _devices(placement: Placement, in_turn: bool) -> Any:
     def place(operation: Any) -> str:
         if operation.type not in HOLDERS:
             return placement.consolidation
-        if operation.colocation_groups() != [b"loc:@" + operation.name.encode()]:
+        if graph_lib.is_colocating(operation.graph):
             return ""  # A slot is where its variable is, wherever that is.
         made.append(placement.devices[len(made) % len(placement.devices)])
         return made[-1]
@@ -165,6 +165,7 @@ def _with_whole_values(spec: Any, partitioned: Partitioned) -> Any:
 
     metrics = spec.eval_metric_ops
     return spec._replace(
+        training_hooks=(*spec.training_hooks, *partitioned.hooks),
         predictions=whole(spec.predictions),
         loss=whole(spec.loss),
         train_op=whole(spec.train_op),

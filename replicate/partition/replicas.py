@@ -68,7 +68,7 @@ def follow(replicas: Replicas, placement: Placement) -> None:
     graph = tf.get_default_graph()
     copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
     for index, device in enumerate(placement.devices):
-        if not index or not replicas.updates:
+        if not index or not copies:
             continue
         nodes: list[Any] = []
         inputs: dict[str, Any] = {}
@@ -94,6 +94,42 @@ def follow(replicas: Replicas, placement: Placement) -> None:
             copies[update].append(copied)
     for update, made in copies.items():
         graph_lib.add_control_inputs(update, made)
+
+
+class FollowLater(tf.train.SessionRunHook):
+    """Lets replicas follow what hooks before this one make to change their variables.
+
+    Args:
+        replicas: The `Replicas`.
+        placement: The `Placement`.
+    """
+
+    def __init__(self, replicas: Replicas, placement: Placement) -> None:
+        self._replicas = replicas
+        self._placement = placement
+
+    def begin(self) -> None:
+        """Copies what changes variables and is not copied yet."""
+        known = set(self._replicas.updates)
+        made = [
+            taker
+            for own in self._replicas.handles.values()
+            for taker in own[0].consumers()
+            if taker.type not in _READS and taker not in known
+        ]
+        updates = partitioning.add_nodes_in_order(set(made))
+        for update in updates:
+            if not _can_be_copied(update):
+                tf.logging.warning(
+                    "replicate: '%s' has a replica in each tower, but %s changes the first one's "
+                    "alone. Let it be outside of loops, conditions and functions, or place "
+                    "variables by 'consolidation'.",
+                    update.inputs[0].op.name,
+                    update.name,
+                )
+        copied = tuple(update for update in updates if _can_be_copied(update))
+        follow(self._replicas._replace(updates=copied), self._placement)
+        self._replicas = self._replicas._replace(updates=(*known, *updates))
 
 
 def _is_on(operation: Any, device: str) -> bool:

@@ -31,10 +31,12 @@ class Partitioned(NamedTuple):
     Attributes:
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
+        hooks: What has to run with it in training.
     """
 
     plan: Plan
     whole: Callable[[Any], Any]
+    hooks: tuple[Any, ...] = ()
 
 
 def perform(

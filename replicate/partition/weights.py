@@ -1,7 +1,9 @@
 """Small weights cross to the towers in packs: each tensor that crosses costs time.
 
 Packed are values of resource variables that are read waiting for nothing, when a step begins: to
-read others of them, too, waits for nothing either, and changes nothing if all have a value.
+read others of them, too, waits for nothing either, and changes nothing if all have a value. They do
+if all of what needs one of a pack needs all of it, also where a variable begins with what the batch
+gives.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def pack(plan: Plan, placement: Placement) -> Instead:
         placement: The `Placement`.
     """
     instead: Instead = {}
-    for one in _packs(_reads(plan), placement):
+    for one in _packs(_reads(plan), _needed_for(plan), placement):
         joined = None
         by_tower: list[Sequence[Any]] = []
         place = _place(one[0])
@@ -63,7 +65,24 @@ def _is_of_the_start(operation: Any) -> bool:
     return handle.type == "VarHandleOp" and in_process and operation.outputs[0].dtype.is_floating
 
 
-def _packs(weights: Sequence[Any], placement: Placement) -> Iterator[list[Any]]:
+def _needed_for(plan: Plan) -> dict[Any, int]:
+    """Returns, by reference of a tensor, a bit for each tensor that is met and needs it."""
+    met = (graph_lib.reference(tensor) for tensor in plan.met)
+    bits = {key: 1 << index for index, key in enumerate(met) if key not in plan.named}
+    needed = dict(bits)
+    for operation in reversed(plan.copied):
+        bit = 0
+        for tensor in operation.outputs:
+            bit |= needed.get(graph_lib.reference(tensor), 0)
+        for tensor in operation.inputs:
+            key = graph_lib.reference(tensor)
+            needed[key] = needed.get(key, 0) | bit
+    return needed
+
+
+def _packs(
+    weights: Sequence[Any], needed_for: dict[Any, int], placement: Placement
+) -> Iterator[list[Any]]:
     """Yields those that cross together."""
     # To read one of a pack, all must have a value: they are initialised together.
     saved = {graph_lib.id_of(variable.op) for variable in tf.global_variables()}
@@ -72,7 +91,8 @@ def _packs(weights: Sequence[Any], placement: Placement) -> Iterator[list[Any]]:
     def describe(weight: Any) -> tuple[Any, Any]:
         of = graph_lib.id_of(weight.op.inputs[0].op)
         size = packing.size_of(weight) if of in saved or of in local else None
-        return (_place(weight), weight.dtype, of in saved), size
+        needed = needed_for[graph_lib.reference(weight)]
+        return (_place(weight), weight.dtype, of in saved, needed), size
 
     for pack_of in packing.packs(weights, describe, placement.gather):
         if len(pack_of) > 1:

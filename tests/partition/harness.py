@@ -115,7 +115,7 @@ def _fetches(spec):
 
 
 @contextlib.contextmanager
-def _heard():
+def heard():
     """Collects what the library warns of, which is not to depend on a test's own log."""
     said = []
     handler = logging.Handler(logging.WARNING)
@@ -136,7 +136,7 @@ def trained(model_fn, batches, num_towers=1):
     """Trains in towers, or on one device; returns the `Record`."""
     steps, variables = [], []
     graph = building(model_fn, batches, num_towers, ModeKeys.TRAIN)
-    with _heard() as said, mechanism() as made, graph as spec:
+    with heard() as said, mechanism() as made, graph as spec:
         every = {variable.op.name: variable for variable in tf.global_variables()}
         hooks = [*spec.training_hooks, *spec.training_chief_hooks]
         creator = tf.train.ChiefSessionCreator(spec.scaffold, config=session_config(num_towers))
@@ -152,7 +152,7 @@ def applied(model_fn, batches, num_towers=1, mode=ModeKeys.EVAL):
     """Evaluates, or predicts, with the weights that one device trained; returns the `Record`."""
     weights, steps = trained(model_fn, batches).variables[-1], []
     graph = building(model_fn, batches, num_towers, mode)
-    with _heard() as said, mechanism() as made, graph as spec:
+    with heard() as said, mechanism() as made, graph as spec:
         spec.scaffold.finalize()
         metrics = spec.eval_metric_ops or {}
         step = _fetches(spec), [update for _, update in metrics.values()]

@@ -287,3 +287,41 @@ def test_sizes_that_are_known_late_are_those_of_the_batch(num_towers):
                 session.run(tf.global_variables_initializer())
                 values.append(session.run((spec.loss, spec.train_op)))
     assert_alike(values)
+
+
+def of_the_batch(features):
+    """A variable that begins with the mean of the batch's rows."""
+    return tf.get_variable("mean", initializer=tf.reduce_mean(features, 0))
+
+
+def of_other_weights(features):
+    """A variable that begins with the spread of what others give of the batch."""
+    w = tf.get_variable("w", [4, 4], initializer=tf.ones_initializer())
+    spread = tf.reduce_mean(tf.square(features @ w), 0)
+    scale = tf.get_variable("scale", initializer=spread)
+    return tf.reduce_mean(features @ w, 0) / scale
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("beginning", [of_the_batch, of_other_weights])
+def test_variables_begin_with_what_the_batch_gives(beginning, resource):
+    values = []
+    for num_towers in (1, 3):
+
+        def model_fn(features, labels, mode):
+            tf.get_variable_scope().set_use_resource(resource)
+            shift = beginning(features)
+            v = tf.get_variable("v", [4, 3], initializer=tf.ones_initializer())
+            loss = tf.reduce_mean(tf.square((features - shift) @ v))
+            return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=by_an_optimizer(loss, 0))
+
+        with harness.mechanism(), tf.Graph().as_default():
+            tf.train.create_global_step()
+            rows = tf.constant(ROWS)
+            spec = harness.replicated(model_fn, num_towers)(rows, None, mode=ModeKeys.TRAIN)
+            with tf.Session(config=harness.session_config(num_towers)) as session:
+                for variable in tf.global_variables():  # Those that follow have no value then.
+                    session.run(variable.initializer)
+                made = session.run((spec.loss, spec.train_op))
+                values.append((made, session.run(tf.global_variables())))
+    assert_alike(values)

@@ -11,6 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
+from partition import harness
 from replicate.compat import graph as graph_lib
 
 N = 3
@@ -285,3 +286,75 @@ def test_what_a_function_updates_has_no_replicas():
         made(tf.constant(ROWS), None, mode="train")
         replicas = [op.name for op in operations(graph, "VarHandleOp") if "tower_" in op.name]
     assert replicas and not [name for name in replicas if name.endswith("/w")]
+
+
+class Halves(tf.train.SessionRunHook):
+    """Halves what is trained, by an operation made in `begin`, whenever a step is over."""
+
+    def __init__(self, in_branch):
+        self._in_branch = in_branch
+
+    def begin(self):
+        def halve():
+            assigned = [v.assign(0.5 * v.read_value()) for v in tf.trainable_variables()]
+            with tf.control_dependencies(assigned):
+                return tf.constant(0)
+
+        self._halve = tf.cond(tf.constant(True), halve, halve) if self._in_branch else halve()
+
+    def after_run(self, context, values):
+        context.session.run(self._halve)
+
+
+def trained_with(hook, **kwargs):
+    """Returns what is trained after each of three steps."""
+    seen = []
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        labels = tf.constant(np.sin(ROWS[:, :1]))
+        made = replicate.replicate_model_fn(model_fn, devices=DEVICES, **kwargs)
+        spec = made(tf.constant(ROWS), labels, mode="train", params={"optimizer": momentum})
+        creator = tf.train.ChiefSessionCreator(config=replicate.session_config(DEVICES))
+        hooks = [hook, *spec.training_hooks]
+        with tf.train.MonitoredSession(creator, hooks) as session:
+            for _ in range(3):
+                session.run(spec.train_op)
+                seen.append(session.run(tf.trainable_variables()))
+    return seen
+
+
+def test_replicas_follow_what_hooks_change():
+    got = trained_with(Halves(False), variable_placement="replicated")
+    for mine, other in zip(got, trained_with(Halves(False))):
+        for value, expected in zip(mine, other):
+            np.testing.assert_allclose(value, expected, 1e-9, 1e-9)
+
+
+def test_what_hooks_change_in_a_branch_is_said_not_to_reach_replicas():
+    with harness.heard() as said:
+        trained_with(Halves(True), variable_placement="replicated")
+    assert said and all("has a replica in each tower, but" in line for line in said)
+
+
+@pytest.mark.parametrize("placement", ["consolidation", "round_robin"])
+def test_slots_are_where_a_variable_is_that_has_no_device(placement):
+    def scattered(features, labels, mode, params):
+        with tf.device(None):
+            outputs = tf.layers.dense(features, 1, name="anywhere")
+        with tf.device(DEVICES[1]):
+            outputs += tf.layers.dense(features, 1, name="there")
+        loss = tf.reduce_mean(tf.square(outputs - labels))
+        train_op = adam().minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        made = replicate.replicate_model_fn(
+            scattered, devices=DEVICES, variable_placement=placement
+        )
+        labels = tf.constant(np.sin(ROWS[:, :1]))
+        spec = made(tf.constant(ROWS), labels, mode="train", params={})
+        with tf.Session(config=replicate.session_config(DEVICES)) as session:
+            session.run(tf.global_variables_initializer())
+            losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(3)]
+    assert losses[-1] < losses[0]
