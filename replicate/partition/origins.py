@@ -11,7 +11,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
-from replicate.partition import effects, readers
+from replicate.partition import beginnings, effects, readers
 
 
 class Origin(NamedTuple):
@@ -22,14 +22,12 @@ class Origin(NamedTuple):
         acts: A bit for each operation that changes a state, draws a number or has to be fed.
         fails: A bit for each operation that may fail.
         reads: A bit for each operation that reads a variable, which others may write afterwards.
-        holders: A bit for each variable, which has to have a value.
     """
 
     meetings: int = 0
     acts: int = 0
     fails: int = 0
     reads: int = 0
-    holders: int = 0
 
 
 class Origins:
@@ -53,8 +51,7 @@ class Origins:
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
-        holders = (one for one in operations if one.type in effects.HOLDERS)
-        self._holders = {one: 1 << index for index, one in enumerate(holders)}
+        self._needed = beginnings.needed(operations, layouts)
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:
@@ -72,7 +69,7 @@ class Origins:
     def together(self, operation: Any) -> Any:
         """Returns what tensors that cross devices together have in common; see above."""
         origin = self.of(operation)
-        return origin.meetings, origin.acts, origin.holders
+        return origin.meetings, origin.acts, self._needed.get(operation, 0)
 
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
@@ -177,8 +174,7 @@ class Origins:
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts, fails, reads, holders = self.of(operation)
-        holders |= self._holders.get(operation, 0)
+        meetings, acts, fails, reads = self.of(operation)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         for index, tensor in enumerate(operation.inputs):
@@ -187,17 +183,16 @@ class Origins:
             demand = WHOLE if strategy is None else strategy.inputs[index]
             meets = layout not in (WHOLE, SIZE) and layout != demand
             meetings = max(meetings, before.meetings + meets)
-            acts, holders = acts | before.acts, holders | before.holders
+            acts |= before.acts
             if not self._is_formula(operation, index):
                 fails, reads = fails | before.fails, reads | before.reads
         for one in operation.control_inputs:
             before = self.of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
-            holders |= before.holders
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
-        return Origin(meetings, acts, fails, reads, holders)
+        return Origin(meetings, acts, fails, reads)
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:

@@ -20,7 +20,6 @@ class Plan(NamedTuple):
         operations: All of its operations, in order.
         copied: Those that towers run, in order.
         met: Tensors that something takes whole and towers have shards or parts of, in order.
-        named: References of those that are only for whoever asks for a tensor by its name.
         together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
         waits: By operation that towers run: what its copies wait for.
@@ -35,7 +34,6 @@ class Plan(NamedTuple):
     operations: tuple[Any, ...]
     copied: tuple[Any, ...]
     met: tuple[Any, ...]
-    named: frozenset[Any]
     together: dict[Any, Any]
     gradients: frozenset[Any]
     waits: dict[Any, list[Any]]
@@ -72,7 +70,6 @@ def make_plan(
     for tensor in asked:
         needs.whole(tensor)
     needs.follow()
-    unnamed = set(needs.met)
     for operation in operations:
         if operation in layouts.strategies:
             for tensor in _met_for_names(operation, needs, layouts, origins):
@@ -109,7 +106,6 @@ def make_plan(
         operations=tuple(operations),
         copied=copied,
         met=met,
-        named=frozenset(needs.met - unnamed),
         together=together,
         gradients=applied,
         waits=waits,

@@ -1,9 +1,7 @@
 """Small weights cross to the towers in packs: each tensor that crosses costs time.
 
 Packed are values of resource variables that are read waiting for nothing, when a step begins: to
-read others of them, too, waits for nothing either, and changes nothing if all have a value. They do
-if all of what needs one of a pack needs all of it, also where a variable begins with what the batch
-gives.
+read others of them, too, waits for nothing either, and changes nothing if all have a value.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.gathering import packing
 from replicate.layouts import WHOLE
+from replicate.partition.beginnings import needed
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 
@@ -27,7 +26,7 @@ def pack(plan: Plan, placement: Placement) -> Instead:
         placement: The `Placement`.
     """
     instead: Instead = {}
-    for one in _packs(_reads(plan), _needed_for(plan), placement):
+    for one in _packs(_reads(plan), needed(plan.operations, plan.layouts), placement):
         joined = None
         by_tower: list[Sequence[Any]] = []
         place = _place(one[0])
@@ -65,23 +64,8 @@ def _is_of_the_start(operation: Any) -> bool:
     return handle.type == "VarHandleOp" and in_process and operation.outputs[0].dtype.is_floating
 
 
-def _needed_for(plan: Plan) -> dict[Any, int]:
-    """Returns, by reference of a tensor, a bit for each tensor that is met and needs it."""
-    met = (graph_lib.reference(tensor) for tensor in plan.met)
-    bits = {key: 1 << index for index, key in enumerate(met) if key not in plan.named}
-    needed = dict(bits)
-    for operation in reversed(plan.copied):
-        bit = 0
-        for tensor in operation.outputs:
-            bit |= needed.get(graph_lib.reference(tensor), 0)
-        for tensor in operation.inputs:
-            key = graph_lib.reference(tensor)
-            needed[key] = needed.get(key, 0) | bit
-    return needed
-
-
 def _packs(
-    weights: Sequence[Any], needed_for: dict[Any, int], placement: Placement
+    weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
 ) -> Iterator[list[Any]]:
     """Yields those that cross together."""
     # To read one of a pack, all must have a value: they are initialised together.
@@ -91,8 +75,7 @@ def _packs(
     def describe(weight: Any) -> tuple[Any, Any]:
         of = graph_lib.id_of(weight.op.inputs[0].op)
         size = packing.size_of(weight) if of in saved or of in local else None
-        needed = needed_for[graph_lib.reference(weight)]
-        return (_place(weight), weight.dtype, of in saved, needed), size
+        return (_place(weight), weight.dtype, of in saved, needed_by.get(weight.op, 0)), size
 
     for pack_of in packing.packs(weights, describe, placement.gather):
         if len(pack_of) > 1:
