@@ -20,6 +20,7 @@ from replicate.layouts.layout import (
     WHOLE,
     Demand,
     Layout,
+    Partial,
     Shard,
     Share,
     Strategy,
@@ -75,7 +76,16 @@ class Loop:
             self._layouts = {}
             strategies = self._pass()
             if not self._again:
-                return None if strategies is None else (strategies, self._layouts)
+                return self._found(strategies)
+
+    def _found(
+        self, strategies: dict[Any, Strategy] | None
+    ) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
+        """Returns what was found, unless all towers would do all of it."""
+        made = self._layouts.values()
+        if strategies is None or not any(isinstance(one, (Partial, Shard)) for one in made):
+            return None
+        return strategies, self._layouts
 
     def _pass(self) -> dict[Any, Strategy] | None:
         strategies: dict[Any, Strategy] = {}
@@ -119,6 +129,8 @@ class Loop:
         if kind == "Enter":
             wanted = self._entered.get(operation, layouts[0])
             return Strategy((wanted,), (wanted,))
+        if kind == "Const" and operation in self._entered:
+            return Strategy((), (self._entered[operation],))
         if kind == "Merge":
             return self._merge(operation, layouts)
         if kind == "Switch":
@@ -199,15 +211,10 @@ class Loop:
             elif isinstance(demand, Share):
                 if not self._can_be(operation, index, layout, demand):
                     return False
-            elif layout != demand and not self._is_split(operation, index, layout, demand):
+            elif layout != demand:
                 self._change(tensor, demand)  # Then once more.
                 return False
         return True
-
-    def _is_split(self, operation: Any, index: int, layout: Layout, demand: Demand) -> bool:
-        """Whether towers have their rows of what is a constant of the loop."""
-        is_constant = operation.inputs[index].op.type == "Const" and isinstance(demand, Shard)
-        return is_constant and self._can_be(operation, index, layout, demand)
 
     def _enters(self, operation: Any, layout: Layout, demand: Demand) -> bool:
         if layout == demand:
@@ -231,6 +238,8 @@ class Loop:
             if operation.type in _LEAD_BACK:
                 tensor = operation.inputs[0]
                 continue
+            if operation.type == "Const":
+                return self._may_be(tensor, wanted) and self._begin_as(operation, wanted)
             if operation.type in SOURCES and self._gives(operation, {}, wanted):
                 return self._begin_as(operation, wanted)
             leads = (
@@ -242,6 +251,15 @@ class Loop:
             if tensor is None:
                 return False
         return False
+
+    def _may_be(self, tensor: Any, wanted: Demand) -> bool:
+        """Whether towers can have parts of a constant."""
+        if not isinstance(wanted, Shard):
+            return isinstance(wanted, Partial)
+        dims = self._facts.dims(tensor)
+        if dims is None or not 0 <= wanted.axis < len(dims):
+            return False
+        return dims_lib.over(dims[wanted.axis], self._facts.rows) is not None
 
     def _gives(self, operation: Any, given: dict[int, Demand], wanted: Demand) -> bool:
         """Whether an operation of whole inputs, but for those given, has a result as wanted."""

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.compat.functions import change_seed
+from replicate.layouts import WHOLE
 from replicate.partition import aliases, frames
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
@@ -115,6 +116,10 @@ def _define(
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower)
             node.input[index] = made.name_of(given, frames.around(operation), tower)
+        layouts = [plan.layouts.of(tensor) for tensor in operation.outputs]
+        if operation.type == "Const" and layouts != [WHOLE]:  # In a loop: each tower has its part.
+            part = inputs.of_tower(operation.outputs[0], layouts[0], tower)
+            frames.pass_on(node, made.name_of(part, frames.around(operation), tower))
         frames.change(node, tower)
         node.device = "" if placement.is_first(place) else place
         made.nodes.append(node)

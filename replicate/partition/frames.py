@@ -43,3 +43,14 @@ def change(node: Any, tower: int) -> None:
         if node.op.startswith("TensorArray") and name in node.attr:
             node.attr[name].shape.Clear()
             node.attr[name].shape.unknown_rank = True
+
+
+def pass_on(node: Any, given: str) -> None:
+    """Lets a node of a constant pass something else on, by name, in the rounds in which it is."""
+    dtype = node.attr["dtype"].type
+    waits = list(node.input)
+    node.op = "Identity"
+    node.attr.clear()
+    node.attr["T"].type = dtype
+    del node.input[:]
+    node.input.extend([given, *waits])

@@ -111,8 +111,6 @@ class Origins:
         for index, tensor in enumerate(operation.inputs):
             if self._is_formula(operation, index):
                 waits += self._in_place_of_sizes([tensor.op], enters=False)
-            elif tensor.op.type == "Const":
-                waits.append(tensor.op)
         return list(dict.fromkeys(waits))
 
     def _in_place_of_sizes(self, operations: Iterable[Any], enters: bool = True) -> list[Any]:
@@ -177,11 +175,13 @@ class Origins:
         meetings, acts, fails, reads = self.of(operation)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
+        # No value changes its layout in a loop, but on its way into it.
+        is_inside = operation.type != "Enter" and bool(graph_lib.loops_of(operation))
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
-            meets = layout not in (WHOLE, SIZE) and layout != demand
+            meets = layout not in (WHOLE, SIZE) and layout != demand and not is_inside
             meetings = max(meetings, before.meetings + meets)
             acts |= before.acts
             if not self._is_formula(operation, index):

@@ -220,8 +220,6 @@ class _Needs:
                 layout = self._layouts.of(tensor)
                 if isinstance(demand, Share) or not self._is_of_towers(tensor):
                     self._formula(tensor)
-                elif layout != demand and graph_lib.loops_of(tensor.op):
-                    self.copy(tensor.op)  # A constant, which is there in rounds that are made.
                 elif layout != demand:
                     self.whole(tensor)
                 elif graph_lib.reference(tensor) not in self._sources:

@@ -88,6 +88,7 @@ def session_config(num_towers):
     """Without TensorFlow's graph optimizer, which takes longer than all these steps."""
     config = replicate.session_config(contract.device_names(num_towers))
     config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.operation_timeout_in_ms = 60_000  # Where towers wait for each other.
     return config
 
 

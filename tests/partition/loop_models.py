@@ -1,0 +1,221 @@
+"""Losses with loops in them, of `h`, [n, 3], and of the `Batch`, as `row_losses` are."""
+
+import tensorflow.compat.v1 as tf
+
+from partition.model_inputs import F64, GLOROT, get_variable
+
+# Those that no tower can go round for itself: what is written here says why.
+WHOLE = {}
+# So are these where the graph does not know n: they read sizes of what they have written.
+WHOLE_IF_UNKNOWN = {"arrays"}
+
+
+def whole(reason):
+    """Says of a loss that its loop runs once."""
+
+    def enter(loss):
+        WHOLE[loss.__name__] = reason
+        return loss
+
+    return enter
+
+
+def _by_time(batch):
+    return tf.transpose(batch.steps, [1, 0, 2])
+
+
+def _error(outputs, batch):
+    return tf.reduce_mean((outputs - batch.y) ** 2)
+
+
+def lstm(h, batch):
+    cell = tf.nn.rnn_cell.LSTMCell(3, initializer=GLOROT())
+    start = tf.nn.rnn_cell.LSTMStateTuple(h, tf.tanh(h))
+    outputs, state = tf.nn.dynamic_rnn(cell, batch.steps, initial_state=start)
+    return _error(tf.reduce_max(outputs, 1) + state.c, batch)
+
+
+def gru_of_lengths(h, batch):
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    lengths = 1 + tf.minimum(batch.ids[:, 0], 4)
+    outputs, state = tf.nn.dynamic_rnn(cell, batch.steps, lengths, h)
+    return _error(outputs[:, 0] + state, batch) + tf.reduce_max(outputs)
+
+
+def both_ways(h, batch):
+    cells = [tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT()) for _ in range(2)]
+    outputs, _ = tf.nn.bidirectional_dynamic_rnn(
+        *cells, batch.steps, 1 + batch.k, h, None, dtype=F64, swap_memory=True
+    )
+    return _error(tf.reduce_sum(outputs[0] * outputs[1], 1), batch)
+
+
+@whole("whether there is another round depends on the rows")
+def raw(h, batch):
+    """A cell that is given its own output, by `tf.nn.raw_rnn`."""
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    n = tf.shape(h)[0]
+
+    def step(time, output, state, _):
+        if output is None:
+            return tf.zeros([n], tf.bool), h, h, None, None
+        return tf.fill([n], time >= 4), output + h, state, output, None
+
+    outputs, state, _ = tf.nn.raw_rnn(cell, step)
+    return _error(outputs.stack()[-1] + state, batch)
+
+
+def mapped(h, batch):
+    w = get_variable("w", [3, 3])
+    outputs = tf.map_fn(lambda step: tf.tanh(step @ w) * h, _by_time(batch))
+    return _error(tf.reduce_sum(outputs, 0), batch)
+
+
+def scanned(h, batch):
+    w = get_variable("w", [3, 3])
+    outputs = tf.scan(lambda state, step: tf.tanh(state @ w + step), _by_time(batch), h)
+    return _error(tf.reduce_prod(outputs, 0), batch)
+
+
+def folded(h, batch):
+    w = get_variable("w", [3, 3])
+    return _error(tf.foldl(lambda a, step: tf.tanh(a + step @ w), _by_time(batch), h), batch)
+
+
+def summed(h, batch):
+    """A sum over rows that grows in a loop."""
+    w = get_variable("w", [3, 3])
+
+    def body(i, total):
+        step = tf.gather(batch.steps, i, axis=1)
+        return i + 1, total + tf.reduce_sum((step @ w - h) ** 2)
+
+    total = tf.while_loop(lambda i, _: i < 4, body, (0, tf.constant(0.5, F64)))[1]
+    return tf.log(total + 1.0)
+
+
+def nested(h, batch):
+    w = get_variable("w", [3, 3])
+
+    def outer(i, a):
+        def inner(j, b):
+            return j + 1, tf.tanh(b @ w) + 0.1 * h
+
+        return i + 1, tf.while_loop(lambda j, _: j < i, inner, (0, a))[1]
+
+    return _error(tf.while_loop(lambda i, _: i < 3, outer, (0, h))[1], batch)
+
+
+def arrays(h, batch):
+    """Writes all that it makes to one array, and reads what it has written."""
+    array = tf.TensorArray(F64, 5, clear_after_read=False, element_shape=h.shape).write(0, h)
+
+    def body(i, written):
+        made = tf.tanh(written.read(i) + tf.gather(batch.steps, i, axis=1))
+        return i + 1, written.write(i + 1, made)
+
+    array = tf.while_loop(lambda i, _: i < 4, body, (0, array))[1]
+    return _error(tf.reduce_mean(array.stack(), 0), batch)
+
+
+def branches(h, batch):
+    """In every other round something else happens."""
+
+    def body(i, a):
+        made = tf.cond(tf.equal(i % 2, 0), lambda: tf.tanh(a + h), lambda: a * 0.5)
+        return i + 1, made
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
+def zeros_inside(h, batch):
+    """Begins anew in every round, with zeros for as many rows."""
+
+    def body(i, a):
+        start = tf.zeros([tf.shape(h)[0], 3], F64)
+        return i + 1, tf.tanh(start + a + tf.gather(batch.steps, i, axis=1)) + tf.ones_like(a)
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
+def attending(h, batch):
+    """A decoder that looks at all steps of its row, and begins with what all rows have."""
+    w = get_variable("w", [3, 3])
+    best = tf.reduce_max(h)
+
+    def body(i, state):
+        weights = tf.nn.softmax(tf.reduce_sum(batch.steps * state[:, None], 2) / best)
+        context = tf.reduce_sum(weights[:, :, None] * batch.steps, 1)
+        return i + 1, tf.tanh(context @ w + state)
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
+def normalised(h, batch):
+    """As many rounds as the longest row has steps."""
+    rounds = tf.reduce_max(batch.k) + 1
+
+    def body(i, a):
+        return i + 1, tf.tanh(a) + tf.reduce_mean(a, 1, keepdims=True)
+
+    return _error(tf.while_loop(lambda i, _: i < rounds, body, (0, h))[1], batch)
+
+
+@whole("each round needs what all rows have in common")
+def means_of_rows(h, batch):
+    def body(i, a):
+        return i + 1, tf.tanh(a - tf.reduce_mean(a, 0))
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
+@whole("whether there is another round depends on the rows")
+def until_all_are_done(h, batch):
+    return _error(tf.while_loop(lambda a: tf.reduce_any(a > 0.1), lambda a: a * 0.7, (h,)), batch)
+
+
+@whole("each round is a row")
+def row_by_row(h, batch):
+    w = get_variable("w", [3, 3])
+    return _error(tf.map_fn(lambda row: tf.tanh(row[None] @ w)[0], h), batch)
+
+
+@whole("it has more rows in each round")
+def growing(h, batch):
+    def body(i, a):
+        return i + 1, tf.concat([a, tf.tanh(a)], 0)
+
+    shapes = tf.TensorShape([]), tf.TensorShape([None, 3])
+    made = tf.while_loop(lambda i, _: i < 2, body, (0, h), shapes)[1]
+    places = tf.cast(tf.range(tf.shape(made)[0]), F64)[:, None]
+    return tf.reduce_mean((made - places) ** 2)
+
+
+@whole("random numbers are drawn that no row has for itself")
+def noise_for_all(h, batch):
+    def body(i, a):
+        return i + 1, a * (1.0 + 0.0 * tf.random.uniform([3], dtype=F64))
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
+@whole("sizes that differ from round to round have no formula")
+def wider(h, batch):
+    """It has more columns in each round."""
+
+    def body(i, a):
+        return i + 1, tf.concat([a, tf.tanh(a[:, :2])], 1)
+
+    shapes = tf.TensorShape([]), tf.TensorShape([h.shape[0], None])
+    made = tf.while_loop(lambda i, _: i < 3, body, (0, h), shapes)[1]
+    return _error(tf.reduce_sum(made, 1, keepdims=True), batch)
+
+
+LOSSES = {
+    loss.__name__: loss
+    for loss in (
+        *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
+        *(branches, zeros_inside, attending, normalised, wider),
+        *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
+    )
+}

@@ -1,0 +1,41 @@
+"""Loops of TensorFlow 1 run in towers, each of which goes round for itself, where they can."""
+
+import pytest
+
+from partition import harness, loop_models, tables
+from partition.harness import ModeKeys
+from partition.model_inputs import CASES, STATIC, UNKNOWN
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:`tf.nn.rnn_cell:UserWarning", "ignore:Converting sparse IndexedSlices:UserWarning"
+)
+MODELS = tables.Table(
+    {
+        name: tables.of_old_control_flow(tables.of_loss(loss))
+        for name, loss in loop_models.LOSSES.items()
+    }
+)
+
+
+@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("name", loop_models.LOSSES)
+def test_loops_are_trained(name, num_towers, batches):
+    MODELS.check_training(name, batches, num_towers)
+
+
+@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
+@pytest.mark.parametrize("name", loop_models.LOSSES)
+def test_loops_run_in_towers(name, batches):
+    model_fn = MODELS.models[name]
+    with harness.mechanism() as made, harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
+        plan = made[0].plan
+    loops = {one for one in plan.operations if one.type == "LoopCond"}
+    in_towers = loops.intersection(plan.copied)
+    is_whole = name in loop_models.WHOLE
+    is_whole |= name in loop_models.WHOLE_IF_UNKNOWN and not batches.static
+    assert loops and in_towers == (set() if is_whole else loops)
+
+
+@pytest.mark.parametrize("name", loop_models.LOSSES)
+def test_loops_are_evaluated(name):
+    MODELS.check_applied(name, UNKNOWN, 3)
