@@ -4,7 +4,8 @@ from replicate.layouts import dims
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
-from replicate.layouts.inference import DIFFERS, RANDOM, infer
+from replicate.layouts.inference import infer
+from replicate.layouts.kinds import DIFFERS, RANDOM
 from replicate.layouts.layout import (
     MEAN,
     OWN,

@@ -127,3 +127,16 @@ class Facts:
             value = None
         self._values[key] = value
         return value
+
+    def are_formulas(self, operation: Any) -> bool:
+        """Whether all that an operation gives are integers that follow from sizes.
+
+        Sizes that each round of a loop has anew are none: no formula outside of the loop has them.
+        """
+        if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
+            return False
+        found = [self.value(tensor) for tensor in operation.outputs]
+        return all(
+            value is not None and not any(dims_lib.is_of_loop(entry) for entry in value.flat)
+            for value in found
+        )

@@ -7,13 +7,14 @@ import itertools
 from typing import Any, Counter, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import dims as dims_lib
 from replicate.layouts import loops
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.arrays import Arrays, array_of
+from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
+from replicate.layouts.kinds import SOURCES, STARTS
 from replicate.layouts.lateness import run_late
 from replicate.layouts.layout import (
     SIZE,
@@ -23,12 +24,10 @@ from replicate.layouts.layout import (
     Own,
     Partial,
     Shard,
-    Share,
     Strategy,
     Whole,
 )
-from replicate.layouts.loops import SOURCES, STARTS
-from replicate.layouts.rule import Op, rule_of
+from replicate.layouts.rule import rule_of
 
 
 def infer(
@@ -150,14 +149,14 @@ class _Pass:
 
     def _run_loop(self, operations: list[Any]) -> None:
         """Infers the layouts in a loop of TensorFlow 1."""
-        entered = [t for one in operations if one.type == "Enter" for t in one.inputs]
+        enter = [one for one in operations if one.type == "Enter"]
+        entered = [self._of(one.inputs[0]) for one in enter]
         makers = loops.makers_in(operations)
         found = None
-        if any(self._of(tensor) != WHOLE for tensor in entered) and self._may_be_in_towers(
-            operations, makers
-        ):
+        has_rows = any(layout != WHOLE for layout in entered)
+        if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
             kept = self._whole_types
-            loop = loops.Loop(operations, self._of, self._fits, self._facts, self._arrays, kept)
+            loop = loops.Loop(operations, self._of, self._facts, self._arrays, kept)
             found = loop.infer()
         self._learnt.varying |= loops.varying(operations, self._facts)
         if found is not None:
@@ -170,21 +169,12 @@ class _Pass:
         if self._arrays.changed:
             return  # The next pass knows more.
         self._arrays.refuse(makers)
-        for tensor in entered:
-            if isinstance(self._of(tensor), Own):
-                self._keep(tensor.op)
-        if any(self._of(tensor) not in (WHOLE, SIZE) for tensor in entered):
+        for one, layout in zip(enter, entered):
+            self._meet(one, [WHOLE])
+            if isinstance(layout, Own):
+                self._keep(one.inputs[0].op)
+        if any(layout not in (WHOLE, SIZE) for layout in entered):
             self._whole["while"] += 1
-            for tensor in entered:
-                self._meet(tensor.op, ())
-
-    def _may_be_in_towers(self, operations: Sequence[Any], makers: Sequence[Any]) -> bool:
-        if not self._kept.isdisjoint(operations):
-            return False
-        return self._arrays.are_in_towers(makers)
-
-    def _fits(self, operation: Any, index: int, layout: Layout, demand: Demand) -> bool:
-        return self._can_be(self._facts.of(operation), index, layout, demand)
 
     def _only_waits(self, operation: Any) -> bool:
         """Whether an operation does nothing but wait for what towers run.
@@ -256,7 +246,7 @@ class _Pass:
             return None
         if self._arrays.has(array_of(operation)):
             return self._of_array(operation, inputs)
-        if loops.are_formulas(self._facts, operation):
+        if self._facts.are_formulas(operation):
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
             return None
@@ -275,7 +265,7 @@ class _Pass:
         if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
             return None
         if not all(
-            self._can_be(op, index, layout, demand)
+            can_be(op, index, layout, demand)
             for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
         ):
             return None
@@ -297,51 +287,12 @@ class _Pass:
         strategy = self._arrays.strategy(operation, seen)
         if strategy is None or operation in self._kept:
             return None
-        demands = zip(seen, strategy.inputs)
-        if not all(self._fits(operation, i, *one) for i, one in enumerate(demands)):
+        op, demands = self._facts.of(operation), zip(seen, strategy.inputs)
+        if not all(can_be(op, index, *one) for index, one in enumerate(demands)):
             return None
         return strategy
-
-    def _can_be(self, op: Op, index: int, layout: Layout, demand: Demand) -> bool:
-        """Whether towers can have an input as an operation demands it."""
-        if isinstance(demand, Share):
-            return layout == WHOLE and _has_share(op, index, demand.axis)
-        if isinstance(demand, Shard):
-            if layout == demand:
-                return True
-            dims = op.dims(index)
-            if isinstance(layout, Own) or dims is None:
-                return False
-            size = dims[demand.axis]
-            return not isinstance(size, int) or dims_lib.over(size, self._facts.rows) is not None
-        if isinstance(demand, (Partial, Own)):
-            return layout == demand
-        return not isinstance(layout, Own)
-
-
-def _has_share(op: Op, index: int, axis: int) -> bool:
-    """Whether of known integers the one at `axis`, and no other, is the towers' to share."""
-    value = op.value(index)
-    if value is None or value.ndim != 1 or not -len(value) <= axis < len(value):
-        return False
-    for place, entry in enumerate(value):
-        if place == axis % len(value):
-            if dims_lib.over(entry, op.rows) is None and entry != -1:
-                return False
-        elif not isinstance(op.rows, int) and dims_lib.holds_rows(entry):
-            return False
-    return not any(dims_lib.is_of_loop(entry) for entry in value)
 
 
 def _outermost_loop(operation: Any) -> Any:
     found = graph_lib.loops_of(operation)
     return found[0] if found else None
-
-
-# Each tower draws these for its rows.
-RANDOM = STARTS | frozenset(["Multinomial"])
-
-# Towers get other values of these than one device: random numbers, and the moments of their rows.
-DIFFERS = RANDOM | frozenset(
-    f"FusedBatchNorm{part}{version}" for part in ("", "Grad") for version in ("", "V2", "V3")
-)

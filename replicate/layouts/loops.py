@@ -11,9 +11,12 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from replicate.compat import graph as graph_lib
+from replicate.layouts import beginnings
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.arrays import Arrays, array_of
+from replicate.layouts.demands import can_be
 from replicate.layouts.facts import Facts
+from replicate.layouts.kinds import SOURCES, STARTS
 from replicate.layouts.layout import (
     OWN,
     SIZE,
@@ -28,7 +31,6 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import rule_of
 
 _PASS_ON = frozenset(["Exit", "Identity", "NextIteration"])
-_LEAD_BACK = _PASS_ON | frozenset(["Enter", "Merge", "Switch"])
 # Stateful, and nothing happens if each tower runs them.
 _HARMLESS = frozenset(
     ["Assert", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"]
@@ -41,8 +43,6 @@ class Loop:
     Args:
         operations: Its operations, in order.
         layout_of: Function of a tensor outside of it that returns its layout.
-        can_be: Function of an operation, the index of an input, its layout and what is demanded
-            that tells whether towers can have it so.
         facts: The `Facts`.
         arrays: The `Arrays`.
         kept: Types of operations that run once whatever their rule says.
@@ -52,7 +52,6 @@ class Loop:
         self,
         operations: Sequence[Any],
         layout_of: Callable[[Any], Layout],
-        can_be: Callable[[Any, int, Layout, Demand], bool],
         facts: Facts,
         arrays: Arrays,
         kept: frozenset[str],
@@ -60,7 +59,6 @@ class Loop:
         self._operations = operations
         self._inside = set(operations)
         self._layout_of = layout_of
-        self._can_be = can_be
         self._facts = facts
         self._arrays = arrays
         self._kept = kept
@@ -122,7 +120,7 @@ class Loop:
             return False
         if any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers()):
             return False  # A formula would be there on a branch that is not taken.
-        return are_formulas(self._facts, operation)
+        return self._facts.are_formulas(operation)
 
     def _strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
         kind = operation.type
@@ -182,14 +180,14 @@ class Loop:
         return None
 
     def _merge(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
-        if _is_of_loop(operation):
+        if beginnings.is_of_loop(operation):
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
         wanted = next((layout for layout in layouts if layout != WHOLE), WHOLE)
         return Strategy((wanted,) * len(layouts), (wanted, WHOLE))
 
     def _closes(self, operation: Any) -> bool:
         """Whether a loop's variable has the layout at the end of a round that it begins with."""
-        if not _is_of_loop(operation):
+        if not beginnings.is_of_loop(operation):
             return True
         begins, ends = (self._of(tensor) for tensor in operation.inputs)
         ends = WHOLE if ends == SIZE else ends
@@ -203,13 +201,13 @@ class Loop:
         """Whether an operation gets its inputs as it demands them; changes what enters, if not."""
         for index, (layout, demand) in enumerate(zip(layouts, strategy.inputs)):
             tensor = operation.inputs[index]
-            if operation.type == "Merge" and index and _is_of_loop(operation):
+            if operation.type == "Merge" and index and beginnings.is_of_loop(operation):
                 continue  # Known once a round is over.
             if operation.type == "Enter" and tensor.op not in self._inside:
                 if not self._enters(operation, layout, demand):
                     return False
             elif isinstance(demand, Share):
-                if not self._can_be(operation, index, layout, demand):
+                if not can_be(self._facts.of(operation), index, layout, demand):
                     return False
             elif layout != demand:
                 self._change(tensor, demand)  # Then once more.
@@ -222,58 +220,13 @@ class Loop:
         if OWN in (layout, demand):
             return False
         if isinstance(demand, Shard):
-            return self._can_be(operation, 0, layout, demand)
+            return can_be(self._facts.of(operation), 0, layout, demand)
         return demand == WHOLE or layout == WHOLE
 
     def _change(self, tensor: Any, wanted: Demand) -> bool:
-        """Lets what leads to a tensor begin, or enter, in another layout; False if nothing does."""
-        seen: set[Any] = set()
-        while tensor.op in self._inside and tensor.op not in seen:
-            operation = tensor.op
-            seen.add(operation)
-            if operation.type == "Enter" and operation.inputs[0].op not in self._inside:
-                return self._begin_as(operation, wanted)
-            if operation.type == "Merge" and not _is_of_loop(operation):
-                return False
-            if operation.type in _LEAD_BACK:
-                tensor = operation.inputs[0]
-                continue
-            if operation.type == "Const":
-                return self._may_be(tensor, wanted) and self._begin_as(operation, wanted)
-            if operation.type in SOURCES and self._gives(operation, {}, wanted):
-                return self._begin_as(operation, wanted)
-            leads = (
-                given
-                for index, given in enumerate(operation.inputs)
-                if self._of(given) == WHOLE and self._gives(operation, {index: wanted}, wanted)
-            )
-            tensor = next(leads, None)
-            if tensor is None:
-                return False
-        return False
-
-    def _may_be(self, tensor: Any, wanted: Demand) -> bool:
-        """Whether towers can have parts of a constant."""
-        if not isinstance(wanted, Shard):
-            return isinstance(wanted, Partial)
-        dims = self._facts.dims(tensor)
-        if dims is None or not 0 <= wanted.axis < len(dims):
-            return False
-        return dims_lib.over(dims[wanted.axis], self._facts.rows) is not None
-
-    def _gives(self, operation: Any, given: dict[int, Demand], wanted: Demand) -> bool:
-        """Whether an operation of whole inputs, but for those given, has a result as wanted."""
-        rule = rule_of(operation.type)
-        if rule is None or isinstance(wanted, Share):
-            return False
-        layouts: list[Any] = [given.get(index, WHOLE) for index in range(len(operation.inputs))]
-        found = rule(self._facts.of(operation), layouts)
-        if found is None or found.outputs[0] != wanted:
-            return False
-        return all(
-            isinstance(demand, Share) or demand == layout
-            for demand, layout in zip(found.inputs, layouts)
-        )
+        """Lets what leads to a tensor begin in another layout; returns False if nothing does."""
+        found = beginnings.find(tensor, wanted, self._inside, self._facts, self._of)
+        return found is not None and self._begin_as(found, wanted)
 
     def _begin_as(self, operation: Any, wanted: Demand) -> bool:
         if operation in self._entered or isinstance(wanted, Share):
@@ -283,29 +236,11 @@ class Loop:
         return True
 
 
-def _is_of_loop(operation: Any) -> bool:
-    return any(tensor.op.type == "NextIteration" for tensor in operation.inputs)
-
-
-def are_formulas(facts: Facts, operation: Any) -> bool:
-    """Whether all that an operation gives are integers that follow from sizes.
-
-    Sizes that each round of a loop has anew are none: no formula outside of the loop has them.
-    """
-    if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
-        return False
-    found = [facts.value(tensor) for tensor in operation.outputs]
-    return all(
-        value is not None and not any(dims_lib.is_of_loop(entry) for entry in value.flat)
-        for value in found
-    )
-
-
 def varying(operations: Sequence[Any], facts: Facts) -> set[tuple[Any, int]]:
     """Returns variables of loops whose shape a round changes: references, each with an axis."""
     found: set[tuple[Any, int]] = set()
     for operation in operations:
-        if operation.type != "Merge" or not _is_of_loop(operation):
+        if operation.type != "Merge" or not beginnings.is_of_loop(operation):
             continue
         tensor = operation.outputs[0]
         begins = facts.dims(tensor)
@@ -321,13 +256,3 @@ def varying(operations: Sequence[Any], facts: Facts) -> set[tuple[Any, int]]:
 def makers_in(operations: Sequence[Any]) -> list[Any]:
     """Returns what makes the arrays that operations of a loop use."""
     return list(dict.fromkeys(m for m in map(array_of, operations) if m is not None))
-
-
-# What may have rows though none enters: random numbers, of a shape that has as many entries.
-STARTS = frozenset(
-    ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
-    + ["RandomGamma", "RandomPoissonV2"]
-)
-
-# What gets rows by the shape that it takes.
-SOURCES = STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])

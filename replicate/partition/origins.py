@@ -11,7 +11,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
-from replicate.partition import beginnings, effects, readers
+from replicate.partition import effects, initializers, readers
 
 
 class Origin(NamedTuple):
@@ -51,7 +51,7 @@ class Origins:
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
-        self._needed = beginnings.needed(operations, layouts)
+        self._needed = initializers.needed(operations, layouts)
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:

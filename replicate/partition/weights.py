@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.gathering import packing
 from replicate.layouts import WHOLE
-from replicate.partition.beginnings import needed
+from replicate.partition.initializers import needed
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 

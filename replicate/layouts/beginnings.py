@@ -1,0 +1,85 @@
+"""Finds where a value in a loop begins, so that it may begin in another layout."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Collection
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.facts import Facts
+from replicate.layouts.kinds import SOURCES
+from replicate.layouts.layout import WHOLE, Demand, Layout, Partial, Shard, Share
+from replicate.layouts.rule import rule_of
+
+_LEAD_BACK = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
+
+
+def find(
+    tensor: Any,
+    wanted: Demand,
+    inside: Collection[Any],
+    facts: Facts,
+    layout_of: Callable[[Any], Layout],
+) -> Any:
+    """Returns what enters, is a constant or has a shape of rows, and leads to a tensor.
+
+    None if something is made of more than that on the way, or cannot be as it is wanted.
+
+    Args:
+        tensor: The tensor.
+        wanted: The layout in which it is demanded.
+        inside: The operations of the loop.
+        facts: The `Facts`.
+        layout_of: Function of a tensor that returns its layout.
+    """
+    seen: set[Any] = set()
+    while tensor is not None and tensor.op in inside and tensor.op not in seen:
+        operation = tensor.op
+        seen.add(operation)
+        if operation.type == "Enter" and operation.inputs[0].op not in inside:
+            return operation
+        if operation.type == "Merge" and not is_of_loop(operation):
+            return None
+        if operation.type in _LEAD_BACK:
+            tensor = operation.inputs[0]
+        elif operation.type == "Const":
+            return operation if _may_be(tensor, wanted, facts) else None
+        elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
+            return operation
+        else:
+            leads = (
+                given
+                for index, given in enumerate(operation.inputs)
+                if layout_of(given) == WHOLE and _gives(operation, {index: wanted}, wanted, facts)
+            )
+            tensor = next(leads, None)
+    return None
+
+
+def is_of_loop(operation: Any) -> bool:
+    """Whether a `Merge` is a variable of a loop, and not of the branches of a condition."""
+    return any(tensor.op.type == "NextIteration" for tensor in operation.inputs)
+
+
+def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
+    """Whether towers can have parts of a constant."""
+    if not isinstance(wanted, Shard):
+        return isinstance(wanted, Partial)
+    dims = facts.dims(tensor)
+    if dims is None or not 0 <= wanted.axis < len(dims):
+        return False
+    return dims_lib.over(dims[wanted.axis], facts.rows) is not None
+
+
+def _gives(operation: Any, given: dict[int, Demand], wanted: Demand, facts: Facts) -> bool:
+    """Whether an operation of whole inputs, but for those given, has a result as wanted."""
+    rule = rule_of(operation.type)
+    if rule is None or isinstance(wanted, Share):
+        return False
+    layouts: list[Any] = [given.get(index, WHOLE) for index in range(len(operation.inputs))]
+    found = rule(facts.of(operation), layouts)
+    if found is None or found.outputs[0] != wanted:
+        return False
+    return all(
+        isinstance(demand, Share) or demand == layout
+        for demand, layout in zip(found.inputs, layouts)
+    )
