@@ -114,6 +114,14 @@ def loops_of(op):
     return found[::-1]
 
 
+def is_in_branch(op):
+    """Whether an operation, and the loops that it is in, belong to a branch of TensorFlow 1."""
+    flow, outermost = op._get_control_flow_context(), None
+    while flow is not None:
+        flow, outermost = flow.outer_context, flow
+    return outermost is not None and not outermost.IsWhileContext()
+
+
 def in_control_flow(graph):
     """Whether ops made now belong to a `cond` or `while_loop` body, or to a function."""
     return tf.get_default_graph() is not graph or graph._get_control_flow_context() is not None

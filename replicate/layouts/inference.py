@@ -7,7 +7,7 @@ import itertools
 from typing import Any, Counter, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import loops
+from replicate.layouts import branches, loops
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
@@ -154,6 +154,7 @@ class _Pass:
         makers = loops.makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
+        has_rows = has_rows and not graph_lib.is_in_branch(operations[0])
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
             kept = self._whole_types
             loop = loops.Loop(operations, self._of, self._facts, self._arrays, kept)
@@ -242,18 +243,17 @@ class _Pass:
 
     def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation, None if it runs once."""
-        if graph_lib.is_in_control_flow(operation):
-            return None
         if self._arrays.has(array_of(operation)):
             return self._of_array(operation, inputs)
-        if self._facts.are_formulas(operation):
+        if self._facts.are_formulas(operation) and not branches.are_merged(operation):
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
             return None
         if operation.type in self._whole_types or operation in self._kept:
             return None
         rule = rule_of(operation.type)
-        if rule is None:
+        is_branch = operation.type in branches.TYPES
+        if rule is None and not is_branch:
             return None
         seen = [WHOLE if layout == SIZE else layout for layout in inputs]
         if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
@@ -261,7 +261,7 @@ class _Pass:
         if self._is_met(operation, seen):
             return None
         op = self._facts.of(operation)
-        strategy = rule(op, seen)
+        strategy = branches.strategy(operation, seen) if rule is None else rule(op, seen)
         if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
             return None
         if not all(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import beginnings
+from replicate.layouts import beginnings, branches
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
@@ -118,8 +118,8 @@ class Loop:
         """Whether an operation gives integers of a formula; those outside have it as well."""
         if all(layout == WHOLE for layout in layouts) or operation in self._waited_for:
             return False
-        if any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers()):
-            return False  # A formula would be there on a branch that is not taken.
+        if branches.are_merged(operation):
+            return False
         return self._facts.are_formulas(operation)
 
     def _strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
@@ -129,10 +129,10 @@ class Loop:
             return Strategy((wanted,), (wanted,))
         if kind == "Const" and operation in self._entered:
             return Strategy((), (self._entered[operation],))
-        if kind == "Merge":
-            return self._merge(operation, layouts)
-        if kind == "Switch":
-            return Strategy((layouts[0], WHOLE), (layouts[0],) * 2)
+        if kind == "Merge" and beginnings.is_of_loop(operation):
+            return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
+        if kind in branches.TYPES:
+            return branches.strategy(operation, layouts)
         if kind == "LoopCond":
             return Strategy((WHOLE,), (WHOLE,))
         if kind in _PASS_ON:
@@ -178,12 +178,6 @@ class Loop:
             if layout not in (WHOLE, OWN) and self._change(operation.inputs[index], WHOLE):
                 return None
         return None
-
-    def _merge(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
-        if beginnings.is_of_loop(operation):
-            return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
-        wanted = next((layout for layout in layouts if layout != WHOLE), WHOLE)
-        return Strategy((wanted,) * len(layouts), (wanted, WHOLE))
 
     def _closes(self, operation: Any) -> bool:
         """Whether a loop's variable has the layout at the end of a round that it begins with."""

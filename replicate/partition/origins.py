@@ -22,12 +22,14 @@ class Origin(NamedTuple):
         acts: A bit for each operation that changes a state, draws a number or has to be fed.
         fails: A bit for each operation that may fail.
         reads: A bit for each operation that reads a variable, which others may write afterwards.
+        branches: A bit for each branch of a condition: where another one is taken, it is dead.
     """
 
     meetings: int = 0
     acts: int = 0
     fails: int = 0
     reads: int = 0
+    branches: int = 0
 
 
 class Origins:
@@ -51,6 +53,7 @@ class Origins:
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
+        self._branch_bits: dict[Any, int] = {}
         self._needed = initializers.needed(operations, layouts)
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
@@ -69,7 +72,8 @@ class Origins:
     def together(self, operation: Any) -> Any:
         """Returns what tensors that cross devices together have in common; see above."""
         origin = self.of(operation)
-        return origin.meetings, origin.acts, self._needed.get(operation, 0)
+        needed = self._needed.get(operation, 0)
+        return origin.meetings, origin.acts, origin.branches, needed
 
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
@@ -87,18 +91,56 @@ class Origins:
             return self._in_round(operation)
         if not operation.control_inputs:
             return []
-        acts, fails, reads = 0, 0, 0
+        acts, fails, reads, dead = 0, 0, 0, 0
         for index, tensor in enumerate(operation.inputs):
             if self._is_formula(operation, index):
                 continue  # What leads to the tensor does not lead to the formula.
             origin = self.of(tensor.op)
             acts, fails, reads = acts | origin.acts, fails | origin.fails, reads | origin.reads
+            dead |= self._branches(tensor)
         kept = []
         for before in self._in_place_of_sizes(operation.control_inputs):
             origin = self.of(before)
-            if origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads:
+            is_seen = origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads
+            if is_seen or origin.branches & ~dead:
                 kept.append(before)
         return kept
+
+    def dead_with(self, operation: Any) -> list[Any]:
+        """Returns what is dead where an operation is, but for integers that formulas replace."""
+        if graph_lib.loops_of(operation):
+            return []
+        by_formula, otherwise = [], 0
+        for index, tensor in enumerate(operation.inputs):
+            if self._is_formula(operation, index):
+                by_formula.append(tensor)
+            else:
+                otherwise |= self._branches(tensor)
+        for one in operation.control_inputs:
+            otherwise |= self.of(one).branches
+        found = [tensor.op for tensor in by_formula if self._branches(tensor) & ~otherwise]
+        return [one for one in self._in_place_of_sizes(found) if self.of(one).branches]
+
+    def _branches(self, tensor: Any) -> int:
+        """Returns the bits of the branches that a tensor is of."""
+        operation = tensor.op
+        found = self.of(operation).branches
+        if operation.type != "Switch" or graph_lib.loops_of(operation):
+            return found
+        key = graph_lib.reference(operation.inputs[1]), tensor.value_index
+        return found | self._branch_bits.setdefault(key, 1 << len(self._branch_bits))
+
+    def _branches_in(self, operation: Any) -> int:
+        """Returns the bits of the branches in which an operation is."""
+        given = [self._branches(tensor) for tensor in operation.inputs]
+        if operation.type == "Merge" and graph_lib.loops_of(operation):
+            given = given[:1]  # What a loop begins with.
+        found = given[0] if given else 0
+        for other in given[1:]:
+            found = found & other if operation.type == "Merge" else found | other
+        for one in operation.control_inputs:
+            found |= self.of(one).branches
+        return found
 
     def _in_round(self, operation: Any) -> list[Any]:
         """Returns what an operation waits for in a loop: in a round that is not made, it is not.
@@ -172,7 +214,7 @@ class Origins:
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts, fails, reads = self.of(operation)
+        meetings, acts, fails, reads, _ = self.of(operation)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         # No value changes its layout in a loop, but on its way into it.
@@ -192,7 +234,7 @@ class Origins:
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
-        return Origin(meetings, acts, fails, reads)
+        return Origin(meetings, acts, fails, reads, self._branches_in(operation))
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:

@@ -63,7 +63,8 @@ def make_plan(
         if runs_once(operation, layouts) and not is_size(operation, layouts):
             for tensor in operation.inputs:
                 needs.whole(tensor)
-            for before in _noticed(operation, unnoticed, origins):
+            dead = origins.dead_with(operation)
+            for before in [*_noticed(operation, unnoticed, origins), *dead]:
                 if not runs_once(before, layouts):
                     needs.copy(before)
     asked = list(asked)
@@ -86,13 +87,14 @@ def make_plan(
     waits, besides = {}, {}
     for operation in operations:
         if operation in needs.copied:
-            waits[operation] = origins.waits(operation) + origins.hidden(operation)
+            hidden = origins.hidden(operation) + origins.dead_with(operation)
+            waits[operation] = origins.waits(operation) + hidden
         if runs_once(operation, layouts):
             # Those that it waits for already are replaced by their copies.
             now = set(operation.control_inputs)
             kept = _noticed(operation, unnoticed, origins)
             others = [before for before in kept if before not in now]
-            others += origins.hidden(operation)
+            others += origins.hidden(operation) + origins.dead_with(operation)
             if others:
                 besides[operation] = others
     applied = _behind(gradients, needs)
@@ -224,7 +226,7 @@ class _Needs:
                     self.whole(tensor)
                 elif graph_lib.reference(tensor) not in self._sources:
                     self.copy(tensor.op)
-            for before in self._origins.waits(operation):
+            for before in self._origins.waits(operation) + self._origins.dead_with(operation):
                 if before in self._layouts.strategies:
                     self.copy(before)
 

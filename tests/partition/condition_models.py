@@ -1,0 +1,111 @@
+"""Losses with conditions in them, of `h`, [n, 3], and of the `Batch`, as `row_losses` are."""
+
+import tensorflow.compat.v1 as tf
+
+from partition.model_inputs import F64, get_variable, state
+
+
+def _error(outputs, batch):
+    return tf.reduce_mean((outputs - batch.y) ** 2)
+
+
+def by_rows(h, batch):
+    """Which branch it is depends on all rows."""
+    w = get_variable("w", [3, 3])
+    return _error(tf.cond(tf.reduce_mean(h) > 0, lambda: tf.tanh(h @ w), lambda: h * 2.0), batch)
+
+
+def by_steps(h, batch):
+    """In every other step another one."""
+    w, v = get_variable("w", [3, 3]), get_variable("v", [3, 3])
+    is_even = tf.equal(tf.train.get_or_create_global_step() % 2, 0)
+    return _error(tf.cond(is_even, lambda: tf.tanh(h @ w), lambda: tf.nn.relu(h @ v)), batch)
+
+
+def constants(h, batch):
+    """One branch has nothing of the rows, but as many."""
+    n = tf.shape(h)[0]
+    made = tf.cond(
+        h[0, 0] > 0,
+        lambda: tf.zeros([n, 3], F64),
+        lambda: h + tf.fill([n, 1], tf.constant(2.0, F64)),
+    )
+    return _error(made + h, batch)
+
+
+def sizes(h, batch):
+    """Sizes come out of a branch, and are computed in one."""
+
+    def wide():
+        return tf.reshape(tf.tile(h[:, None], [1, 2, 1]), [-1, 3])[: tf.shape(h)[0]], tf.shape(h)[0]
+
+    made, size = tf.cond(h[0, 1] > 0, wide, lambda: (h * 0.5, tf.constant(7)))
+    return tf.reduce_sum((made - batch.y) ** 2) / tf.cast(size, F64)
+
+
+def statistics(h, batch):
+    """Normalises by all rows, or by what was seen before."""
+    mean = state("mean", [3])
+    is_first = tf.equal(tf.train.get_or_create_global_step(), 0)
+
+    def now():
+        found = tf.reduce_mean(h, 0)
+        with tf.control_dependencies([tf.assign(mean, found)]):
+            return tf.identity(found)
+
+    return _error(h - tf.cond(is_first, now, lambda: mean.read_value() + 0.0), batch)
+
+
+def nested(h, batch):
+    def inner():
+        return tf.cond(h[0, 0] > 0, lambda: tf.tanh(h), lambda: h * h)
+
+    return _error(tf.cond(tf.reduce_max(h) > 0.2, inner, lambda: -h), batch)
+
+
+def losses(h, batch):
+    """Each branch has a loss, a number, of its own."""
+    loss = tf.cond(
+        tf.reduce_min(h) < -0.1,
+        lambda: tf.reduce_mean(tf.abs(h - batch.y)),
+        lambda: tf.reduce_max(h) + tf.reduce_sum(h * h),
+    )
+    return loss + _error(h, batch)
+
+
+def gradients_inside(h, batch):
+    """A penalty of a gradient, taken in a branch."""
+
+    def penalty():
+        return tf.reduce_mean(tf.gradients(tf.reduce_sum(tf.tanh(h) ** 2), [h])[0] ** 2)
+
+    return _error(h, batch) + tf.cond(h[0, 0] > 0, penalty, lambda: tf.constant(0.0, F64))
+
+
+def parts(h, batch):
+    """What is summed of the rows goes through a condition and is a weight's gradient."""
+    w = get_variable("w", [3, 3])
+    product = tf.cond(h[0, 2] > 0, lambda: tf.matmul(h, h @ w, transpose_a=True), lambda: w * 2.0)
+    return tf.reduce_sum(product**2) + _error(h, batch)
+
+
+def loops(h, batch):
+    """A loop in a branch, and a branch in a loop."""
+
+    def body(i, a):
+        return i + 1, tf.cond(tf.equal(i, 1), lambda: tf.tanh(a), lambda: a + h)
+
+    def around():
+        return tf.while_loop(lambda i, _: i < tf.shape(h)[0], lambda i, a: (i + 4, a * 0.9), (0, h))
+
+    made = tf.while_loop(lambda i, _: i < 3, body, (0, h))[1]
+    return _error(made + tf.cond(h[0, 0] > 0, around, lambda: (3, h))[1], batch)
+
+
+LOSSES = {
+    loss.__name__: loss
+    for loss in (
+        *(by_rows, by_steps, constants, sizes, statistics, nested, losses, gradients_inside),
+        *(parts, loops),
+    )
+}
