@@ -168,7 +168,7 @@ def replicate_model_fn(
 
     def build(given: dict[str, Any], arguments: dict[str, Any]) -> tf.estimator.EstimatorSpec:
         mode, config = given.get("mode"), given.get("config")
-        _check_not_distributed()
+        _check_surroundings()
         tower_devices, consolidation = call_devices.place(
             checked.devices, checked.consolidation_device, config
         )
@@ -261,7 +261,12 @@ def _start_as(model_fn: Any, config: tf.estimator.RunConfig | None) -> None:
         tf.train.warm_start(*settings)
 
 
-def _check_not_distributed() -> None:
+def _check_surroundings() -> None:
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "`model_fn` builds a graph, but was called outside of one. Let an Estimator call it, or "
+            "call it within `with tf.Graph().as_default():`."
+        )
     if tf.distribute.has_strategy():
         raise ValueError(
             "`replicate_model_fn` runs a model on all devices by itself, but was called under "

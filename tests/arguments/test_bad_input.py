@@ -202,6 +202,14 @@ def test_shards_of_other_sizes_than_a_model_for_tpus_has():
         replicated(tf.ones([5, 1]), None, TRAIN, params={"batch_size": 5})
 
 
+def test_a_call_outside_of_a_graph(monkeypatch):
+    replicated = replicate.replicate_model_fn(as_model_fn(good), devices=DEVICES)
+    monkeypatch.setattr(tf, "executing_eagerly", lambda: True)
+    phrases = "builds a graph, but was called outside of one…`with tf.Graph().as_default():`"
+    with pytest.raises(RuntimeError, match=matching(phrases)):
+        replicated(tf.ones([5, 1]), None, TRAIN)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # TensorFlow's own, about `tf.data` options.
 @pytest.mark.parametrize("phase", ["train", "eval"])
 def test_a_distribution_strategy(tmp_path, phase):

@@ -149,6 +149,11 @@ def conditional(d: Draft) -> Made:
         (f"{x.name} * 2.", f"tf.sin({x.name})"),
         (f"tf.identity({x.name})", f"{x.name} - tf.reduce_mean({x.name})"),
         (f"tf.tanh({x.name})", f"tf.zeros_like({x.name})"),
+        (
+            f"tf.sin({x.name}) * tf.reduce_max({x.name})",
+            f"tf.fill(tf.shape({x.name}), {d.number()})",
+        ),
+        (f"tf.cond(tf.size({y.name}) > 7, lambda: -{x.name}, lambda: tf.sin({x.name}))", x.name),
     )
     return Made(f"tf.cond({condition}, lambda: {one}, lambda: {other})", x.shape)
 
@@ -158,13 +163,49 @@ def loop(d: Draft) -> Made:
     x = d.pick()
     steps = int(d.draw.randint(1, 4))
     body = d.one_of(
-        "tf.tanh(a) * .9", f"a * .5 + {x.name} * .3", "a - .1 * tf.reduce_mean(a)", "tf.sin(a + 1.)"
+        "tf.tanh(a) * .9",
+        f"a * .5 + {x.name} * .3",
+        "a - .1 * tf.reduce_mean(a)",
+        "tf.sin(a + 1.)",
+        "tf.cond(tf.equal(i, 1), lambda: tf.tanh(a), lambda: a * .5)",
+        "tf.tanh(a + tf.zeros(tf.shape(a), tf.float64) + tf.cast(i, tf.float64))",
+        f"tf.tanh(a) * tf.reduce_max({x.name})",
+        "tf.while_loop(lambda j, _: j < i, lambda j, b: (j + 1, tf.tanh(b)), [0, a])[1]",
     )
     text = (
         f"tf.while_loop(lambda i, a: i < {steps}, lambda i, a: (i + 1, {body}), "
         f"[tf.constant(0), {x.name}])[1]"
     )
     return Made(text, x.shape)
+
+
+@form(0.6)
+def summed_in_a_loop(d: Draft) -> Made:
+    """Adds up, round by round, what a variable makes of the rows."""
+    x = d.pick(rank=2, where=lambda v: is_fixed(v.shape[1]))
+    w = d.variable(x.shape[1][0], 2)
+    what = d.one_of("tf.reduce_sum({})", "tf.reduce_mean({})", "tf.reduce_sum(tf.square({}))")
+    step = what.format(f"tf.tanh(tf.matmul({x.name}, {w.name}) + tf.cast(i, tf.float64))")
+    text = (
+        f"tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + {step}), "
+        f"[0, tf.constant({d.number()}, tf.float64)])[1]"
+    )
+    return Made(text, ())
+
+
+@form(0.6)
+def kept_in_a_loop(d: Draft) -> Made:
+    """Goes through time in a loop, and keeps what each step makes."""
+    x = d.pick(rank=3)
+    cell = d.one_of(
+        "tf.tanh(a + b)", "a * .5 + tf.sin(b)", "tf.tanh(b) * tf.reduce_max(a, 1, True)"
+    )
+    steps, begin = f"tf.transpose({x.name}, [1, 0, 2])", f"tf.zeros_like({x.name}[:, 0])"
+    text = d.one_of(
+        f"tf.scan(lambda a, b: {cell}, {steps}, {begin})",
+        f"tf.map_fn(lambda b: tf.tanh(b) * tf.cos({x.name}[:, 0]), {steps})",
+    )
+    return Made(f"tf.transpose({text}, [1, 0, 2])", x.shape)
 
 
 @form(0.6)
