@@ -264,8 +264,8 @@ def _start_as(model_fn: Any, config: tf.estimator.RunConfig | None) -> None:
 def _check_surroundings() -> None:
     if tf.executing_eagerly():
         raise RuntimeError(
-            "`model_fn` builds a graph, but was called outside of one. Let an Estimator call it, or "
-            "call it within `with tf.Graph().as_default():`."
+            "`model_fn` builds a graph, but was called outside of one. Let an Estimator call it, "
+            "or call it within `with tf.Graph().as_default():`."
         )
     if tf.distribute.has_strategy():
         raise ValueError(

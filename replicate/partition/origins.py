@@ -69,11 +69,11 @@ class Origins:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
         return self._found.get(operation, Origin())
 
-    def together(self, operation: Any) -> Any:
+    def together(self, tensor: Any) -> Any:
         """Returns what tensors that cross devices together have in common; see above."""
-        origin = self.of(operation)
-        needed = self._needed.get(operation, 0)
-        return origin.meetings, origin.acts, origin.branches, needed
+        origin = self.of(tensor.op)
+        needed = self._needed.get(tensor.op, 0)
+        return origin.meetings, origin.acts, self._branches(tensor), needed
 
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
@@ -177,19 +177,21 @@ class Origins:
                 found[one] = None
         return list(found)
 
-    def hidden(self, operation: Any) -> list[Any]:
-        """Returns what acts before an operation only by way of integers that formulas replace."""
+    def hidden(self, *operations: Any) -> list[Any]:
+        """Returns what acts before operations only by way of integers that formulas replace."""
         by_formula, otherwise = 0, 0
-        for index, tensor in enumerate(operation.inputs):
-            acts = self.of(tensor.op).acts
-            if self._is_formula(operation, index):
-                by_formula |= acts
-            else:
-                otherwise |= acts
+        for operation in operations:
+            for index, tensor in enumerate(operation.inputs):
+                acts = self.of(tensor.op).acts
+                if self._is_formula(operation, index):
+                    by_formula |= acts
+                else:
+                    otherwise |= acts
         if not by_formula & ~otherwise:
             return []
-        for before in operation.control_inputs:
-            otherwise |= self.of(before).acts
+        for operation in operations:
+            for before in operation.control_inputs:
+                otherwise |= self.of(before).acts
         return self._named(by_formula & ~otherwise)
 
     def actors(self, operation: Any) -> list[Any]:

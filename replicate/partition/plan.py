@@ -83,12 +83,13 @@ def make_plan(
         for tensor in operation.outputs
         if graph_lib.reference(tensor) in needs.met
     )
-    together = {graph_lib.reference(tensor): origins.together(tensor.op) for tensor in met}
+    hidden = _hidden(copied, origins)
+    together = {graph_lib.reference(tensor): origins.together(tensor) for tensor in met}
     waits, besides = {}, {}
     for operation in operations:
         if operation in needs.copied:
-            hidden = origins.hidden(operation) + origins.dead_with(operation)
-            waits[operation] = origins.waits(operation) + hidden
+            waits[operation] = origins.waits(operation) + origins.dead_with(operation)
+            waits[operation] += hidden.get(operation, [])
         if runs_once(operation, layouts):
             # Those that it waits for already are replaced by their copies.
             now = set(operation.control_inputs)
@@ -115,6 +116,27 @@ def make_plan(
         unnoticed=unnoticed,
         behind_sizes=behind,
     )
+
+
+def _hidden(copied: Sequence[Any], origins: Origins) -> dict[Any, list[Any]]:
+    """Returns, by operation, what acts behind sizes, see `Origins.hidden`, and is waited for.
+
+    Nothing in a loop waits for what is outside; what enters the loop does.
+    """
+    found: dict[Any, list[Any]] = {}
+    by_loop: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for operation in copied:
+        loops = graph_lib.loops_of(operation)
+        if not loops:
+            found[operation] = origins.hidden(operation)
+            continue
+        enters, inside = by_loop.setdefault(loops[0], ([], []))
+        inside.append(operation)
+        if operation.type == "Enter" and len(loops) == 1:
+            enters.append(operation)
+    for enters, inside in by_loop.values():
+        found.update(dict.fromkeys(enters, origins.hidden(*inside)))
+    return found
 
 
 def _noticed(

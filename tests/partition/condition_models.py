@@ -89,6 +89,16 @@ def parts(h, batch):
     return tf.reduce_sum(product**2) + _error(h, batch)
 
 
+def either_way(h, batch):
+    """A sum over rows enters both branches."""
+    total = tf.nn.l2_loss(h)
+
+    def inner():
+        return tf.cond(h[0, 1] > 0, lambda: -total, lambda: tf.sin(total))
+
+    return _error(h, batch) + tf.cond(tf.reduce_mean(h) > 0, inner, lambda: total)
+
+
 def loops(h, batch):
     """A loop in a branch, and a branch in a loop."""
 
@@ -106,6 +116,6 @@ LOSSES = {
     loss.__name__: loss
     for loss in (
         *(by_rows, by_steps, constants, sizes, statistics, nested, losses, gradients_inside),
-        *(parts, loops),
+        *(parts, either_way, loops),
     )
 }

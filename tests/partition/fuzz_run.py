@@ -123,6 +123,10 @@ def _check(program: Program) -> Outcome:
         return Outcome(DISCARDED, "ill-conditioned", coverage)
     if not all(np.all(np.isfinite(value)) for step in one for value in step.values()):
         return Outcome(DISCARDED, f"not finite on one device: {differ}", coverage)
+    if program.setting.optimize:  # It leaves out what acts behind what is only asked for its shape.
+        plain = program._replace(setting=program.setting._replace(optimize=False))
+        if _difference(one, _run_one(plain, built, definition), _tolerances(program, one, nudged)):
+            return Outcome(DISCARDED, "TensorFlow's optimizer makes a difference", coverage)
     return Outcome(FAILED, differ, coverage)
 
 
