@@ -104,9 +104,8 @@ FIRST_MORE := \
     $(call in,examples,digits) \
     $(call in,gathering,gather packing) \
     $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
-    $(call in,graphs,conditional whole_loss) \
     $(call in,layouts,registry) \
-    $(call in,partition,fuzz losses order_of_reads towers_without_rows) \
+    $(call in,partition,fuzz order_of_reads towers_without_rows) \
     $(call in,reports,report) \
     $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
     prefetching references replicas specs summaries towers variables)
