@@ -54,6 +54,7 @@ class Origins:
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
         self._branch_bits: dict[Any, int] = {}
+        self._has_branches = any(operation.type == "Switch" for operation in operations)
         self._needed = initializers.needed(operations, layouts)
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
@@ -108,7 +109,7 @@ class Origins:
 
     def dead_with(self, operation: Any) -> list[Any]:
         """Returns what is dead where an operation is, but for integers that formulas replace."""
-        if graph_lib.loops_of(operation):
+        if not self._has_branches or graph_lib.loops_of(operation):
             return []
         by_formula, otherwise = [], 0
         for index, tensor in enumerate(operation.inputs):
@@ -123,6 +124,8 @@ class Origins:
 
     def _branches(self, tensor: Any) -> int:
         """Returns the bits of the branches that a tensor is of."""
+        if not self._has_branches:
+            return 0
         operation = tensor.op
         found = self.of(operation).branches
         if operation.type != "Switch" or graph_lib.loops_of(operation):
@@ -132,6 +135,8 @@ class Origins:
 
     def _branches_in(self, operation: Any) -> int:
         """Returns the bits of the branches in which an operation is."""
+        if not self._has_branches:
+            return 0
         given = [self._branches(tensor) for tensor in operation.inputs]
         if operation.type == "Merge" and graph_lib.loops_of(operation):
             given = given[:1]  # What a loop begins with.
