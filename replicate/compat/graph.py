@@ -86,7 +86,7 @@ def outside_of_scopes(graph):
 
 def is_colocating(graph):
     """Whether operations made now are to be where another one is."""
-    return bool(graph._colocation_stack.peek_objs())
+    return any(one is not None for one in graph._colocation_stack.peek_objs())
 
 
 def in_while_loop(op):

@@ -336,6 +336,16 @@ def test_what_hooks_change_in_a_branch_is_said_not_to_reach_replicas():
     assert said and all("has a replica in each tower, but" in line for line in said)
 
 
+def test_variables_are_placed_in_turn_and_slots_with_them():
+    def look(graph):
+        for index, variable in enumerate(tf.trainable_variables()):
+            assert is_on(variable.op, index % N), variable.name
+            slots = [v for v in tf.global_variables() if v.op.name.startswith(variable.op.name)]
+            assert len(slots) == 3 and all(is_on(slot.op, index % N) for slot in slots)
+
+    train(True, {"optimizer": adam}, look=look, variable_placement="round_robin")
+
+
 @pytest.mark.parametrize("placement", ["consolidation", "round_robin"])
 def test_slots_are_where_a_variable_is_that_has_no_device(placement):
     def scattered(features, labels, mode, params):
