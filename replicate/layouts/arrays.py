@@ -22,7 +22,7 @@ _USE = frozenset(
 def array_of(operation: Any) -> Any:
     """Returns what makes the array that an operation makes or uses, None if it does neither.
 
-    The array of gradients of an array is taken for that one.
+    An array and the array of its gradients count as one.
     """
     if operation.type in _MAKE:
         return operation
@@ -56,10 +56,10 @@ def written(maker: Any) -> Iterator[tuple[Any, int]]:
 
 
 class Arrays:
-    """What is known of arrays, from one pass over a graph to the next.
+    """Remembers arrays from one pass over a graph to the next.
 
     Attributes:
-        changed: Whether a pass has learnt what makes another one necessary.
+        changed: Whether this pass found something out that calls for another pass.
     """
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ class Facts:
     def _new(self, tensor: Any, axis: int) -> Dim:
         """Returns a new symbol for the size of an axis."""
         name = f"{tensor.name}[{axis}]"
-        if graph_lib.loops_of(tensor.op) and tensor.op.type != "Exit":
+        if graph_lib.in_while_loop(tensor.op) and tensor.op.type != "Exit":
             name += dims_lib.IN_LOOP
         self.symbols[name] = tensor, axis
         return dims_lib.symbol(name)

@@ -53,7 +53,7 @@ def infer(
 
 
 class _Learnt:
-    """What passes have learnt.
+    """Remembers what the next pass has to know.
 
     Attributes:
         kept: Operations that run once: something else needs their own results whole.

@@ -45,7 +45,7 @@ def _may_be_late(operation: Any, strategy: Strategy, facts: Facts) -> bool:
     """Whether an operation makes parts of the parts of one tensor, and not fewer entries."""
     if len(strategy.outputs) != 1 or not isinstance(strategy.outputs[0], Partial):
         return False
-    if operation.control_inputs or graph_lib.loops_of(operation):
+    if operation.control_inputs or graph_lib.in_while_loop(operation):
         return False  # Its copies wait for their own tower alone, if at all.
     parts = {
         graph_lib.reference(tensor): tensor

@@ -153,7 +153,7 @@ class Loop:
         return None if rule is None else self._by_rule(operation, layouts, rule)
 
     def _has_rows(self, operation: Any) -> bool:
-        """Whether what is made of a shape has rows: a shape of n, or what meets rows later."""
+        """Whether a value made from a shape has rows: its shape holds n, or rows need it so."""
         if operation.type not in SOURCES:
             return False
         if operation in self._entered or operation.type in STARTS:

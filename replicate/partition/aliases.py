@@ -24,12 +24,12 @@ def find(plan: Plan) -> Callable[[Any], Any]:
     copied = set(plan.copied)
     waited_for = {
         before for operation in plan.operations for before in operation.control_inputs
-    }.union(*plan.waits.values(), *plan.besides.values())
+    }.union(*plan.waits.values(), *plan.extra_waits.values())
     passed: dict[Any, Any] = {}
     for operation in plan.copied:
         if operation in waited_for or plan.waits.get(operation) or not operation.inputs:
             continue
-        if graph_lib.loops_of(operation):
+        if graph_lib.in_while_loop(operation):
             continue  # What is passed on may enter the loop.
         given, *others = operation.inputs
         if any(one.op.type != "Const" or one.op.control_inputs for one in others):

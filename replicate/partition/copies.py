@@ -132,7 +132,7 @@ def _dtype(given: Given) -> Any:
 
 def _entered(tensor: Any) -> Any:
     """Returns what is outside of loops of a resource that enters them."""
-    while graph_lib.loops_of(tensor.op):
+    while graph_lib.in_while_loop(tensor.op):
         tensor = tensor.op.inputs[0]
     return tensor
 

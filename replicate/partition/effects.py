@@ -10,7 +10,7 @@ from replicate.compat import graph as graph_lib
 HOLDERS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
 # Stateful, but to run them once more changes nothing.
-_READS = frozenset(
+READS = frozenset(
     ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]
     + ["ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"]
 )
@@ -124,7 +124,7 @@ def acts(operation: Any) -> bool:
     """Whether an operation changes a state, draws a number or has to be fed."""
     if operation.type == "Placeholder":
         return True
-    return operation.type not in _READS and graph_lib.is_stateful(operation)
+    return operation.type not in READS and graph_lib.is_stateful(operation)
 
 
 def is_inside(operation: Any) -> bool:
@@ -146,4 +146,4 @@ def may_fail(operation: Any) -> bool:
     """Whether an operation may fail for values that it is given."""
     if operation.type in ("FloorDiv", "Pow"):
         return bool(operation.outputs[0].dtype.is_integer)  # By 0; to a power below 0.
-    return operation.type not in _TOTAL and operation.type not in _READS
+    return operation.type not in _TOTAL and operation.type not in READS

@@ -124,7 +124,7 @@ class Inputs:
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
-        if tensor.op.type == "Const" and graph_lib.loops_of(tensor.op):
+        if tensor.op.type == "Const" and graph_lib.in_while_loop(tensor.op):
             return self._constant(tensor)
         in_towers = tensor.op in self._layouts.strategies  # Maybe the same in all of them.
         if key in self._shards or (layout == WHOLE and not in_towers):

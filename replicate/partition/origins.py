@@ -88,7 +88,7 @@ class Origins:
         of one operation wait for each other so; those that take weights have to be waited for where
         the memory of the weights is the variable's.
         """
-        if graph_lib.loops_of(operation):
+        if graph_lib.in_while_loop(operation):
             return self._in_round(operation)
         if not operation.control_inputs:
             return []
@@ -109,7 +109,7 @@ class Origins:
 
     def dead_with(self, operation: Any) -> list[Any]:
         """Returns what is dead where an operation is, but for integers that formulas replace."""
-        if not self._has_branches or graph_lib.loops_of(operation):
+        if not self._has_branches or graph_lib.in_while_loop(operation):
             return []
         by_formula, otherwise = [], 0
         for index, tensor in enumerate(operation.inputs):
@@ -128,7 +128,7 @@ class Origins:
             return 0
         operation = tensor.op
         found = self.of(operation).branches
-        if operation.type != "Switch" or graph_lib.loops_of(operation):
+        if operation.type != "Switch" or graph_lib.in_while_loop(operation):
             return found
         key = graph_lib.reference(operation.inputs[1]), tensor.value_index
         return found | self._branch_bits.setdefault(key, 1 << len(self._branch_bits))
@@ -138,7 +138,7 @@ class Origins:
         if not self._has_branches:
             return 0
         given = [self._branches(tensor) for tensor in operation.inputs]
-        if operation.type == "Merge" and graph_lib.loops_of(operation):
+        if operation.type == "Merge" and graph_lib.in_while_loop(operation):
             given = given[:1]  # What a loop begins with.
         found = given[0] if given else 0
         for other in given[1:]:
@@ -157,15 +157,13 @@ class Origins:
             return waits
         for index, tensor in enumerate(operation.inputs):
             if self._is_formula(operation, index):
-                waits += self._in_place_of_sizes([tensor.op], enters=False)
+                waits += self._in_place_of_sizes([tensor.op])
         return list(dict.fromkeys(waits))
 
-    def _in_place_of_sizes(self, operations: Iterable[Any], enters: bool = True) -> list[Any]:
+    def _in_place_of_sizes(self, operations: Iterable[Any]) -> list[Any]:
         """Returns operations, with what is behind it in place of each that formulas replace.
 
-        Args:
-            operations: The operations.
-            enters: Whether what is behind one that enters a loop, outside, is returned as well.
+        Nothing in a loop waits for what is outside of it.
         """
         found: dict[Any, None] = {}
         seen, pending = set(), list(operations)
@@ -174,7 +172,7 @@ class Origins:
             if one in seen:
                 continue
             seen.add(one)
-            if one.type == "Enter" and not enters:
+            if one.type == "Enter":
                 continue
             if is_size(one, self._layouts):
                 pending += [tensor.op for tensor in one.inputs] + list(one.control_inputs)
@@ -225,7 +223,7 @@ class Origins:
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         # No value changes its layout in a loop, but on its way into it.
-        is_inside = operation.type != "Enter" and bool(graph_lib.loops_of(operation))
+        is_inside = operation.type != "Enter" and graph_lib.in_while_loop(operation)
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)

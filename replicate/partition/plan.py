@@ -23,8 +23,8 @@ class Plan(NamedTuple):
         together: By reference of each of these: what others that cross devices with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
         waits: By operation that towers run: what its copies wait for.
-        besides: By operation that runs once: what it has to wait for besides, since a formula takes
-            the place of a size that waited for it.
+        extra_waits: By operation that runs once: what else it waits for, because a formula replaced
+            a size that waited for it.
         unnoticed: By operation that runs once: what it need not wait for, see `Origins.waits`.
         behind_sizes: By reference of a tensor that is asked for and whose formula takes its place:
             what acts before it, and has to be waited for.
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     together: dict[Any, Any]
     gradients: frozenset[Any]
     waits: dict[Any, list[Any]]
-    besides: dict[Any, list[Any]]
+    extra_waits: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
     behind_sizes: dict[Any, list[Any]]
 
@@ -85,7 +85,7 @@ def make_plan(
     )
     hidden = _hidden(copied, origins)
     together = {graph_lib.reference(tensor): origins.together(tensor) for tensor in met}
-    waits, besides = {}, {}
+    waits, extra_waits = {}, {}
     for operation in operations:
         if operation in needs.copied:
             waits[operation] = origins.waits(operation) + origins.dead_with(operation)
@@ -97,7 +97,7 @@ def make_plan(
             others = [before for before in kept if before not in now]
             others += origins.hidden(operation) + origins.dead_with(operation)
             if others:
-                besides[operation] = others
+                extra_waits[operation] = others
     applied = _behind(gradients, needs)
     behind = {
         graph_lib.reference(tensor): origins.actors(tensor.op)
@@ -112,7 +112,7 @@ def make_plan(
         together=together,
         gradients=applied,
         waits=waits,
-        besides=besides,
+        extra_waits=extra_waits,
         unnoticed=unnoticed,
         behind_sizes=behind,
     )
@@ -201,7 +201,7 @@ def _met_for_names(
 
     Nothing outside of a loop can ask for what is in it.
     """
-    if graph_lib.loops_of(operation):
+    if graph_lib.in_while_loop(operation):
         return ()
     if operation in needs.copied and (operation.type in DIFFERS or origins.reads(operation)):
         return [t for t in operation.outputs if is_shard(layouts.of(t))]
@@ -279,7 +279,7 @@ def runs_once(operation: Any, layouts: Layouts) -> bool:
     """Whether an operation itself runs once; one that only waits does so besides its copies."""
     if operation not in layouts.strategies:
         return True
-    return operation.type == "NoOp" and not graph_lib.loops_of(operation)
+    return operation.type == "NoOp" and not graph_lib.in_while_loop(operation)
 
 
 def is_shard(layout: Any) -> bool:

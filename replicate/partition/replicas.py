@@ -14,12 +14,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
+from replicate.partition import effects
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
-
-_READS = frozenset(
-    ["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"]
-)
 
 
 class Replicas(NamedTuple):
@@ -115,7 +112,7 @@ class FollowLater(tf.train.SessionRunHook):
             taker
             for own in self._replicas.handles.values()
             for taker in own[0].consumers()
-            if taker.type not in _READS and taker not in known
+            if taker.type not in effects.READS and taker not in known
         ]
         updates = partitioning.add_nodes_in_order(set(made))
         for update in updates:
@@ -142,7 +139,7 @@ def _updates(variable: Any, plan: Plan) -> list[Any]:
     return [
         taker
         for taker in variable.handle.consumers()
-        if taker.type not in _READS and taker in there
+        if taker.type not in effects.READS and taker in there
     ]
 
 

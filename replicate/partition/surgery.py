@@ -122,13 +122,13 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
         if once:
             gone = dict.fromkeys(plan.unnoticed.get(operation, ()), ())
             partitioning.wait_instead(operation, {**instead, **gone} if gone else instead)
-            besides = [
+            extra_waits = [
                 copy
-                for before in plan.besides.get(operation, ())
+                for before in plan.extra_waits.get(operation, ())
                 for copy in (copies.of(before) if before in copied else [before])
             ]
-            if besides:
-                graph_lib.add_control_inputs(operation, besides)
+            if extra_waits:
+                graph_lib.add_control_inputs(operation, extra_waits)
 
 
 def _waited_for(plan: Plan, copied: Any) -> list[Any]:

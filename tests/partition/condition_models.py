@@ -10,7 +10,7 @@ def _error(outputs, batch):
 
 
 def by_rows(h, batch):
-    """Which branch it is depends on all rows."""
+    """All rows decide which branch runs."""
     w = get_variable("w", [3, 3])
     return _error(tf.cond(tf.reduce_mean(h) > 0, lambda: tf.tanh(h @ w), lambda: h * 2.0), batch)
 
@@ -83,7 +83,7 @@ def gradients_inside(h, batch):
 
 
 def parts(h, batch):
-    """What is summed of the rows goes through a condition and is a weight's gradient."""
+    """A product that sums over rows passes through a condition."""
     w = get_variable("w", [3, 3])
     product = tf.cond(h[0, 2] > 0, lambda: tf.matmul(h, h @ w, transpose_a=True), lambda: w * 2.0)
     return tf.reduce_sum(product**2) + _error(h, batch)

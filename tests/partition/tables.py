@@ -69,6 +69,11 @@ def of_old_control_flow(model):
     return old
 
 
+def of_losses_in_old_control_flow(losses):
+    """Returns the `Table` of losses by name, with loops and branches of TensorFlow 1."""
+    return Table({name: of_old_control_flow(of_loss(loss)) for name, loss in losses.items()})
+
+
 def of_losses(losses):
     """Returns the `Table` of losses by name, which `of_loss` makes models of."""
     return Table({name: of_loss(loss) for name, loss in losses.items()})

@@ -6,12 +6,7 @@ from partition import condition_models, harness, tables
 from partition.harness import ModeKeys
 from partition.model_inputs import CASES, STATIC, UNKNOWN
 
-MODELS = tables.Table(
-    {
-        name: tables.of_old_control_flow(tables.of_loss(loss))
-        for name, loss in condition_models.LOSSES.items()
-    }
-)
+MODELS = tables.of_losses_in_old_control_flow(condition_models.LOSSES)
 
 
 @pytest.mark.parametrize("num_towers, batches", CASES)

@@ -12,12 +12,7 @@ from partition.model_inputs import CASES, STATIC, UNKNOWN
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`tf.nn.rnn_cell:UserWarning", "ignore:Converting sparse IndexedSlices:UserWarning"
 )
-MODELS = tables.Table(
-    {
-        name: tables.of_old_control_flow(tables.of_loss(loss))
-        for name, loss in loop_models.LOSSES.items()
-    }
-)
+MODELS = tables.of_losses_in_old_control_flow(loop_models.LOSSES)
 
 
 @pytest.mark.parametrize("num_towers, batches", CASES)

@@ -11,11 +11,8 @@ from partition.model_inputs import CASES, UNKNOWN, UNKNOWN_FIRST
 pytestmark = pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning")
 ROWS = tables.of_losses(row_losses.LOSSES)
 BATCHES = tables.of_losses({**batch_losses.LOSSES, **pair_losses.LOSSES})
-LOOPS = tables.Table(
-    {
-        loss.__name__: tables.of_old_control_flow(tables.of_loss(loss))
-        for loss in (row_losses.while_loop, row_losses.cond, row_losses.map_fn)
-    }
+LOOPS = tables.of_losses_in_old_control_flow(
+    {loss.__name__: loss for loss in (row_losses.while_loop, row_losses.cond, row_losses.map_fn)}
 )
 MANY = tables.of_losses({"many": row_losses.many_terms(2000)})
 TRAINED = [
