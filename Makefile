@@ -103,11 +103,11 @@ FIRST_MORE := \
     $(call in,contract,checkpoints export silent_defects) \
     $(call in,examples,digits) \
     $(call in,gathering,gather packing) \
-    $(call in,gradients,accumulation gradients same_graph scaled_training unwrapped_optimizers) \
+    $(call in,gradients,accumulation gradients same_graph scaled_training) \
     $(call in,layouts,registry) \
     $(call in,partition,fuzz order_of_reads towers_without_rows) \
     $(call in,reports,report) \
-    $(call in,towers,called_once failing_towers nothing_left own_training packed_weights \
+    $(call in,towers,called_once failing_towers nothing_left own_training \
     prefetching references replicas specs summaries towers variables)
 
 help:

@@ -25,8 +25,8 @@ import tensorflow.compat.v1 as tf
 import replicate
 from replicate.bench import choices, harness, models, plan
 from replicate.bench.harness import names_of, positive
+from replicate.partition import placement
 from replicate.reports import transfers
-from replicate.towers import placement
 
 _ROWS = 32  # on each device
 
@@ -145,7 +145,7 @@ def sent_by(model, count, choice):
             **choices.model_fn_arguments(given),
         )
         # Logical CPU devices stand for devices with memory of their own.
-        with mock.patch.object(placement, "OF_HOST", ()):
+        with mock.patch.object(placement, "_type_of", lambda device: "GPU"):
             spec = replicated(*batch, "train")
         crossing = transfers.crossing([spec.train_op, spec.loss])
     return [

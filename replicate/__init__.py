@@ -11,14 +11,13 @@ from replicate.comparing import Comparison, compare
 from replicate.compat import estimator as _estimator
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 from replicate.devices import session_config
-from replicate.engines import merge_call, num_towers, tower_index
+from replicate.engines import PerTower, merge_call, num_towers, tower_index
 from replicate.faults import checkpoints
 from replicate.gathering import Gather
 from replicate.model_fn import replicate_model_fn
 from replicate.normalization import BatchNormalization, batch_normalization
 from replicate.reports import tower_report
 from replicate.tower_optimizer import TowerOptimizer
-from replicate.towers import PerTower, own_gradients
 from replicate.version import __version__
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ __all__ = (
     "merge_call",
     "metrics",
     "num_towers",
-    "own_gradients",
     "replicate_model_fn",
     "session_config",
     "tower_index",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Sequence
 
@@ -10,31 +11,17 @@ import tensorflow.compat.v1 as tf
 from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
 from replicate import partition
-from replicate.arguments import call_arguments, call_devices, tower_params
-from replicate.batch import sharding, weights
+from replicate.arguments import call_arguments, call_devices, surroundings, tower_params
+from replicate.batch import prefetching, sharding, weights
 from replicate.clusters import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.engines import tpu_specs, tpu_training
+from replicate.cross_tower import cross_tower_sum
+from replicate.engines import penalties, tpu_training
 from replicate.faults import recovery
-from replicate.gradients import unwrapped
 from replicate.graphs import uncollected
-from replicate.partition import model as partition_model
 from replicate.reports import report
-from replicate.towers import (
-    SharedVariables,
-    Towers,
-    boundary,
-    current,
-    last_id,
-    placement,
-    prefetching,
-    references,
-    specs,
-    whole_gradients,
-)
-from replicate.towers import summaries as summaries_lib
 
 if TYPE_CHECKING:
     from typing import Literal  # Which Python 3.7 lacks.
@@ -54,22 +41,27 @@ def replicate_model_fn(
     batch_axis: int | Mapping[str, int] = 0,
     summaries: Literal["first", "mean", "all"] = "first",
     prefetch_to_devices: bool = False,
+    batch_norm: Literal["tower", "batch"] = "tower",
+    random: Literal["tower", "batch"] = "tower",
+    per_tower: bool = False,
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
-    """Returns a `model_fn` that runs `model_fn` as towers, one per device.
+    """Returns a `model_fn` that runs `model_fn` on several devices, its *towers*.
 
-    Each tower takes a shard of the batch. What the Estimator gets is what one device would give it
+    Each tower computes on a shard of the batch. The Estimator gets what one device would give it
     for the whole batch: loss, gradients, variables under the same names, metrics and predictions.
 
         model_fn = replicate.replicate_model_fn(model_fn)
 
-    Optimizers need no change. `replicate.TowerOptimizer` around them has options.
+    `model_fn` is called once and builds one device's graph of the whole batch. Then the graph is
+    partitioned: operations that can run on rows run in towers, all others run once. Optimizers need
+    no change. `replicate.TowerOptimizer` around them has options.
 
     With one device, and in graphs that are built for a SavedModel, `model_fn` is called as it is;
     inside a TPU computation, such as that of `TPUEstimator(use_tpu=True)`, too.
 
-    `model_fn` may return a `TPUEstimatorSpec`. What comes out is an `EstimatorSpec`, which both
-    Estimator and `TPUEstimator(use_tpu=False)` take: `eval_metrics` and `host_call` are called
-    once, with the tensors of all towers concatenated along axis 0.
+    `model_fn` may return a `TPUEstimatorSpec`. Both Estimator and `TPUEstimator(use_tpu=False)`
+    take the `EstimatorSpec` that is returned for it: `eval_metrics` and `host_call` are called
+    once, with the tensors of the whole batch.
 
     On TPU cores, `model_fn` is trained in one computation that each core runs with an equal part of
     the batch, whose shape must be static. It is evaluated and predicts on the host, whole.
@@ -79,32 +71,30 @@ def replicate_model_fn(
 
     Args:
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
-            `tf.estimator.Estimator` takes it. It is called once, with the rows of the first tower
-            and a copy of `params`, and its graph is copied for the other towers. Tensors in
-            `features` and `labels` have the shape [n, ...], or what `batch_axis` says, the same n
-            in all of a batch; where both are dicts with the same keys, each key may hold a batch of
-            its own; see `replicate.batch.sharding`.
-        loss_reduction: How `model_fn` makes its loss from the losses of rows, where its graph does
-            not tell: a `tf.losses.Reduction`. With `SUM` the towers' losses are added up, but for
-            terms that no row enters, which count once; with all others they are taken for means
-            over the tower's rows, and averaged, weighted by rows. See
-            `replicate.graphs.whole_loss`.
+            `tf.estimator.Estimator` takes it. Tensors in `features` and `labels` have the shape
+            [n, ...], or what `batch_axis` says, the same n in all of a batch; where both are dicts
+            with the same keys, each key may hold a batch of its own; see
+            `replicate.batch.sharding`.
+        loss_reduction: With `per_tower` or on TPU cores: how a tower makes its loss from the losses
+            of rows, a `tf.losses.Reduction`. With `SUM` the towers' losses and gradients are added
+            up; with all others they are averaged, weighted by rows. Otherwise the loss is that of
+            the whole batch, and this only says how `accumulate_steps` adds up those of batches.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.
-        consolidation_device: Where gradients are summed and what happens once per step takes
-            place. None: the first of `devices`. Not for TPUs, whose cores do both themselves.
+        consolidation_device: Where towers' values are put together, and operations that run once
+            take place. None: the first of `devices`. Not for TPUs, whose cores do both themselves.
         variable_placement: `'consolidation'` places variables on the consolidation device,
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
             replica, on its own device, of each variable that is trained and of its optimizer's
             slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            Optimizers need not be wrapped. `'auto'` does so on GPUs, if replicas can follow all
-            that the model does, and else as `'consolidation'`; `tower_report` says why. Not for
-            TPUs, which ignore `'auto'`.
-        per_tower_batch_size: Whether `params["batch_size"]` is the size of its own shard in each
-            tower, as TPUEstimator has it, instead of the whole batch's; all shards must be of that
-            size then. None: if it is an integer, and `model_fn` has TPUEstimator's `RunConfig` or
-            names `TPUEstimatorSpec` in its code.
+            `'auto'` does so on GPUs, and else as `'consolidation'`; `tower_report` says why. Not
+            for TPUs, which ignore `'auto'`.
+        per_tower_batch_size: With `per_tower` or on TPU cores: whether `params["batch_size"]` is
+            the size of the tower's shard, as TPUEstimator has it, instead of the whole batch's; all
+            shards must be of that size then. None: if it is an integer, and `model_fn` has
+            TPUEstimator's `RunConfig` or names `TPUEstimatorSpec` in its code. Otherwise it changes
+            nothing.
         whole_features: Iterable of names of tensors that are no part of the batch, though they have
             an axis 0, and go to every tower as they are: `["class_weights"]` for an entry of
             `features`, `["extra/table"]` for one in a dict of it, `["labels/table"]` for one of
@@ -112,19 +102,29 @@ def replicate_model_fn(
         batch_axis: The axis of rows of the tensors in the batch, an integer, or a dictionary of
             axes by names like those in `whole_features`, where it is not 0: `{"frames": 1}` for
             an entry of `features` of shape [time, n, ...], and `{"features": 1}` for all of them,
-            or for the one tensor that they are. Of predictions, and of what goes to `eval_metrics`
-            and `host_call`, rows are on axis 0 all the same: transpose them. Not for TPUs.
-        summaries: Of which towers the summaries of `tf.summary` are that rows enter: `'first'`,
-            tower 0's, under the tags that they have. With `'mean'`, scalars are the mean over
-            towers, weighted by rows, integers rounded; all else is tower 0's. With `'all'`, those
-            of tower i are under `tower_i/`. A tower without rows has none. What no row enters
-            is made once, under its tag. Not for TPUs.
+            or for the one tensor that they are. Not for TPUs.
+        summaries: With `per_tower`: which towers write batch-dependent summaries of `tf.summary`.
+            `'first'`: tower 0, under the tags that they have. With `'mean'`, scalars are the mean
+            over towers, weighted by rows, integers rounded; all else is tower 0's. With `'all'`,
+            those of tower i are under `tower_i/`. A tower without rows has none. Otherwise
+            summaries are those of the whole batch. Not for TPUs.
         prefetch_to_devices: Whether a training step stages the next batch on the towers' devices
             while it computes, so that a step finds its rows there. What is trained is the same,
             also at the end of the input; an error of the input comes a step earlier. For batches of
             a dataset's iterator, which must not be saved by a `CheckpointInputPipelineHook`, and
             which go to the model alone. Not for TPUs, which have queues; ignored on one device, in
             evaluation and in prediction.
+        batch_norm: `'tower'`: the fused kernel of batch norm takes the moments of each tower's rows
+            in training, as data-parallel trainers do. `'batch'`: those of all rows, as on one
+            device; the kernel runs once then. Batch norm of other kernels is that of all rows.
+        random: `'tower'`: each tower draws random numbers for its rows, as of dropout. `'batch'`:
+            they are drawn once for the batch, the same as on one device, and split.
+        per_tower: Whether `model_fn` is the program of one tower instead, as it is on TPU cores:
+            called with the rows of the first tower and a copy of `params`, and copied for the
+            others. Each tower draws its own random numbers and has a `tower_index()`. Towers meet
+            where the program says so: in `TowerOptimizer`, `cross_tower_sum`, `cross_tower_mean`
+            and `merge_call`. The loss and results are averaged by rows, metrics are added up,
+            predictions concatenated.
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
@@ -133,10 +133,11 @@ def replicate_model_fn(
 
     Raises:
         TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features`,
-            `batch_axis` or `prefetch_to_devices` is something else.
+            `batch_axis`, `prefetch_to_devices` or `per_tower` is something else.
         ValueError: If `model_fn` takes no `features`, `loss_reduction` is `NONE`,
-            `variable_placement` or `summaries` unknown, or `devices` is empty or names a device
-            twice, one that does not exist, or TPU cores among others or with what is not for TPUs.
+            `variable_placement`, `summaries`, `batch_norm` or `random` unknown, or `devices` is
+            empty or names a device twice, one that does not exist, or TPU cores among others or
+            with what is not for TPUs.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
@@ -152,6 +153,9 @@ def replicate_model_fn(
         batch_axis,
         summaries,
         prefetch_to_devices,
+        batch_norm,
+        random,
+        per_tower,
     )
     on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
 
@@ -159,20 +163,25 @@ def replicate_model_fn(
 
     def replicated_model_fn(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
         given, arguments = call.of_call(args, kwargs)
-        if tpu_lib.in_computation():
+        if tpu_lib.in_computation() and not surroundings.is_replicated():
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
-        with weights.losses_added_up(summed), uncollected():
-            spec = build(given, arguments)
+        cluster = Cluster.of(given.get("config"))
+        sums = (
+            contextlib.nullcontext() if on_tpus else tpu_lib.sums_over_replicas_by(cross_tower_sum)
+        )
+        with weights.losses_added_up(summed), uncollected(), cluster.building(), sums:
+            spec = build(given, arguments, cluster)
         _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
-    def build(given: dict[str, Any], arguments: dict[str, Any]) -> tf.estimator.EstimatorSpec:
+    def build(
+        given: dict[str, Any], arguments: dict[str, Any], cluster: Cluster
+    ) -> tf.estimator.EstimatorSpec:
         mode, config = given.get("mode"), given.get("config")
-        _check_surroundings()
+        surroundings.check()
         tower_devices, consolidation = call_devices.place(
             checked.devices, checked.consolidation_device, config
         )
-        cluster = Cluster.of(config)
         cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
         by_rows = not checked.whole_features and not any(checked.batch_axis.values())
@@ -180,39 +189,71 @@ def replicate_model_fn(
         if len(tower_devices) > 1 and by_rows and not on_tpus:
             tower_devices = call_devices.with_rows(tower_devices, *batch, training)
         alone = not training if on_tpus else len(tower_devices) == 1
-        if alone or _is_for_export(given["features"], mode):
+        if alone or surroundings.is_for_export(given["features"], mode):
             return _call_alone(model_fn, arguments, tower_devices)
 
-        if partition_model.is_chosen() and not on_tpus:
-            return partition_model.build(
-                functools.partial(_call_alone, model_fn, arguments, ()),
-                *batch,
-                mode,
-                partition.Placement(
-                    tuple(tower_devices),
-                    consolidation,
-                    replicates=variable_placement == "replicated",
-                ),
-                partition_model.Options(
-                    checked.whole_features, checked.batch_axis, variable_placement == "round_robin"
-                ),
-            )
-
-        since = last_id(tf.get_default_graph())
-        ahead = prefetching.of(batch, training and checked.prefetch_to_devices)
+        since = graph_lib.last_id(tf.get_default_graph())
         if on_tpus:
             shards = tpu_training.whole_batch(*batch, len(tower_devices))
-        else:
-            shards = sharding.shard(
-                ahead.batch[0],
-                ahead.batch[1],
+            sharding.name_size(shards)
+            sessions = getattr(config, "session_config", None)
+            on_rows = with_rows(arguments, shards, config)
+            return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
+        placed = partition.Placement.of(variable_placement, tower_devices, consolidation, cluster)
+
+        def shard(features: Any, labels: Any) -> Any:
+            return sharding.shard(
+                features,
+                labels,
                 len(tower_devices),
                 need_row=training,
                 whole_features=checked.whole_features,
                 batch_axis=checked.batch_axis,
             )
-            shards = ahead.stage(shards, tower_devices, cluster.worker)
-        sharding.name_size(shards)
+
+        ahead = prefetching.of(batch, training and checked.prefetch_to_devices)
+        is_staged = isinstance(ahead, prefetching.Prefetched)
+        shards = None
+        if per_tower or is_staged:
+            shards = shard(*ahead.batch)
+            shards, batch = ahead.stage(shards, tower_devices, cluster.worker, not per_tower)
+        if per_tower:
+            sharding.name_size(shards)
+            # What does not depend on rows, as weight penalties, counts once in a sum of losses.
+            with penalties.shared(len(tower_devices) if summed else 1):
+                spec = partition.build_towers(
+                    with_rows(arguments, shards, config),
+                    shards,
+                    mode,
+                    placed,
+                    summed=summed,
+                    which_summaries=summaries,
+                    since=since,
+                )
+        else:
+            own = {"features": batch[0], "labels": batch[1]}
+            of_batch = {name: own.get(name, arguments[name]) for name in arguments}
+            model = functools.partial(_call_alone, model_fn, of_batch, ())
+            added = graph_lib.last_id(tf.get_default_graph()) - since
+            # A model may take things out of dictionaries, and put others in.
+            given = tf.nest.map_structure(lambda leaf: leaf, batch)
+            spec, shards = partition.model.build(
+                model,
+                lambda: shards or shard(*given),
+                placed,
+                checked.exact,
+                is_trained=training,
+                added=added,
+            )
+            sharding.name_size(shards)
+        if training:
+            spec = ahead.merge(spec)
+            partition.read_before_written([spec.train_op, spec.loss])
+            report.publish(placed, shards, loss_reduction, spec)
+        return spec
+
+    def with_rows(arguments: dict[str, Any], shards: Any, config: Any) -> Callable[[Any, Any], Any]:
+        """Returns the model as a function of the features and labels of a tower."""
         for_tpus = tower_params.is_for_tpus(model_fn, config)
         params = tower_params.of_tower(
             arguments.get("params"), shards, for_tpus, per_tower_batch_size
@@ -222,28 +263,7 @@ def replicate_model_fn(
             own = {"features": features, "labels": labels, "params": params}
             return model_fn(**{name: own.get(name, arguments[name]) for name in arguments})
 
-        if on_tpus:
-            sessions = getattr(config, "session_config", None)
-            return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
-
-        placed = placement.Placement.of(variable_placement, tower_devices, consolidation, cluster)
-        variables = SharedVariables(placed, cluster)
-        variables.prefetched += ahead.variables
-        group = Towers(tower_devices, consolidation, variables, shards, summed)
-        with group.building(since), whole_gradients.intercepted(), unwrapped.intercepted():
-            spec = on_rows(group.boundary.features, group.boundary.labels)
-            boundary.warn_of_padding(group.boundary.features, group.boundary.labels)
-            if estimator.is_tpu_estimator_spec(spec):
-                tower_params.warn_of_whole_size(params, for_tpus, per_tower_batch_size)
-            spec = tpu_specs.merge(spec, group, mode)
-            if mode != estimator.ModeKeys.PREDICT:
-                spec = summaries_lib.merge(spec, group, summaries)
-        spec = specs.with_merges(spec, group.finish(), training)
-        if training:
-            spec = ahead.merge(spec)
-            references.read_before_written([spec.train_op, spec.loss])
-            report.publish(group, shards, loss_reduction, spec)
-        return spec
+        return on_rows
 
     replicated: Any = functools.update_wrapper(replicated_model_fn, model_fn, updated=())
     replicated.__signature__ = call.signature  # The Estimator passes what it finds here.
@@ -261,33 +281,6 @@ def _start_as(model_fn: Any, config: tf.estimator.RunConfig | None) -> None:
         tf.train.warm_start(*settings)
 
 
-def _check_surroundings() -> None:
-    if tf.executing_eagerly():
-        raise RuntimeError(
-            "`model_fn` builds a graph, but was called outside of one. Let an Estimator call it, "
-            "or call it within `with tf.Graph().as_default():`."
-        )
-    if tf.distribute.has_strategy():
-        raise ValueError(
-            "`replicate_model_fn` runs a model on all devices by itself, but was called under "
-            f"{type(tf.distribute.get_strategy()).__name__}. Drop `train_distribute` and "
-            "`eval_distribute` from the `RunConfig`, or pass the Estimator the plain `model_fn`."
-        )
-    if current() is not None:
-        raise ValueError(
-            "A model runs as towers once, but was replicated again inside of one. "
-            "Call `replicate_model_fn` only where the Estimator is made."
-        )
-
-
-def _is_for_export(features: Any, mode: str | None) -> bool:
-    """Whether the graph is built for a SavedModel, which is to hold neither towers nor devices."""
-    if estimator.is_exporting():
-        return True
-    # Whoever exports by hand feeds placeholders; `Estimator.predict` has none.
-    return mode == estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)
-
-
 def _call_alone(
     model_fn: Callable[..., Any], arguments: dict[str, Any], devices: Sequence[str]
 ) -> tf.estimator.EstimatorSpec:
@@ -295,5 +288,5 @@ def _call_alone(
     placed = len(devices) == 1 and not devices_lib.are_tpus(devices)
     if placed and not devices_lib.is_default_device(devices[0]):
         with tf.device(devices[0]):
-            return tpu_specs.as_estimator_spec(model_fn(**arguments))
-    return tpu_specs.as_estimator_spec(model_fn(**arguments))
+            return partition.specs.as_estimator_spec(model_fn(**arguments))
+    return partition.specs.as_estimator_spec(model_fn(**arguments))

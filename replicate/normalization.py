@@ -1,7 +1,7 @@
-"""Batch norm over all rows of all towers.
+"""Batch norm over all rows of all towers, also in the program of one tower and on TPU cores.
 
-`tf.layers.batch_normalization` normalises the rows of each tower by the moments of these rows
-alone. Here the moments are those of the whole batch, so that N towers compute what one device does.
+The fused kernel of `tf.layers.batch_normalization` normalises the rows of each tower by the moments
+of these rows alone. Here the moments are those of the whole batch, as on one device.
 The method is that of Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by
 Reducing Internal Covariate Shift", 2015, arXiv 1502.03167.
 """
@@ -21,11 +21,11 @@ from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 _REFUSED = {
     "renorm": (
         "it corrects for moments of few rows by their moving averages, which these do not need",
-        "Leave it out, or call `tf.layers.batch_normalization`, which goes by each tower's rows",
+        "Leave it out, or call `tf.layers.batch_normalization`",
     ),
     "virtual_batch_size": (
         "it normalises parts of a batch by themselves",
-        "Leave it out, or call `tf.layers.batch_normalization`, for parts of each tower's rows",
+        "Leave it out, or call `tf.layers.batch_normalization`",
     ),
     "adjustment": (
         "each tower would draw its own, for the shape of its own rows",

@@ -29,12 +29,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
         train_op = optimizer.minimize(loss, tf.train.get_global_step())
 
-    In towers, gradients of variables are gathered where they are made, with or without this, on the
-    consolidation device. `apply_gradients` gathers besides what `model_fn` computed by hand from
-    the tower's rows. What follows happens once, in this order: unscale, accumulate, check that all
-    is finite, `transform_gradients`, clip to `clip_norm`, apply. With `accumulate_steps`,
-    `minimize` unscales and accumulates in each tower, and gathers once per update. Without towers,
-    calls are forwarded. Of an optimizer of Keras 2, `isinstance` knows it for one of its class.
+    `minimize` and `apply_gradients` take the gradient of the whole batch's loss, and do this, in
+    this order: unscale, accumulate, check that all is finite, `transform_gradients`, clip to
+    `clip_norm`, apply. The same happens on one device. In the program of one tower, with
+    `per_tower=True`, `apply_gradients` sums the gradients of all towers first. `isinstance` takes
+    it for an optimizer of Keras 2 if it wraps one.
 
     In replicas, gradients meet in `apply_gradients`, unscaled. After that, slots and variables
     answer in every replica. Those of a TPU apply the mean of their gradients, a cross-replica sum.
@@ -64,11 +63,10 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         accumulate_steps: How many batches make an update, an integer: their gradients are added
             up and applied as that of one batch that holds all their rows, in equal parts. The
             global step counts updates.
-        check_finite: Whether a gradient of any tower that is not finite ends training with a
-            `tf.errors.InvalidArgumentError`, which names the variables and towers, before the
-            update: neither variables nor checkpoints get to hold what is not finite. What was
-            changed since it was made is checked once for all, as tower 0's. With a dynamic loss
-            scale, such steps are skipped instead. In towers, and without them.
+        check_finite: Whether a gradient that is not finite ends training with a
+            `tf.errors.InvalidArgumentError`, which names the variables, before the update: neither
+            variables nor checkpoints get to hold what is not finite. With a dynamic loss scale,
+            such steps are skipped instead. In towers, and without them.
         gather: How gradients cross devices, and where they are summed: a `replicate.Gather`, or
             what that takes for `where`, as `'round_robin'`. The result is the same, except for
             rounding if they cross in half precision.
@@ -101,7 +99,6 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         )
         """What becomes of gradients once they are gathered; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)
-        context.engine().gathers_by(self.step)
         self.averages_losses: bool | None = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
 
@@ -119,27 +116,24 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         """Computes and applies gradients; takes what `tf.train.Optimizer.minimize` takes.
 
         Returns:
-            The operation that applies the gradients gathered from all towers.
+            The operation that applies the gradients.
         """
         given = inspect.signature(super().minimize).bind(loss, *args, **kwargs).arguments
         applied = {key: given.pop(key) for key in ("global_step", "name") if key in given}
-        engine = context.engine()
-        with engine.minimizing(self):
-            grads_and_vars = self.compute_gradients(**given)
+        grads_and_vars = self.compute_gradients(**given)
         if not any(gradient is not None for gradient, _ in grads_and_vars):
             raise ValueError(
                 "At least one variable must have a gradient, but none of "
                 f"{[variable.name for _, variable in grads_and_vars]} has one for loss {loss}. "
                 "Check that the loss depends on them through differentiable operations."
             )
-        ancestor.remember_use()
-        return engine.apply_minimized(self, grads_and_vars, applied)
+        return self.apply_gradients(grads_and_vars, **applied)
 
     def compute_gradients(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> list[Pair]:
-        """Returns the gradients of the loss; outside of functions, towers' are the whole batch's.
+        """Returns the gradients of the loss; in the program of one tower, the tower's own.
 
         Args:
-            loss: Scalar tensor, this tower's loss.
+            loss: Scalar tensor.
             *args: As the wrapped optimizer has them, e.g. `var_list`.
             **kwargs: Likewise.
 
@@ -157,7 +151,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             train_op = optimizer.apply_gradients(zip(optimizer.unscale(grads), variables))
 
         Args:
-            loss: Scalar tensor of floats, this tower's loss, or a function that returns one.
+            loss: Scalar tensor of floats, or a function that returns one.
 
         Returns:
             A tensor, or a function, of the same type; without a loss scale, `loss`.
@@ -192,12 +186,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
     def apply_gradients(
         self, grads_and_vars: Iterable[Pair], *args: Any, **kwargs: Any
     ) -> tf.Operation:
-        """Applies gradients of the whole batch once, after gathering those that are not yet.
+        """Applies gradients of the whole batch once; in programs of one tower, sums them before.
 
         Args:
             grads_and_vars: Iterable of `(gradient, variable)` pairs. It is read once, so that a
-                `zip` will do. In towers, those that depend on the tower's rows are gathered; in
-                replicas, all are.
+                `zip` will do. In programs of one tower and in replicas, they are summed.
             *args: As the wrapped optimizer has them, e.g. `global_step`; those of replica 0 count.
             **kwargs: Likewise.
 
@@ -209,8 +202,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
                 the cross-replica context of tf.distribute, or if replicas do not apply the same
                 optimizers in the same order.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
-            ValueError: If a gradient combines what was gathered from all towers with the rows of
-                one, if a `SyncReplicasOptimizer` wraps this optimizer, or if gradients are to be
+            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer, or if gradients are to be
                 checked in replicas of a TPU or of tf.distribute.
         """
         grads_and_vars = list(grads_and_vars)
@@ -246,11 +238,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         """Computes and applies gradients, in the way of the optimizers of Keras 2.
 
         Args:
-            loss: Scalar tensor, this tower's loss.
+            loss: Scalar tensor.
             params: List of variables.
 
         Returns:
-            List of the operation that applies the gradients gathered from all towers.
+            List of the operation that applies the gradients.
         """
         return [self.apply_gradients(self.compute_gradients(loss, var_list=params))]
 

@@ -17,11 +17,9 @@ import types
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from tensorflow.python.ops import gradients_util
 
 import replicate
 from replicate.batch import weights
-from replicate.towers import whole_gradients
 
 DEVICES = [f"/cpu:{index}" for index in range(3)]
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"
@@ -65,6 +63,7 @@ def as_model_fn(body):
 def build(body, features=None, mode=TRAIN, num_towers=2, **kwargs):
     """Returns the spec of towers of `body`, by default of a batch of 4 rows."""
     devices = DEVICES[:num_towers]
+    kwargs.setdefault("per_tower", True)
     replicated = replicate.replicate_model_fn(as_model_fn(body), devices=devices, **kwargs)
     return replicated(tf.ones([4, 1]) if features is None else features, None, mode)
 
@@ -102,17 +101,11 @@ def seen(tag):
         "threads": threading.enumerate(),
         "entering": graph.as_default,
         "engine": (replicate.num_towers(), replicate.tower_index()),
-        "gradients": gradients_made_here(),
-        "losses": (weights.losses_are_added_up(), whole_gradients.is_weighted()),
+        "losses": weights.losses_are_added_up(),
         # Neither has a public name; both reach into operations made later.
         "original op": graph._default_original_op,
         "control flow": graph._get_control_flow_context(),
     }
-
-
-def gradients_made_here():
-    """Returns what makes gradients in this process; while towers are built, that is `replicate`."""
-    return gradients_util._GradientsHelper, tf.GradientTape.gradient
 
 
 def check_failure(body, error, phrases, **kwargs):

@@ -31,7 +31,7 @@ HEADER = """\
 # Names that TensorFlow 1.15 lacks and the library uses all the same, each with what keeps it from
 # being asked for there.
 ABSENT = {
-    "tf.keras.optimizers.legacy.Optimizer": "`tf.keras.optimizers.Optimizer` is the same there",
+    "tf.raw_ops.ToBool": "it is looked up before it is used",
     "tensorflow.python.eager.record": "`tensorflow.python.eager.tape` is taken where it is missing",
 }
 

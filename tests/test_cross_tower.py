@@ -28,7 +28,9 @@ def per_tower(fn, rows, num_towers):
         return tf.estimator.EstimatorSpec(mode, predictions=values)
 
     with tf.Graph().as_default():
-        spec = contract.replicated(model_fn, num_towers)(tf.constant(rows), None, ModeKeys.PREDICT)
+        spec = contract.replicated(model_fn, num_towers, per_tower=True)(
+            tf.constant(rows), None, ModeKeys.PREDICT
+        )
         config = replicate.session_config(contract.device_names(num_towers))
         with tf.Session(config=config) as session:
             return session.run(spec.predictions)
@@ -125,7 +127,7 @@ def test_the_gradient_by_hand():
 
     rows = np.array([1.0, 2.0, 4.0])
     run = contract.record(
-        contract.replicated(model_fn, 2),
+        contract.replicated(model_fn, 2, per_tower=True),
         lambda: tf.data.Dataset.from_tensors((rows, {})),
         params={},
         num_towers=2,
@@ -142,7 +144,7 @@ def count_ops(model_fn, num_towers):
         ).get_next()
         tf.train.create_global_step()
         params = contract.make_params(wrap=replicate.TowerOptimizer)
-        contract.replicated(model_fn, num_towers)(
+        contract.replicated(model_fn, num_towers, per_tower=True)(
             features, labels, mode=ModeKeys.TRAIN, params=params
         )
         return len(graph.get_operations())
@@ -210,7 +212,9 @@ def test_a_gradient_asked_for_outside_the_towers_is_refused():
         leaked.append((features, replicate.cross_tower_sum(features[0])))
         return tf.estimator.EstimatorSpec(mode, predictions=features)
 
-    contract.replicated(model_fn, 2)(tf.constant([1.0, 2.0]), None, ModeKeys.PREDICT)
+    contract.replicated(model_fn, 2, per_tower=True)(
+        tf.constant([1.0, 2.0]), None, ModeKeys.PREDICT
+    )
     features, total = leaked[0]
     with pytest.raises(Exception, match=r"needs the losses of all towers.*inside `model_fn`"):
         tf.gradients(total, features)

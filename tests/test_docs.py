@@ -202,7 +202,7 @@ def test_the_readme_is_one_page():
 
 def test_the_picture_is_the_same_in_both_places():
     (picture,) = [b.text for b in pages.blocks(page("README.md")) if b.language == "text"]
-    assert picture in page("docs/how_towers_are_built.md")
+    assert picture in page("docs/how_partitioning_works.md")
 
 
 def test_every_page_is_in_the_sites_list():

@@ -49,7 +49,6 @@ EXAMPLES = {
         PLAIN + "loss += 0 * baseline_now\n" + MINIMIZE,
     ),
     "metrics.declare_merge": ("", PLAIN + MINIMIZE),
-    "own_gradients": ("", PLAIN + "assert len(squares) == 1\n" + MINIMIZE),
     "replicate_model_fn": ("", ""),
     "session_config": ("", "estimator.Estimator(model_fn, config=config)\n"),
     "tower_report": (MODEL, "assert 'gradients' in str(report)\n"),

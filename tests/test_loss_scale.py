@@ -711,7 +711,7 @@ def test_gathered_gradients_update_scales_of_tensorflow(way, fixed):
         with strategy.scope():
             strategy.run(lambda: update(tf.constant(np.nan)))
     elif way == "towers":
-        build(lambda index, features: update(np.nan * features))
+        build(lambda index, features: update(replicate.cross_tower_sum(np.nan * features)))
     else:
         update(tf.constant(np.nan))
     assert len(made) == (2 if way == "replicas" else 1)

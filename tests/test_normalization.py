@@ -493,16 +493,18 @@ def test_errors(kwargs, phrases):
             make(tf.zeros([4, 3]), **kwargs)
 
 
-def test_in_a_body_of_a_condition_it_is_refused():
-    def norm(x, training):
-        return tf.cond(
-            tf.reduce_sum(x) > 0,
-            lambda: replicate.batch_normalization(x, training=training),
-            lambda: x,
+def test_in_a_body_of_a_condition_towers_cannot_meet():
+    def model_fn(features, labels, mode):
+        y = tf.cond(
+            tf.reduce_sum(features) > 0,
+            lambda: replicate.batch_normalization(features, training=True),
+            lambda: features,
         )
+        return tf.estimator.EstimatorSpec(mode, predictions=y)
 
+    replicated = contract.replicated(model_fn, 2, per_tower=True)
     with pytest.raises(RuntimeError, match=r"must not rendezvous in the body of a `tf\.cond`"):
-        normalised(norm, ROWS, 2)
+        replicated(tf.constant(ROWS), None, mode=ModeKeys.PREDICT)
 
 
 def count_rendezvous(net, num_towers):
@@ -512,7 +514,7 @@ def count_rendezvous(net, num_towers):
             contract.dataset(contract.UNEVEN)
         ).get_next()
         params = contract.make_params(wrap=replicate.TowerOptimizer)
-        contract.replicated(TOWERS[net], num_towers)(
+        contract.replicated(TOWERS[net], num_towers, per_tower=True)(
             features, labels, mode=ModeKeys.TRAIN, params=params
         )
         names = [op.name for op in graph.get_operations() if op.type == "AddN"]

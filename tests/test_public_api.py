@@ -17,7 +17,7 @@ SIGNATURES = {
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
         "consolidation_device=None, variable_placement='consolidation', "
         "per_tower_batch_size=None, whole_features=(), batch_axis=0, summaries='first', "
-        "prefetch_to_devices=False)"
+        "prefetch_to_devices=False, batch_norm='tower', random='tower', per_tower=False)"
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
@@ -41,7 +41,6 @@ SIGNATURES = {
     "cross_tower_sum": "(x)",
     "cross_tower_mean": "(x)",
     "num_towers": "()",
-    "own_gradients": "()",
     "tower_index": "()",
     "tower_report": "()",
     "session_config": "(devices=None, **kwargs)",

@@ -26,10 +26,10 @@ PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 # The rooms of the library and its public modules, from the ground up: imports run down alone.
 FLOORS = (
     ("compat", "gathering", "version"),
-    ("batch", "clusters", "graphs", "layouts"),
-    ("devices", "faults", "partition", "reports", "towers"),
-    ("arguments", "engines", "hooks", "metrics"),
-    ("cross_tower", "loss_scale"),
+    ("clusters", "graphs", "layouts"),
+    ("batch", "devices", "faults", "partition"),
+    ("arguments", "engines", "metrics", "reports"),
+    ("cross_tower", "hooks", "loss_scale"),
     ("gradients", "normalization"),
     ("model_fn", "tower_optimizer"),
     ("bench", "comparing", "scan"),
@@ -40,6 +40,7 @@ ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 TESTS = pathlib.Path(__file__).parent
 # Folders of `tests` that are no rooms: they hold what is of all rooms, or beside them.
 NO_ROOMS = {
+    "towers",
     "benchmarks",
     "conformance",
     "contract",
@@ -211,7 +212,7 @@ def test_tests_have_names_of_their_own():
 
 
 def test_the_drawing_shows_every_floor():
-    page = (ROOT.parent / "docs" / "how_towers_are_built.md").read_text()
+    page = (ROOT.parent / "docs" / "architecture.md").read_text()
     drawn = re.findall(r"^(\d)   (.*)$", page, flags=re.MULTILINE)
     assert [int(number) for number, _ in drawn] == list(range(len(FLOORS), 0, -1))
     assert [tuple(rooms.split()) for _, rooms in reversed(drawn)] == list(FLOORS)

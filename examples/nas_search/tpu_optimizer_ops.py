@@ -81,12 +81,11 @@ def apply_adam(
         penalty_grads = None
         if regularization_loss is not None:
             # Zeros for variables that the penalty misses.
-            with replicate.own_gradients():
-                penalty_grads = tf.gradients(
-                    regularization_loss,
-                    variables,
-                    unconnected_gradients=tf.UnconnectedGradients.ZERO,
-                )
+            penalty_grads = tf.gradients(
+                regularization_loss,
+                variables,
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
         # All variables as one vector: few large operations in place of many small ones.
         grad = _flat(grads)
         means = replicate.cross_tower_mean(
@@ -145,8 +144,7 @@ def _checked(variables):
 
 def _gradients(loss, variables, transform):
     """Returns dense gradients of `loss`, one for each variable."""
-    with replicate.own_gradients():
-        grads = tf.gradients(loss, variables)
+    grads = tf.gradients(loss, variables)
     missed = [variable.name for variable, grad in zip(variables, grads) if grad is None]
     if missed:
         raise ValueError(

@@ -9,6 +9,8 @@ The setting `engine` says which:
 Programs that have no such setting run on towers, or with the setting `tpu` on a TPU.
 """
 
+import functools
+
 import tensorflow.compat.v1 as tf
 
 import replicate
@@ -78,7 +80,7 @@ def _default(num_towers):
     return gpus[:num_towers]
 
 
-def make_estimator(model_fn, params, eval_batch_size=None):
+def make_estimator(model_fn, params, eval_batch_size=None, per_tower=False):
     """Returns an Estimator that runs `model_fn`, as towers or not, or a TPUEstimator.
 
     Args:
@@ -87,11 +89,13 @@ def make_estimator(model_fn, params, eval_batch_size=None):
             `batch_size`, the rows for one core, or for this host, added. Without `engine`, see
             above, `use_tpu` tells TPUs from towers.
         eval_batch_size: Rows of a batch to evaluate, which TPUEstimators need to know.
+        per_tower: Whether `model_fn` is the program of one tower; on TPUs, it always is.
 
     Raises:
         SettingsError: If there is no such TPU.
     """
-    makers = {"estimator": _plain, "towers": _towers, "tpu": _tpu}
+    towers = functools.partial(_towers, per_tower=per_tower)
+    makers = {"estimator": _plain, "towers": towers, "tpu": _tpu}
     engine = params.get("engine") or ("tpu" if params["use_tpu"] else "towers")
     config = {
         "model_dir": params["checkpoint_dir"],
@@ -106,10 +110,10 @@ def _plain(model_fn, params, config, eval_batch_size):
     return estimator.Estimator(model_fn, config=estimator.RunConfig(**config), params=params)
 
 
-def _towers(model_fn, params, config, eval_batch_size):
+def _towers(model_fn, params, config, eval_batch_size, per_tower):
     devices = params["devices"]
     return estimator.Estimator(
-        replicate.replicate_model_fn(model_fn, devices=devices),
+        replicate.replicate_model_fn(model_fn, devices=devices, per_tower=per_tower),
         config=estimator.RunConfig(
             # With the graph optimizer: much of what runs here is evaluation, which it fuses.
             session_config=replicate.session_config(devices, graph_options=tf.GraphOptions()),

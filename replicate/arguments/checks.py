@@ -5,9 +5,10 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
+from replicate import partition
 from replicate.batch import entries
-from replicate.towers import placement
-from replicate.towers import summaries as summaries_lib
+from replicate.partition import placement
+from replicate.partition import summaries as summaries_lib
 
 
 class Arguments(NamedTuple):
@@ -21,6 +22,7 @@ class Arguments(NamedTuple):
         batch_axis: Axes by path, as `entries.axes_by_path` gives them.
         summaries: One of `summaries.HOW`.
         prefetch_to_devices: Whether steps stage the next batch.
+        exact: What is one device's, though it costs time.
     """
 
     devices: Optional[Sequence[str]]
@@ -30,6 +32,7 @@ class Arguments(NamedTuple):
     batch_axis: Dict[str, Any]
     summaries: str
     prefetch_to_devices: bool
+    exact: partition.model.Exact
 
 
 def check(
@@ -43,6 +46,9 @@ def check(
     batch_axis,
     summaries,
     prefetch_to_devices,
+    batch_norm,
+    random,
+    per_tower,
 ):
     """Returns the `Arguments`; takes those of `replicate_model_fn`, and raises what it does."""
     if not callable(model_fn):
@@ -63,13 +69,21 @@ def check(
     if summaries not in summaries_lib.HOW:
         raise ValueError(
             f"`summaries` must be one of {', '.join(map(repr, summaries_lib.HOW))}, but is "
-            f"{summaries!r}: tower 0's, scalars averaged over towers, or those of every tower."
+            f"{summaries!r}: in a program of one tower, its own, means of scalars, or all."
         )
     if not isinstance(prefetch_to_devices, bool):
         raise TypeError(
             f"`prefetch_to_devices` must be True or False, but is {prefetch_to_devices!r}. One "
             "batch waits on the devices; more of them do on the host, by `dataset.prefetch`."
         )
+    for name, value in (("batch_norm", batch_norm), ("random", random)):
+        if value not in ("tower", "batch"):
+            raise ValueError(
+                f"`{name}` must be 'tower' or 'batch', but is {value!r}: by each tower for its "
+                "rows, or for all rows as on one device."
+            )
+    if not isinstance(per_tower, bool):
+        raise TypeError(f"`per_tower` must be True or False, but is {per_tower!r}.")
     on_tpus = False
     if devices is not None:
         devices = devices_lib.canonical_list(devices)
@@ -98,6 +112,7 @@ def check(
         batch_axis,
         summaries,
         prefetch_to_devices,
+        partition.model.Exact(random=random == "batch", moments=batch_norm == "batch"),
     )
 
 
@@ -122,7 +137,7 @@ def _check_reduction(reduction):
 def _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis):
     if consolidation_device is not None or variable_placement not in (
         "consolidation",
-        placement.AUTO,
+        "auto",
     ):
         raise ValueError(
             "TPU cores gather gradients themselves, and keep variables on their host, but got "

@@ -8,8 +8,6 @@ reads the whole batch's size from it.
 import copy
 import numbers
 
-import tensorflow.compat.v1 as tf
-
 from replicate.graphs import names_in
 
 _KEY = "batch_size"
@@ -49,19 +47,6 @@ def of_tower(params, shards, for_tpus, own_size):
             f"Make the batch a multiple of {len(sizes)} rows, or pass `per_tower_batch_size=False`."
         )
     return _with_size(own, sizes[0])
-
-
-def warn_of_whole_size(params, for_tpus, own_size):
-    """Warns a `model_fn` written for TPUs if its `params["batch_size"]` is the whole batch's."""
-    size = _size(params)
-    if own_size is None and _is_integer(size) and not _has_own_size(params, for_tpus, own_size):
-        tf.logging.warning(
-            "replicate: `model_fn` returns a `TPUEstimatorSpec`, but `params['batch_size']` is %d "
-            "in every tower, as in any plain Estimator. Pass `replicate_model_fn` "
-            "`per_tower_batch_size=True` to make it the size of the tower's shard, as TPUEstimator "
-            "does, or False to leave it.",
-            size,
-        )
 
 
 def _has_own_size(params, for_tpus, own_size):

@@ -1,17 +1,16 @@
-"""The batch: its entries, its shards, one for each tower, and what each of them counts."""
+"""The batch: its entries, its shards, one for each tower."""
 
-from replicate.batch import entries, sharding, weights
+from replicate.batch import entries, prefetching, sharding, weights
 from replicate.batch.sharding import PREFETCH_SCOPE, SHARD_SCOPE
-from replicate.batch.weights import Weights, losses_added_up, losses_are_added_up, row_weights
+from replicate.batch.weights import losses_added_up, losses_are_added_up
 
 __all__ = [
     "PREFETCH_SCOPE",
     "SHARD_SCOPE",
-    "Weights",
     "entries",
     "losses_added_up",
     "losses_are_added_up",
-    "row_weights",
+    "prefetching",
     "sharding",
     "weights",
 ]

@@ -1,11 +1,12 @@
 """TensorFlow clusters: which task this is, whether the others live, who trains together."""
 
 from replicate.clusters import cluster
-from replicate.clusters.cluster import Cluster, is_chief
+from replicate.clusters.cluster import PS_DEVICE, Cluster, is_chief, worker_here
 from replicate.clusters.heartbeats import Heartbeats, Report
 from replicate.clusters.sync import SyncHook, check_not_synchronised
 
 __all__ = [
+    "PS_DEVICE",
     "Cluster",
     "Heartbeats",
     "Report",
@@ -13,4 +14,5 @@ __all__ = [
     "check_not_synchronised",
     "cluster",
     "is_chief",
+    "worker_here",
 ]

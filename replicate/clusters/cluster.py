@@ -8,12 +8,19 @@ TensorFlow gives each operation its job and task after all other device scopes, 
 both open. So towers' devices must not name a job, and what is to be elsewhere must.
 """
 
+import contextlib
+import contextvars
 import json
 import os
 from typing import NamedTuple
 
+import tensorflow.compat.v1 as tf
+
 TRAINERS = ("master", "chief", "worker")
-_PS_DEVICE = "/job:ps/device:CPU:0"  # TensorFlow adds the task.
+PS_DEVICE = "/job:ps/device:CPU:0"  # TensorFlow adds the task.
+
+_LOCAL = (tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES)
+_worker = contextvars.ContextVar("replicate_worker", default="")
 
 
 class Cluster(NamedTuple):
@@ -56,9 +63,30 @@ class Cluster(NamedTuple):
                 f"`variable_placement` {variable_placement!r}. Leave it out."
             )
 
-    def variable_devices(self, devices):
-        """Returns the device strings for the model's variables, in turn; without ps `devices`."""
-        return [_PS_DEVICE] if self.has_ps else devices
+    @contextlib.contextmanager
+    def building(self):
+        """A scope in which a step's own variables, such as those of metrics, are on its worker."""
+        if not self.has_ps:
+            yield
+            return
+
+        def create(next_creator, **kwargs):
+            if not {*(kwargs.get("collections") or ())} & {*_LOCAL}:
+                return next_creator(**kwargs)
+            with tf.device(self.worker):
+                return next_creator(**kwargs)
+
+        token = _worker.set(self.worker)
+        try:
+            with tf.variable_creator_scope(create):
+                yield
+        finally:
+            _worker.reset(token)
+
+
+def worker_here():
+    """Returns the device string of the worker that builds a model here; empty of no cluster."""
+    return _worker.get()
 
 
 def this_task():

@@ -16,8 +16,6 @@ CANNOT_TELL = (
     "later steps, and how far deviations grow in them: Adam and its like divide by the size of a "
     "gradient, so that rounding becomes an update where a gradient is next to 0",
     "which explanation is to blame, if there are several: they are what *can* part the runs",
-    "what a model computes in Python from static shapes, and what Python calls do; inside of "
-    "functions, loops and `tf.cond`, only random numbers are looked for",
     "local variables, tables, summaries and what hooks do, but for what it makes of variables",
     "whether one device by itself repeats its numbers: many a GPU kernel adds in any order",
 )

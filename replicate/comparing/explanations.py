@@ -1,29 +1,22 @@
 """What in a graph can explain that towers differ from one device, by line of the user's code.
 
-It is asked of the towers' graph, which says what depends on rows and what is copied. Whatever is
-found *can* make a difference: whether it did, on these rows, is what the comparison itself says.
+There are two such things: random numbers that each tower draws for its rows, and fused batch norm,
+which takes the moments of each tower's rows.
 """
 
-import functools
+from __future__ import annotations
+
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import tensorflow.compat.v1 as tf
-
-from replicate import towers
+from replicate import partition
 from replicate.comparing import deviations
-from replicate.comparing.statistics import Inside, Statistics, leading_to
-from replicate.compat.functions import function_bodies
-from replicate.compat.graph import id_of
-from replicate.graphs import WholeLoss, line_of, state, updates
-from replicate.towers import boundary, last_id
+from replicate.graphs import ancestors, line_of
+from replicate.layouts import DIFFERS, RANDOM
 
-_STATELESS = re.compile("Stateless(Random|Truncated|Multinomial|Parameterized|Sample|Shuffle)")
-_GENERATORS = re.compile("Stateful(Uniform|StandardNormal|Truncated|Random)|RngReadAndSkip")
-_PYTHON = re.compile("(Eager)?PyFunc|PyFuncStateless")
 # These pass on what they take, whatever its type.
-_PASSING = re.compile(
-    "Identity|Placeholder|Split|Slice|StridedSlice|Iterator|Enter|Switch|Merge|NextIteration|Exit"
+_PASS_ON = re.compile(
+    "Identity|Placeholder|Split|Slice|StridedSlice|Enter|Switch|Merge|NextIteration|Exit"
     "|TensorArray"  # Whose order is told by a number of type float32.
 )
 
@@ -32,8 +25,7 @@ class Explanation(NamedTuple):
     """Something in the graph that can make towers differ from one device."""
 
     kind: str
-    """`'random'`, `'batch statistics'`, `'count'`, `'reduction'`, `'update'`, `'padding'` or
-    `'python'`."""
+    """`'random'` or `'batch norm'`."""
     operation: str
     """The name of the operation."""
     line: str
@@ -42,139 +34,38 @@ class Explanation(NamedTuple):
     """A phrase that says what it does in towers."""
 
 
-class Watched:
-    """The graph of a model as towers, seen from where the user's function returns.
+_TEXTS = {
+    "random": 'each tower draws numbers for its rows; `random="batch"` draws those of one device',
+    "batch norm": 'takes the moments of each tower\'s rows; `batch_norm="batch"` those of all',
+}
+
+
+def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
+    """Returns the explanations, and the names of the types that towers compute in.
 
     Args:
-        model_fn: The function that is to be replicated.
-
-    Attributes:
-        model_fn: A function to replicate instead, that does the same.
+        spec: The `EstimatorSpec` of training, in towers or not.
     """
-
-    def __init__(self, model_fn):
-        @functools.wraps(model_fn)
-        def watched_model_fn(*args, **kwargs):
-            spec = model_fn(*args, **kwargs)
-            self._group, self._own = towers.current(), spec
-            self._last = last_id(tf.get_default_graph())
-            return spec
-
-        self.model_fn = watched_model_fn
-        self._group = self._own = None
-        self._last = 0
-
-    def look(self, spec, summed):
-        """Returns the explanations, and the names of the types that the model computes in.
-
-        Args:
-            spec: The `EstimatorSpec` of all towers, in training.
-            summed: Whether losses are taken for sums.
-        """
-        group, own = self._group, tf.convert_to_tensor(self._own.loss)
-        if group is None:  # A batch of one row.
-            return (), {own.dtype.base_dtype.name}
-        ops = [op for op in group.copies.new_operations() if id_of(op) <= self._last]
-        ops = [op for op in ops if not group.copies.is_once(op)]
-        listed = [loss for loss in tf.losses.get_losses() if loss.graph is own.graph]
-        losses = [own, *(loss for loss in listed if id_of(loss.op) <= self._last)]
-        whole = WholeLoss(group, own)
-        found = [
-            *_random(group, ops, losses),
-            *self._statistics(losses, whole),
-            *_reduction(whole, summed),
-            *_updates(group),
-            *_padding(group),
-        ]
-        made = _by_line(found)
-        for kind, line in list(made):
-            # What goes back into rows takes many a function of a reduction on its way.
-            if kind == "reduction" and {("batch statistics", line), ("count", line)} & set(made):
-                del made[kind, line]
-        return tuple(made.values()), _types(group, ops, [spec.train_op, own])
-
-    def look_at_metrics(self):
-        """Returns the explanations of what was called last, in evaluation."""
-        return tuple(_by_line(_updates(self._group)).values()) if self._group else ()
-
-    def _statistics(self, losses, whole):
-        for kind, op, text in Statistics(self._group, losses).find():
-            # What the whole loss computes of all rows is no difference.
-            if kind not in ("count", "reduction") or not whole.computes(op):
-                yield kind, op, text
-
-
-def _by_line(found):
-    """Returns an `Explanation` for each kind and line."""
-    made = {}
-    for kind, op, text in found:
-        # In functions that come with TensorFlow, there is no line of the user's code.
-        line = line_of(op, within=__file__)
-        made.setdefault((kind, line), Explanation(kind, op.name, line, text))
-    return made
-
-
-def _reduction(loss, summed):
-    taken = (
-        "a sum over rows; if it is a mean, leave `loss_reduction` out"
-        if summed
-        else "a mean over rows; if it adds up, pass `loss_reduction=SUM`"
-    )
-    for op in loss.unknown:
-        yield "reduction", op, f"nothing in the graph tells what it is: it is taken for {taken}"
-
-
-def _random(group, ops, losses):
-    """Yields random operations and calls of Python that each tower has of its own."""
-    inside = Inside(function_bodies(losses[0].graph), _draws)
-    to_losses = {id_of(op) for op in leading_to(losses, lambda op: True)}
-    for op in ops:
-        is_own = id_of(op) in to_losses or group.copies.is_copied(op)
-        if not is_own or not op.outputs:
+    plan = partition.plan_of(spec.loss.graph)
+    running = {operation.name for operation in ancestors([spec.loss, spec.train_op])}
+    found: dict[tuple[str, str], Explanation] = {}
+    types: set[str] = set()
+    for operation in () if plan is None else plan.copied:
+        if f"tower_0/{operation.name}" not in running:
             continue
-        if _STATELESS.match(op.type):
-            yield "random", op, "draws the same numbers in each tower, unless its seed is a row's"
-        elif state.kind(op).is_random or _GENERATORS.match(op.type):
-            yield "random", op, "each tower draws numbers of its own"
-        elif _PYTHON.fullmatch(op.type):
-            yield "python", op, "calls Python in each tower, with its rows"
-        elif inside.of(op):
-            yield "random", op, f"calls '{inside.of(op)}', which draws numbers of each tower's own"
+        if _computes(operation):
+            types.update(tensor.dtype.base_dtype.name for tensor in operation.outputs)
+        if operation.type not in DIFFERS or operation.type.startswith("FusedBatchNormGrad"):
+            continue
+        kind = "random" if operation.type in RANDOM else "batch norm"
+        # In functions that come with TensorFlow, there is no line of the user's code.
+        line = line_of(operation, within=__file__)
+        found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))
+    return tuple(found.values()), types.intersection(deviations.TOLERANCES)
 
 
-def _draws(node):
-    drawn = _STATELESS.match(node.op) or _GENERATORS.match(node.op)
-    return bool(drawn) or "seed2" in node.attr
-
-
-def _updates(group):
-    for name, op in group.unmerged:
-        yield "update", op, f"updates '{name}' from the rows of tower 0 alone"
-    for name, op in group.averaged:
-        yield "update", op, f"adds to '{name}' what is taken for a mean or sum over towers"
-    for name, op in group.of_statistics:
-        yield "batch statistics", op, f"'{name}' adds what a tower's rows have in common"
-
-
-def _padding(group):
-    for op in boundary.padding(group.boundary.features, group.boundary.labels):
-        yield "padding", op, "pads a sparse entry to the longest of the tower's own rows"
-
-
-def _types(group, ops, fetches):
-    """Returns the names of the floating-point types in which rows are computed with."""
-    runs = {id_of(op) for op in updates.ancestors(fetches)}
-    return {
-        output.dtype.base_dtype.name
-        for op in ops
-        if id_of(op) in runs and group.copies.rows.reach_op(op) and _rounds(op)
-        for output in op.outputs
-        if output.dtype.base_dtype.name in deviations.TOLERANCES
-    }
-
-
-def _rounds(op):
+def _computes(operation: Any) -> bool:
     """Whether an operation computes numbers, or makes coarser ones of numbers with a fraction."""
-    if op.type == "Cast":
-        return op.inputs[0].dtype.is_floating
-    return not _PASSING.match(op.type)
+    if operation.type == "Cast":
+        return bool(operation.inputs[0].dtype.is_floating)
+    return not _PASS_ON.match(operation.type)

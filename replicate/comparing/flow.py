@@ -14,10 +14,9 @@ from typing import Any, Callable, Iterable, TextIO
 import tensorflow.compat.v1 as tf
 
 from replicate.comparing import batches as batches_lib
-from replicate.comparing import runs, task
+from replicate.comparing import explanations, runs, task
 from replicate.comparing.comparison import Comparison, StepLoss
 from replicate.comparing.deviations import Tally, deviation, tolerance_of
-from replicate.comparing.explanations import Watched
 from replicate.compat import estimator
 
 
@@ -162,8 +161,7 @@ class _OverTowers:
     def __init__(self, asked, alone, directory):
         self._asked = asked
         self._alone = alone
-        self._watched = Watched(asked.model_fn)
-        self._model = runs.Model(asked.replicated(self._watched.model_fn))
+        self._model = runs.Model(asked.replicated(asked.model_fn))
         self._run = runs.Run(self._model, asked, directory / "towers", alone.run.start)
         self._tallies = {}
         self._lacking = {}  # By name: what variables only one of the two has, as pairs of dicts.
@@ -179,8 +177,9 @@ class _OverTowers:
 
     def _on_values(self, step, got):
         if not step:
-            self._explanations, types = self._watched.look(self._model.spec, self._asked.summed)
-            self._coarsest = tolerance_of(types)
+            loss = tf.convert_to_tensor(self._model.spec.loss)
+            self._explanations, types = explanations.look(self._model.spec)
+            self._coarsest = tolerance_of(types or {loss.dtype.base_dtype.name})
         want = self._alone.values.read(step) or {}
         both = [name for name in want if name in got]
         if not step:
@@ -218,8 +217,6 @@ class _OverTowers:
             metrics = self._run.evaluate(batches)
         self._tally("metrics").add(None, metrics, self._alone.metrics)
         self._warnings += tuple(one for one in warnings if one not in self._warnings)
-        found = self._watched.look_at_metrics()
-        self._explanations += tuple(one for one in found if one not in self._explanations)
 
     def _predict(self, batches):
         number = 0

@@ -14,7 +14,7 @@ from replicate import devices as devices_lib
 from replicate.batch import weights
 from replicate.comparing.deviations import comparable, largest_of
 from replicate.compat import estimator
-from replicate.engines import tpu_specs
+from replicate.partition import specs
 
 
 class Model:
@@ -33,7 +33,7 @@ class Model:
         @functools.wraps(model_fn)
         def observed_model_fn(*args, **kwargs):
             with scope():
-                self.spec = tpu_specs.as_estimator_spec(model_fn(*args, **kwargs))
+                self.spec = specs.as_estimator_spec(model_fn(*args, **kwargs))
             return self.spec
 
         # The Estimator passes what it finds here.

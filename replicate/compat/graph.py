@@ -20,11 +20,6 @@ def set_collection(graph, key, items):
         graph._collections.pop(key, None)
 
 
-def device_depth(graph):
-    """How many device scopes are open; `colocate_with` opens an empty stack."""
-    return sum(1 for _ in graph._device_function_stack.peek_objs())
-
-
 @contextlib.contextmanager
 def entered_once(graph):
     """A scope in which it costs little to enter `graph` again, where that changes nothing.
@@ -214,17 +209,15 @@ def id_of(op):
     return op._id
 
 
+def last_id(graph):
+    """Returns the number of the operation that was made last, 0 if there is none."""
+    operations = graph.get_operations()
+    return id_of(operations[-1]) if operations else 0
+
+
 def control_outputs(op):
     """Returns the operations that wait for `op`."""
     return list(op._control_outputs)
-
-
-def exits_of_loop(op):
-    """Returns the operations by which the outermost loop around `op` is left."""
-    flow = op._get_control_flow_context().GetWhileContext()
-    while flow.outer_context is not None and flow.outer_context.GetWhileContext() is not None:
-        flow = flow.outer_context.GetWhileContext()
-    return [exit.op for exit in flow.loop_exits]
 
 
 def predicates(op):
@@ -247,6 +240,15 @@ def same_device(one, other):
     return all(a is None or b is None or a == b for a, b in pairs)
 
 
+def device_within(device, around):
+    """Returns a device string, completed by that of the scope which is around it."""
+    if not device or not around:
+        return device or around
+    merged = tf.DeviceSpec.from_string(around)
+    merged.merge_from(tf.DeviceSpec.from_string(device))
+    return merged.to_string()
+
+
 def calls_functions(op):
     """Whether an operation runs functions of its graph."""
     return any(attr.type in ("func", "list(func)") for attr in op.op_def.attr)
@@ -262,3 +264,16 @@ def is_stateful(op):
         changes = any(argument.is_ref for argument in definition.input_arg)
         _stateful[op.type] = definition.is_stateful or changes
     return _stateful[op.type]
+
+
+_REPLACED = "_replicate_replaced"
+
+
+def set_replaced(op):
+    """Takes note that others run in place of an operation, which stays for who asks for it."""
+    op._set_attr(_REPLACED, tf.AttrValue(b=True))
+
+
+def is_replaced(op):
+    """Whether others run in place of an operation."""
+    return calls_functions(op) and _REPLACED in op.node_def.attr

@@ -18,6 +18,7 @@ def import_nodes(
     scope: str,
     device: str,
     wanted: Sequence[str],
+    functions: Sequence[Any] = (),
 ) -> tuple[str, list[Any]]:
     """Makes operations of `NodeDef`s.
 
@@ -29,6 +30,7 @@ def import_nodes(
         scope: Name scope of the operations; where there is one, another is chosen.
         device: Device string of those that name none.
         wanted: Names of tensors to return.
+        functions: `FunctionDef`s that they call, besides those of the graph.
 
     Returns:
         The scope that was chosen, and the tensors.
@@ -36,6 +38,7 @@ def import_nodes(
     definition = tf.GraphDef()
     definition.versions.CopyFrom(graph.graph_def_versions)
     definition.node.extend(nodes)
+    definition.library.function.extend(functions)
     with graph_lib.outside_of_scopes(graph):
         with tf.name_scope(scope) as chosen:
             pass
@@ -73,3 +76,8 @@ def wait_instead(operation: Any, others: Mapping[Any, Sequence[Any]]) -> None:
     for one in before:
         now.update(dict.fromkeys(others.get(one, (one,))))
     graph_lib.set_control_inputs(operation, list(now))
+
+
+def place(operation: Any, device: str) -> None:
+    """Moves an operation to a device."""
+    operation._set_device(device)

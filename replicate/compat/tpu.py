@@ -1,8 +1,15 @@
 """What TensorFlow knows of the TPU replica that is being built here and has no public name for."""
 
+import contextlib
+import contextvars
+import functools
+
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
+from tensorflow.python.ops import gen_tpu_ops
 from tensorflow.python.tpu import tpu, tpu_function
+
+_sum = contextvars.ContextVar("replicate_sum_over_replicas", default=None)
 
 _COMPUTATION = "_tpu_replicate"  # The attribute that says which computation an operation is in.
 
@@ -13,6 +20,35 @@ def number_of_shards():
     `tf.tpu.CrossShardOptimizer` asks the same, by this name.
     """
     return tpu_function.get_tpu_context().number_of_shards
+
+
+@contextlib.contextmanager
+def sums_over_replicas_by(function):
+    """A scope in which `tf.tpu.cross_replica_sum`, which only TPUs have, is another function."""
+    _install()
+    token = _sum.set(function)
+    try:
+        yield
+    finally:
+        _sum.reset(token)
+
+
+@functools.lru_cache(maxsize=None)
+def _install():
+    """Makes TensorFlow heed `sums_over_replicas_by`. Does so once."""
+    original = gen_tpu_ops.cross_replica_sum
+
+    @functools.wraps(original)
+    def cross_replica_sum(input, group_assignment, name=None):  # By these names.
+        function = _sum.get()
+        return original(input, group_assignment, name) if function is None else function(input)
+
+    gen_tpu_ops.cross_replica_sum = cross_replica_sum
+
+
+def building_for(number):
+    """A scope in which `tf.tpu.CrossShardOptimizer` takes a model for one of `number` replicas."""
+    return tpu_function.tpu_shard_context(number)
 
 
 def replica_id():

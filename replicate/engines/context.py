@@ -9,19 +9,21 @@ from typing import Any, Callable, TypeVar, overload
 
 import tensorflow.compat.v1 as tf
 
-from replicate import towers
 from replicate.engines import distributed, tower_engine, tpu
 from replicate.engines.engine import Alone, Engine
+from replicate.engines.per_tower import PerTower
+from replicate.engines.tower_index import TowerIndex
 from replicate.graphs import unwrapped
+from replicate.partition import current
 
 T = TypeVar("T")
 
 
 def engine() -> Engine:
     """Returns the `Engine` that runs what is being built here."""
-    group = towers.current()
-    if group is not None:
-        return tower_engine.TowerEngine(group)
+    program = current()
+    if program is not None:
+        return tower_engine.TowerEngine(program)
     return distributed.engine() or tpu.engine() or Alone()
 
 
@@ -35,8 +37,8 @@ def num_towers() -> int:
 
 def is_cross_tower() -> bool:
     """Whether all towers are one here: in merge functions, and where a strategy's replicas are."""
-    group = towers.current()
-    merging = group is not None and group.merging
+    program = current()
+    merging = program is not None and program.merging
     return merging or tf.distribute.in_cross_replica_context()
 
 
@@ -50,7 +52,7 @@ def once(fn: Callable[[], T], label: str) -> T:
     return fn() if is_cross_tower() else engine().meet(fn, (), label)
 
 
-def tower_index() -> int | tf.Tensor | towers.TowerIndex:
+def tower_index() -> int | tf.Tensor | TowerIndex:
     """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
 
     In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor. In a model that
@@ -61,7 +63,7 @@ def tower_index() -> int | tf.Tensor | towers.TowerIndex:
 
 
 @overload
-def merge_call(fn: Callable[..., towers.PerTower[T]], *args: Any) -> T: ...
+def merge_call(fn: Callable[..., PerTower[T]], *args: Any) -> T: ...
 
 
 @overload

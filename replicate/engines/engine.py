@@ -8,11 +8,10 @@ the engine calls them, they are towers here.
 from __future__ import annotations
 
 import abc
-import contextlib
 from typing import Any
 
+from replicate.engines.per_tower import PerTower
 from replicate.gathering import chosen
-from replicate.towers import PerTower
 
 
 class Engine(abc.ABC):
@@ -76,7 +75,7 @@ class Engine(abc.ABC):
         """
 
     def compute_gradients(self, optimizer, loss, args, kwargs):
-        """Returns the gradients of this tower's loss as it is; of towers, the whole batch's.
+        """Returns the gradients of this tower's loss.
 
         Args:
             optimizer: The `TowerOptimizer`.
@@ -85,31 +84,6 @@ class Engine(abc.ABC):
             kwargs: Likewise.
         """
         return optimizer.optimizer.compute_gradients(loss, *args, **kwargs)
-
-    def rescale(self, grads, fn):
-        """Returns what the function `fn` makes of each of the gradients, a list, where they are."""
-        return [fn(gradient) for gradient in grads]
-
-    def gathers_by(self, step):
-        """Gathers gradients that are made by hand from now on as a `TrainingStep` says."""
-        del step
-
-    def minimizing(self, optimizer):
-        """Returns a scope in which gradients are computed that nothing but the optimizer will see.
-
-        Args:
-            optimizer: The `TowerOptimizer`.
-        """
-        del optimizer
-        return contextlib.nullcontext()
-
-    def apply_minimized(self, optimizer, grads_and_vars, kwargs):
-        """Applies what was computed in `minimizing`; takes what `apply_gradients` does."""
-        return optimizer.apply_gradients(grads_and_vars, **kwargs)
-
-    def applying(self):
-        """Returns a scope in which gradients of the whole batch are changed and applied."""
-        return contextlib.nullcontext()
 
     @abc.abstractmethod
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
@@ -145,12 +119,8 @@ class Alone(Engine):
         result = fn(*(PerTower([arg]) for arg in args))
         return result.of_towers(1)[0] if isinstance(result, PerTower) else result
 
-    def gathers_by(self, step):
-        """Says how gradients are gathered once the model is partitioned."""
-        chosen.say(step.how)
-
     def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
         """Applies the gradients."""
-        chosen.say(optimizer.step.how, [gradient for gradient, _ in grads_and_vars])
-        with optimizer.step.checked([grads_and_vars]):
+        chosen.say(optimizer.step.how, grads_and_vars)
+        with optimizer.step.checked(grads_and_vars):
             return optimizer.step.apply(grads_and_vars, args, kwargs)

@@ -1,9 +1,7 @@
-"""Counts weight penalties once when the towers' losses are added up.
+"""Counts weight penalties once when the losses of towers, or of TPU cores, are added up.
 
-Where losses are means, each tower's penalty is weighted as its loss is, and the weights add up to
-one. With `Reduction.SUM` each tower would add the whole penalty. There, tower i's penalties are
-scaled by its share of the batch's rows as soon as they are made, whichever API makes them. On TPUs,
-what is built once stands for all replicas.
+Where losses are means, penalties are averaged with them. With `Reduction.SUM` each tower would add
+the whole penalty. There, each makes its share of it, whichever API makes the penalty.
 """
 
 import contextlib
@@ -12,66 +10,48 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import keras
+from replicate.partition import current
 
 _KEY = tf.GraphKeys.REGULARIZATION_LOSSES
 
 
 @contextlib.contextmanager
-def shared(row_weights):
-    """A scope in which the towers that are built each make their share of every weight penalty.
-
-    Args:
-        row_weights: The `Weights` nᵢ / n of the towers.
-
-    Yields:
-        Function without arguments that each tower calls before it builds its model.
-    """
-    collections, raw = {}, {}
-
-    def start():
-        index, graph = 0, tf.get_default_graph()
-
-        def share(penalty):
-            return penalty * row_weights.of(index, penalty.dtype.base_dtype)
-
-        collections[index] = _Scaled(graph.get_collection(_KEY), share, raw)
-        graph_lib.set_collection(graph, _KEY, collections[index])
-
-    def scale(penalty):
-        return collections[0].scale(penalty)
-
-    with keras.regularizers_wrapped(scale):
+def shared(number):
+    """A scope in which a model makes one of `number` equal shares of every weight penalty."""
+    if number == 1:
+        yield
+        return
+    graph = tf.get_default_graph()
+    scaled = _Scaled(graph.get_collection(_KEY), number)
+    graph_lib.set_collection(graph, _KEY, scaled)
+    with keras.regularizers_wrapped(scaled.scale):
         try:
-            yield start
+            yield
         finally:
-            if 0 in collections:
-                graph_lib.set_collection(tf.get_default_graph(), _KEY, list(collections[0]))
+            graph_lib.set_collection(graph, _KEY, list(scaled))
 
 
 class _Scaled(list):
-    """A tower's collection of penalties, which scales what is added to it.
+    """The collection of penalties, which scales each that is added to it, once.
 
     Args:
-        items: What is in the collection already.
-        share: Function from a penalty to this tower's share of it.
-        raw: Dictionary from the id of any tower's scaled penalty to that and the penalty itself.
-            What a rendezvous makes is scaled in tower 0 and then enters the others' collections.
+        items: Penalties that are in the collection already.
+        number: How many shares there are.
     """
 
-    def __init__(self, items, share, raw):
+    def __init__(self, items, number):
         super().__init__(items)
-        self._share = share
-        self._raw = raw
+        self._number = number
         self._own = set()  # ids of what was scaled here
 
     def scale(self, penalty):
-        """Returns this tower's share of `penalty`, None for None."""
-        if penalty is None or id(penalty) in self._own:
+        """Returns the share of `penalty`, None for None; in a merge function, all of it."""
+        program = current()
+        merging = program is not None and program.merging
+        if penalty is None or merging or id(penalty) in self._own:
             return penalty
-        _, penalty = self._raw.get(id(penalty), (None, penalty))
         penalty = tf.convert_to_tensor(penalty)
-        scaled = self._share(penalty)
-        self._raw[id(scaled)] = scaled, penalty
+        scaled = penalty * tf.constant(1 / self._number, penalty.dtype.base_dtype)
         self._own.add(id(scaled))
         return scaled
 

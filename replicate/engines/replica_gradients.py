@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import distribute
+from replicate.engines.per_tower import PerTower
 from replicate.gathering import collectives
 from replicate.graphs import names_in
-from replicate.towers import PerTower
 
 _NONE, _SLICES, _DENSE = range(3)
 

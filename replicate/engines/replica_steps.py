@@ -43,10 +43,10 @@ def accumulation(optimizers, grads_and_vars, summed):
     made = optimizers[0].step.accumulation(
         grads_and_vars[0],
         summed[0],
-        make=_make_variables,
-        make_counter=functools.partial(_make_variables, is_own=False),
+        make=_make_variable,
+        make_counter=functools.partial(_make_variable, is_own=False),
     )
-    made.prepare([grads_and_vars[0]])
+    made.prepare(grads_and_vars[0])
     return made
 
 
@@ -107,8 +107,8 @@ def _read(own, count):
     return [part(pair) for pair in own.accumulation.read(count)]
 
 
-def _make_variables(initial, name, shape=None, towers=(0,), is_own=True):
-    """Makes a variable of the strategy; takes what `make_variables` takes."""
+def _make_variable(initial, name, shape=None, is_own=True):
+    """Makes a variable of the strategy; takes what `make_variable` takes."""
     aggregation = tf.VariableAggregation.ONLY_FIRST_REPLICA
     synchronization = tf.VariableSynchronization.AUTO
     if is_own:
@@ -116,11 +116,10 @@ def _make_variables(initial, name, shape=None, towers=(0,), is_own=True):
         if shape is None:
             aggregation = tf.VariableAggregation.SUM
     with tf.distribute.get_strategy().scope():
-        return accumulators.make_variables(
+        return accumulators.make_variable(
             initial,
             name,
             shape,
-            towers,
             synchronization=synchronization,
             aggregation=aggregation,
         )

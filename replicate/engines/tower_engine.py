@@ -1,94 +1,122 @@
-"""The engine of towers: where the model of all towers, built once, asks for those of the others."""
+"""The engine of towers: where the program of one tower meets those of the others."""
 
-import contextlib
-import functools
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import seeds
-from replicate.engines import accumulators
 from replicate.engines.engine import Engine
+from replicate.engines.per_tower import PerTower
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER
-from replicate.gathering import packing
+from replicate.engines.tower_index import TowerIndex
+from replicate.gathering import chosen, collectives
 from replicate.graphs import call_site
-from replicate.towers import (
-    PerTower,
-    TowerIndex,
-    gathered_gradients,
-    hyperparameters,
-    whole_gradients,
-)
+from replicate.partition import Program
 
 
 class TowerEngine(Engine):
-    """The engine in a model that runs as towers, or in a merge function of it.
+    """The engine in the program of one tower, or in a merge function of it.
 
     Args:
-        towers: The `Towers`.
+        program: The `Program`.
     """
 
     checks_gradients = True
 
-    def __init__(self, towers):
-        self.size = towers.size
-        self._towers = towers
+    def __init__(self, program: Program) -> None:
+        self.size = program.size
+        self._program = program
 
     @property
-    def index(self):
+    def index(self) -> Any:
         """The index of this tower, which converts to an int32 scalar; 0 in merge functions."""
-        return 0 if self._towers.merging else TowerIndex(self._towers.index)
+        return 0 if self._program.merging else TowerIndex(self._program.index)
 
-    def mean_share(self, value):
+    def mean_share(self, value: Any) -> Any:
         """Returns `value` times this tower's share of the rows."""
-        return value * self._towers.weight(self._towers.row_weights, value.dtype)
+        share = self._program.share(value.dtype)
+        return value / self.size if share is None else value * share
 
-    def add(self, tensors, label):
+    def add(self, tensors: Sequence[Any], label: str) -> tuple[list[Any], str]:
         """Returns sums from the consolidation device."""
-        towers = self._towers
         self._check_may_meet(label)
-        kind = "cross_tower_sum_grad" if label.startswith("gradient") else label
-        scope = kind.replace(" ", "_").replace("-", "_")
-        with towers.once(), tf.name_scope(f"replicate/{scope}/"):
-            by_tower = []
-            for index, own in enumerate(towers.each(tensors)):
-                with tf.device(towers.devices[index]):
-                    mask = functools.partial(towers.row_weights.mask, index)
-                    by_tower.append([mask(tensor, tf.zeros_like(tensor)) for tensor in own])
-            sums = [tf.add_n(list(values)) for values in zip(*by_tower)]
+        sums = [self._program.sum(tensor) for tensor in tensors]
         return sums, sums[0].name
 
-    def counted(self, tensor):
+    def counted(self, tensor: Any) -> Any:
         """Returns `tensor`, times 0 where this tower has no rows."""
-        return self._towers.weighted(tensor, tensor.dtype, summed=True)
+        rows = self._program.rows
+        if rows.are_known and all(rows.counts):
+            return tensor
+        share = self._program.share(tensor.dtype)
+        return tensor * tf.cast(share > 0, tensor.dtype)
 
-    def pending_weight(self, dtype):
-        """Returns the weight of this tower's loss in backward passes that start from 1."""
-        towers = self._towers
-        if towers.loss_weights.equal is not None or whole_gradients.is_weighted():
-            return None
-        return towers.weight(towers.loss_weights, dtype)
+    def pending_weight(self, dtype: Any) -> Any:
+        """Returns the weight of this tower's loss; None where all count alike."""
+        return None if self._program.summed else self._program.share(dtype)
 
-    def meet(self, fn, args, label):
+    def meet(self, fn: Callable[..., Any], args: Sequence[Any], label: str) -> Any:
         """Calls `fn` once, on the consolidation device."""
-        towers = self._towers
         self._check_may_meet(label)
-        with seeds.uncounted():
-            given = [towers.each_structure(arg) for arg in args]
-        with towers.once(), towers.in_merge_function(), seeds.counted():
+        given = [self._of_each(arg) for arg in args]
+        with self._program.in_merge_function():
             result = fn(*given)
         if not isinstance(result, PerTower):
             return result
-        with seeds.uncounted():
-            return self._own_part(result.of_towers(self.size), label)
+        return self._own_part(result.of_towers(self.size), label)
 
-    def _own_part(self, values, label):
-        """Returns tower 0's of N structures, in which copies have theirs."""
+    def apply_gradients(
+        self, optimizer: Any, grads_and_vars: Sequence[Any], args: Any, kwargs: Any
+    ) -> Any:
+        """Puts the towers' gradients together, and applies them once."""
+        program, step = self._program, optimizer.step
+        pairs = list(grads_and_vars)
+        if not program.merging:
+            name = type(optimizer.optimizer).__name__
+            label = f"apply_gradients of {name} '{optimizer.get_name()}'"
+            self._check_may_meet(label, UNDER_ANOTHER)
+            pairs = [(self._whole_gradient(*pair), pair[1]) for pair in pairs]
+        chosen.say(step.how, pairs, step.wire_scale())
+        with program.in_merge_function(), step.checked(pairs):
+            return step.apply(pairs, args, kwargs)
+
+    def _whole_gradient(self, gradient: Any, variable: Any) -> Any:
+        """Returns the gradient of the batch's loss, made of those of the towers' losses."""
+        program = self._program
+        if gradient is None:
+            return None
+        gradient = collectives.as_gradient(gradient, variable, 0)
+        if isinstance(gradient, tf.IndexedSlices):
+            values = gradient.values if program.summed else self.mean_share(gradient.values)
+            return tf.IndexedSlices(
+                program.concatenated(self.counted(values)),
+                program.concatenated(gradient.indices),
+                gradient.dense_shape,
+            )
+        return program.whole(gradient, program.loss_layout)
+
+    def _of_each(self, value: Any) -> PerTower[Any]:
+        """Returns the values of all towers; what is no tensor is the same in all."""
+        leaves = tf.nest.flatten(value, expand_composites=True)
+        leaves = [leaf.tensor if isinstance(leaf, TowerIndex) else leaf for leaf in leaves]
+        by_leaf = [
+            self._program.each(leaf) if isinstance(leaf, tf.Tensor) else [leaf] * self.size
+            for leaf in leaves
+        ]
+        by_tower = zip(*by_leaf) if leaves else [()] * self.size
+        return PerTower(
+            [tf.nest.pack_sequence_as(value, own, expand_composites=True) for own in by_tower]
+        )
+
+    def _own_part(self, values: Sequence[Any], label: str) -> Any:
+        """Returns what each tower has its own of, of N structures."""
         flat = [tf.nest.flatten(value, expand_composites=True) for value in values]
         own = []
         for leaves in zip(*flat):
             if all(tf.is_tensor(leaf) for leaf in leaves):
-                own.append(self._towers.own(leaves))
+                own.append(self._program.tower_has(leaves))
             elif all(leaf is leaves[0] or leaf == leaves[0] for leaf in leaves[1:]):
                 own.append(leaves[0])
             else:
@@ -99,101 +127,15 @@ class TowerEngine(Engine):
                 )
         return tf.nest.pack_sequence_as(values[0], own, expand_composites=True)
 
-    def _check_may_meet(self, label, way_out=BEFORE_OR_AFTER):
-        if self._towers.merging:
+    def _check_may_meet(self, label: str, way_out: str = BEFORE_OR_AFTER) -> None:
+        if self._program.merging:
             raise RuntimeError(
                 f"A merge function must not rendezvous, but this one reached {label}, called at "
                 f"{call_site()}. It already has the values of all towers: combine them there."
             )
-        if graph_lib.in_control_flow(self._towers.graph):
+        if graph_lib.in_control_flow(self._program.graph):
             raise RuntimeError(
                 "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or "
                 f"function, which may run any number of times, but this one reached {label}, "
                 f"called at {call_site()}. {way_out}"
             )
-
-    def rescale(self, grads, fn):
-        """Rescales gradients where they are: with their towers, or once they are gathered."""
-        towers = self._towers
-        if towers.merging or any(towers.differ(gradient) for gradient in grads):
-            return [fn(gradient) for gradient in grads]
-        with towers.once():
-            rescaled = packing.each(fn, grads)
-        for gradient, other in zip(grads, rescaled):
-            towers.gathered.follow(gradient, other)
-        return rescaled
-
-    def gathers_by(self, step):
-        """Gathers gradients that are made by hand from now on as a `TrainingStep` says."""
-        self._towers.how = step.how
-
-    def compute_gradients(self, optimizer, loss, args, kwargs):
-        """Returns the gradients of the whole batch's loss, gathered where they are made."""
-        compute = optimizer.optimizer.compute_gradients
-        if self._towers.merging:
-            return compute(loss, *args, **kwargs)
-        with whole_gradients.gathered_by(optimizer.step):
-            return compute(loss, *args, **kwargs)
-
-    def minimizing(self, optimizer):
-        """Leaves gradients with their towers if they are accumulated there."""
-        if self._towers.merging or not optimizer.step.accumulates:
-            return contextlib.nullcontext()
-        return whole_gradients.gathered_by(optimizer.step, apart=True)
-
-    def apply_minimized(self, optimizer, grads_and_vars, kwargs):
-        """Accumulates gradients tower by tower, so that they cross devices once per update."""
-        towers, step = self._towers, optimizer.step
-        if towers.merging or not step.accumulates:
-            return optimizer.apply_gradients(grads_and_vars, **kwargs)
-        self._check_may_apply(optimizer)
-        by_tower = gathered_gradients.of_each(towers, grads_and_vars)
-        # What is not finite must not be added up either.
-        with towers.once(), towers.in_merge_function(), step.checked(by_tower, towers.devices):
-            apply = self._apply_in_replicas(optimizer)
-            return accumulators.apply(optimizer, by_tower, towers, (), kwargs, apply)
-
-    def applying(self):
-        """Lets what is applied with gradients, such as a learning rate, be of all rows."""
-        return hyperparameters.of_all_rows(self._towers)
-
-    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
-        """Applies gradients of the whole batch, after gathering those that were made by hand."""
-        towers, step = self._towers, optimizer.step
-        if towers.merging:
-            with step.checked([grads_and_vars]):
-                return step.apply(grads_and_vars, args, kwargs)
-        self._check_may_apply(optimizer)
-        whole = gathered_gradients.gather_by_hand(towers, grads_and_vars, step)
-        with towers.once(), towers.in_merge_function(), seeds.counted():
-            apply = self._apply_in_replicas(optimizer)
-            with self._checked(optimizer, whole):
-                makes = accumulators.makes(towers, [towers.consolidation_device], step.how)
-                applied = step.apply(whole, args, kwargs, apply, **makes)
-        return applied
-
-    def _check_may_apply(self, optimizer):
-        name = type(optimizer.optimizer).__name__
-        label = f"apply_gradients of {name} '{optimizer.get_name()}'"
-        self._check_may_meet(label, UNDER_ANOTHER)
-
-    def _apply_in_replicas(self, optimizer):
-        variables = self._towers.variables
-        variables.settle(self._towers)
-        if variables.replicas is None:
-            return None
-        with variables.shared_if_not_followed(self._towers):
-            return variables.replicas.apply(optimizer.optimizer, self._towers, optimizer.step.how)
-        return None
-
-    def _checked(self, optimizer, pairs):
-        """Returns a scope that fails if gradients are not finite, if that is to be checked."""
-        towers = self._towers
-        by_tower = [[] for _ in towers.devices]
-        for gradient, variable in pairs:
-            own = towers.gathered.origin(gradient)
-            if own is None:  # It was changed since: it is as it is on one device.
-                by_tower[0].append((gradient, variable))
-            for pairs_of_tower, one in zip(by_tower, own or ()):
-                pairs_of_tower.append((one, variable))
-        return optimizer.step.checked(by_tower, towers.devices)

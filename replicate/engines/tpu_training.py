@@ -11,12 +11,13 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import Weights, losses_added_up, sharding
+from replicate.batch import losses_added_up, sharding
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.engines import penalties, tpu, tpu_specs
-from replicate.graphs import updates
+from replicate.engines import penalties, tpu
+from replicate.graphs import state
+from replicate.partition import specs
 
 _OF_SCAFFOLDS = (
     "init_op",
@@ -118,7 +119,7 @@ def train(model, shards, devices, summed, session_config):
     changes = {"loss": loss, "train_op": train_op, "predictions": None, "export_outputs": None}
     if estimator.is_tpu_estimator_spec(spec):
         host_call = spec.host_call and (spec.host_call[0], _pack(spec.host_call[1], host_tensors))
-        spec = tpu_specs.as_estimator_spec(
+        spec = specs.as_estimator_spec(
             spec._replace(**changes, host_call=host_call, eval_metrics=None)
         )
     else:
@@ -133,8 +134,7 @@ def call_in_replica(model, summed):
         if not summed:
             return model()
         num_cores = tpu.number_of_shards() or 1  # None where a graph is built for a SavedModel.
-        with penalties.shared(Weights([1 / num_cores] * num_cores)) as start:
-            start()
+        with penalties.shared(num_cores):
             return model()
 
 
@@ -218,8 +218,8 @@ def _check_gathered(graph):
     """Raises if a variable is updated from a core's own rows alone."""
     own = _made_from("TPUReplicatedInput", graph) - _made_from("CrossReplicaSum", graph)
     for variable in tf.trainable_variables():
-        for op in updates.writes(variable):
-            if tpu_lib.is_inside(op) and op in own:
+        for op in variable.op.outputs[0].consumers():
+            if state.assigns(op) and tpu_lib.is_inside(op) and op in own:
                 raise ValueError(
                     "Every optimizer in a `model_fn` that runs on several TPU cores must be "
                     f"wrapped, so that their gradients are gathered, but {op.name} updates "
@@ -244,9 +244,9 @@ def _made_from(kind, graph):
 def _check_spec(spec):
     """Returns the tensors of the host call of a spec that can be made in a computation."""
     if estimator.is_tpu_estimator_spec(spec):
-        tensors = tpu_specs.by_key(spec.host_call[1]) if spec.host_call else {}
+        tensors = specs.by_key(spec.host_call[1]) if spec.host_call else {}
         for key, tensor in tensors.items():
-            tpu_specs.check_has_rows("host_call", key, tensor)
+            specs.check_has_rows("host_call", key, tensor)
         return list(tensors.values())
     if not estimator.is_estimator_spec(spec):
         raise TypeError(

@@ -18,11 +18,16 @@ class Choice:
     Attributes:
         how: The `Gather`, the last one's.
         gradients: The gradients that were applied.
+        variables: The variables that they were applied to.
+        scale: What gradients are multiplied by while they cross devices in float16, a scalar
+            tensor; None: nothing.
     """
 
     def __init__(self) -> None:
         self.how = Gather()
         self.gradients: list[Any] = []
+        self.variables: list[Any] = []
+        self.scale: Any = None
 
 
 _choice: contextvars.ContextVar[Any] = contextvars.ContextVar("replicate_gather", default=None)
@@ -39,9 +44,16 @@ def listening() -> Iterator[Choice]:
         _choice.reset(token)
 
 
-def say(how: Gather, gradients: Sequence[Any] = ()) -> None:
-    """Says how gradients are gathered, and which ones are applied."""
+def is_listening() -> bool:
+    """Whether a model is being built here that is to be partitioned."""
+    return _choice.get() is not None
+
+
+def say(how: Gather, grads_and_vars: Sequence[tuple[Any, Any]], scale: Any = None) -> None:
+    """Says how gradients are gathered, and which ones are applied to which variables."""
     choice = _choice.get()
     if choice is not None:
         choice.how = how
-        choice.gradients += gradients
+        choice.scale = scale
+        choice.gradients += [gradient for gradient, _ in grads_and_vars]
+        choice.variables += [variable for _, variable in grads_and_vars]

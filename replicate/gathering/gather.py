@@ -27,9 +27,8 @@ class Gather(NamedTuple):
         gather = replicate.Gather("round_robin", wire_dtype=tf.bfloat16)
         optimizer = replicate.TowerOptimizer(optimizer, gather=gather)
 
-    In towers, it is also how those gradients are gathered that `tf.gradients`, tapes and other
-    optimizers make once the `TowerOptimizer` is there. TPU cores and replicas of tf.distribute
-    gather gradients in their engine's own way.
+    Of several optimizers in a model, the last one decides. TPU cores and replicas of tf.distribute
+    sum gradients in their engine's own way.
     """
 
     where: Where = "consolidation"

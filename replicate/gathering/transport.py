@@ -19,14 +19,6 @@ class Transport(NamedTuple):
     scale: Any = None
     """What they are multiplied by meanwhile, a scalar tensor; None: nothing."""
 
-    def by_nccl(self, grads):
-        """Whether NCCL adds up gradients, `(tower index, gradient)` pairs: dense ones of all."""
-        return (
-            self.how.where == "nccl"
-            and len(grads) == len(self.devices)
-            and all(isinstance(gradient, tf.Tensor) for _, gradient in grads)
-        )
-
     def send(self, gradient, index):
         """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, as it arrives."""
         dtype = gradient.dtype.base_dtype
@@ -57,60 +49,46 @@ def widen(gradient, given):
     return _with_values(gradient, lambda values: tf.cast(values, given.dtype.base_dtype))
 
 
-def arrived(gradient):
-    """Returns a gradient as what is on the device that it is taken on."""
-    return _with_values(gradient, tf.identity)
-
-
 def _with_values(gradient, fn):
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(fn(gradient.values), gradient.indices, gradient.dense_shape)
     return fn(gradient)
 
 
-def places(variables, towers, how):
-    """Returns a dictionary of where each variable's gradients are summed, by the variable's `id`.
+def check(how, variables, devices, consolidation, replicates):
+    """Raises a ValueError if gradients cannot be summed where a `Gather` says.
 
     Args:
-        variables: List of variables.
-        towers: The `Towers`.
         how: The `Gather`.
-
-    Raises:
-        ValueError: If that is to be where the variables are, and these are elsewhere, or NCCL is to
-            add them up, and cannot.
+        variables: The variables that gradients are of.
+        devices: Device strings of the towers.
+        consolidation: The device string of what runs once.
+        replicates: Whether each tower has replicas of the variables.
     """
     if how.where == "nccl":
-        nccl.check_devices(towers.devices, towers.consolidation_device)
-        towers.uses_nccl = True
-    where = how.where
-    if where in ("round_robin", "auto"):
-        where = towers.variables.where_summed(where, towers)
-    if where == "in_turn":
-        return _in_turn(variables, towers.devices)
-    if where != "round_robin":
-        return dict.fromkeys(map(id, variables), towers.consolidation_device)
-    found = {id(v): v.device or towers.consolidation_device for v in variables}
-    others = sorted({place for place in found.values() if "/job:" in place})
-    if others and "/job:" not in towers.consolidation_device:
+        nccl.check_devices(devices, consolidation)
+    if how.where != "round_robin":
+        return
+    places = [variable.device or consolidation for variable in variables]
+    others = sorted({place for place in places if "/job:" in place})
+    if others and "/job:" not in consolidation:
         raise ValueError(
             "With `gather='round_robin'`, gradients are summed where their variables are, which "
             f"must be in this process, but are on {', '.join(others)}. A worker sends one gradient "
             "to parameter servers, not one for each tower: leave `gather` out."
         )
-    if how.where == where and len(variables) > 1 and len(set(found.values())) == 1:
+    if not replicates and len(places) > 1 and len(set(places)) == 1:
         raise ValueError(
             "With `gather='round_robin'`, gradients are summed where their variables are, but all "
-            f"{len(variables)} are on {variables[0].device}. Pass `replicate_model_fn` "
+            f"{len(variables)} are on {places[0]}. Pass `replicate_model_fn` "
             "`variable_placement='round_robin'`, or leave `gather` out."
         )
-    return found
 
 
-def _in_turn(variables, devices):
-    """Returns a device for each variable, by its `id`, such that all devices get as many bytes."""
-    loads, found = dict.fromkeys(devices, 0), {}
-    for variable in variables:
-        place = found[id(variable)] = min(devices, key=loads.get)
-        loads[place] += packing.size_of_variable(variable)
+def in_turn(tensors, devices):
+    """Returns a device for each of some tensors such that all devices get as many bytes."""
+    loads, found = dict.fromkeys(devices, 0), []
+    for tensor in tensors:
+        found.append(min(devices, key=loads.get))
+        loads[found[-1]] += packing.size_of(tensor) or 0
     return found

@@ -1,9 +1,6 @@
-"""What becomes of gradients once they are made: added up, checked, unscaled, clipped, applied once.
+"""Stages of an update: add gradients up, unscale, check, transform, clip and apply them."""
 
-They are made and gathered in `towers.whole_gradients`, summed over devices in `gathering`.
-"""
-
-from replicate.gradients import ancestor, unwrapped
+from replicate.gradients import ancestor
 from replicate.gradients.training_step import TrainingStep
 from replicate.gradients.wrapped_optimizer import AnswersAsKeras, WrappedOptimizer
 
@@ -12,5 +9,4 @@ __all__ = [
     "TrainingStep",
     "WrappedOptimizer",
     "ancestor",
-    "unwrapped",
 ]

@@ -8,21 +8,14 @@ from replicate.graphs import run_if
 
 
 @contextlib.contextmanager
-def only_if_finite(grads_and_vars, devices=None):
-    """A scope whose operations run if the gradients of all towers are finite, else fail.
+def only_if_finite(grads_and_vars):
+    """A scope whose operations run if gradients are finite, else fail.
 
     Args:
-        grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
-        devices: The towers' devices; by default, all are where this is.
+        grads_and_vars: The list of `(gradient, variable)` pairs.
     """
     with tf.name_scope("replicate/check_finite/"):
-        names, flags = [], []
-        for index, pairs in enumerate(grads_and_vars):
-            with tf.device(None if devices is None else devices[index]):
-                found, are_finite = _are_finite(pairs)
-            names += [f"{name} on tower {index}" for name in found]
-            flags.append(are_finite)
-        flags = tf.concat(flags, axis=0)
+        names, flags = _are_finite(grads_and_vars)
         is_bad = tf.logical_not(tf.reduce_all(flags))
         check = run_if(is_bad, lambda: _fail(names, flags))
     with tf.control_dependencies([] if check is None else [check]):

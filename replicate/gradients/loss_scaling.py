@@ -42,19 +42,6 @@ def unscaled(gradient, scale):
     return gradient / tf.cast(scale, gradient.dtype)
 
 
-def unscaled_in_towers(grads, scale):
-    """Divides gradients by a scale where they are: with their towers, or once they are gathered.
-
-    Args:
-        grads: List of what `unscaled` takes.
-        scale: Float32 scalar tensor.
-
-    Returns:
-        The list of what it returns.
-    """
-    return context.engine().rescale(grads, lambda gradient: unscaled(gradient, scale))
-
-
 def update_gathered(scale, grads):
     """Updates any loss scale by gradients of the whole batch, which are the same in all towers.
 

@@ -1,62 +1,51 @@
-"""What the gradients of several batches add up to, in variables of each tower."""
+"""What the gradients of several batches of a variable add up to, in variables."""
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gathering import collectives, packing
+from replicate.gathering import collectives
 
 
-def make_total(entries, make):
-    """Returns what the gradients of variables add up to.
+def make_total(variable, grads, make):
+    """Returns what the gradients of a variable add up to.
 
     Args:
-        entries: List of pairs of a variable, and of the gradients of one batch: a list of pairs of
-            the index of a tower, and of a tensor or `tf.IndexedSlices`. Of several variables, all
-            gradients are tensors of one type, and of the same towers.
-        make: A function like `replicate.engines.make_variables`; for several variables one that
-            takes their `parts`, too.
+        variable: The variable.
+        grads: The list of its gradients of one batch, tensors and `tf.IndexedSlices`.
+        make: A function like `replicate.engines.make_variable`.
 
     Raises:
-        TypeError: If the towers' gradients of a variable are of several types.
-        ValueError: If the shape of a variable is not static.
+        TypeError: If the gradients are of several types.
+        ValueError: If the shape of the variable is not static.
     """
-    if len(entries) > 1:
-        return _Pack(entries, make)
-    grads = [gradient for _, gradient in entries[0][1]]
     are_sparse = all(isinstance(gradient, tf.IndexedSlices) for gradient in grads)
-    return (_Slices if are_sparse else _Dense)(entries, make)
+    return (_Slices if are_sparse else _Dense)(variable, grads, make)
 
 
 class _Total:
-    """What the gradients of variables add up to, in each tower that has some.
+    """What the gradients of a variable add up to.
 
     Args:
-        entries: As `make_total` takes them.
+        variable: As `make_total` takes it.
+        grads: Likewise.
         make: Likewise.
-
-    Attributes:
-        towers: Indices of the towers.
     """
 
-    def __init__(self, entries, make):
-        for variable, grads in entries:
-            _check_static(variable)
-            self._dtype = collectives.check_types(
-                variable, [(index, gradient.dtype.base_dtype) for index, gradient in grads]
-            )
+    def __init__(self, variable, grads, make):
+        _check_static(variable)
+        self._variable = variable
+        types = [(0, gradient.dtype.base_dtype) for gradient in grads]
+        self._dtype = collectives.check_types(variable, types)
         self._wide = tf.float32 if self._dtype.size == 2 else self._dtype
-        self._variables = [variable for variable, _ in entries]
-        self._shape = self._variables[0].shape.as_list()
-        self.towers = [index for index, _ in entries[0][1]]
-        self._parts = self._make_parts(entries, make)
+        self._shape = variable.shape.as_list()
+        self._parts = self._make_parts(grads, make)
 
     @property
     def variables(self):
-        """The variables, each once."""
-        every = [variable for part in self._parts.values() for variable in part.values()]
-        return [one for i, one in enumerate(every) if not any(one is other for other in every[:i])]
+        """The variables that it is in."""
+        return list(self._parts.values())
 
     def _name(self, part):
-        return _name(self._variables[0], part)
+        return f"{self._variable.name.partition(':')[0]}/accumulated_{part}"
 
     def _zeros(self, zeros=tf.zeros):
         return zeros(tuple(self._shape), self._wide)
@@ -70,68 +59,39 @@ class _Total:
 
 
 class _Dense(_Total):
-    """Gradients of a variable that are tensors, added up."""
+    """Gradients that are tensors, added up."""
 
-    def _make_parts(self, entries, make):
-        del entries
-        return {"gradient": make(self._zeros, self._name("gradient"), None, self.towers)}
+    def _make_parts(self, grads, make):
+        del grads
+        return {"gradient": make(self._zeros, self._name("gradient"))}
 
-    def add(self, index, grads):
-        """Returns operations that add tower `index`'s gradients of one batch, a list of them."""
-        variable, total = self._variables[0], self._parts["gradient"][index]
-        dense = [collectives.dense(gradient, variable) for gradient in grads]
+    def add(self, grads):
+        """Returns operations that add the gradients of one batch, a list of them."""
+        total = self._parts["gradient"]
+        dense = [collectives.dense(gradient, self._variable) for gradient in grads]
         return [total.assign_add(tf.cast(one, self._wide), read_value=False) for one in dense]
 
-    def read(self, index, counts):
-        """Returns the gradient of each variable, of what tower `index` has added up."""
-        return [self._finish(self._parts["gradient"][index].value(), counts)]
+    def read(self, counts):
+        """Returns the gradient of what was added up."""
+        return self._finish(self._parts["gradient"].value(), counts)
 
-    def reset(self, index, zeros):
-        """Returns operations after which tower `index` has added up nothing.
+    def reset(self, zeros):
+        """Returns operations after which nothing is added up.
 
         Args:
-            index: The tower.
             zeros: A function like `tf.zeros` that takes a tuple.
         """
-        return [self._parts["gradient"][index].assign(self._zeros(zeros), read_value=False)]
-
-
-class _Pack(_Dense):
-    """Small gradients of several variables: an operation for each costs more than adding it up.
-
-    In checkpoints, each variable has its own.
-    """
-
-    def _make_parts(self, entries, make):
-        del entries
-        self._shapes = [variable.shape for variable in self._variables]
-        self._shape = [sum(shape.num_elements() for shape in self._shapes)]
-        parts = [(_name(v, "gradient"), v.shape) for v in self._variables]
-        name = "replicate/accumulated_gradients"
-        return {"gradient": make(self._zeros, name, None, self.towers, parts=parts)}
-
-    def add(self, index, grads):
-        joined = tf.cast(packing.join(grads), self._wide)
-        return [self._parts["gradient"][index].assign_add(joined, read_value=False)]
-
-    def read(self, index, counts):
-        return packing.part(super().read(index, counts)[0], self._shapes)
+        return [self._parts["gradient"].assign(self._zeros(zeros), read_value=False)]
 
 
 class _Slices(_Total):
-    """Gradients of a variable that are `tf.IndexedSlices`, whose slices are concatenated."""
+    """Gradients that are `tf.IndexedSlices`, whose slices are concatenated."""
 
-    def _make_parts(self, entries, make):
-        grads = [gradient for _, gradient in entries[0][1]]
+    def _make_parts(self, grads, make):
         self._indices = max((g.indices.dtype for g in grads), key=lambda dtype: dtype.size)
         shapes = {"rows": [None], "slices": [None, *self._shape[1:]]}
         return {
-            part: make(
-                lambda part=part: self._none(part),
-                self._name(part),
-                tf.TensorShape(shape),
-                self.towers,
-            )
+            part: make(lambda part=part: self._none(part), self._name(part), tf.TensorShape(shape))
             for part, shape in shapes.items()
         }
 
@@ -140,37 +100,30 @@ class _Slices(_Total):
             return tf.zeros([0], self._indices)
         return tf.zeros([0, *self._shape[1:]], self._wide)
 
-    def add(self, index, grads):
-        return [op for gradient in grads for op in self._add(index, gradient)]
-
-    def _add(self, index, gradient):
-        rows, slices = self._parts["rows"][index], self._parts["slices"][index]
-        new_rows = tf.cast(gradient.indices, self._indices)
-        new_slices = tf.cast(gradient.values, self._wide)
+    def add(self, grads):
+        """Returns operations that add the gradients of one batch, a list of them."""
+        rows = [tf.cast(gradient.indices, self._indices) for gradient in grads]
+        slices = [tf.cast(gradient.values, self._wide) for gradient in grads]
+        new = {"rows": tf.concat(rows, axis=0), "slices": tf.concat(slices, axis=0)}
         return [
-            rows.assign(tf.concat([rows.read_value(), new_rows], axis=0), read_value=False),
-            slices.assign(tf.concat([slices.read_value(), new_slices], axis=0), read_value=False),
+            held.assign(tf.concat([held.read_value(), new[part]], axis=0), read_value=False)
+            for part, held in self._parts.items()
         ]
 
-    def read(self, index, counts):
-        return [
-            tf.IndexedSlices(
-                self._finish(self._parts["slices"][index].read_value(), counts),
-                self._parts["rows"][index].read_value(),
-                tf.constant(self._shape, self._indices),
-            )
-        ]
+    def read(self, counts):
+        """Returns the gradient of what was added up."""
+        return tf.IndexedSlices(
+            self._finish(self._parts["slices"].read_value(), counts),
+            self._parts["rows"].read_value(),
+            tf.constant(self._shape, self._indices),
+        )
 
-    def reset(self, index, zeros):
+    def reset(self, zeros):
+        """Returns operations after which nothing is added up."""
         del zeros
         return [
-            by_tower[index].assign(self._none(part), read_value=False)
-            for part, by_tower in self._parts.items()
+            held.assign(self._none(part), read_value=False) for part, held in self._parts.items()
         ]
-
-
-def _name(variable, part):
-    return f"{variable.name.partition(':')[0]}/accumulated_{part}"
 
 
 def _check_static(variable):

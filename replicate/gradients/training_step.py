@@ -10,7 +10,6 @@ import numbers
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import losses_are_added_up
-from replicate.engines import context
 from replicate.gathering import Gather, collectives
 from replicate.gradients.accumulation import Accumulation
 from replicate.gradients.finite_check import only_if_finite
@@ -85,29 +84,20 @@ class TrainingStep:
         """Whether gradients that are not finite are an error."""
         return self._check_finite and not self.may_skip
 
-    def checked(self, grads_and_vars, devices=None):
-        """Returns a scope whose operations fail if gradients are not finite, where that is so.
+    def checked(self, grads_and_vars):
+        """Returns a scope whose operations fail if gradients are to be finite, and are not.
 
         Args:
-            grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
-            devices: The towers' devices; by default, all are where this is.
+            grads_and_vars: The list of `(gradient, variable)` pairs, of the whole batch.
         """
         if not self.checks:
             return contextlib.nullcontext()
-        return only_if_finite(grads_and_vars, devices)
+        return only_if_finite(grads_and_vars)
 
-    def gather(self, grads_and_vars, towers, weights=None):
-        """Returns the gradients of the whole batch; takes and returns what `gradients.gather` does.
-
-        Args:
-            grads_and_vars: For each of N towers the list of its `(gradient, variable)` pairs.
-            towers: The `Towers`.
-            weights: The `Weights` of the gradients; None: those of the towers.
-        """
+    def wire_scale(self):
+        """Returns what gradients are multiplied by while they cross devices in float16, or None."""
         scale = self._wrapped.loss_scale
-        scales = scale is not None and self.how.wire_dtype == tf.float16
-        scale = scale() if scales else None
-        return collectives.gather(grads_and_vars, towers, weights, self.how, scale)
+        return None if scale is None or self.how.wire_dtype != tf.float16 else scale()
 
     def apply(self, grads_and_vars, args, kwargs, apply=None, **makes):
         """Applies gradients of the whole batch, or accumulates them.
@@ -125,7 +115,7 @@ class TrainingStep:
         if not self.accumulates:
             return self.update(grads_and_vars, args, kwargs, apply)
         accumulation = self.accumulation(grads_and_vars, losses_are_added_up(), **makes)
-        accumulation.prepare([grads_and_vars])
+        accumulation.prepare(grads_and_vars)
 
         def update(count):
             return self.update(accumulation.read(count), args, kwargs, apply)
@@ -186,8 +176,7 @@ class TrainingStep:
     def apply_now(self, grads_and_vars, args, kwargs, apply=None):
         """Transforms and applies gradients; takes and returns what `update` does."""
         apply = apply or self._wrapped.optimizer.apply_gradients
-        with context.engine().applying():
-            return apply(self.transform(grads_and_vars), *args, **kwargs)
+        return apply(self.transform(grads_and_vars), *args, **kwargs)
 
     @property
     def may_skip(self):

@@ -98,7 +98,10 @@ class WrappedOptimizer:
     def unscaled(self, grads):
         """Returns the list of `grads` divided by the loss scale, if there is one."""
         scale = self.loss_scale
-        return grads if scale is None else loss_scaling.unscaled_in_towers(grads, scale())
+        if scale is None:
+            return grads
+        value = scale()
+        return [loss_scaling.unscaled(gradient, value) for gradient in grads]
 
     def attribute(self, name):
         """Returns an attribute of the optimizer; else of the one that scales losses around it."""

@@ -1,6 +1,7 @@
 """How towers hold the tensors of one device's graph: layouts, their rules, and their inference."""
 
 from replicate.layouts import dims
+from replicate.layouts.arrays import array_of
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
@@ -12,6 +13,7 @@ from replicate.layouts.layout import (
     SIZE,
     SUM,
     WHOLE,
+    Layout,
     Own,
     Partial,
     Shard,
@@ -32,6 +34,7 @@ __all__ = [
     "WHOLE",
     "Dim",
     "Facts",
+    "Layout",
     "Layouts",
     "Monomial",
     "Own",
@@ -42,6 +45,7 @@ __all__ = [
     "Source",
     "Strategy",
     "Whole",
+    "array_of",
     "dims",
     "infer",
     "symbol",

@@ -1,4 +1,4 @@
-"""TensorArrays and stacks, in which loops keep what they make.
+"""TensorArrays, stacks and lists, in which loops keep what they make.
 
 In towers each tower has its own. All of an array's elements have one layout; all that uses it is in
 towers, or nothing.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Sequence
 
+from replicate.layouts import lists
 from replicate.layouts.layout import OWN, WHOLE, Layout, Partial, Shard, Strategy
 
 _MAKE = frozenset(["TensorArrayV3", "StackV2"])
@@ -26,6 +27,8 @@ def array_of(operation: Any) -> Any:
     """
     if operation.type in _MAKE:
         return operation
+    if lists.is_of_list(operation):
+        return lists.maker_of(operation)
     if operation.type not in _USE:
         return None
     maker = operation.inputs[0].op
@@ -34,11 +37,17 @@ def array_of(operation: Any) -> Any:
     return maker if maker.type in _MAKE else None
 
 
-def written(maker: Any) -> Iterator[tuple[Any, int]]:
-    """Yields what is written to an array, its gradients' aside.
+def written(operation: Any) -> Iterator[tuple[Any, int]]:
+    """Yields what is written to the array that an operation uses, its gradients' aside.
 
     Each is a tensor, and how many of its axes come before those of an element.
     """
+    maker = array_of(operation)
+    if maker is None:
+        return
+    if lists.is_of_list(operation):
+        yield from lists.written(operation)
+        return
     pending, seen = [maker.outputs[0]], set()
     while pending:
         for operation in pending.pop().consumers():
@@ -55,7 +64,7 @@ def written(maker: Any) -> Iterator[tuple[Any, int]]:
                 yield operation.inputs[2], 1
 
 
-class Arrays:
+class Arrays(lists.Elements):
     """Remembers arrays from one pass over a graph to the next.
 
     Attributes:
@@ -90,6 +99,8 @@ class Arrays:
     def strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation on an array of theirs, None if they cannot."""
         maker = array_of(operation)
+        if lists.is_of_list(operation):
+            return lists.strategy(self, maker, operation, layouts)
         if operation.type in _MAKE:
             return Strategy((WHOLE,) * len(layouts), (OWN,) * len(operation.outputs))
         return _STRATEGIES[operation.type](self, maker, layouts)
@@ -105,6 +116,8 @@ class Arrays:
             if layout.axis < axes:
                 return None  # Rows are elements.
             layout = Shard(layout.axis - axes)
+        if maker not in self._elements and lists.is_of_list(maker):
+            self.changed = self.changed or layout != WHOLE  # It is made for such elements.
         before = self._elements.setdefault(maker, layout)
         if before == WHOLE != layout:
             self._elements[maker] = layout

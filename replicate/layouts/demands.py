@@ -15,7 +15,7 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         if layout == demand:
             return True
         dims = op.dims(index)
-        if isinstance(layout, Own) or dims is None:
+        if isinstance(layout, Own) or dims is None or demand.axis >= len(dims):
             return False
         size = dims[demand.axis]
         return not isinstance(size, int) or dims_lib.over(size, op.rows) is not None

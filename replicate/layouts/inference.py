@@ -7,7 +7,7 @@ import itertools
 from typing import Any, Counter, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import branches, loops
+from replicate.layouts import branches, lists, loops
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
@@ -28,13 +28,14 @@ from replicate.layouts.layout import (
     Whole,
 )
 from replicate.layouts.rule import rule_of
+from replicate.layouts.starts import Starts
 
 
 def infer(
     operations: Sequence[Any],
     sources: Iterable[Source],
     rows: Dim,
-    whole_types: frozenset[str] = frozenset(),
+    once: Iterable[Any] = (),
 ) -> Layouts:
     """Returns the layouts of all tensors of a graph.
 
@@ -42,12 +43,14 @@ def infer(
         operations: The operations, each after all that leads to it, those of a loop together.
         sources: The tensors of the batch.
         rows: n, an integer, or a symbol, `dims.ROWS` or `dims.ROWS_OR_NONE`.
-        whole_types: Types of operations that run once whatever their rule says.
+        once: Operations that run once whatever their rule says.
     """
     sources = tuple(sources)
-    learnt = _Learnt()
+    if operations:
+        lists.forget(operations[0].graph)
+    learnt = _Learnt(once)
     while True:
-        one_pass = _Pass(sources, rows, whole_types, learnt)
+        one_pass = _Pass(sources, rows, learnt)
         if one_pass.run(operations):
             return run_late(operations, one_pass.layouts())
 
@@ -61,8 +64,8 @@ class _Learnt:
         arrays: The `Arrays`.
     """
 
-    def __init__(self) -> None:
-        self.kept: set[Any] = set()
+    def __init__(self, once: Iterable[Any]) -> None:
+        self.kept: set[Any] = set(once)
         self.varying: set[tuple[Any, int]] = set()
         self.arrays = Arrays()
 
@@ -70,16 +73,9 @@ class _Learnt:
 class _Pass:
     """One pass over the operations; another one is made if it learns what it should have known."""
 
-    def __init__(
-        self,
-        sources: tuple[Source, ...],
-        rows: Dim,
-        whole_types: frozenset[str],
-        learnt: _Learnt,
-    ) -> None:
+    def __init__(self, sources: tuple[Source, ...], rows: Dim, learnt: _Learnt) -> None:
         self._facts = Facts(rows, learnt.varying)
         self._sources = sources
-        self._whole_types = whole_types
         self._learnt = learnt
         self._kept = learnt.kept
         self._arrays = learnt.arrays
@@ -87,9 +83,7 @@ class _Pass:
         self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
         self._met: set[Any] = set()  # Partial tensors that something takes whole.
-        self._starts: set[Any] = set()
-        self._beside_rows: set[Any] = set()  # Of these: what meets rows of the batch.
-        self._from: dict[Any, frozenset[Any]] = {}  # By tensor that no row enters: its starts.
+        self._starts = Starts(self._facts)
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = Shard(source.axis)
             self._facts.put(source.tensor, source.axis, source.per_row)
@@ -108,7 +102,7 @@ class _Pass:
                     self._run(operation)
             else:
                 self._run_loop(list(group))
-        self._kept |= self._starts - self._beside_rows
+        self._kept |= self._starts.idle
         return not self._arrays.changed and known == (len(self._kept), len(self._learnt.varying))
 
     def _run(self, operation: Any) -> None:
@@ -124,6 +118,8 @@ class _Pass:
         if operation in self._given or (not is_array and all(one == WHOLE for one in inputs)):
             if operation.type in STARTS and operation not in self._given:
                 self._start(operation, inputs)
+            else:
+                self._go_on(operation)
             return
         strategy = self._strategy(operation, inputs)
         if strategy is not None:
@@ -137,6 +133,22 @@ class _Pass:
         if not self._is_size(operation):
             self._whole[operation.type] += 1
             self._meet(operation, [WHOLE] * len(inputs))
+            self._starts.may_split(operation)
+
+    def _go_on(self, operation: Any) -> None:
+        """Lets towers go on with rows that an operation which runs once has made."""
+        given = self._starts.are_split(operation)
+        if operation in self._given or not any(given):
+            return
+        layouts = [
+            Shard(0) if is_one else self._of(tensor)
+            for tensor, is_one in zip(operation.inputs, given)
+        ]
+        strategy = self._strategy(operation, layouts)
+        if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):
+            self._enter(operation, strategy)
+        else:
+            self._starts.may_split(operation)
 
     def _keep(self, operation: Any) -> None:
         """Takes note that an operation is to run once; so is all that uses the same array."""
@@ -156,8 +168,7 @@ class _Pass:
         has_rows = any(layout != WHOLE for layout in entered)
         has_rows = has_rows and not graph_lib.is_in_branch(operations[0])
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
-            kept = self._whole_types
-            loop = loops.Loop(operations, self._of, self._facts, self._arrays, kept)
+            loop = loops.Loop(operations, self._of, self._facts, self._arrays)
             found = loop.infer()
         self._learnt.varying |= loops.varying(operations, self._facts)
         if found is not None:
@@ -194,7 +205,7 @@ class _Pass:
     def _enter(self, operation: Any, strategy: Strategy) -> None:
         self._strategies[operation] = strategy
         self._meet(operation, strategy.inputs)
-        self._follow(operation)
+        self._starts.follow(operation, [self._of(tensor) for tensor in operation.inputs])
         for tensor, layout in zip(operation.outputs, strategy.outputs):
             self._layouts[graph_lib.reference(tensor)] = layout
             if isinstance(layout, Shard):
@@ -209,32 +220,9 @@ class _Pass:
     def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
         """Lets random numbers have rows by themselves, of a shape that has as many entries."""
         strategy = self._strategy(operation, inputs)
-        if strategy is None:
-            return
-        self._enter(operation, strategy)
-        if isinstance(self._facts.rows, int):
-            self._starts.add(operation)
-            for tensor in operation.outputs:
-                self._from[graph_lib.reference(tensor)] = frozenset([operation])
-
-    def _follow(self, operation: Any) -> None:
-        """Finds out whether what starts by itself meets rows of the batch.
-
-        Where the graph knows the number of rows, as many random numbers may be no rows at all, such
-        as those that a variable starts with. They are if an operation in towers takes them, or what
-        is made of them, with rows.
-        """
-        keys = [
-            graph_lib.reference(tensor)
-            for tensor in operation.inputs
-            if self._of(tensor) not in (WHOLE, SIZE)
-        ]
-        found = frozenset().union(*(self._from.get(key, frozenset()) for key in keys))
-        if any(key not in self._from for key in keys):
-            self._beside_rows |= found
-        elif found:
-            for tensor in operation.outputs:
-                self._from[graph_lib.reference(tensor)] = found
+        if strategy is not None:
+            self._enter(operation, strategy)
+            self._starts.draw(operation)
 
     def _is_size(self, operation: Any) -> bool:
         return bool(operation.outputs) and all(
@@ -249,7 +237,7 @@ class _Pass:
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
             return None
-        if operation.type in self._whole_types or operation in self._kept:
+        if operation in self._kept:
             return None
         rule = rule_of(operation.type)
         is_branch = operation.type in branches.TYPES

@@ -45,7 +45,6 @@ class Loop:
         layout_of: Function of a tensor outside of it that returns its layout.
         facts: The `Facts`.
         arrays: The `Arrays`.
-        kept: Types of operations that run once whatever their rule says.
     """
 
     def __init__(
@@ -54,14 +53,12 @@ class Loop:
         layout_of: Callable[[Any], Layout],
         facts: Facts,
         arrays: Arrays,
-        kept: frozenset[str],
     ) -> None:
         self._operations = operations
         self._inside = set(operations)
         self._layout_of = layout_of
         self._facts = facts
         self._arrays = arrays
-        self._kept = kept
         self._entered: dict[Any, Layout] = {}  # By what begins a value: the layout that it has.
         self._again = False
         self._layouts: dict[Any, Layout] = {}
@@ -139,8 +136,6 @@ class Loop:
             return Strategy((layouts[0],), (layouts[0],))
         if array_of(operation) is not None:
             return self._arrays.strategy(operation, layouts)
-        if kind in self._kept:
-            return None
         rule = rule_of(kind)
         if all(layout == WHOLE for layout in layouts):
             if rule is not None and self._has_rows(operation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.arrays import array_of, written
+from replicate.layouts.arrays import written
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, like, shapes
@@ -35,7 +35,17 @@ def _read(op: Op, index: int) -> Shape | None:
     return _element(op)
 
 
-@shapes("TensorArrayGatherV3")
+@shapes("OptionalGetValue", "TensorListGetItem")
+def _get(op: Op, index: int) -> Shape | None:
+    return _element(op)
+
+
+@shapes("TensorListPopBack")
+def _pop_back(op: Op, index: int) -> Shape | None:
+    return _element(op) if index else ()
+
+
+@shapes("TensorArrayGatherV3", "TensorListGather", "TensorListStack")
 def _gather(op: Op, index: int) -> Shape | None:
     found = _element(op)
     return None if found is None else [None, *(outside(found) or ())]
@@ -47,9 +57,8 @@ def outside(dims: Sequence[Dim | None] | None) -> list[Dim | None] | None:
 
 
 def _element(op: Op) -> Shape | None:
-    maker = array_of(op.operation)
     found: list[Any] = []
-    for tensor, axes in written(maker) if maker is not None else ():
+    for tensor, axes in written(op.operation):
         dims = op.dims_of(tensor)
         found.append(None if dims is None else dims[axes:])
     return _agreed(found)
@@ -67,8 +76,13 @@ def _enter(op: Op) -> Values:
     return [op.value(0)] if op.attr("is_constant") else None
 
 
-@values("StackPopV2")
+@values("OptionalGetValue", "StackPopV2")
 def _pop(op: Op) -> Values:
-    maker = array_of(op.operation)
-    pushed = [op.value_of(tensor) for tensor, _ in written(maker)] if maker is not None else []
+    pushed = [op.value_of(tensor) for tensor, _ in written(op.operation)]
     return pushed if len(pushed) == 1 else None
+
+
+@values("TensorListPopBack")
+def _pop_back_values(op: Op) -> Values:
+    pushed = _pop(op)
+    return None if pushed is None else [None, *pushed]

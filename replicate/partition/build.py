@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
+import tensorflow.compat.v1 as tf
+
+from replicate.gathering import nccl
 from replicate.layouts import Source, infer
 from replicate.partition import replicas, weights
+from replicate.partition.lower import lower
 from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
-from replicate.partition.plan import make_plan
+from replicate.partition.plan import Plan, make_plan
 from replicate.partition.rows import Rows
 from replicate.partition.surgery import Partitioned, perform
 
@@ -20,7 +24,7 @@ def partition(
     placement: Placement,
     operations: Sequence[Any],
     asked: Iterable[Any] = (),
-    whole_types: frozenset[str] = frozenset(),
+    runs_once: Callable[[Any], bool] = lambda operation: False,
     gradients: Iterable[Any] = (),
 ) -> Partitioned:
     """Partitions what was built in the default graph.
@@ -31,16 +35,44 @@ def partition(
         rows: The `Rows`.
         placement: The `Placement`.
         operations: What was built, in the order in which it was made.
-        asked: Tensors that are needed whole besides those that operations take.
-        whole_types: Types of operations that run once whatever their rule says.
+        asked: Tensors that are needed whole besides those that operations take, and operations
+            that are run.
+        runs_once: Function that says of an operation whether it runs once whatever its rule says.
         gradients: What optimizers apply.
     """
-    operations = in_order(operations)
-    layouts = infer(operations, sources, rows.dim, whole_types)
-    plan = make_plan(operations, layouts, asked, gradients)
+    asked = list(asked)
+    given = in_order(operations)
+    lowered = lower(given, sources, asked)
+    operations = in_order(lowered.operations) if lowered.operations is not given else given
+    layouts = infer(operations, sources, rows.dim, filter(runs_once, operations))
+    applied = [lowered.now(leaf) for leaf in _tensors(gradients)]
+    needed = [lowered.now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
+    plan = make_plan(operations, layouts, needed, applied)
+    partitioned = carry_out(plan, shards, rows, placement)
+
+    def whole(asked: Any) -> Any:
+        now = lowered.now(asked)
+        return partitioned.whole(now) if isinstance(now, tf.Tensor) else now
+
+    return partitioned._replace(whole=whole)
+
+
+def carry_out(
+    plan: Plan, shards: Sequence[Sequence[Any]], rows: Rows, placement: Placement, first: int = 0
+) -> Partitioned:
+    """Changes the graph of a plan, with variables where a placement says; see `perform`."""
+    hooks: list[Any] = []
+    if placement.gather.where == "nccl":
+        hooks.append(nccl.CheckHook(placement.devices, placement.consolidation))
     if not placement.replicates:
-        return perform(plan, shards, rows, placement, weights.pack(plan, placement))
+        instead = weights.pack(plan, placement)
+        return perform(plan, shards, rows, placement, instead, first)._replace(hooks=tuple(hooks))
     copies = replicas.make(plan, placement)
-    partitioned = perform(plan, shards, rows, placement, copies.instead)
+    partitioned = perform(plan, shards, rows, placement, copies.instead, first)
     replicas.follow(copies, placement)
-    return partitioned._replace(hooks=(replicas.FollowLater(copies, placement),))
+    return partitioned._replace(hooks=(*hooks, replicas.FollowLater(copies, placement)))
+
+
+def _tensors(gradients: Iterable[Any]) -> list[Any]:
+    leaves = tf.nest.flatten(list(gradients), expand_composites=True)
+    return [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]

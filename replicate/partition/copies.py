@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import partitioning
-from replicate.compat.functions import change_seed
-from replicate.layouts import WHOLE
+from replicate.compat import partitioning, py_functions
+from replicate.compat.functions import Bodies, change_seed, function_bodies
+from replicate.layouts import OWN, WHOLE
 from replicate.partition import aliases, frames
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
@@ -21,26 +22,30 @@ class Copies(NamedTuple):
     """The copies.
 
     Attributes:
-        scopes: The name scopes of the towers.
+        scopes: The name scopes of the towers, None of one that runs the operations themselves.
         own: What towers have of the tensors that are needed outside of their copies.
     """
 
-    scopes: tuple[str, ...]
+    scopes: tuple[str | None, ...]
     own: Own
 
     def of(self, operation: Any) -> list[Any]:
         """Returns the towers' copies of an operation."""
         get = operation.graph.get_operation_by_name
-        return [get(f"{scope}/{operation.name}") for scope in self.scopes]
+        return [
+            operation if scope is None else get(f"{scope}/{operation.name}")
+            for scope in self.scopes
+        ]
 
 
-def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
+def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Copies:
     """Copies what towers run.
 
     Args:
         plan: The `Plan`.
         inputs: The `Inputs`.
         placement: The `Placement`.
+        first: The first tower that has copies. Those before it run the operations themselves.
     """
     graph = tf.get_default_graph()
     copied = set(plan.copied)
@@ -49,14 +54,24 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
     templates = [(one, _template(one, plan.waits.get(one, ()), copied)) for one in needed]
     towers = [
         _define(templates, plan, inputs, placement, behind, index)
-        for index in range(len(placement.devices))
+        for index in range(first, len(placement.devices))
     ]
     wanted = _wanted(plan)
     names = [behind(tensor).name for tensor in wanted]
-    scopes, made = [], []
-    for index, (nodes, given) in enumerate(towers):
+    scopes: list[str | None] = [None] * first
+    made: list[Any] = [wanted] * first
+    functions = functools.lru_cache(maxsize=None)(lambda: function_bodies(graph))
+    for index, (nodes, given) in enumerate(towers, first):
+        here = placement.devices[index]
+        firsts = dict.fromkeys((placement.consolidation, placement.devices[0]), here)
+        bodies = Bodies(functions, f"_tower_{index}", firsts, seed=index)
+        tokens = py_functions.Tokens(graph)
+        for node in nodes:
+            bodies.change(node)
+            if index:  # The first tower has the function itself.
+                tokens.change(node)
         scope, own = partitioning.import_nodes(
-            graph, nodes, given, f"tower_{index}", placement.devices[index], names
+            graph, nodes, given, f"tower_{index}", here, names, bodies.added
         )
         scopes.append(scope)
         made.append(own)
@@ -71,7 +86,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement) -> Copies:
 
 def _wanted(plan: Plan) -> list[Any]:
     """Returns the tensors that are needed outside of the towers' copies."""
-    wanted = {graph_lib.reference(tensor): tensor for tensor in plan.met}
+    wanted = {graph_lib.reference(tensor): tensor for tensor in (*plan.met, *plan.apart)}
     copied = set(plan.copied)
     for tensor, _ in plan.layouts.facts.symbols.values():
         if tensor.op in copied:
@@ -117,7 +132,8 @@ def _define(
             given: Any = inputs.of_tower(tensor, demand, tower)
             node.input[index] = made.name_of(given, frames.around(operation), tower)
         layouts = [plan.layouts.of(tensor) for tensor in operation.outputs]
-        if operation.type == "Const" and layouts != [WHOLE]:  # In a loop: each tower has its part.
+        if operation.type == "Const" and layouts[0] not in (WHOLE, OWN):
+            # In a loop: each tower has its part.
             part = inputs.of_tower(operation.outputs[0], layouts[0], tower)
             frames.pass_on(node, made.name_of(part, frames.around(operation), tower))
         frames.change(node, tower)

@@ -43,6 +43,10 @@ def change(node: Any, tower: int) -> None:
         if node.op.startswith("TensorArray") and name in node.attr:
             node.attr[name].shape.Clear()
             node.attr[name].shape.unknown_rank = True
+    if node.op == "OptionalGetValue":
+        for shape in node.attr["output_shapes"].list.shape:
+            shape.Clear()
+            shape.unknown_rank = True
 
 
 def pass_on(node: Any, given: str) -> None:

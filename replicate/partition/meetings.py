@@ -7,11 +7,9 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.gathering import Gather, Transport, nccl, packing
+from replicate.gathering import Gather, Transport, collectives, nccl, packing
 from replicate.layouts import MEAN, SUM, WHOLE, Shard
 from replicate.partition.rows import Rows
-
-SCOPE = "replicate/gather/"  # Name scope of the operations that put values together.
 
 
 class Part(NamedTuple):
@@ -35,7 +33,9 @@ class Part(NamedTuple):
     is_gradient: bool = False
 
 
-def meet(parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather) -> dict[Any, Any]:
+def meet(
+    parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather, scale: Any = None
+) -> dict[Any, Any]:
     """Puts together what towers have.
 
     Args:
@@ -43,23 +43,27 @@ def meet(parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather)
         rows: The `Rows`.
         devices: Device strings of the towers.
         how: The `Gather`.
+        scale: What gradients are multiplied by while they cross devices in float16; or None.
 
     Returns:
         The whole tensors, by references of the tensors of one device's graph.
     """
     whole: dict[Any, Any] = {}
-    with tf.name_scope(SCOPE):
-        for pack in _packs(parts, how):
-            with tf.device(pack[0].place):
-                made = _sum_pack(pack, rows, devices, how)
-            for part, total in zip(pack, made):
-                whole[graph_lib.reference(part.tensor)] = total
-        for part in parts:
-            key = graph_lib.reference(part.tensor)
-            if key not in whole:
-                with tf.device(part.place):
-                    whole[key] = _join(part, rows, devices)
+    for pack in _packs(parts, how):
+        with tf.name_scope(_scope_of(pack[0])), tf.device(pack[0].place):
+            made = _sum_pack(pack, rows, Transport(devices, pack[0].place, how, scale))
+        for part, total in zip(pack, made):
+            whole[graph_lib.reference(part.tensor)] = total
+    for part in parts:
+        key = graph_lib.reference(part.tensor)
+        if key not in whole:
+            with tf.name_scope(_scope_of(part)), tf.device(part.place):
+                whole[key] = _join(part, rows, Transport(devices, part.place, how, scale))
     return whole
+
+
+def _scope_of(part: Part) -> str:
+    return collectives.GRADIENTS_SCOPE if part.is_gradient else collectives.SCOPE
 
 
 def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
@@ -75,8 +79,8 @@ def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
     return packing.packs(sums, describe, how)
 
 
-def _sum_pack(pack: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather) -> list[Any]:
-    flat = []
+def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> list[Any]:
+    flat, devices = [], links.devices
     for index, device in enumerate(devices):
         own = [part.own[index] for part in pack]
         with tf.device(device):
@@ -86,22 +90,24 @@ def _sum_pack(pack: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gat
     flat = _counted(flat, rows, devices, _zeros)
     if not pack[0].is_gradient:
         total = tf.add_n(flat)
-    elif how.where == "nccl":
-        total = nccl.add(flat, devices, pack[0].place)
+    elif links.how.where == "nccl":
+        total = nccl.add(flat, devices, links.place)
     else:
-        links = Transport(devices, pack[0].place, how)
         total = tf.add_n([links.send(own, index) for index, own in enumerate(flat)])
     if len(pack) == 1:
         return [total]
     return packing.part(total, [part.own[0].shape for part in pack])
 
 
-def _join(part: Part, rows: Rows, devices: Sequence[str]) -> Any:
-    layout, own = part.layout, part.own
+def _join(part: Part, rows: Rows, links: Transport) -> Any:
+    layout, own, devices = part.layout, part.own, links.devices
     if layout == WHOLE:  # The same in all towers.
         return own[0]
     if isinstance(layout, Shard):
-        return tf.concat(_counted(own, rows, devices, _without_entries(layout.axis)), layout.axis)
+        counted = _counted(own, rows, devices, _without_entries(layout.axis))
+        if part.is_gradient:
+            counted = [links.send(value, index) for index, value in enumerate(counted)]
+        return tf.concat(counted, layout.axis)
     if layout.op == "prod":
         return tf.reduce_prod(tf.stack(_counted(own, rows, devices, _ones)), 0)
     return _REDUCE[layout.op](tf.stack(_or_first(own, rows)), 0)

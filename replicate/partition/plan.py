@@ -20,7 +20,9 @@ class Plan(NamedTuple):
         operations: All of its operations, in order.
         copied: Those that towers run, in order.
         met: Tensors that something takes whole and towers have shards or parts of, in order.
-        together: By reference of each of these: what others that cross devices with it have too.
+        apart: Tensors that something takes of each tower by itself.
+        together: By reference of each tensor that is put together: what others that cross devices
+            with it have too.
         gradients: References of those tensors that are put together for what optimizers apply.
         waits: By operation that towers run: what its copies wait for.
         extra_waits: By operation that runs once: what else it waits for, because a formula replaced
@@ -34,6 +36,7 @@ class Plan(NamedTuple):
     operations: tuple[Any, ...]
     copied: tuple[Any, ...]
     met: tuple[Any, ...]
+    apart: tuple[Any, ...]
     together: dict[Any, Any]
     gradients: frozenset[Any]
     waits: dict[Any, list[Any]]
@@ -47,6 +50,7 @@ def make_plan(
     layouts: Layouts,
     asked: Iterable[Any],
     gradients: Iterable[Any] = (),
+    apart: Iterable[Any] = (),
 ) -> Plan:
     """Returns the `Plan` of a graph.
 
@@ -55,6 +59,7 @@ def make_plan(
         layouts: Their `Layouts`.
         asked: Tensors that are needed whole besides those that operations take.
         gradients: What optimizers apply: tensors, `tf.IndexedSlices`, or None.
+        apart: Tensors that something takes of each tower by itself.
     """
     origins = Origins(operations, layouts)
     needs = _Needs(layouts, origins)
@@ -70,6 +75,9 @@ def make_plan(
     asked = list(asked)
     for tensor in asked:
         needs.whole(tensor)
+    apart = tuple(tensor for tensor in apart if tensor.op in layouts.strategies)
+    for tensor in apart:
+        needs.copy(tensor.op)
     needs.follow()
     for operation in operations:
         if operation in layouts.strategies:
@@ -109,6 +117,7 @@ def make_plan(
         operations=tuple(operations),
         copied=copied,
         met=met,
+        apart=apart,
         together=together,
         gradients=applied,
         waits=waits,
@@ -232,7 +241,8 @@ class _Needs:
         if layout == SIZE:
             self._formula(tensor)
         elif self._is_of_towers(tensor) and key not in self._sources:
-            self.met.add(key)
+            if layout != OWN:  # Else it is taken of each tower by itself.
+                self.met.add(key)
             self.copy(tensor.op)
 
     def follow(self) -> None:

@@ -181,9 +181,10 @@ def _replica(variable: Any, index: int, device: str) -> Any:
     """Returns the handle of a tower's replica of a variable."""
     if not index:
         return variable.handle
+    # What a function makes for a variable would be beside it, whatever its device.
     with tf.init_scope(), tf.device(device), tf.name_scope(None):
         made = tf.Variable(
-            lambda: _value(variable),
+            _value(variable),
             trainable=False,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             use_resource=True,
@@ -194,7 +195,7 @@ def _replica(variable: Any, index: int, device: str) -> Any:
 
 
 def _value(variable: Any) -> Any:
-    with tf.device(variable.device), tf.control_dependencies(None):
+    with tf.device(variable.device), tf.control_dependencies(None), tf.name_scope("replicate/"):
         return tf.identity(variable.read_value())
 
 

@@ -15,8 +15,8 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.layouts import SIZE
 from replicate.partition import copies as copies_lib
-from replicate.partition import meetings
-from replicate.partition.inputs import Inputs
+from replicate.partition import meetings, plans
+from replicate.partition.inputs import Inputs, Own
 from replicate.partition.origins import is_size
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan, runs_once
@@ -31,11 +31,13 @@ class Partitioned(NamedTuple):
     Attributes:
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
+        own: What towers have of the tensors that are needed outside of their copies.
         hooks: What has to run with it in training.
     """
 
     plan: Plan
     whole: Callable[[Any], Any]
+    own: Own
     hooks: tuple[Any, ...] = ()
 
 
@@ -45,6 +47,7 @@ def perform(
     rows: Rows,
     placement: Placement,
     instead: Instead,
+    first: int = 0,
 ) -> Partitioned:
     """Changes the graph of a plan so that it runs in towers.
 
@@ -54,6 +57,7 @@ def perform(
         rows: The `Rows`.
         placement: The `Placement`.
         instead: What towers take in place of whole tensors.
+        first: The first tower that has copies. Those before it run the operations themselves.
     """
     graph = tf.get_default_graph()
     by_source = {
@@ -62,11 +66,15 @@ def perform(
     }
     inputs = Inputs(plan.layouts, by_source, rows, placement, instead)
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
-        copies = copies_lib.copy(plan, inputs, placement)
+        copies = copies_lib.copy(plan, inputs, placement, first)
         joined = _put_together(plan, copies, rows, placement)
+        if not first:  # Else shapes are those of a tower.
+            _set_shapes(plan, joined)
         inputs.are_there(copies.own, joined)
 
     def whole(tensor: Any) -> Any:
+        if isinstance(tensor, tf.Operation):
+            return tensor
         if plan.layouts.of(tensor) == SIZE:
             with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
                 before = plan.behind_sizes.get(graph_lib.reference(tensor))
@@ -75,31 +83,31 @@ def perform(
         return joined.get(graph_lib.reference(tensor), tensor)
 
     _reconnect(plan, copies, whole)
-    return Partitioned(plan, whole)
+    plans.keep(graph, plan)
+    return Partitioned(plan, whole, {**by_source, **copies.own})
 
 
 def _put_together(
     plan: Plan, copies: copies_lib.Copies, rows: Rows, placement: Placement
 ) -> dict[Any, Any]:
     """Returns the whole values of what towers have, by references of the originals."""
-    parts = []
-    for tensor in plan.met:
-        key = graph_lib.reference(tensor)
-        parts.append(
-            meetings.Part(
-                tensor,
-                plan.layouts.of(tensor),
-                plan.together[key],
-                copies.own[key],
-                placement.place_of_sum(tensor),
-                key in plan.gradients,
-            )
+    keys = [graph_lib.reference(tensor) for tensor in plan.met]
+    are_gradients = [key in plan.gradients for key in keys]
+    places = placement.places_of_sums(plan.met, are_gradients)
+    parts = [
+        meetings.Part(
+            tensor, plan.layouts.of(tensor), plan.together[key], copies.own[key], place, is_gradient
         )
-    joined = meetings.meet(parts, rows, placement.devices, placement.gather)
+        for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients)
+    ]
+    return meetings.meet(parts, rows, placement.devices, placement.gather, placement.wire_scale)
+
+
+def _set_shapes(plan: Plan, joined: dict[Any, Any]) -> None:
+    """Lets whole values have the shapes that one device's have."""
     for tensor in plan.met:
         if tensor.shape.rank is not None:
             joined[graph_lib.reference(tensor)].set_shape(tensor.shape)
-    return joined
 
 
 def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any]) -> None:

@@ -113,18 +113,20 @@ def tower_report() -> TowerReport:
     return _last
 
 
-def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.EstimatorSpec) -> None:
+def publish(
+    placement: Any, shards: Any, loss_reduction: str, spec: tf.estimator.EstimatorSpec
+) -> None:
     """Keeps the report of a model that is built for training, and logs what matters most of it.
 
     Args:
-        group: The `Towers`, built.
+        placement: The `Placement`.
         shards: The `Shards`.
         loss_reduction: The `tf.losses.Reduction`.
         spec: The `EstimatorSpec` of all towers.
     """
     global _last
     known = isinstance(shards.total, int)
-    variables = group.variables.shared
+    variables = [one for one in tf.global_variables() if one is not tf.train.get_global_step()]
     crossing = transfers.crossing([spec.train_op, spec.loss])
     kinds = collections.defaultdict(list)
     links = collections.defaultdict(list)
@@ -133,23 +135,23 @@ def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.Est
         if transfer.size is None or transfer.size > _SIGNAL_BYTES:
             links[transfer.source or "any", transfer.destination or "any"].append(transfer)
     report = _last = TowerReport(
-        devices=tuple(group.devices),
+        devices=placement.devices,
         rows=tuple(rows if known else None for rows in shards.rows),
         loss_reduction=loss_reduction,
         variables=len(variables),
         variable_bytes=sum(map(packing.size_of_variable, variables)),
         variable_devices=tuple(sorted({variable.device for variable in variables})),
-        are_replicated=group.variables.replicas is not None,
-        summed_on=tuple(sorted(group.summed_on)),
+        are_replicated=placement.replicates,
+        summed_on=tuple(sorted(_summed_on(crossing))),
         kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
         links={link: Crossing.of(tensors) for link, tensors in links.items()},
-        why=_why(group.variables.placement),
+        why=_why(placement),
     )
     tf.logging.info(
         "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %s, on "
         "%s%s; gradients summed on %s; %d tensors, %s cross devices in a step; loss reduction %s.",
         shards.total if known else "of dynamic size",
-        group.size,
+        len(placement.devices),
         ", ".join(report.devices),
         ", ".join(map(str, shards.rows)) if known else "as even as they can be",
         report.variables,
@@ -163,11 +165,18 @@ def publish(group: Any, shards: Any, loss_reduction: str, spec: tf.estimator.Est
     )
 
 
+def _summed_on(crossing: Iterable[transfers.Transfer]) -> set[str]:
+    """Returns the devices to which gradients are sent."""
+    sums = ("AddN", "NcclAllReduce")
+    found = [transfer for transfer in crossing if transfer.kind == "gradients"]
+    return {transfer.destination for transfer in found if transfer.taker.type in sums}
+
+
 def _why(placement: Any) -> str:
     """Returns what decided on a `Placement`, empty if users did."""
-    if not placement.is_auto:
+    if not placement.why:
         return ""
-    found = "replicas" if placement.where == "replicated" else "on one device"
+    found = "replicas" if placement.replicates else "on one device"
     return f"{found}, {placement.why}"
 
 

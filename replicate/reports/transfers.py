@@ -61,9 +61,9 @@ class Transfer(NamedTuple):
         if self.is_weight:
             return "weights"
         name, taker = self.tensor.op.name, self.taker.name
-        if taker.startswith(collectives.SCOPE):
+        if taker.startswith(collectives.GRADIENTS_SCOPE):
             return "gradients"
-        if name.startswith(collectives.SCOPE) or taker.startswith(collectives.BROADCAST_SCOPE):
+        if name.startswith(collectives.GRADIENTS_SCOPE):
             return "sums"
         if taker.startswith(PREFETCH_SCOPE):
             return "prefetched"

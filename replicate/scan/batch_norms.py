@@ -7,9 +7,10 @@ from replicate.scan.module import Module, constant, expression
 
 _BATCH_NORMS = ("batch_norm", "batch_normalization", "BatchNormalization")
 _SCOPE = "arg_scope"
+_NEEDS = "estimator, no whole batch norm"
 _ADVICE = (
-    "normalises by the rows of each tower. `replicate.batch_normalization` does by those of the "
-    "whole batch, where fused=True makes no difference."
+    "in training, it takes the moments of each tower's rows. `replicate_model_fn(model_fn, "
+    "batch_norm='batch')` takes those of the whole batch, as one device does."
 )
 
 
@@ -22,7 +23,7 @@ def fused(module: Module):
         for node, name in _asked(module, call):
             if node not in seen:
                 seen.add(node)
-                yield module.finding(node, "fused-batch-norm", name, _ADVICE, needs="estimator")
+                yield module.finding(node, "fused-batch-norm", name, _ADVICE, needs=_NEEDS)
 
 
 def _asked(module, call):

@@ -10,9 +10,7 @@ from replicate.scan import (
     batch_norms,
     contrib,
     files,
-    following,
     installing,
-    loading,
     model_fns,
     private_paths,
     reading,
@@ -21,7 +19,7 @@ from replicate.scan import (
 )
 from replicate.scan.findings import Edit, Finding
 from replicate.scan.imports import Imports
-from replicate.scan.module import is_entry
+from replicate.scan.module import Module, is_entry
 
 # Of these, one finding tells all of a codebase.
 _ONCE = ("compat-install", "version-2-behavior")
@@ -40,7 +38,7 @@ class Found(NamedTuple):
         files: How many files were read.
         unused: By path, for imports that are of no use after some edits, a set of these, and
             their own.
-        digests: By path, of files with edits, of what was read: see `loading.digest`.
+        digests: By path, of files with edits, of what was read: see `files.digest`.
         install: Where `replicate.compat.install()` goes, None if that is called or not needed.
     """
 
@@ -58,20 +56,7 @@ class _File(NamedTuple):
     unused: List[Tuple[frozenset, Edit]]
     is_entry: bool = False
     digest: bytes = b""
-
-
-class _Codebase:
-    """Looks at each file once, and notes what it tells."""
-
-    def __init__(self):
-        self.told: Dict[str, _File] = {}
-        self.imports = Imports()
-        self.load = loading.Loading(self._look)
-        self.following = following.Following(self.imports, self.load)
-
-    def _look(self, path):
-        self.told[path], found = _file(path, self.following.start)
-        return found
+    model_fns: Tuple[Tuple[int, str], ...] = ()
 
 
 def scan(paths, skip=lambda path: False):
@@ -103,33 +88,29 @@ def _scan(paths, skip):
     def problem(path, why):
         findings.append(reading.unreadable(path, why, "Let it be read, or leave it out by --skip."))
 
-    codebase = _Codebase()
-    listed = _listed(paths, skip, problem, codebase.imports)
-    for path in listed:
-        codebase.load.first(path)
-        codebase.following.run()
-    codebase.following.finish()
-    told = [(path, codebase.told[path]) for path in listed]
-    findings += codebase.following.findings
+    imports = Imports()
+    told = {path: _file(path) for path in _listed(paths, skip, problem, imports)}
     facts: Set[str] = set()
-    for _, one in told:
+    for one in told.values():
         findings += one.findings
         facts |= one.facts
-    entries = {path for path, one in told if one.is_entry}
+    entries = {path for path, one in told.items() if one.is_entry}
     together = _together(findings, facts, entries)
-    digests = {path: one.digest for path, one in told if one.digest}
+    has_edits = {one.path for one in together if one.edits}
+    digests = {path: told[path].digest for path in has_edits}
     install = None
     if "install" not in facts and any(map(installing.needs, together)):
         unread = {one.path for one in together if one.rule in _UNREAD}
-        install = installing.find(entries, unread, codebase.load, codebase.imports)
+        install = installing.find(
+            entries, unread, lambda path: _again(path, told[path].digest), imports
+        )
         if install.edit is not None:
-            digests[install.path] = codebase.load.digests[install.path]
-    named = codebase.following.model_fns
+            digests[install.path] = told[install.path].digest
     return Found(
         together,
-        [(path, at.line, named[path][at]) for path in listed for at in sorted(named.get(path, ()))],
-        len(listed),
-        {path: one.unused for path, one in told if one.unused},
+        [(path, line, name) for path, one in told.items() for line, name in one.model_fns],
+        len(told),
+        {path: one.unused for path, one in told.items() if one.unused},
         digests,
         install,
     )
@@ -143,47 +124,52 @@ def _listed(paths, skip, problem, imports):
         for path in files.walk(root, skip, problem):
             which = files.identity(path)
             first = seen.setdefault(which, path) if which is not None else path
-            imports.add(path, first, root)
+            imports.add(path, root)
             listed[first] = None
     return list(listed)
 
 
-def _file(path, start):
-    """Returns what one file tells, whatever it is, and its `Module` or `Source`, or None.
-
-    Args:
-        path: Of the file.
-        start: Function of its `Module`, which notes what is to be followed.
-    """
+def _file(path) -> _File:
+    """Returns what one file tells, whatever it is."""
     if path.endswith(".ipynb"):
         advice = "Write it as a script first: `jupyter nbconvert --to script`."
-        return _of_finding(Finding(path, 0, 0, "notebook", "a notebook", advice)), None
+        return _of_finding(Finding(path, 0, 0, "notebook", "a notebook", advice))
     try:
         data = files.read(path)
     except files.NotReadError as error:
         advice = "Let it be read, or leave it out by --skip."
-        return _of_finding(reading.unreadable(path, str(error), advice)), None
+        return _of_finding(reading.unreadable(path, str(error), advice))
     try:
         source = reading.source(path, data)
         if isinstance(source, Finding):
-            return _of_finding(source), None
+            return _of_finding(source)
         if not any(word in source.text for word in _WORDS):
-            return _File([], set(), [], is_entry(source)), source
-        told, module = _looked_at(source)
-        start(module)
-        return told, module
+            return _File([], set(), [], is_entry(source), files.digest(data))
+        return _looked_at(source)
     except (RecursionError, MemoryError):
         advice = "Write what is generated as data, or leave it out by --skip."
         what = "nested too deeply to be looked at"
-        return _of_finding(reading.unreadable(path, what, advice)), None
+        return _of_finding(reading.unreadable(path, what, advice))
+
+
+def _again(path, digest) -> Optional[Module]:
+    """Returns the `Module` of a file that was read before, None if it is not as it was."""
+    try:
+        data = files.read(path)
+        source = reading.source(path, data) if files.digest(data) == digest else None
+        return Module(source) if isinstance(source, reading.Source) else None
+    except (files.NotReadError, RecursionError, MemoryError):
+        return None
 
 
 def _of_finding(finding):
     return _File([finding], set(), [])
 
 
-def _looked_at(source):
-    module, found = loading.prepared(source)  # What becomes of imports decides on others.
+def _looked_at(source) -> _File:
+    module = Module(source)
+    version_1.facts(module)
+    found = [*version_1.imports(module)]  # What becomes of imports decides on others.
     model_fns.facts(module)
     found += contrib.names(module)
     found += contrib.stars(module)
@@ -192,22 +178,25 @@ def _looked_at(source):
     found += private_paths.imports(module)
     found += model_fns.installs(module)
     found += model_fns.unreplicated(module)
-    found += training.in_conditions(module)
+    found += training.keras_optimizers(module)
     found += training.session_loop(module)
     found += batch_norms.fused(module)
     found = [one for one in found if not source.is_ignored(one)]
-    tells = loading.digest(source.data) if any(one.edits for one in found) else b""
-    return _File(found, module.facts, module.unused, module.is_entry, tells), module
+    return _File(
+        found,
+        module.facts,
+        module.unused,
+        module.is_entry,
+        files.digest(source.data),
+        tuple(model_fns.find(module)),
+    )
 
 
 def _together(findings, facts, entries):
     """Returns the findings that hold of the whole codebase, in order."""
     kept, once = [], {}
     for one in sorted(findings, key=lambda one: one.key):
-        needs = one.needs or ""
-        if needs.startswith("no ") and needs[3:] in facts:
-            continue
-        if needs and not needs.startswith("no ") and needs not in facts:
+        if not all(_holds(need, facts) for need in (one.needs or "").split(", ")):
             continue
         if one.rule in _ONCE:
             before = once.get(one.rule)
@@ -219,6 +208,13 @@ def _together(findings, facts, entries):
             kept.append(one)
     found = sorted({*kept, *once.values()}, key=lambda one: one.key)
     return [one for at, one in enumerate(found) if at == 0 or one[:5] != found[at - 1][:5]]
+
+
+def _holds(need, facts):
+    """Whether facts are as a finding needs them."""
+    if need.startswith("no "):
+        return need[3:] not in facts
+    return not need or need in facts
 
 
 def is_below(path, pattern):

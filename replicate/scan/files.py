@@ -1,5 +1,6 @@
 """Which files of a codebase are read: its Python, none of what others put there, each once."""
 
+import hashlib
 import os
 import stat
 
@@ -110,3 +111,8 @@ def read(path):
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
+
+
+def digest(data):
+    """Returns what tells whether a file is still as it was read."""
+    return hashlib.sha256(data).digest()

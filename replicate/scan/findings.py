@@ -20,10 +20,6 @@ class Rule(NamedTuple):
 RULES = {
     "python-2": Rule("error", "files of Python 2"),
     "unreadable": Rule("error", "what could not be read"),
-    "static-batch-size": Rule("error", "sizes of the whole batch where a tower has its shard"),
-    "loss-per-count": Rule("warning", "losses divided by what the graph does not tell"),
-    "update-from-rows": Rule("warning", "updates that would be made from one tower's rows"),
-    "gradients-in-condition": Rule("error", "gradients made or applied inside a condition or loop"),
     "keras-optimizer": Rule("error", "Keras optimizers that train nothing in a graph"),
     "contrib-none": Rule("error", "names of tf.contrib that nothing replaces exactly"),
     "contrib-package": Rule("warning", "names of tf.contrib that a package has"),
@@ -35,8 +31,6 @@ RULES = {
     "compat-install": Rule("error", "codebases that need `replicate.compat.install()`"),
     "session-loop": Rule("warning", "training loops without an Estimator"),
     "replicate-model-fn": Rule("note", "where `replicate_model_fn` goes"),
-    "loss-by-batch-size": Rule("note", "losses divided by the size of the whole batch"),
-    "applied-in-condition": Rule("note", "gradients applied inside a condition or loop"),
     "fused-batch-norm": Rule("note", "batch norm of each tower's own rows"),
     "private-path": Rule("note", "imports of TensorFlow's own insides"),
     "notebook": Rule("note", "notebooks, which are not read"),
@@ -64,7 +58,8 @@ class Finding(NamedTuple):
         message: What to do about it.
         replacement: What takes the name's place, "" if that is no name.
         edits: Tuple of `Edit`s that do it, empty if it is to be done by hand.
-        needs: A fact of the whole codebase without which it is no finding, None if there is none.
+        needs: Facts of the whole codebase without which it is no finding, divided by ", "; those
+            that begin with "no " must not hold. None if there are none.
     """
 
     path: str

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from typing import NamedTuple
 
-from replicate.scan import files, installing, loading, reading
+from replicate.scan import files, installing, reading
 
 _ADVICE = "or pass `--force`, which keeps each file as it was as FILE.orig."
 
@@ -64,7 +64,7 @@ def changes(found, problem):
 
 def _change(path, edits, known):
     data = files.read(path)
-    source = reading.source(path, data) if loading.digest(data) == known else None
+    source = reading.source(path, data) if files.digest(data) == known else None
     if not isinstance(source, reading.Source):
         raise NotFixedError("it was changed while it was looked at. Run this again.")
     text, end = [], 0

@@ -101,8 +101,4 @@ def _imports(statement, module, imports):
 
 def _is_own(name, module, imports):
     """Whether a name is of what imports TensorFlow, or of the codebase."""
-    parts = name.split(".")
-    return bool(_IMPORTING.match(name)) or any(
-        next(imports.find(".".join(parts[:count]), module.source.path), None) is not None
-        for count in range(1, len(parts) + 1)
-    )
+    return bool(_IMPORTING.match(name)) or imports.has(name, module.source.path)

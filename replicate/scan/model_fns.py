@@ -1,11 +1,14 @@
-"""The `model_fn`s of a file, the functions that they call there, and its Estimators."""
+"""The `model_fn`s of a file, its Estimators, and where `replicate_model_fn` goes."""
+
+from __future__ import annotations
 
 import ast
-from typing import Any, NamedTuple, Tuple
+from typing import Any, Iterator
 
-from replicate.scan import definitions, scopes, tensorflow_names
+from replicate.scan import scopes, tensorflow_names
 from replicate.scan.contrib import INSTALL
-from replicate.scan.module import Module, expression, keyword, once
+from replicate.scan.findings import Finding
+from replicate.scan.module import Module, constant, expression, keyword
 
 _SPECS = ("EstimatorSpec", "TPUEstimatorSpec")
 _OF_HEADS = ("create_estimator_spec", "create_tpu_estimator_spec", "_create_tpu_estimator_spec")
@@ -13,97 +16,38 @@ _ESTIMATORS = ("Estimator", "EstimatorV2", "TPUEstimator")
 REPLICATE = "replicate_model_fn"
 
 
-_WRAPPERS = ("partial", REPLICATE)  # Of which it is known that a `model_fn` comes first.
+def find(module: Module) -> list[tuple[int, str]]:
+    """Returns the line and the name of each `model_fn` of a module, in order."""
+    named = _named(module)
+    passed = {_function(module, _given(module, call), named) for call in estimators(module)}
+    found = [
+        (node.lineno, node.col_offset, getattr(node, "name", "lambda"))
+        for node in module.names.functions
+        if node in passed or _is_like(node)
+    ]
+    return [(line, name) for line, _, name in sorted(found)]
 
 
-class ModelFn(NamedTuple):
-    """A `model_fn`.
-
-    Attributes:
-        node: Its function.
-        name: Of the function.
-        batch: Which of its arguments are the batch, names.
-        is_for_tpus: Whether it is written for TPUEstimator.
-    """
-
-    node: Any
-    name: str
-    batch: Tuple[str, ...]
-    is_for_tpus: bool
-
-
-def arguments(function):
-    """Returns the names of a function's arguments, `self` included."""
+def _is_like(function: Any) -> bool:
+    """Whether a function has the arguments of a `model_fn`, and makes specs."""
     given = function.args
-    return [one.arg for one in [*getattr(given, "posonlyargs", []), *given.args, *given.kwonlyargs]]
+    several = [*getattr(given, "posonlyargs", []), *given.args, *given.kwonlyargs]
+    if not {"features", "mode"} <= {one.arg for one in several}:
+        return False
+    called = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    specs = (*_SPECS, *_OF_HEADS)
+    return any(getattr(one, "attr", getattr(one, "id", "")) in specs for one in called)
 
 
-def own(function):
-    """Returns the names of a function's arguments, `self` left out."""
-    return [name for name in arguments(function) if name not in ("self", "cls")]
-
-
-@once
-def find(module: Module):
-    """Returns the `ModelFn`s of a module."""
-    passed = {_function(module, _given(module, call)[0]) for call in estimators(module)}
-    found = []
-    for node in module.names.functions:
-        specs = _specs(node) if _is_like(node) or node in passed else set()
-        if node in passed or specs:
-            found.append(made(node, specs))
-    return found
-
-
-def elsewhere(module: Module):
-    """Yields the full names of what Estimators are given that is of no function of the file."""
-    for call in estimators(module):
-        node, is_known = _given(module, call)
-        if node is not None and is_known and _function(module, node) is None:
-            name = definitions.full_name(module, node)
-            if name:
-                yield name
-
-
-def of_passed(node):
-    """Returns the `ModelFn` of a function that an Estimator is given."""
-    return made(node, _specs(node))
-
-
-def made(node, specs):
-    """Returns the `ModelFn` of a function that makes specs."""
-    names = own(node)
-    known = tuple(name for name in names if name in ("features", "labels"))
-    for_tpus = "TPUEstimatorSpec" in specs or "tpu" in " ".join(specs)
-    return ModelFn(node, getattr(node, "name", "lambda"), known or tuple(names[:2]), for_tpus)
-
-
-def _is_like(node):
-    return {"features", "mode"} <= set(arguments(node))
-
-
-def _specs(function):
-    """Returns which functions are called in a function that make specs."""
-    called = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            called.add(getattr(node.func, "attr", getattr(node.func, "id", "")))
-    return called & {*_SPECS, *_OF_HEADS}
-
-
-def _given(module, call):
-    """Returns what an Estimator is given for its `model_fn`, and whether it comes unchanged.
-
-    That is, an expression, taken out of what wraps it, and whether it is known what that does.
-    """
-    node, is_known = keyword(call, "model_fn", 0), True
+def _given(module: Module, call: ast.Call) -> ast.expr | None:
+    """Returns the `model_fn` that an Estimator is given, taken out of what wraps it."""
+    node = keyword(call, "model_fn", 0)
     for _ in range(5):
         if isinstance(node, ast.Call):  # `partial(model_fn, x)`, `wrapped(model_fn)`
             inner = node.args[0] if node.args else keyword(node, "model_fn")
             if inner is None:
                 break
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            node, is_known = inner, is_known and called in _WRAPPERS
+            node = inner
         elif isinstance(node, ast.Name):
             values = module.names.bindings(node.id, module.names.scopes[node])
             if len(values) != 1 or values[0].kind != "value":
@@ -111,32 +55,31 @@ def _given(module, call):
             node = values[0].value
         else:
             break
-    return node, is_known
+    return node
 
 
-def _function(module, node):
+def _function(module: Module, node: ast.expr | None, named: dict) -> ast.AST | None:
     """Returns the function of a file that an expression stands for, None if there is none."""
     if isinstance(node, (ast.Name, ast.Attribute)):
         is_imported = bool(module.names.path(node))
         name = getattr(node, "attr", getattr(node, "id", ""))
-        return None if is_imported else functions_called(module).get(name)
+        return None if is_imported else named.get(name)
     return node if isinstance(node, scopes.FUNCTIONS) else None
 
 
-@once
-def functions_called(module):
+def _named(module: Module) -> dict[str, ast.AST]:
     """Returns the functions of a file by name; a name that several have is left out."""
-    found, several = {}, set()
+    found: dict[str, ast.AST] = {}
+    several = set()
     for node in module.names.functions:
-        name = getattr(node, "name", None)
+        name = getattr(node, "name", "")
         if name in found:
             several.add(name)
         found[name] = node
     return {name: node for name, node in found.items() if name and name not in several}
 
 
-@once
-def estimators(module: Module):
+def estimators(module: Module) -> list[ast.Call]:
     """Returns the calls that make an Estimator of a `model_fn`."""
     found = []
     for call in module.names.calls:
@@ -151,7 +94,7 @@ def estimators(module: Module):
     return found
 
 
-def facts(module: Module):
+def facts(module: Module) -> None:
     """Notes what a module tells about the whole codebase's Estimators."""
     named = {node.attr for node in module.names.attributes}
     named.update(alias.name for node in module.names.imports for alias in node.names)
@@ -160,9 +103,12 @@ def facts(module: Module):
         module.facts.add("replicated")
     if named & {*_ESTIMATORS, *_SPECS}:
         module.facts.add("estimator")
+    given = (keyword(call, "batch_norm") for call in module.names.calls)
+    if any(one is not None and constant(one) == "batch" for one in given):
+        module.facts.add("whole batch norm")
 
 
-def unreplicated(module: Module):
+def unreplicated(module: Module) -> Iterator[Finding]:
     """Yields where `replicate_model_fn` goes."""
     for call in estimators(module):
         given = keyword(call, "model_fn", 0)
@@ -178,7 +124,7 @@ def unreplicated(module: Module):
         )
 
 
-def installs(module: Module):
+def installs(module: Module) -> Iterator[Finding]:
     """Yields the first name of `tf.estimator`, which newer TensorFlows do not have."""
     for use, name in module.uses:
         if tensorflow_names.is_of_estimator(name) and not module.is_guarded(use.node):

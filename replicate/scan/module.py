@@ -1,7 +1,6 @@
 """A file that is looked at by the rules: its names, and what it tells about the whole codebase."""
 
 import ast
-import functools
 import re
 
 from replicate.scan import scopes, tensorflow_names
@@ -38,8 +37,6 @@ class Module:
         """For imports that are of no use after some `Edit`s, a set of these, and their own."""
         self.is_entry = is_entry(source)
         """Whether it is run by itself."""
-        self.kept = {}
-        """What functions that are `once` returned."""
 
     def finding(self, node, rule, name, message, **kwargs):
         """Returns the `Finding` of a rule at a node."""
@@ -87,18 +84,6 @@ class Module:
     def text(self, node):
         """Returns the source of an expression in a few words."""
         return expression(node)
-
-
-def once(function):
-    """Wraps a function of a `Module`: what it returned is kept with the module."""
-
-    @functools.wraps(function)
-    def kept(module):
-        if function not in module.kept:
-            module.kept[function] = function(module)
-        return module.kept[function]
-
-    return kept
 
 
 def is_entry(source):

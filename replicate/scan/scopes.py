@@ -94,7 +94,6 @@ class Names:
         self.imports = []
         self.functions = []
         self.attributes = []
-        self.assigns = []
         self.calls = []
         self._chains = []
         self._known = {}
@@ -135,8 +134,6 @@ class Names:
                 if kind in FUNCTIONS:
                     self.functions.append(node)
                     self._bind_arguments(node, inner)
-            elif kind is ast.Assign:
-                self.assigns.append(node)
             of_comprehension = kind in _COMPREHENSIONS
             for field in node._fields:
                 if unread and field in ("annotation", "returns"):
@@ -246,12 +243,6 @@ class Names:
     def function_of(self, node):
         """Returns the innermost function around a node, None if there is none."""
         return next((one for one in self.around(node) if isinstance(one, FUNCTIONS)), None)
-
-    def statement_of(self, node):
-        """Returns the statement that a node is a part of."""
-        while not isinstance(node, ast.stmt):
-            node = self.parents[node]
-        return node
 
 
 def root_of(node):

@@ -4,8 +4,6 @@ import functools
 import pathlib
 from typing import Dict, NamedTuple, Tuple
 
-from replicate.scan import scopes
-
 TABLE = pathlib.Path(__file__).with_name("tensorflow_names.txt")
 
 
@@ -94,9 +92,3 @@ def function(names, call):
     """Returns the `Name` of what a call calls, `Name("", "")` if that is not known."""
     path = names.path(call.func)
     return parse(path) if path else Name("", "")
-
-
-def function_name(names, call):
-    """Returns the last name of the function that a call calls, if it is TensorFlow's, else ""."""
-    found = function(names, call)
-    return scopes.last(found.rest) if found.api else ""

@@ -1,63 +1,62 @@
-"""How files train: gradients inside conditions, and loops without an Estimator."""
+"""How files train: by Keras optimizers that do nothing in a graph, and without an Estimator."""
+
+from __future__ import annotations
 
 import ast
+import re
+from typing import Iterator
 
-from replicate.scan import tensorflow_names
+from replicate.scan import scopes, tensorflow_names
+from replicate.scan.findings import Finding
 from replicate.scan.module import Module, expression
-from replicate.scan.traps import controlled
 
-_GRADIENTS = ("compute_gradients", "gradients")
+_OPTIMIZER = re.compile(r"(?:keras\.)?optimizers\.([A-Z]\w*)")
 _SESSIONS = ("Session", "InteractiveSession")
 _MONITORED = ("MonitoredTrainingSession", "MonitoredSession", "SingularMonitoredSession")
 _SUPERVISORS = ("Supervisor",)
 
 
-def in_conditions(module: Module):
-    """Yields where gradients are made or applied inside a condition or loop of the graph."""
-    towers = _wrapped(module)
-    for function in controlled(module):
-        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-        called = {id(call): getattr(call.func, "attr", "") for call in calls}
-        makes = any(name in _GRADIENTS for name in called.values())
-        for call in calls:
-            name = called[id(call)]
-            path = module.names.path(call.func)
-            if path and not tensorflow_names.parse(path).api:
-                continue  # Of another library.
-            optimizer = expression(getattr(call.func, "value", call.func))
-            applies = name == "apply_gradients" and (makes or optimizer in towers)
-            if name == "apply_gradients" and not applies:
-                yield module.finding(
-                    call,
-                    "applied-in-condition",
-                    f"{optimizer}.{name}",
-                    "exact, if the gradients were made outside and the optimizer is not wrapped "
-                    "by `TowerOptimizer`, which is refused there.",
-                    needs="estimator",
-                )
-            if name == "minimize" or applies:
-                yield module.finding(
-                    call,
-                    "gradients-in-condition",
-                    f"{optimizer}.{name}",
-                    "inside of it, gradients are those of one tower's rows, which is an error. "
-                    "Make them before, and apply them in it by an optimizer that is not wrapped.",
-                    needs="estimator",
-                )
+def keras_optimizers(module: Module) -> Iterator[Finding]:
+    """Yields Keras optimizers that update nothing in the graph of a `model_fn`.
 
-
-def _wrapped(module):
-    """Returns the names of what is a `TowerOptimizer`."""
-    found = set()
+    A file that compiles models or records gradients on tapes trains them eagerly.
+    """
+    if any(_is_eager(module, call) for call in module.names.calls):
+        return
     for call in module.names.calls:
-        if getattr(call.func, "attr", getattr(call.func, "id", "")) == "TowerOptimizer":
-            parent = module.names.parents[call]
-            if isinstance(parent, ast.Assign):
-                found.update(map(expression, parent.targets))
-    return found
+        path = module.names.path(call.func)
+        found = tensorflow_names.parse(path)
+        is_of_keras = found.api in ("tensorflow", "v2") or path.startswith("keras.")
+        match = _OPTIMIZER.fullmatch(found.rest)
+        if not match or not is_of_keras or _is_of_version_1(module, call.func):
+            continue
+        legacy = f"tf.keras.optimizers.legacy.{match[1]}"
+        yield module.finding(
+            call,
+            "keras-optimizer",
+            expression(call.func),
+            f"since TensorFlow 2.11 it updates nothing in a graph. Write `{legacy}`.",
+            replacement=legacy,
+            needs="estimator",
+        )
 
 
-def session_loop(module: Module):
+def _is_eager(module: Module, call: ast.Call) -> bool:
+    """Whether a call compiles a Keras model, or makes a tape."""
+    path = module.names.path(call.func)
+    if scopes.last(path) == "GradientTape":
+        return True
+    return getattr(call.func, "attr", "") == "compile" and not path
+
+
+def _is_of_version_1(module: Module, node: ast.expr) -> bool:
+    """Whether the import of a name is changed, so that it becomes what version 1 has."""
+    root = scopes.root_of(node)
+    bindings = module.names.bindings(root.id, module.names.scopes[root])
+    return any(binding.node in module.of_version_1 for binding in bindings)
+
+
+def session_loop(module: Module) -> Iterator[Finding]:
     """Yields the session in which a file trains by itself, without an Estimator."""
     trains = any(
         getattr(call.func, "attr", "") in ("minimize", "apply_gradients")

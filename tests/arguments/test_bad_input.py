@@ -44,7 +44,6 @@ WITH_CASES = (
     "gradients/test_accumulation",
     "gradients/test_gradients",
     "gradients/test_scaled_training",
-    "gradients/test_unwrapped_optimizers",
     "layouts/test_registry",
     "reports/test_report",
     "scan/test_fixing",
@@ -112,6 +111,12 @@ ARGUMENTS = [
         {"variable_placement": "cpu"},
         "`variable_placement` must be one of…'consolidation', 'round_robin'…but is 'cpu'",
     ),
+    ({"per_tower": 1}, "`per_tower` must be True or False, but is…1"),
+    (
+        {"batch_norm": "rows"},
+        "` must be 'tower' or 'batch', but is…'rows': by each tower for its rows, or for all",
+    ),
+    ({"random": True}, "`random` must be 'tower' or 'batch', but is True"),
     ({"model_fn": 3}, "`model_fn` must be a function…is 3"),
 ]
 
@@ -197,7 +202,9 @@ def test_shards_of_other_sizes_than_a_model_for_tpus_has():
     def model_fn(features, mode, params):
         pytest.fail("too late")
 
-    replicated = replicate.replicate_model_fn(model_fn, devices=DEVICES, per_tower_batch_size=True)
+    replicated = replicate.replicate_model_fn(
+        model_fn, devices=DEVICES, per_tower=True, per_tower_batch_size=True
+    )
     with pytest.raises(ValueError, match=matching(OWN_SIZE)):
         replicated(tf.ones([5, 1]), None, TRAIN, params={"batch_size": 5})
 

@@ -246,24 +246,25 @@ def test_names_may_come_from_an_iterator_and_serve_every_mode():
                     np.testing.assert_array_equal(session.run(spec.predictions), [5.0] * 4)
 
 
-def test_padding_that_towers_do_by_themselves_is_said(monkeypatch):
-    said = []
-    monkeypatch.setattr(tf.logging, "warning", lambda text, *args: said.append(text % args))
-
+def test_sparse_entries_are_padded_to_the_longest_of_the_batch(warnings):
     def model_fn(features, labels, mode):
         ids = tf.sparse.to_dense(features["ids"])
-        w = tf.get_variable("w", [])
+        w = tf.get_variable("w", [], initializer=tf.ones_initializer())
         loss = tf.reduce_mean(tf.cast(ids, tf.float32)) * w
-        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-    replicated = replicate.replicate_model_fn(model_fn, devices=["/cpu:0", "/cpu:1"])
     indices = tf.placeholder_with_default(np.array([[0, 0], [1, 0], [1, 1]]), [None, 2])
     shape = tf.placeholder_with_default(np.array([2, 2]), [2])
     ids = tf.SparseTensor(indices, tf.constant([1, 2, 3]), shape)
-    replicated({"ids": ids}, None, "train")
-    (text,) = said
-    assert "SparseToDense" in text and "the longest of its own rows" in text
+    replicated = replicate.replicate_model_fn(model_fn, devices=["/cpu:0", "/cpu:1"])
+    spec = replicated({"ids": ids}, None, "train")
+    with bodies.session(2) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(spec.loss) == 1.5  # Of [[1, 0], [2, 3]].
+        session.run(spec.train_op)
+        assert session.run(tf.trainable_variables()) == [-0.5]
+    assert warnings() == []
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -274,7 +275,7 @@ def test_a_batch_known_to_be_small_is_trained_by_as_many_towers(rows, warnings):
         seen.append(replicate.num_towers())
         w = tf.get_variable("w", [], initializer=tf.ones_initializer())
         loss = tf.reduce_mean(tf.square(w * features))
-        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        train_op = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1)).minimize(loss)
         return bodies.spec(ModeKeys.TRAIN, loss, train_op)
 
     with tf.Graph().as_default(), bodies.session(3) as session:

@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 import replicate
 from bodies import matching
 from replicate.batch import sharding
-from replicate.batch import weights as weights_lib
 
 Point = collections.namedtuple("Point", ["x", "y"])
 
@@ -231,25 +230,6 @@ def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
     labels = {"boxes": dense(4, True)[0]}
     with pytest.raises(ValueError, match="features/anchors has 8"):
         sharding.shard(features, labels, 2, need_row=True)
-
-
-@pytest.mark.parametrize(
-    ("values", "equal"), [([0.5, 0.5], 0.5), ([1.0] * 3, 1.0), ([0.6, 0.4], None)]
-)
-def test_weights_know_whether_they_are_equal(values, equal):
-    assert weights_lib.Weights(values).equal == equal
-    assert weights_lib.Weights([tf.constant(value) for value in values]).equal is None
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_mask_hides_what_a_tower_without_rows_has(known):
-    values = [1.0, 0.0]
-    weights = weights_lib.Weights(values if known else [tf.constant(v) for v in values])
-    nan = tf.constant(float("nan"))
-    masked = [
-        weights.mask(index, value, 0.0) for index, value in enumerate([tf.constant(3.0), nan])
-    ]
-    assert run([tf.convert_to_tensor(value) for value in masked]) == [3.0, 0.0]
 
 
 # ---- Python lists

@@ -22,8 +22,8 @@ _CLUSTER = {
 }
 _DEVICES = ["/cpu:0", "/cpu:1"]
 ACCUMULATES = (
-    "Each worker of a cluster accumulates gradients of its own, which takes towers, but …/job:ps/"
-    "…Give every worker two"
+    "Each worker of a cluster accumulates gradients of its own, but without …/job:ps/"
+    "…Replicate the `model_fn`"
 )
 NESTED = (
     "Gradients are gathered from towers before they are from workers, since each worker …"
@@ -103,19 +103,18 @@ def test_variables_of_a_step_are_with_the_worker(in_cluster):
     assert {device.partition("/device")[0] for device in local.values()} <= {"/job:worker/task:1"}
 
 
-def test_accumulators_are_with_their_towers(in_cluster):
+def test_accumulators_are_with_the_worker(in_cluster):
     built(in_cluster(), params={"accumulate_steps": 2, "loss_scale": None})
     held = [v for v in tf.local_variables() if "accumulated" in v.name]
-    found = {("replicate/tower_1/" in v.op.name, canonical(v.device)) for v in held}
-    assert found == {(tower == 1, f"/job:worker/task:1/device:CPU:{tower}") for tower in range(2)}
+    assert {canonical(v.device) for v in held} == {"/job:worker/task:1/device:CPU:0"}
 
 
 def test_batches_that_wait_are_with_their_towers(in_cluster):
     built(in_cluster(), prefetch_to_devices=True)
     staged = [v for v in tf.local_variables() if v.op.name.startswith("replicate/prefetch/")]
     found = collections.Counter(canonical(v.device) for v in staged)
-    # Features and labels of each, and whether there are some, which the first one's device tells.
-    assert found == {f"/job:worker/task:1/device:CPU:{tower}": 3 - tower for tower in (0, 1)}
+    # Features and labels of each; on the host those of the batch, and whether there is one.
+    assert found == {"/job:worker/task:1/device:CPU:0": 5, "/job:worker/task:1/device:CPU:1": 2}
     jobs_of_prefetching = {
         tf.DeviceSpec.from_string(op.device).job
         for op in tf.get_default_graph().get_operations()
@@ -194,9 +193,13 @@ def test_what_cannot_be_placed_in_a_cluster(in_cluster, arguments, text):
         built(in_cluster(), **arguments)
 
 
-def test_accumulation_on_one_device_is_refused(in_cluster):
+def test_accumulation_without_towers_is_refused(in_cluster):
+    config, params = in_cluster(), {"accumulate_steps": 2, "loss_scale": None}
     with pytest.raises(ValueError, match=matching(ACCUMULATES)):
-        built(in_cluster(), ["/cpu:0"], {"accumulate_steps": 2, "loss_scale": None})
+        task = f"/job:{config.task_type}/task:{config.task_id}"
+        setter = tf.train.replica_device_setter(worker_device=task, cluster=config.cluster_spec)
+        with tf.device(setter):
+            model_fn(tf.ones([5, 3]), tf.ones([5, 1]), "train", params)
 
 
 def test_the_inverse_nesting_is_refused():

@@ -105,13 +105,13 @@ def batch_norm_model_fn(features, labels, mode, params):
 @pytest.mark.parametrize(
     "rows, num_towers, mean, variance",
     [
-        # Tower means 0 and 10: 0.75·0 + 0.25·5 = 1.25. Both variances are 0: 0.75·1 + 0.25·0.
-        ([0, 0, 10, 10], 2, 1.25, 0.75),
-        # Towers {0, 6, 3} and {10, 4}, weights 3/5 and 2/5. Means 3 and 7: 0.25·(9 + 14)/5 = 1.15,
-        # that of all rows, 23/5. Variances 6 and 9: 0.75 + 0.25·(3·6 + 2·9)/5 = 2.55.
-        ([0, 6, 3, 10, 4], 2, 1.15, 2.55),
-        # One row each: all variances are 0, and the mean is that of all rows, 5.
-        ([1, 9, 5], 3, 1.25, 0.75),
+        # The mean is 5: 0.75·0 + 0.25·5 = 1.25. The variance is 25: 0.75·1 + 0.25·25 = 7.
+        ([0, 0, 10, 10], 2, 1.25, 7.0),
+        # The mean is 23/5: 0.25·23/5 = 1.15. The variance is 161/5 − (23/5)², so
+        # 0.75 + 0.25·(161/5 − 529/25) = 3.51.
+        ([0, 6, 3, 10, 4], 2, 1.15, 3.51),
+        # The mean is 5. The variance is (16 + 16 + 0)/3: 0.75 + 0.25·32/3 = 41/12.
+        ([1, 9, 5], 3, 1.25, 41 / 12),
     ],
 )
 def test_4_batch_norm_is_updated_once_per_step(
@@ -164,7 +164,7 @@ def test_6_gradients_that_are_not_the_optimizers_are_averaged_likewise(num_tower
 def test_7_a_tuple_of_features_is_split_along_the_rows():
     def model_fn(features, labels, mode, params):
         a, b = features
-        assert (a.shape.as_list(), b.shape.as_list()) == ([1, 2], [1, 2])  # One row of each.
+        assert (a.shape.as_list(), b.shape.as_list()) == ([2, 2], [2, 2])
         return minimize(mode, tf.reduce_mean(a * b) * weight())
 
     a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 1.0], [2.0, 2.0]])

@@ -46,8 +46,7 @@ def test_the_host_call_gets_the_rows_of_all_towers_once_per_step(num_towers, tmp
         directory = tmp_path / str(found is seen)
         make_estimator("TPUEstimator", model_fn, directory, count).train(input_fn)
     assert len(seen) == len(wanted) == tpu_models.TOTAL // TRAIN_BATCH
-    for (step, got), (_, want) in zip(seen, wanted):
-        assert step.shape == (num_towers,)  # as over TPU cores
+    for (_, got), (_, want) in zip(seen, wanted):
         contract.assert_close(got, want, 1e-9)
 
 
@@ -58,7 +57,7 @@ def test_a_tower_without_rows_adds_nothing_to_the_host_call():
         return TPUEstimatorSpec(mode, **fields)
 
     rows = tf.placeholder_with_default(np.array([5.0, 7.0]), [None])
-    spec = contract.replicated(model_fn, 3)(rows, None, mode=EVAL)
+    spec = contract.replicated(model_fn, 3, per_tower=True)(rows, None, mode=EVAL)
     (hook,) = spec.evaluation_hooks
     with tf.Session(config=replicate.session_config(DEVICES)) as session:
         np.testing.assert_array_equal(session.run(hook.before_run(None).fetches), [5.0, 7.0])
@@ -118,7 +117,8 @@ def merged(make_spec, num_towers=2, **kwargs):
     def model_fn(features, labels, mode):
         return make_spec(features)
 
-    return contract.replicated(model_fn, num_towers, **kwargs)(tf.ones([4, 1]), None, EVAL)
+    replicated = contract.replicated(model_fn, num_towers, per_tower=True, **kwargs)
+    return replicated(tf.ones([4, 1]), None, EVAL)
 
 
 SCALARS = "are concatenated by rows, so they must have an axis 0, but…{}…Sum{}…`tf.reshape(tensor, "
@@ -175,7 +175,7 @@ def size_of(num_towers=3, rows=ROWS, config=None, mode=EVAL, params=None, static
 
     params = {"batch_size": rows, "whole": rows} if params is None else params
     features = tf.ones([rows]) if static else tf.placeholder(tf.float32, [None])
-    fn = contract.replicated(model_fn, num_towers, **kwargs)
+    fn = contract.replicated(model_fn, num_towers, **{"per_tower": True, **kwargs})
     fn(features, None, mode, params, config)
     (size,) = found
     return size
@@ -206,6 +206,7 @@ def test_shards_of_tpu_style_code_are_equal(rows, shards, static):
     with pytest.raises(ValueError, match=matching(UNEVEN_SHARDS.format(shards))):
         size_of(rows=rows, config=tpu_run_config(), static=static)
     assert size_of(rows=rows, config=plain_run_config(), static=static) == rows
+    assert size_of(rows=rows, config=tpu_run_config(), static=static, per_tower=False) == rows
 
 
 def test_the_batch_size_of_what_names_the_spec_of_tpus_is_that_of_the_shard():
@@ -221,7 +222,9 @@ def test_the_batch_size_of_what_names_the_spec_of_tpus_is_that_of_the_shard():
         return model_fn(*args, **kwargs)
 
     for wrapped in (model_fn, functools.partial(model_fn), decorated):
-        contract.replicated(wrapped, 3)(tf.ones([ROWS]), None, EVAL, {"batch_size": ROWS})
+        contract.replicated(wrapped, 3, per_tower=True)(
+            tf.ones([ROWS]), None, EVAL, {"batch_size": ROWS}
+        )
         assert found == [2]
         del found[:]
 
@@ -271,32 +274,12 @@ def test_the_keyword_takes_no_size(value):
         replicate.replicate_model_fn(make_model_fn(), per_tower_batch_size=value)
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "params", "config", "warns"),
-    [
-        ({}, {"batch_size": ROWS}, plain_run_config, True),
-        ({"per_tower_batch_size": False}, {"batch_size": ROWS}, plain_run_config, False),
-        ({"per_tower_batch_size": True}, {"batch_size": ROWS}, plain_run_config, False),
-        ({}, {"batch_size": ROWS}, tpu_run_config, False),
-        ({}, {}, plain_run_config, False),
-    ],
-)
-def test_a_warning_if_a_model_for_tpus_gets_the_whole_size(
-    kwargs, params, config, warns, monkeypatch
-):
-    said = []
-    monkeypatch.setattr(tf.logging, "warning", lambda text, *args: said.append(text % args))
-    features, labels = tf.data.make_one_shot_iterator(input_fn({}, ROWS)).get_next()
-    tf.train.create_global_step()
-    model_fn = make_model_fn()
-
-    def with_config(features, labels, mode, params, config):
-        return model_fn(features, labels, mode, params)
-
-    contract.replicated(with_config, 2, **kwargs)(features, labels, TRAIN, params, config(2))
-    said = [text for text in said if "per_tower_batch_size" in text]
-    assert len(said) == warns
-    assert all(f"is {ROWS} in every tower" in text for text in said)
+def test_the_size_of_the_batch_is_that_of_one_device_whatever_is_asked(warnings):
+    for config in (plain_run_config(), tpu_run_config()):
+        for own in (None, False, True):
+            given = {"per_tower": False, "per_tower_batch_size": own}
+            assert size_of(rows=7, config=config, **given) == 7
+    assert warnings() == []
 
 
 # ---- in a TPU computation

@@ -14,7 +14,7 @@ import replicate
 from bodies import DEVICES, EVAL, PREDICT, TRAIN, matching
 from engines import tpu_graphs, tpu_models
 from replicate.engines import tpu, tpu_training
-from replicate.graphs import updates
+from replicate.graphs import ancestors
 
 pytestmark = pytest.mark.conformance
 
@@ -76,7 +76,7 @@ def test_the_losses_of_the_cores_are_reduced_on_the_host(reduction, fresh_graph)
 def test_the_step_counts_once(fresh_graph):
     spec = make(tpu_models.make_model_fn())
     (count,) = tpu_graphs.by_type(fresh_graph)["AssignAddVariableOp"]
-    assert count in updates.ancestors([spec.train_op])
+    assert count in ancestors([spec.train_op])
     assert tpu_graphs.is_inside(count)  # The cores' writes of a variable are one.
 
 

@@ -84,9 +84,9 @@ def test_variables_are_float32_and_multiplications_float16():
     tf.train.create_global_step()
     images = {"image": tf.ones([5, 64])}
     replicated(images, tf.zeros([5], tf.int32), tf.estimator.ModeKeys.TRAIN, params)
-    products = [op for op in tf.get_default_graph().get_operations() if op.type == "MatMul"]
-    # In each tower: forward, and for inputs and weights; a copy has none for the images.
-    assert len(products) == 2 * 3 * 5 - 1
+    operations = tf.get_default_graph().get_operations()
+    products = [op for op in operations if op.type == "MatMul" and op.name.startswith("tower_")]
+    assert len(products) == 2 * 3 * 5  # In each tower: forward, and for inputs and weights.
     assert {op.outputs[0].dtype for op in products} == {tf.float16}
     assert len(tf.trainable_variables()) == 6
     slots = [variable for variable in tf.global_variables() if "Adam" in variable.name]

@@ -4,7 +4,6 @@ What crosses is counted on the graph, and what TensorFlow makes of the graph is 
 """
 
 import collections
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ import replicate
 import selection
 from bodies import matching
 from contract.models import MODELS
-from replicate.batch.weights import Weights
-from replicate.gathering import collectives, nccl
+from replicate.gathering import nccl, transport
 from replicate.reports import transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
@@ -135,10 +133,13 @@ def test_replicas_in_turn_share_the_sums_and_get_all_of_them(num_towers):
         if transfer.kind in ("gradients", "sums") and transfer.size > 4:
             numbers[transfer.kind, transfer.source, transfer.destination] += 1
             sizes[transfer.kind] += transfer.size
-    # What a device sums comes in one pack from each other one, and goes out in one to each.
+    # A sum comes in one pack from each other device.
     devices = list(map(device, range(num_towers)))
     links = [(i, j) for i in devices for j in devices if i != j]
-    assert numbers == {(kind, *link): 1 for kind in ("gradients", "sums") for link in links}
+    assert {key[1:] for key in numbers if key[0] == "sums"} == set(links)
+    assert {key: n for key, n in numbers.items() if key[0] == "gradients"} == {
+        ("gradients", *link): 1 for link in links
+    }
     assert sizes == dict.fromkeys(("gradients", "sums"), (num_towers - 1) * ALL)
 
 
@@ -254,7 +255,9 @@ def gathered(values, gather, scale=None, rows=None, by_hand=True):
             train_op = optimizer.minimize(value * tf.reduce_sum(variable))
         return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_sum(features), train_op=train_op)
 
-    contract.replicated(model_fn, 3, contract.SUM)(tf.ones([3]), tf.ones([3]), mode="train")
+    contract.replicated(model_fn, 3, contract.SUM, per_tower=True)(
+        tf.ones([3]), tf.ones([3]), mode="train"
+    )
     with tf.Session(config=contract.session_config(3)) as session:
         gradient = applied[0][0]
         if rows is not None:
@@ -289,17 +292,15 @@ def test_ways_that_there_are_not(given, text):
 def test_variables_in_other_processes_are_no_choice():
     with tf.device("/job:ps/task:0/cpu:0"):
         variables = [tf.get_variable(name, [2]) for name in "ab"]
-    pairs = [(tf.ones([2]), variable) for variable in variables]
-    towers = SimpleNamespace(
-        devices=["/device:CPU:0", "/device:CPU:1"],
-        consolidation_device="/device:CPU:0",
-        loss_weights=Weights([0.5, 0.5]),
-        variables=SimpleNamespace(where_summed=lambda where, _: where),
-        summed_on=set(),
-    )
     text = f"{ELSEWHERE}/job:ps/task:0/device:CPU:0. A worker sends one gradient"
     with pytest.raises(ValueError, match=matching(text)):
-        collectives.gather([pairs, pairs], towers, how=replicate.Gather("round_robin"))
+        transport.check(
+            replicate.Gather("round_robin"),
+            variables,
+            ["/device:CPU:0", "/device:CPU:1"],
+            "/device:CPU:0",
+            False,
+        )
 
 
 def test_variables_that_are_all_in_one_place_are_no_choice():

@@ -1,4 +1,7 @@
-"""A `TowerOptimizer` without options makes the graph of the optimizer that nobody wrapped."""
+"""A `TowerOptimizer` without options makes the graph of the optimizer that nobody wrapped.
+
+But for how gradients cross devices: those of a wrapped one are known for gradients.
+"""
 
 import numpy as np
 import pytest
@@ -6,8 +9,19 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import DEVICES, TRAIN, build, session, spec
-from test_unwrapped_optimizers import ROWS, HandAssigning
 from versions import legacy
+
+ROWS = np.array([[1.0], [2.0], [6.0], [3.0], [-8.0]], np.float32)  # Over two towers: 3 and 2 rows.
+
+
+class HandAssigning(tf.train.Optimizer):
+    """An optimizer that updates by itself, as BERT's does."""
+
+    def __init__(self):
+        super().__init__(False, "HandAssigning")
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        return tf.group(*[variable.assign(variable - g) for g, variable in grads_and_vars])
 
 
 class Wrapper(tf.train.Optimizer):
@@ -30,7 +44,6 @@ OPTIMIZERS = {
     "adam": lambda: tf.train.AdamOptimizer(0.1),
     "keras": lambda: legacy.SGD(0.1, momentum=0.5),
     "hand-assigning": HandAssigning,
-    "cross-shard": lambda: tf.tpu.CrossShardOptimizer(tf.train.GradientDescentOptimizer(0.1)),
     "wrapper of a wrapper": lambda: Wrapper(Wrapper(tf.train.MomentumOptimizer(0.1, 0.5))),
 }
 
@@ -58,6 +71,7 @@ def _body(make, how):
 
 
 def _nodes(body, **kwargs):
+    """Returns what towers of a body are made of, without what puts values together."""
     with tf.Graph().as_default() as graph:
 
         def model_fn(features, mode):
@@ -66,9 +80,15 @@ def _nodes(body, **kwargs):
         replicated = replicate.replicate_model_fn(model_fn, devices=DEVICES[:2], **kwargs)
         replicated(tf.ones([4, 1]), None, TRAIN)
         return [
-            (node.name, node.op, list(node.input), node.device)
+            (node.name, node.op, [_made_by(one) for one in node.input], node.device)
             for node in graph.as_graph_def().node
+            if _made_by(node.name)
         ]
+
+
+def _made_by(name):
+    """Returns the name of what a node takes, empty if it is put together."""
+    return "" if name.lstrip("^").startswith("replicate/gather/") else name
 
 
 def cells():
@@ -90,6 +110,7 @@ def test_wrapped_or_not(name, how):
 def _without_names(nodes):
     """Returns nodes whose inputs are told by the place of what makes them."""
     places = {name: f":{place}:" for place, (name, _, _, _) in enumerate(nodes)}
+    places[""] = ""
 
     def input_of(text):
         name, colon, rest = text.lstrip("^").partition(":")
@@ -111,7 +132,9 @@ def test_updates_of_keras_have_other_names_alone():
 
 def _trained(body, num_towers, **kwargs):
     with tf.Graph().as_default(), session(2) as running:
-        train_op = build(body, tf.constant(ROWS), num_towers=num_towers, **kwargs).train_op
+        train_op = build(
+            body, tf.constant(ROWS), num_towers=num_towers, per_tower=False, **kwargs
+        ).train_op
         weights = tf.trainable_variables()
         running.run([tf.global_variables_initializer()])
         running.run([tf.local_variables_initializer()])

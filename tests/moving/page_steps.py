@@ -19,15 +19,8 @@ NEWEST = "2.21" if "2.21" in environments.PYTHONS else environments.HERE
 OLDEST = codebases.OLDEST
 STEPS = 8
 
-# The headings of the steps, in order.
-TOWERS, BATCH, SUM, COUNT, IDENTITY = ORDER = (
-    "Replicate it",
-    "Static batch sizes",
-    "Sums divided by the global batch",
-    "Losses per count or token",
-    "Which tower it is",
-)
-FORGOTTEN = (BATCH, SUM, COUNT)  # Of the last one, what comes before it tells.
+TOWERS = "Replicate it"
+ORDER = (TOWERS,)  # The headings of the steps, in order.
 FIRST_FILE, BEHAVIOUR, KERAS = (
     "The file that runs first",
     "The behaviour of TensorFlow 1",
@@ -82,12 +75,10 @@ def with_another_import():
 
 
 def variants():
-    """Returns programs by name: after each step, and with one forgotten."""
+    """Returns programs by name: before the first step, with its imports changed, and after each."""
     made = {"before": program(), BEHAVIOUR: with_another_import()}
     for number, heading in enumerate(ORDER):
         made[f"after {heading}"] = program(*ORDER[: number + 1])
-        if heading in FORGOTTEN:
-            made[f"without {heading}"] = program(*(other for other in ORDER if other != heading))
     return made
 
 
@@ -106,12 +97,12 @@ def planned(root, version, name, is_moved=True, run=""):
 
 
 def run_all(root):
-    """Runs the program of each step, and what forgets one."""
+    """Runs the program of each step, and what forgets what comes before them."""
     for name, text in variants().items():
         path = root / name.replace(" ", "_") / "caption.py"
         path.parent.mkdir()
         path.write_text(text)
-    last = f"after {IDENTITY}"
+    last = f"after {TOWERS}"
     proof = {**planned(root, NEWEST, last, run=" proof"), "from": None}
     proof["program"] = str(root / last.replace(" ", "_") / "prove.py")
     proof["flags"] = [str(root / OLDEST / "before_start")]
@@ -125,7 +116,7 @@ def run_all(root):
     plans[NEWEST] += [
         planned(root, NEWEST, "before", False, " bare"),
         planned(root, NEWEST, BEHAVIOUR, False),
-        *(planned(root, NEWEST, name) for name in variants() if name.startswith(("after", "wi"))),
+        *(planned(root, NEWEST, name) for name in variants() if name.startswith("after")),
         proof,
     ]
     for version, plan in plans.items():

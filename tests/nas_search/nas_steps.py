@@ -33,7 +33,7 @@ def run(body, batches, num_towers, dtype="float64"):
         tf.set_random_seed(contract.SEED)
         tf.train.get_or_create_global_step()
         rows = tf.placeholder(dtype, np.shape(batches[0]))
-        replicated = contract.replicated(model_fn, num_towers)
+        replicated = contract.replicated(model_fn, num_towers, per_tower=True)
         spec = replicated(rows, None, contract.ModeKeys.TRAIN)
         assert len(watched) == num_towers
         variables = {variable.op.name: variable for variable in tf.global_variables()}

@@ -201,7 +201,7 @@ def train_on_towers(space, draws, images):
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     seen, feed, devices = [], {}, ["/cpu:0", "/cpu:1"]
-    spec = replicate.replicate_model_fn(model_fn, devices=devices)(
+    spec = replicate.replicate_model_fn(model_fn, devices=devices, per_tower=True)(
         tf.constant(images), None, tf.estimator.ModeKeys.TRAIN
     )
     variables = {variable.op.name: variable for variable in tf.trainable_variables()}

@@ -314,13 +314,13 @@ def _placement(program: Program) -> Placement:
     first = int(setting.apart)
     devices = [f"/cpu:{first + index}" for index in range(len(setting.counts))]
     gather = Gather(setting.where) if setting.packs else Gather(setting.where, pack_bytes=0)
-    return Placement(tuple(devices), "/cpu:0", gather, setting.replicates)
+    return Placement(tuple(devices), "/cpu:0", gather=gather, replicates=setting.replicates)
 
 
 def _partition(program: Program, built: _Built) -> Partitioned:
     placement = _placement(program)
     rows, shards = _shards(program, built)
-    exact = model_lib.Options(exact_random=program.setting.exact_random)
+    exact = model_lib.Exact(random=program.setting.exact_random)
     return partition(
         built.sources,
         shards,
@@ -328,7 +328,7 @@ def _partition(program: Program, built: _Built) -> Partitioned:
         placement,
         built.operations,
         built.fetches,
-        model_lib._kept_whole(exact),
+        exact.runs_once,
         built.gradients,
     )
 

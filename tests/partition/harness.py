@@ -13,7 +13,6 @@ and may have `predictions` in training: they are compared after every step, as t
 import contextlib
 import functools
 import logging
-import os
 from typing import Any, Dict, List, NamedTuple
 from unittest import mock
 
@@ -71,9 +70,7 @@ def mechanism():
         made.append(build.partition(*args, **kwargs))
         return made[-1]
 
-    with mock.patch.dict(os.environ, {"REPLICATE_PARTITION": "1"}), mock.patch.object(
-        partition_model, "partition", partition
-    ):
+    with mock.patch.object(partition_model, "partition", partition):
         yield made
 
 

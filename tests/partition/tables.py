@@ -69,6 +69,27 @@ def of_old_control_flow(model):
     return old
 
 
+def of_new_control_flow(model):
+    """Returns a model with the loops and branches of TensorFlow 2, which are functions."""
+
+    @functools.wraps(model)
+    def new(*args, **kwargs):
+        is_new = tf.control_flow_v2_enabled()
+        tf.enable_control_flow_v2()
+        try:
+            return model(*args, **kwargs)
+        finally:
+            if not is_new:
+                tf.disable_control_flow_v2()
+
+    return new
+
+
+def of_losses_in_new_control_flow(losses):
+    """Returns the `Table` of losses by name, with loops and branches of TensorFlow 2."""
+    return Table({name: of_new_control_flow(of_loss(loss)) for name, loss in losses.items()})
+
+
 def of_losses_in_old_control_flow(losses):
     """Returns the `Table` of losses by name, with loops and branches of TensorFlow 1."""
     return Table({name: of_old_control_flow(of_loss(loss)) for name, loss in losses.items()})

@@ -19,12 +19,6 @@ DEVICES = [f"/cpu:{i}" for i in range(N)]
 ROWS = np.random.RandomState(3).normal(size=(11, 4))
 
 
-@pytest.fixture(autouse=True)
-def partitioned(monkeypatch):
-    """Chooses the mechanism that these tests are of."""
-    monkeypatch.setenv("REPLICATE_PARTITION", "1")
-
-
 def model_fn(features, labels, mode, params):
     """Two layers, with a norm of gradients, trained as `params` say."""
     hidden = features

@@ -122,9 +122,8 @@ def trained(num_towers, sizes, static, folder):
 @pytest.mark.parametrize(
     "sizes, static", [((1, 1), True), ((2, 2), True), ((5, 1, 2), False), ((1, 4), False)]
 )
-def test_single_precision_has_fewer_rows_than_towers(sizes, static, tmp_path, monkeypatch):
+def test_single_precision_has_fewer_rows_than_towers(sizes, static, tmp_path):
     one = trained(1, sizes, static, tmp_path / "one")
-    monkeypatch.setenv("REPLICATE_PARTITION", "1")
     three = trained(3, sizes, static, tmp_path / "three")
     for got, expected in zip(tf.nest.flatten(three), tf.nest.flatten(one)):
         np.testing.assert_allclose(got, expected, 2e-5, 1e-6)

@@ -128,85 +128,6 @@ def model_fn(features, labels, mode):
 tf.estimator.Estimator(model_fn, "x")  #! replicate-model-fn
 tf.estimator.Estimator(model_dir="x", model_fn=functools.partial(model_fn))  #! replicate-model-fn
 """,
-    "sizes": in_model(
-        "a = tf.zeros([params['batch_size'], 3])  #! static-batch-size",
-        "b = tf.ones((FLAGS.batch_size,))  #! static-batch-size",
-        "c = cell.zero_state(params.batch_size, tf.float32)  #! static-batch-size",
-        "d = tf.reshape(x, [BATCH_SIZE, -1])  #! static-batch-size",
-        "e = tf.reshape(x, [128, 784])  #! static-batch-size",
-        "f = tf.range(hparams.train_batch_size)  #! static-batch-size",
-        "g = tf.fill([x.shape[0], 2], 0.0)  #! static-batch-size",
-        "h = tf.tile(y, [x.get_shape()[0].value, 1])  #! static-batch-size #! version-2-behavior",
-        "rows = x.get_shape().as_list()[0]  #! static-batch-size",
-        "i = tf.zeros([rows, 2]) + tf.ones([rows, 2])",
-        "count, width = x.shape.as_list()  #! static-batch-size",
-        "j = tf.zeros([count, width])",
-        "sizes = x.get_shape().as_list()",
-        "k = tf.zeros([sizes[0], sizes[1]])  #! static-batch-size",
-        "l = [row for row in range(params.get('batch_size'))]  #! static-batch-size",
-        "m = tf.eye(int(x.shape[0]))  #! static-batch-size",
-        "loss = tf.reduce_mean(x)",
-        head=HEAD + "BATCH_SIZE = 32\nFLAGS = hparams = cell = y = None\n",
-    ),
-    "sizes of closures, methods and helpers": """\
-import tensorflow.compat.v1 as tf
-import replicate
-replicate.compat.install()
-def network(x, batch_size):
-    return x + tf.zeros([batch_size, 3])
-def make(batch_size):
-    def model_fn(features, labels, mode):
-        state = tf.zeros([batch_size, 3])  #! static-batch-size
-        y = network(features, FLAGS.batch_size)  #! static-batch-size
-        return tf.estimator.EstimatorSpec(mode, loss=loss)
-    return model_fn
-class Model:
-    def __init__(self, batch_size):
-        self.batch_size = batch_size
-    def _loss(self, x):
-        return tf.zeros([self.batch_size, 3])  #! static-batch-size
-    def model_fn(self, features, labels, mode):
-        loss = self._loss(features)
-        return tf.estimator.EstimatorSpec(mode, loss=loss)
-""",
-    "losses": in_model(
-        "losses = tf.square(x)",
-        "loss = tf.reduce_mean(tf.boolean_mask(losses, labels > 0))  #! loss-per-count",
-        "chosen = tf.where(labels > 0)",
-        "loss = tf.reduce_mean(tf.gather(losses, chosen))  #! loss-per-count",
-        "count = tf.cast(tf.shape(chosen)[0], tf.float32)",
-        "loss = tf.reduce_sum(losses) / count  #! loss-per-count",
-        "loss = tf.div(tf.reduce_sum(losses), count)  #! loss-per-count",
-        "loss = tf.reduce_sum(losses) / (2 * params['batch_size'])  #! loss-per-count",
-        "loss = tf.cond(p, lambda: tf.reduce_sum(losses) / BATCH_SIZE, f)  #! loss-per-count",
-        "loss = tf.reduce_sum(losses) / BATCH_SIZE  #! loss-by-batch-size",
-        head=HEAD + "BATCH_SIZE = 32\n",
-    ),
-    "updates": in_model(
-        "last = tf.get_variable('last', [3])",
-        "a = tf.assign(last, x[-1])  #! update-from-rows",
-        "b = last.assign_add(tf.reduce_prod(x, 0))  #! update-from-rows",
-        "c = tf.assign(last, x)  #! update-from-rows",
-        "mean = tf.reduce_mean(x, 0)",
-        "d = tf.cond(p, lambda: tf.assign(last, mean), f)  #! update-from-rows",
-        "loss = tf.reduce_mean(x)",
-    ),
-    "conditions": """\
-import tensorflow.compat.v1 as tf
-import replicate
-def train(optimizer, loss, variables):
-    def step():
-        pairs = optimizer.compute_gradients(loss)
-        return optimizer.apply_gradients(pairs)  #! gradients-in-condition
-    tf.cond(p, step, tf.no_op)
-    tf.cond(p, lambda: optimizer.minimize(loss), tf.no_op)  #! gradients-in-condition
-    towers = replicate.TowerOptimizer(optimizer)
-    pairs = towers.compute_gradients(loss)
-    tf.cond(p, lambda: towers.apply_gradients(pairs), tf.no_op)  #! gradients-in-condition
-    tf.cond(p, lambda: adam.apply_gradients(pairs), tf.no_op)  #! applied-in-condition
-def model_fn(features, labels, mode):
-    return replicate.estimator.EstimatorSpec(mode)
-""",
     "Keras optimizers": """\
 import tensorflow as tf
 from tensorflow.keras.optimizers import Adam
@@ -218,6 +139,23 @@ def model_fn(features, labels, mode):
     d = tf.keras.optimizers.legacy.SGD(0.1)
     e = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1, 1)
     f = tf.compat.v1.keras.optimizers.SGD(0.1)
+    return replicate.estimator.EstimatorSpec(mode)
+""",
+    "Keras optimizers in what a model calls": """\
+import re
+import tensorflow.compat.v2 as tf
+import replicate
+FORM = re.compile("x")
+def optimizer(rate, made=tf.keras.optimizers.Adam):
+    return tf.keras.optimizers.RMSprop(rate)  #! keras-optimizer
+def main(model_fn):
+    replicate.estimator.Estimator(replicate.replicate_model_fn(model_fn), "x")
+""",
+    "Keras itself": """\
+import keras
+import replicate
+def model_fn(features, labels, mode):
+    keras.optimizers.Adam()  #! keras-optimizer
     return replicate.estimator.EstimatorSpec(mode)
 """,
     "batch norm": in_model(
@@ -329,61 +267,39 @@ tf.function
 """,
     "version 1, said": "import tensorflow as tf\ntf = tf.compat.v1\ntf.placeholder(tf.float32)\n",
     "version 1, spelled": "import tensorflow as tf\ntf.compat.v1.placeholder(tf.float32)\n",
-    "sizes that are none of rows": in_model(
-        "batch_size = tf.shape(x)[0]",
-        "a = tf.zeros([batch_size, 3])",
-        "b = tf.zeros([x.shape[0] or tf.shape(x)[0], 3])",
-        "w = tf.get_variable('w', [x.shape[1], 3])",
-        "c = tf.zeros([w.shape[0], 3])",
-        "h = tf.zeros([features.batch_size, 3])",
-        "d = tf.reshape(x, [-1, 28, 28])",
-        "e = tf.reshape(w, [3, 5])",
-        "steps = params['num_examples'] // params['batch_size']",
-        "rate = tf.train.exponential_decay(0.1, step, FLAGS.num / FLAGS.batch_size, 0.9)",
-        "assert x.shape[0] == labels.shape[0]",
-        "f = tf.reshape(x, [2, -1, 5])",
-        "g = tf.zeros([tf.transpose(x, [1, 0]).shape[0], 3])",
-        "tf.logging.info('rows %d', params['batch_size'])",
-        "loss = tf.reduce_mean(x)",
+    "what means in towers what it means on one device": in_model(
+        "a = tf.zeros([params['batch_size'], x.shape[0]])",
+        "b = tf.reduce_mean(tf.boolean_mask(x, labels > 0))",
+        "loss = tf.reduce_sum(x) / params['batch_size'] + b",
+        "c = tf.assign(tf.get_variable('last', [3]), x[-1])",
+        "pairs = optimizer.compute_gradients(loss)",
+        "tf.cond(p, lambda: optimizer.apply_gradients(pairs), tf.no_op)",
+        "tf.cond(p, lambda: optimizer.minimize(loss), tf.no_op)",
     ),
-    "a model for TPUs": """\
+    "a Keras model beside an Estimator": """\
+import tensorflow as tf
+import replicate
+def trained(model, data):
+    model.compile(tf.keras.optimizers.Adam())
+    model.fit(data)
+def towers(estimator=replicate.estimator.Estimator, to=replicate.replicate_model_fn):
+    pass
+""",
+    "a tape beside an Estimator": """\
+import tensorflow as tf
+import replicate
+def step(loss, made=tf.keras.optimizers.Adam(), estimator=replicate.estimator.Estimator):
+    with tf.GradientTape() as tape:
+        loss()
+""",
+    "batch norm of the whole batch": """\
 import tensorflow.compat.v1 as tf
 import replicate
-replicate.compat.install()
-def model_fn(features, labels, mode, params):
-    state = tf.zeros([params["batch_size"], 3])
-    more = tf.zeros([params.batch_size, 3])
-    return tf.estimator.tpu.TPUEstimatorSpec(mode, loss=loss)
+def model_fn(features, labels, mode):
+    tf.layers.batch_normalization(1, fused=True)
+    return replicate.estimator.EstimatorSpec(mode)
+replicate.replicate_model_fn(model_fn, batch_norm="batch")
 """,
-    "sizes outside of a model": """\
-import tensorflow.compat.v1 as tf
-def input_fn(params):
-    return tf.zeros([params["batch_size"], 3])
-def network(features, mode):
-    return tf.zeros([FLAGS.batch_size, 3])
-""",
-    "losses that are exact": in_model(
-        "losses = tf.square(x)",
-        "mask = tf.cast(labels > 0, tf.float32)",
-        "loss = tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)",
-        "loss = tf.reduce_sum(losses) / tf.maximum(tf.reduce_sum(mask), 1.0)",
-        "loss = tf.reduce_sum(losses) / tf.cast(tf.shape(x)[0], tf.float32)",
-        "loss = tf.reduce_sum(losses) / tf.cast(tf.count_nonzero(mask), tf.float32)",
-        "loss = tf.losses.mean_squared_error(labels, x, reduction='weighted_sum') / 128",
-        "accuracy = tf.reduce_mean(tf.boolean_mask(x, mask))",
-        "loss = loss / 2",
-    ),
-    "updates that are exact": in_model(
-        "mean = tf.get_variable('mean', [3])",
-        "a = tf.assign(mean, 0.9 * mean + 0.1 * tf.reduce_mean(x, 0))",
-        "b = tf.assign_add(step, 1)",
-        "c = tf.scatter_update(mean, labels, x)",
-        "d = tf.assign(mean, replicate.cross_tower_mean(x[-1]))",
-        "e = tf.get_variable('e', [], aggregation=tf.VariableAggregation.MEAN)",
-        "f = tf.assign(e, x[-1])",
-        "table = frame.assign(a=1)",
-        "loss = tf.reduce_mean(x)",
-    ),
     "minima of other libraries": """\
 import tensorflow.compat.v1 as tf
 def model_fn(features, labels, mode):

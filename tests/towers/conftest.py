@@ -2,14 +2,10 @@
 
 import pytest
 
-from replicate.towers import placement
+from replicate.partition import placement
 
 
 @pytest.fixture
 def as_gpus(monkeypatch):
-    """Lets logical CPU devices be taken for GPUs, which have memory of their own.
-
-    No model is small for them.
-    """
-    monkeypatch.setattr(placement, "OF_HOST", ())
-    monkeypatch.setattr(placement, "SMALL", 0)
+    """Lets logical CPU devices be taken for GPUs, which have memory of their own."""
+    monkeypatch.setattr(placement, "_type_of", lambda device: "GPU")

@@ -1,4 +1,4 @@
-"""Model functions of strangers: penalties by hand, tables, random numbers, scopes, and mistakes.
+"""Model functions of strangers: penalties by hand, tables, random numbers, and scopes.
 
 Each takes what those of `contract/models.py` do. What changes gradients is in
 `strangers_gradients.py`, what keeps variables of its own in `strangers_state.py`.
@@ -222,7 +222,7 @@ def divided_by_rows(grads, features):
     return [g / tf.cast(tf.shape(features["x"])[0], F64) for g in grads]
 
 
-def scaled_by_loss(grads, features):
+def scaled_by_mean(grads, features):
     return [g * tf.reduce_mean(features["x"]) for g in grads]
 
 
@@ -273,6 +273,21 @@ def summed_baseline(features, labels, mode, params):
     return trained(mean_square(linear(features), labels, params), params, mode, updates)
 
 
+def assigned_weight(features, labels, mode, params):
+    """A weight that is assigned what follows from rows, as data-dependent initialisation is."""
+    loss = mean_square(linear(features), labels, params)
+    (w,) = tf.trainable_variables()
+    with tf.control_dependencies([loss]):  # Which may read it later otherwise.
+        update = w.assign(w * 0.5 + tf.transpose(features["x"][:1]))
+    return trained(loss, params, mode, [update])
+
+
+MIXED = {
+    "divided by rows": mixing(divided_by_rows),
+    "divided by the rows of all": mixing(divided_by_all_rows),
+    "scaled by a mean": mixing(scaled_by_mean),
+    "assigned weight": assigned_weight,
+}
 TWICE = {
     "gradients": twice_differentiated(lambda loss, tvars, opt: tf.gradients(loss, tvars)),
     "compute_gradients": twice_differentiated(
@@ -280,14 +295,6 @@ TWICE = {
     ),
     "hessian": hessian_product,
 }
-
-
-def assigned_weight(features, labels, mode, params):
-    """Data-dependent initialisation of a weight, from one tower's rows."""
-    loss = mean_square(linear(features), labels, params)
-    (w,) = tf.trainable_variables()
-    update = w.assign(w * 0.5 + tf.transpose(features["x"][:1]))
-    return trained(loss, params, mode, [update])
 
 
 def last(features, labels, mode, params):

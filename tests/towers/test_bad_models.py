@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import (
-    EVAL,
     PREDICT,
     TRAIN,
     build,
@@ -24,15 +23,14 @@ NO_MERGE = "A merge function must not rendezvous"
 PER_TOWER = (
     "What a `PerTower` result holds for each tower must be tensors, since the model is built"
 )
-LOOP = "What a loop changes in each of its rounds, each tower's loop would change by itself"
-OF_RESOURCE = (
-    "What a function or loop changes must be a resource variable for each tower to have its"
+BODY = (
+    "With `per_tower=True`, each tower runs a condition, loop or function by itself if what it "
+    "takes is the tower's own, but…test_bad_models.py…updates a variable there"
 )
-MIXED = (
-    "Gradients of variables are those of the whole batch from where they are made, so what is done"
+BY_GRADIENTS = (
+    "With `per_tower=True`, what is trained is updated by the gradients of all towers, but"
 )
-TWICE = "Gradients of variables are gathered from all towers where they are made, and have no gradi"
-DECLARED = "A variable with a declared merge is updated by one assignment, but"
+UNCLEAR = "All towers share a variable, but nothing says how what they have becomes one value of"
 INDEX = "`model_fn` is called once for all towers, so Python cannot ask for the index of one."
 
 
@@ -52,20 +50,6 @@ def _weight():
     return tf.get_variable("w", [], initializer=tf.ones_initializer())
 
 
-def _divided_by_norm(index, features):
-    w = _weight()
-    optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
-    ((gradient, _),) = optimizer.compute_gradients(tf.reduce_sum(w * features), [w])
-    norm = tf.reduce_sum(features)
-    return spec(TRAIN, train_op=optimizer.apply_gradients([(gradient / norm, w)]))
-
-
-def _twice(index, features):
-    w = _weight()
-    (gradient,) = tf.gradients(tf.reduce_mean(tf.square(w * features)), w)
-    tf.gradients(tf.square(gradient), w)
-
-
 def _counter(**kwargs):
     collections = [tf.GraphKeys.LOCAL_VARIABLES]
     return tf.get_variable("c", [], collections=collections, trainable=False, **kwargs)
@@ -82,16 +66,6 @@ def _loop(x, resource=True):
     return spec(TRAIN, tf.while_loop(lambda i, _: i < 3, count, [0, 0.0])[1])
 
 
-def _queue_in_a_loop(index, features):
-    def body(i, total):
-        queue = tf.queue.FIFOQueue(1, [tf.float32], shapes=[[]])
-        with tf.control_dependencies([queue.enqueue(total)]):
-            return i + 1, total + queue.dequeue()
-
-    total = tf.while_loop(lambda i, _: i < 3, body, [0, tf.reduce_sum(features)])[1]
-    return tf.estimator.EstimatorSpec(PREDICT, {"y": features * total})
-
-
 def _handle_in_a_loop(index, features):
     variable = tf.get_variable("v", [], use_resource=True, trainable=False)
 
@@ -103,13 +77,6 @@ def _handle_in_a_loop(index, features):
     first = [0, variable.handle, tf.reduce_sum(features)]
     total = tf.while_loop(lambda i, *_: i < 3, body, first)[2]
     return tf.estimator.EstimatorSpec(PREDICT, {"y": features * total})
-
-
-def _declared_twice(index, features):
-    peak = _counter()
-    replicate.metrics.declare_merge(peak, tf.reduce_max)
-    ops = [peak.assign(tf.reduce_max(features)), peak.assign_add(tf.reduce_max(features))]
-    return spec(EVAL, eval_metric_ops={"peak": (peak, tf.group(ops))})
 
 
 BODIES = {
@@ -137,10 +104,6 @@ BODIES = {
         lambda index, features: replicate.cross_tower_mean(tf.constant(1)),
         "`cross_tower_mean` takes floating or complex tensors…int32…Cast it first",
     ),
-    "merge of a shared variable": (
-        lambda index, features: replicate.metrics.declare_merge(tf.get_variable("a", []), max),
-        "Only variables of metrics are merged, which are local…'variables/a:0'…LOCAL_VARIABLES",
-    ),
     "no spec": (
         lambda index, features: features,
         "`model_fn` must return a `tf.estimator.EstimatorSpec`…<tf.Tensor…convert it",
@@ -148,14 +111,6 @@ BODIES = {
     "replicated twice": (
         lambda index, features: build(good),
         "A model runs as towers once…inside of one…only where the Estimator is made",
-    ),
-    "gradients and rows": (
-        _divided_by_norm,
-        f"{MIXED}…'variables/w:0'…RealDiv…test_bad_models.py…`replicate.cross_tower_sum`",
-    ),
-    "gradients of gradients": (
-        _twice,
-        f"{TWICE}…asked for at…test_bad_models.py…Compute what is to be differentiated twice",
     ),
 }
 
@@ -193,80 +148,65 @@ def test_a_rendezvous_in_control_flow(flow, version):
         assert "test_bad_models.py" in str(error)
 
 
-E = tf.estimator.export
+def _optimize(index, features):
+    loss = tf.reduce_mean(_weight() * features)
+    return spec(TRAIN, loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss))
 
 
-class _OtherOutput(tf.estimator.export.ExportOutput):
-    def as_signature_def(self, receiver_tensors):
-        raise NotImplementedError
+def _assign(index, features):
+    return spec(TRAIN, train_op=_weight().assign(tf.reduce_mean(features)))
 
 
-def _metric(index, features):
-    counter = _counter()
-    update = counter.assign(tf.maximum(counter, tf.reduce_prod(features)))
-    return spec(EVAL, eval_metric_ops={"c": (counter, update)})
+def _scatter(index, features):
+    w = tf.get_variable("w", [3], initializer=tf.ones_initializer())
+    return spec(TRAIN, train_op=tf.group(tf.scatter_nd_update(w, [[0]], features[0])))
 
 
-SPECS = {
-    "export output": (
-        PREDICT,
-        lambda i, x: tf.estimator.EstimatorSpec(
-            PREDICT, predictions=x, export_outputs={"x": _OtherOutput()}
-        ),
-        "Export outputs can be merged if they are a…`PredictOutput`…'x' is <…_OtherOutput…Return",
+def _in_a_function(index, features):
+    w = _weight()
+
+    @tf.function
+    def update(x):
+        w.assign(tf.reduce_mean(x))
+        return w.read_value()
+
+    return spec(TRAIN, train_op=update(features).op)
+
+
+def _integers(index, features):
+    largest = tf.get_variable("largest", [], tf.int32, trainable=False)
+    update = largest.assign(tf.cast(tf.reduce_max(features), tf.int32))
+    return spec(TRAIN, train_op=tf.group(update))
+
+
+UPDATES = {
+    "optimizer": (
+        _optimize,
+        f"{BY_GRADIENTS} ResourceApplyGradientDescent…test_bad_models.py…updates w:0 from what "
+        "one tower has. Wrap the optimizer, as in `replicate.TowerOptimizer(tf.train.Adam…"
+        "`replicate.cross_tower_mean`",
     ),
-    "metric": (
-        EVAL,
-        _metric,
-        "but nothing says how the towers' values become one…aggregation is NONE"
-        "…VariableAggregation.SUM…`replicate.metrics.declare_merge(variable, merge)`",
-    ),
-    "declared merge": (EVAL, _declared_twice, f"{DECLARED} 'c:0' is by…Compute what it becomes"),
-    "loop of queues": (
-        PREDICT,
-        _queue_in_a_loop,
-        f"{OF_RESOURCE}…test_bad_models.py…changes while/fifo_queue…Change it outside",
-    ),
-    "handle in a loop": (
-        PREDICT,
-        _handle_in_a_loop,
-        f"{LOOP}, but AssignAdd…changes state…test_bad_models.py…by what the loop returns",
-    ),
-    "loop of references": (
-        TRAIN,
-        lambda i, x: _loop(x, resource=False),
-        f"{OF_RESOURCE}…changes c…Change it outside, by what the function or loop returns",
+    "assignment": (_assign, f"{BY_GRADIENTS} Assign…test_bad_models.py…updates w:0"),
+    "slices": (_scatter, f"{BY_GRADIENTS} ResourceScatterNdUpdate…updates w:0"),
+    "function": (_in_a_function, f"{BODY} (AssignVariableOp). Update it before or after"),
+    "loop": (lambda i, x: _loop(x), f"{BODY} (c:0). Update it before or after"),
+    "loop of references": (lambda i, x: _loop(x, resource=False), f"{BODY} (c:0)"),
+    "handle in a loop": (_handle_in_a_loop, f"{BODY} (v:0)…by what the body returns"),
+    "integers": (
+        _integers,
+        f"{UNCLEAR} largest:0, which Assign…test_bad_models.py…`replicate.cross_tower_sum`, or in a"
+        " `replicate.merge_call`",
     ),
 }
 
 
-@pytest.mark.parametrize(("mode", "body", "phrases"), list(SPECS.values()), ids=list(SPECS))
-def test_specs_that_cannot_be_merged(mode, body, phrases):
-    with control_flow(1), pytest.raises((ValueError, TypeError), match=matching(phrases)):
-        build(body, mode=mode)
+@pytest.mark.parametrize(("body", "phrases"), list(UPDATES.values()), ids=list(UPDATES))
+def test_updates_of_what_towers_share(body, phrases):
+    with control_flow(1), pytest.raises(ValueError, match=matching(phrases)):
+        build(body)
 
 
-KEPT_APART = (
-    "Gradients that are kept apart, of batches or of towers, are added up later if `loss_reduction`"
-    " is `SUM`, else averaged, but …Sum (…test_bad_models.py…is a sum over rows. Pass "
-    "`replicate_model_fn(model_fn, loss_reduction=tf.losses.Reduction.SUM)`."
-)
-
-
-@pytest.mark.parametrize("own", [False, True], ids=["accumulate_steps", "own_gradients"])
-def test_gradients_of_a_sum_that_are_averaged_later(own):
-    def body(index, features):
-        optimizer = tf.train.GradientDescentOptimizer(0.1)
-        loss = tf.reduce_sum(_weight() * features)
-        if not own:
-            return replicate.TowerOptimizer(optimizer, accumulate_steps=2).minimize(loss)
-        with replicate.own_gradients():
-            return optimizer.compute_gradients(loss)
-
-    check_failure(body, ValueError, KEPT_APART)
-
-
-LATE = "The gradient of a cross-tower sum needs the losses of all towers…inside `model_fn`…AddN"
+LATE = "The gradient of a cross-tower sum needs the losses of all towers…inside `model_fn`…outside"
 
 
 def test_the_gradient_of_a_cross_tower_sum_outside_towers():
@@ -278,7 +218,3 @@ def test_the_gradient_of_a_cross_tower_sum_outside_towers():
     build(body, features)
     with pytest.raises(RuntimeError, match=matching(LATE)):
         tf.gradients(made[0], features)
-
-
-# `test_variables.py` meets it.
-CHOSEN_BY_ROWS = "An update that rows choose must be in a `tf.cond` of the second kind"

@@ -1,4 +1,4 @@
-"""Strangers' model functions: called once and copied for the other towers, they train as on one.
+"""Strangers' model functions: called once and run in towers, they train as on one device.
 
 The rows are in `strangers_gradients.py` and `strangers_state.py`. Each is trained with `sgd`, in
 float64 unless said otherwise, on uneven batches.
@@ -153,21 +153,23 @@ def test_a_backward_pass_in_half_precision():
     contract.assert_same_run(record(strangers.HALF, 2, replicate.TowerOptimizer), want, rtol=2e-3)
 
 
+def drawn(name, num_towers, rows, **kwargs):
+    """Returns what the rows of two batches draw."""
+    model_fn = strangers.drawing(strangers.RANDOM[name])
+    if num_towers > 1:
+        model_fn = contract.replicated(model_fn, num_towers, **kwargs)
+    data = functools.partial(contract.dataset, contract.Batches(2 * rows, rows, static=False))
+    result = contract.evaluate(model_fn, data, num_towers, contract.ModeKeys.PREDICT)
+    return [batch["drawn"] for batch in result["predictions"]]
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", list(strangers.RANDOM))
 def test_random_numbers_of_a_seed(name, version):
-    model_fn = strangers.drawing(strangers.RANDOM[name])
-
-    def draw(num_towers, rows):
-        made = model_fn
-        if num_towers > 1:
-            made = contract.replicated(model_fn, num_towers)
-        data = functools.partial(contract.dataset, contract.Batches(2 * rows, rows, static=False))
-        result = contract.evaluate(made, data, num_towers, contract.ModeKeys.PREDICT)
-        return [batch["drawn"] for batch in result["predictions"]]
-
+    """Programs of towers draw other ones in each, the first of them those of one device."""
     with control_flow(version):
-        towers, again, alone = draw(3, 12), draw(3, 12), draw(1, 4)
+        towers, again = (drawn(name, 3, 12, per_tower=True) for _ in range(2))
+        alone = drawn(name, 1, 4)
     np.testing.assert_array_equal(towers, again)
     for batch, first in zip(towers, alone):
         np.testing.assert_array_equal(batch[:4], first)
@@ -177,41 +179,33 @@ def test_random_numbers_of_a_seed(name, version):
     assert not np.array_equal(towers[0], towers[1])
 
 
-@pytest.mark.parametrize("wrap", list(WRAPS.values()), ids=list(WRAPS))
-@pytest.mark.parametrize("mix", [strangers.divided_by_rows, strangers.scaled_by_loss])
-def test_gradients_mixed_with_rows_of_one_tower(mix, wrap):
-    with pytest.raises(ValueError, match=r"(RealDiv|Mul) .*strangers.py.*cross_tower_sum"):
-        record(strangers.mixing(mix), 2, wrap)
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", list(strangers.RANDOM))
+def test_random_numbers_of_one_device(name, version):
+    with control_flow(version):
+        got = drawn(name, 3, 12, random="batch")
+        np.testing.assert_array_equal(got, drawn(name, 1, 12))
 
 
 @pytest.mark.parametrize("wrap", list(WRAPS.values()), ids=list(WRAPS))
-def test_gradients_divided_by_the_rows_of_all(wrap):
-    model_fn = strangers.mixing(strangers.divided_by_all_rows)
-    contract.assert_same_run(
-        record(model_fn, 3, wrap), contract.record_one_device(model_fn, contract.UNEVEN)
-    )
+@pytest.mark.parametrize("name", list(strangers.MIXED))
+def test_gradients_and_weights_that_are_mixed_with_rows(name, wrap, warnings):
+    model_fn = strangers.MIXED[name]
+    want = contract.record_one_device(model_fn, contract.UNEVEN)
+    contract.assert_same_run(record(model_fn, 2 + len(name) % 2, wrap), want)
+    assert warnings() == []
 
 
 @pytest.mark.parametrize("wrap", list(WRAPS.values()), ids=list(WRAPS))
 @pytest.mark.parametrize("reduction", list(grads.REDUCTIONS.values()), ids=list(grads.REDUCTIONS))
 @pytest.mark.parametrize("name", list(strangers.TWICE))
-def test_gradients_of_gathered_gradients(name, reduction, wrap):
-    with pytest.raises(RuntimeError, match=r"gathered.*have no gradients themselves.*strangers.py"):
-        record(strangers.TWICE[name], 2, wrap, reduction=reduction)
+def test_gradients_of_gradients(name, reduction, wrap):
+    want = contract.record_one_device(strangers.TWICE[name], contract.UNEVEN, "sgd", reduction)
+    got = record(strangers.TWICE[name], 2, wrap, reduction=reduction)
+    contract.assert_same_run(got, want)
 
 
-def test_a_weight_assigned_from_rows_of_one_tower():
-    with pytest.raises(ValueError, match=r"(?s)'w:0' is updated by Assign.*strangers.py.*cross_to"):
-        record(strangers.assigned_weight, 2, replicate.TowerOptimizer)
-
-
-def test_what_cannot_be_merged_warns_once(warnings):
-    record(strangers.last, 3, replicate.TowerOptimizer)
-    (text,) = warnings()
-    assert text.count("row:0") == text.count("product:0") == 1
-
-
-@pytest.mark.parametrize("model_fn", [strangers.summed_baseline, strangers.largest])
+@pytest.mark.parametrize("model_fn", [strangers.summed_baseline, strangers.largest, strangers.last])
 def test_an_update_of_all_towers_rows(model_fn, warnings):
     want = contract.record_one_device(model_fn, contract.UNEVEN)
     got = record(model_fn, 3, replicate.TowerOptimizer)
@@ -220,11 +214,15 @@ def test_an_update_of_all_towers_rows(model_fn, warnings):
 
 
 def test_branching_on_the_index_in_python():
+    """A program of one tower cannot; that of the batch is of the first tower, as on one device."""
     with pytest.raises(TypeError, match=r"called once for all towers.*tf\.where.*merge_call"):
-        record(strangers.branching, 2, replicate.TowerOptimizer)
+        record(strangers.branching, 2, replicate.TowerOptimizer, per_tower=True)
+    want = contract.record_one_device(strangers.branching, contract.UNEVEN)
+    contract.assert_same_run(record(strangers.branching, 2, replicate.TowerOptimizer), want)
 
 
-def test_effects_of_python_happen_once():
+@pytest.mark.parametrize("per_tower", [False, True])
+def test_effects_of_python_happen_once(per_tower):
     effects = []
 
     def model_fn(features, labels, mode, params):
@@ -237,7 +235,8 @@ def test_effects_of_python_happen_once():
 
     params = {**contract.make_params(wrap=replicate.TowerOptimizer), "nested": {"rate": 0.1}}
     given = functools.partial(contract.dataset, contract.UNEVEN)
-    contract.record(contract.replicated(model_fn, 3), given, params, 3)
+    contract.record(contract.replicated(model_fn, 3, per_tower=per_tower), given, params, 3)
     assert len(effects) == 1
-    assert "seen" not in params
-    assert params["nested"] == {"rate": 0.1}
+    # The program of one tower has a copy of them; that of the batch what one device has.
+    assert ("seen" in params) == (not per_tower)
+    assert params["nested"] == {"rate": 0.1 if per_tower else 0.5}

@@ -13,18 +13,18 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import EVAL, PREDICT, TRAIN, build, spec
-from replicate.towers.group import Towers
+from replicate.partition import Program
 from soak import long_training
 
 
-def towers():
-    """Returns the ids of the towers of graphs that are not collected."""
+def programs():
+    """Returns the ids of the programs of towers of graphs that are not collected."""
     gc.collect()
-    return {id(each) for each in gc.get_objects() if isinstance(each, Towers)}
+    return {id(each) for each in gc.get_objects() if isinstance(each, Program)}
 
 
 def test_an_estimator_leaves_no_graph_no_tower_and_no_thread(tmp_path, capsys):
-    before = towers()
+    before = programs()
     long_training.main("towers", "rounds", 2, str(tmp_path))
     start, *rounds = map(json.loads, capsys.readouterr().out.splitlines())
     assert [look["graphs"] for look in rounds] == [0, 0]
@@ -32,22 +32,19 @@ def test_an_estimator_leaves_no_graph_no_tower_and_no_thread(tmp_path, capsys):
     assert len(rounds[1]["files"]) == len(rounds[0]["files"])
     names = [name for look in rounds for name in look["threads"] if name not in start["threads"]]
     assert set(names) <= {"EventLoggerThread"}
-    assert towers() <= before
+    assert programs() <= before
 
 
 def _trains(index, features):
     weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
     loss = tf.reduce_mean(replicate.cross_tower_mean(features)) * weight
-    optimizer = tf.train.AdamOptimizer(0.1)
+    optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(0.1))
     grads_and_vars = optimizer.compute_gradients(loss, [weight])
     return spec(TRAIN, loss, optimizer.apply_gradients(grads_and_vars))
 
 
 def _measures(index, features):
-    declared = tf.get_variable("peak", [], collections=[tf.GraphKeys.LOCAL_VARIABLES])
-    replicate.metrics.declare_merge(declared, tf.reduce_max)
-    update = declared.assign(tf.maximum(declared, tf.reduce_max(features)))
-    metrics = {"mean": tf.metrics.mean(features), "peak": (declared, update)}
+    metrics = {"mean": tf.metrics.mean(features), "auc": tf.metrics.auc(features > 0, features)}
     return spec(EVAL, tf.reduce_mean(features), eval_metric_ops=metrics)
 
 
@@ -67,25 +64,31 @@ def _fails(index, features):
 MODELS = {TRAIN: _trains, EVAL: _measures, PREDICT: _predicts, "failing": _fails}
 
 
+@pytest.mark.parametrize("per_tower", [False, True])
 @pytest.mark.parametrize("mode", list(MODELS))
-def test_a_graph_goes_with_its_towers(mode):
-    before = towers()
+def test_a_graph_goes_with_its_towers(mode, per_tower):
+    before = programs()
 
     def alive():
         kept = []
 
         def body(index, features):
-            kept.append(weakref.ref(index.tensor))
+            kept.append(weakref.ref(features.op))
             return MODELS[mode](index, features)
 
         with tf.Graph().as_default() as graph:
             with contextlib.suppress(ArithmeticError):
-                build(body, mode=TRAIN if mode == "failing" else mode, num_towers=3)
+                build(
+                    body,
+                    mode=TRAIN if mode == "failing" else mode,
+                    num_towers=3,
+                    per_tower=per_tower,
+                )
             return [weakref.ref(graph), *kept]
 
     references = alive()
     assert len(references) == 2
-    assert towers() <= before
+    assert programs() <= before
     assert [reference() for reference in references] == [None, None]
 
 

@@ -13,8 +13,8 @@ import contract
 import replicate
 from contract.models import MODELS
 from replicate.clusters import Cluster
+from replicate.partition import placement
 from replicate.reports import transfers
-from replicate.towers import placement
 
 AUTO = {"variable_placement": "auto"}
 GPUS = ("/device:GPU:0", "/device:GPU:1")
@@ -22,21 +22,28 @@ CPUS = ("/device:CPU:0", "/device:CPU:1")
 
 
 @pytest.mark.parametrize(
-    ("asked", "devices", "has_ps", "where", "places", "why"),
+    ("asked", "devices", "places", "replicates", "why"),
     [
-        ("consolidation", GPUS, False, "consolidation", ["/gpu:9"], ""),
-        ("round_robin", GPUS, False, "round_robin", GPUS, ""),
-        ("replicated", CPUS, False, "replicated", CPUS[:1], ""),
-        ("auto", GPUS, False, "replicated", GPUS[:1], "so that no weight crosses between GPUs"),
-        ("auto", CPUS, False, "consolidation", ["/gpu:9"], f"since {CPUS[0]} has the host's m"),
-        ("auto", [GPUS[0], CPUS[1]], False, "consolidation", ["/gpu:9"], f"since {CPUS[1]} has"),
-        ("auto", GPUS, True, "consolidation", ["/gpu:9"], "since variables are on parameter s"),
+        ("consolidation", GPUS, (), False, ""),
+        ("round_robin", GPUS, GPUS, False, ""),
+        ("replicated", CPUS, CPUS[:1], True, ""),
+        ("auto", GPUS, (), True, "so that no weight crosses between GPUs"),
+        ("auto", CPUS, (), False, f"since {CPUS[0]} has the host's m"),
+        ("auto", [GPUS[0], CPUS[1]], (), False, f"since {CPUS[1]} has"),
     ],
 )
-def test_what_is_chosen(asked, devices, has_ps, where, places, why):
-    chosen = placement.Placement.of(asked, devices, "/gpu:9", Cluster(has_ps=has_ps))
-    assert chosen.where == where and chosen.devices == tuple(places)
-    assert chosen.why.startswith(why) and bool(chosen.why) == chosen.is_auto == (asked == "auto")
+def test_what_is_chosen(asked, devices, places, replicates, why):
+    chosen = placement.Placement.of(asked, devices, "/gpu:9", Cluster())
+    assert (chosen.devices, chosen.consolidation) == (tuple(devices), "/gpu:9")
+    assert (chosen.variables, chosen.replicates) == (places, replicates)
+    assert chosen.why.startswith(why) and bool(chosen.why) == (asked == "auto")
+
+
+@pytest.mark.parametrize("asked", ["consolidation", "auto"])
+def test_parameter_servers_have_the_variables(asked):
+    chosen = placement.Placement.of(asked, GPUS, "/gpu:9", Cluster(has_ps=True))
+    assert chosen.variables == ("/job:ps/device:CPU:0",) and not chosen.replicates
+    assert chosen.why == ("since variables are on parameter servers" if asked == "auto" else "")
 
 
 def dense_model(gather):
@@ -87,17 +94,6 @@ def test_on_gpus_it_is_replicas_in_turn(gather, summed, as_gpus, capsys):
     assert "placement  'auto': replicas, so that" in capsys.readouterr().out
 
 
-def test_weights_of_one_small_pack_have_no_replicas(as_gpus, monkeypatch):
-    monkeypatch.setattr(placement, "SMALL", 576)
-    crossing, local, report = built("auto", **AUTO)
-    as_said, other_local, other = built("auto")
-    assert crossing == as_said and local == other_local == []
-    why = "on one device, since all 576 bytes of weights are one small pack"
-    assert report == other._replace(why=why)
-    monkeypatch.setattr(placement, "SMALL", 575)
-    assert built("auto", **AUTO)[2].are_replicated
-
-
 @pytest.mark.parametrize("gather", ["consolidation", "round_robin", "auto"])
 def test_on_cpus_it_is_the_consolidation_device(gather):
     crossing, local, report = built(gather, **AUTO)
@@ -124,14 +120,10 @@ def test_sums_of_variables_in_one_place_are_there():
 
 @pytest.mark.parametrize("params", [{"first": "/cpu:2"}, {"last": "/cpu:1"}])
 def test_what_a_model_places_itself_has_no_replicas(params, as_gpus):
-    crossing, local, report = built("auto", params=params, **AUTO)
-    as_said, _, other = built("auto", params=params)
-    assert crossing == as_said and report == other._replace(why=report.why)
-    assert local == [] and not report.are_replicated
-    ((layer, device),) = params.items()
-    assert report.why == (
-        f"on one device, since the model places '{layer}/kernel:0' on /device:{device[1:].upper()}"
-    )
+    _, local, _ = built("auto", params=params, **AUTO)
+    ((layer, _),) = params.items()
+    others = {"first", "last"} - {layer}
+    assert {name.split("/")[2] for name in local} == others
 
 
 MODES = ["consolidation", "auto"]

@@ -64,7 +64,7 @@ def model_fn(features, labels, mode):
         features["frames"] @ kernel + (tf.gather(table, features["classes"]) + lengths)[:, None]
     )
     loss = tf.reduce_mean(tf.square(labels - outputs), name="loss")
-    train_op = SGD(0.1).minimize(loss, tf.train.get_global_step())
+    train_op = replicate.TowerOptimizer(SGD(0.1)).minimize(loss, tf.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
@@ -73,7 +73,7 @@ def composite_fn(features, labels, mode):
     total = tf.sparse.reduce_sum(features["sparse"], axis=1) * scale
     total += tf.cast(tf.reduce_max(features["ragged"], axis=1), tf.float64) * scale
     loss = tf.reduce_mean(tf.square(labels - 0.01 * total[:, None]))
-    train_op = SGD(0.1).minimize(loss, tf.train.get_global_step())
+    train_op = replicate.TowerOptimizer(SGD(0.1)).minimize(loss, tf.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
@@ -252,9 +252,10 @@ def test_a_user_s_own_local_init_op_does_not_leave_it_out():
     assert_same(trained(known(), with_scaffold), trained(known(), with_scaffold, devices=None))
 
 
+@pytest.mark.parametrize("per_tower", [False, True])
 @pytest.mark.parametrize("placement", ["replicated", "round_robin", "auto"])
-def test_with_every_placement(placement, as_gpus):
-    steps = trained(of_all_kinds(), variable_placement=placement)
+def test_with_every_placement(placement, per_tower, as_gpus):
+    steps = trained(of_all_kinds(), variable_placement=placement, per_tower=per_tower)
     assert_same(steps, trained(of_all_kinds(), devices=None))
 
 
@@ -274,9 +275,9 @@ def test_one_device_and_evaluation_ignore_it():
 def test_variables_on_gpus_hold_the_bits_of_what_gpus_have_no_variables_of(fresh_graph):
     tf.train.get_or_create_global_step()
     features, labels = tf.data.make_initializable_iterator(known()()).get_next()
-    ahead = replicate.towers.prefetching.of((features, labels), True)
+    ahead = replicate.batch.prefetching.of((features, labels), True)
     shards = replicate.batch.sharding.shard(*ahead.batch, 2, need_row=True)
-    staged = ahead.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "")
+    staged, _ = ahead.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "", is_whole=False)
     by_place = collections.Counter(
         (variable.device, variable.dtype.base_dtype) for variable in ahead.variables
     )

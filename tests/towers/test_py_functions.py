@@ -1,4 +1,7 @@
-"""Gradients through `tf.py_function`, whose tapes TensorFlow keeps by name: each tower's own."""
+"""Gradients through `tf.py_function`, whose tapes TensorFlow keeps by name.
+
+In the graph of a batch, what is called is called once. In programs of towers, each calls it.
+"""
 
 import threading
 
@@ -7,20 +10,23 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 import contract
+import replicate
 from contract.models import F64, get_variable, optimizer, step
 from towers.strangers_gradients import spec
 
 pytestmark = pytest.mark.conformance
 
 
-def _record(loss_of, num_towers, batches):
+def _record(loss_of, num_towers, batches, per_tower=False):
     def model_fn(features, labels, mode, params):
         errors = features["x"] @ get_variable("w", [4, 1]) - labels
         loss = loss_of(errors)
         loss.set_shape([])
         return spec(mode, loss, optimizer(params).minimize(loss, step()))
 
-    return contract.record_plain(model_fn, num_towers, batches)
+    return contract.record_plain(
+        model_fn, num_towers, batches, replicate.TowerOptimizer, per_tower=per_tower
+    )
 
 
 def _mean(errors):
@@ -39,10 +45,23 @@ def _two_after_each_other(errors):
 
 
 @pytest.mark.parametrize("batches", ["EVEN", "UNEVEN"])
+@pytest.mark.parametrize("per_tower", [False, True])
 @pytest.mark.parametrize("loss_of", [_mean, _of_rows, _two_after_each_other])
-def test_each_tower_goes_back_through_what_it_called(loss_of, batches):
+def test_each_tower_goes_back_through_what_it_called(loss_of, per_tower, batches):
     batches = getattr(contract, batches)
-    contract.assert_same_run(_record(loss_of, 3, batches), _record(loss_of, 1, batches))
+    got = _record(loss_of, 3, batches, per_tower)
+    contract.assert_same_run(got, _record(loss_of, 1, batches))
+
+
+def test_the_graph_of_a_batch_calls_once():
+    rows = []
+
+    def mean(errors):
+        rows.append(len(errors))
+        return tf2.reduce_mean(errors**2)
+
+    _record(lambda errors: tf.py_function(mean, [errors], F64), 3, contract.UNEVEN)
+    assert rows == [11, 11, 11]
 
 
 def test_towers_that_call_before_any_of_them_goes_back():
@@ -60,7 +79,7 @@ def test_towers_that_call_before_any_of_them_goes_back():
 
     want = _record(loss_of, 1, contract.UNEVEN)
     waits.append(True)
-    contract.assert_same_run(_record(loss_of, 2, contract.UNEVEN), want)
+    contract.assert_same_run(_record(loss_of, 2, contract.UNEVEN, per_tower=True), want)
 
 
 def test_tokens_are_the_towers_own():
@@ -72,6 +91,7 @@ def test_tokens_are_the_towers_own():
 
     with tf.Graph().as_default() as graph:
         rows = tf.data.make_one_shot_iterator(contract.dataset(contract.UNEVEN)).get_next()
-        contract.replicated(model_fn, 3)(*rows, mode="train", params=contract.make_params())
+        params = contract.make_params(wrap=replicate.TowerOptimizer)
+        contract.replicated(model_fn, 3, per_tower=True)(*rows, mode="train", params=params)
     called = [op for op in graph.get_operations() if op.type == "EagerPyFunc"]
     assert len({op.get_attr("token") for op in called}) == len(called) == 6

@@ -41,8 +41,9 @@ def moving_average(x):
 
 def now_and_then(x):
     w, kept = reference("w", [4, 1]), reference("kept", [4, 1], trainable=False)
-    loss = tf.reduce_mean((x @ (w + kept)) ** 2)
-    even = tf.equal(tf.train.get_global_step() % 2, 0)
+    loss = tf.reduce_mean((x @ w + x @ kept) ** 2)
+    with tf.control_dependencies([loss]):  # Which may read it later otherwise.
+        even = tf.equal(tf.train.get_global_step() % 2, 0)
     keep = tf.cond(even, lambda: tf.assign(kept, w * 0.5), lambda: tf.identity(kept))
     with tf.control_dependencies([keep]):
         return loss, minimized(loss)
@@ -74,8 +75,8 @@ def variables_held(op):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-@pytest.mark.parametrize("num_towers", [2, 3])
-def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers):
+@pytest.mark.parametrize(("num_towers", "per_tower"), [(2, False), (2, True), (3, True)])
+def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers, per_tower):
     def body(index, features):
         loss, train_op = model(features)
         return spec(TRAIN, loss=loss, train_op=train_op)
@@ -83,7 +84,7 @@ def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers):
     graph = tf.get_default_graph()
     tf.train.create_global_step()
     with control_flow(1):  # Of the second kind, branches cannot write to references.
-        built = build(body, num_towers=num_towers, features=tf.constant(ROWS))
+        built = build(body, num_towers=num_towers, features=tf.constant(ROWS), per_tower=per_tower)
     step = before(built.train_op) | before(built.loss.op)
     names = {op.name for op in graph.get_operations() if op.type == "VariableV2"}
     assert names  # They are references indeed.
@@ -100,4 +101,4 @@ def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers):
                 if variable in variables_held(writer):
                     assert reader in waits[writer] or writer in begun, (reader.name, writer.name)
                     of_towers.add(reader.name.split("/")[0])
-    assert {f"tower_{index}" for index in range(1, num_towers)} <= of_towers
+    assert {f"tower_{index}" for index in range(per_tower, num_towers)} <= of_towers

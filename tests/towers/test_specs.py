@@ -111,15 +111,21 @@ def test_export_outputs_are_concatenated(num_towers):
     assert type(spec.export_outputs["both"]) is export.ClassificationOutput
 
 
-class UnknownOutput(export.ExportOutput):
+class OtherOutput(export.ExportOutput):
     def as_signature_def(self, receiver_tensors):
         raise NotImplementedError
 
 
-def test_export_outputs_of_another_kind_cannot_be_merged():
-    message = "`ClassificationOutput`, `RegressionOutput` or `PredictOutput`, but 'odd' is"
-    with pytest.raises(TypeError, match=message):
-        of_spec(lambda x: {"predictions": x, "export_outputs": {"odd": UnknownOutput()}}, 4, 2)
+@pytest.mark.parametrize("per_tower", [False, True])
+def test_export_outputs_of_another_kind_stay(per_tower):
+    """They are for a SavedModel, whose graph has no towers."""
+    other = OtherOutput()
+
+    def model_fn(features, labels, mode):
+        return tf.estimator.EstimatorSpec(mode, features, export_outputs={"odd": other})
+
+    replicated = contract.replicated(model_fn, 2, per_tower=per_tower)
+    assert replicated(tf.ones([4]), None, ModeKeys.PREDICT).export_outputs["odd"] is other
 
 
 @pytest.mark.parametrize("returned", [None, "a spec", {"loss": 1.0}])

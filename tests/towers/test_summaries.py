@@ -1,4 +1,7 @@
-"""`replicate_model_fn(summaries=...)`: tower 0's, means over towers, or those of every tower."""
+"""Summaries: those of the batch, or with `per_tower=True` those that `summaries=...` says.
+
+These are tower 0's, means over towers, or those of every tower.
+"""
 
 import glob
 
@@ -18,7 +21,7 @@ ROWS = np.arange(1.0, 8.0)  # 7 rows: 4 and 3, or 3, 2 and 2.
 def spec_of(mode, loss, **kwargs):
     if mode == ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions=loss)
-    optimizer = tf.train.GradientDescentOptimizer(0.125)
+    optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.125))
     train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
     return tf.estimator.EstimatorSpec(mode, None, loss, train_op, **kwargs)
 
@@ -62,9 +65,11 @@ def parsed(serialized):
     return found
 
 
-def summaries_of(model_fn, num_towers, summaries=None, rows=ROWS, mode=ModeKeys.TRAIN):
+def summaries_of(
+    model_fn, num_towers, summaries=None, rows=ROWS, mode=ModeKeys.TRAIN, per_tower=True
+):
     given = {} if summaries is None else {"summaries": summaries}
-    made = contract.replicated(model_fn, num_towers, **given)
+    made = contract.replicated(model_fn, num_towers, per_tower=per_tower, **given)
     with tf.Graph().as_default():
         made(tf.placeholder_with_default(rows, [None]), None, mode)
         merged = tf.summary.merge_all()
@@ -88,6 +93,15 @@ OF_ONE_DEVICE = {
     "words": "1.000000",
 }
 FIRST_OF_2 = dict(OF_ONE_DEVICE, loss=2.5, rows=4, spread=(10.0, 4.0), **{"types/types/half": 2.5})
+
+
+@pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT])
+@pytest.mark.parametrize("summaries", [None, "first", "mean", "all"])
+@pytest.mark.parametrize("num_towers", [2, 3])
+def test_those_of_a_batch_are_those_of_one_device(num_towers, summaries, mode, warnings):
+    got = summaries_of(model_fn, num_towers, summaries, mode=mode, per_tower=False)
+    assert got == OF_ONE_DEVICE
+    assert warnings() == []
 
 
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
@@ -135,9 +149,8 @@ def test_towers_without_rows_have_no_part(summaries):
 
 
 @pytest.mark.parametrize("summaries", ["first", "mean", "all"])
-def test_one_device_and_predictions_make_no_difference(summaries):
+def test_one_device_makes_no_difference(summaries):
     assert summaries_of(model_fn, 1, summaries) == OF_ONE_DEVICE
-    assert summaries_of(model_fn, 2, summaries, mode=ModeKeys.PREDICT) == FIRST_OF_2
 
 
 def test_tags_that_are_computed_and_many_in_one():
@@ -175,7 +188,7 @@ def test_what_the_estimator_writes(tmp_path, summaries):
     def given():
         return tf.data.Dataset.from_tensors(ROWS).repeat(2)
 
-    made = contract.replicated(model_fn, 2, summaries=summaries)
+    made = contract.replicated(model_fn, 2, per_tower=True, summaries=summaries)
     config = tf.estimator.RunConfig(
         str(tmp_path),
         save_summary_steps=1,
@@ -190,7 +203,8 @@ def test_what_the_estimator_writes(tmp_path, summaries):
         assert first == dict(FIRST_OF_2, loss=4.0, rows=4, **{"types/types/half": 4.0})
     else:
         assert first["tower_0/loss"] == 2.5 and first["tower_1/loss"] == 6.0
-        assert not {"loss", "loss_1", "spread"} & set(first)
+        assert not {"loss", "spread"} & set(first)
+        assert first["loss_1"] == 4.0  # The Estimator's, of the batch.
         assert first["tower_1/spread"] == (18.0, 3.0)
 
 
@@ -214,7 +228,7 @@ def test_hooks_and_scaffolds_save_them(tmp_path):
         seen["scaffold"] = scaffold
         return spec_of(mode, loss, training_hooks=hooks, scaffold=scaffold)
 
-    made = contract.replicated(model_fn, 2, summaries="all")
+    made = contract.replicated(model_fn, 2, per_tower=True, summaries="all")
     config = tf.estimator.RunConfig(
         str(tmp_path / "model"),
         save_summary_steps=1,
@@ -271,7 +285,7 @@ def test_what_writes_by_itself_stays_tower_0s_and_is_said(tmp_path, warnings):
             writes.append(tf.get_default_graph().get_operations()[-1])
         return spec_of(mode, loss)
 
-    made = contract.replicated(model_fn, 2, summaries="mean")
+    made = contract.replicated(model_fn, 2, per_tower=True, summaries="mean")
     writer = tf2.summary.create_file_writer(str(tmp_path))
     made(tf.constant(ROWS), None, ModeKeys.TRAIN)
     with tf.Session(config=replicate.session_config(contract.device_names(2))) as session:

@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 import contract
 from bodies import control_flow
 from contract.models import F64, get_variable, optimizer, step
+from replicate.reports import transfers
 from towers.strangers_gradients import spec
 from towers.strangers_state import untrained
 
@@ -47,7 +48,7 @@ def test_a_layer_waits_for_the_update_of_the_one_before(num_layers, by_dependenc
     assert warnings() == []
 
 
-def test_updates_that_wait_for_none_are_merged_together():
+def test_updates_that_wait_for_none_cross_devices_together():
     def model_fn(features, labels, mode, params):
         x = features["x"]
         updates = []
@@ -59,11 +60,13 @@ def test_updates_that_wait_for_none_are_merged_together():
         train_op = optimizer(params).minimize(loss, step())
         return spec(mode, loss, tf.group(train_op, *updates))
 
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         rows = tf.data.make_one_shot_iterator(contract.dataset(contract.UNEVEN)).get_next()
-        contract.replicated(model_fn, 2)(*rows, mode="train", params=contract.make_params())
-    packed = [op for op in graph.get_operations() if op.type.startswith("Concat")]
-    assert [op for op in packed if op.name.startswith("replicate/updates")]
+        built = contract.replicated(model_fn, 2)(*rows, mode="train", params=contract.make_params())
+        crossing = transfers.crossing([built.train_op])
+    packs = [each.tensor for each in crossing if each.source == "/device:CPU:1"]
+    assert len(packs) == 2 and all(pack.op.name.startswith("replicate/") for pack in packs)
+    assert min(pack.shape[0] for pack in packs) >= 3 * 4  # The means; gradients are in the other.
     contract.assert_same_run(
         _record(model_fn, 2),
         _record(model_fn, 1),
@@ -94,7 +97,7 @@ def test_an_embedding_that_a_loop_looks_up(is_resource, version):
         contract.assert_same_run(_record(model_fn, 3), want)
 
 
-# Where rows are put into a queue, whose places each tower would count from the same one on.
+# Where rows are put into a queue. Towers that counted by themselves would all begin at one place.
 PLACES = {
     "places": lambda queue, rows: tf.scatter_update(queue, tf.range(tf.shape(rows)[0]), rows),
     "the next places": lambda queue, rows: tf.scatter_update(
@@ -119,13 +122,13 @@ def _with_queue(put):
     return model_fn
 
 
-@pytest.mark.parametrize("batches", ["EVEN", "UNEVEN"])
+@pytest.mark.parametrize("batches", ["DYNAMIC", "UNEVEN"])
 @pytest.mark.parametrize("name", PLACES)
-def test_places_that_each_tower_counts_for_itself_are_said(name, batches, warnings):
-    contract.record_plain(_with_queue(PLACES[name]), 2, getattr(contract, batches))
-    (said,) = warnings()
-    assert said.startswith("replicate: nothing says how the towers' updates of queue:0 (")
-    assert "`replicate.merge_call`" in said
+def test_places_that_are_counted_are_those_of_the_batch(name, batches, warnings):
+    model_fn, given = _with_queue(PLACES[name]), getattr(contract, batches)
+    got = contract.record_plain(model_fn, 2, given)
+    contract.assert_same_run(got, contract.record_plain(model_fn, 1, given))
+    assert warnings() == []
 
 
 def test_places_that_rows_have_are_those_of_all_rows(warnings):

@@ -12,7 +12,14 @@ ROWS = np.arange(5, dtype=np.float32)[:, None]  # Over three towers: 2, 2 and 1 
 ON_READ = tf.VariableSynchronization.ON_READ
 MEAN = tf.VariableAggregation.MEAN
 ONES = tf.ones_initializer()
-CHOSEN_BY_ROWS = "An update that rows choose must be in a `tf.cond` of the second kind…'v:0'"
+CHOSEN_BY_ROWS = (
+    "With `per_tower=True`, each tower runs a condition, loop or function by itself if…"
+    "test_variables.py…Update it before or after, by what the body returns"
+)
+UNCLEAR = (
+    "All towers share a variable, but nothing says how what they have becomes one value of v:0, "
+    "which Assign…test_variables.py…`replicate.cross_tower_sum`, or in a `replicate.merge_call`"
+)
 CPU = [f"/device:CPU:{index}" for index in range(3)]
 
 
@@ -302,20 +309,29 @@ def test_a_variable_that_is_kept_per_tower_elsewhere_is_one_here():
 ONLY_FIRST = tf.VariableAggregation.ONLY_FIRST_REPLICA
 SUM = tf.VariableAggregation.SUM
 NONE = tf.VariableAggregation.NONE
-# Rows 0 to 4 have the mean 2, of which towers have 0.5, 2.5 and 4; the variable starts at 1.
+# Rows 0 to 4 have the mean 2, of which towers have 0.5, 2.5 and 4; the variable starts at 1. What
+# programs of towers make of it, where that is not what one device does.
 UPDATES = {
-    "mean, assigned": (MEAN, lambda v, x: v.assign(tf.reduce_mean(x)), 2),
-    "mean, added": (MEAN, lambda v, x: v.assign_add(tf.reduce_mean(x)), 3),
-    "mean, subtracted": (MEAN, lambda v, x: v.assign_sub(tf.reduce_mean(x)), -1),
-    "sum, assigned": (SUM, lambda v, x: v.assign(v + tf.reduce_sum(x)), 11),
-    "sum, added": (SUM, lambda v, x: v.assign_add(tf.reduce_sum(x)), 11),
-    "sum, subtracted": (SUM, lambda v, x: v.assign_sub(tf.reduce_sum(x)), -9),
-    "sum, of no row": (SUM, lambda v, x: v.assign_add(2.0), 3),
+    "mean, assigned": (MEAN, lambda v, x: v.assign(tf.reduce_mean(x)), None),
+    "mean, added": (MEAN, lambda v, x: v.assign_add(tf.reduce_mean(x)), None),
+    "mean, subtracted": (MEAN, lambda v, x: v.assign_sub(tf.reduce_mean(x)), None),
+    "sum, added": (SUM, lambda v, x: v.assign_add(tf.reduce_sum(x)), None),
+    "sum, subtracted": (SUM, lambda v, x: v.assign_sub(tf.reduce_sum(x)), None),
+    "sum, of no row": (SUM, lambda v, x: v.assign_add(2.0), None),
     "first, assigned": (ONLY_FIRST, lambda v, x: v.assign(tf.reduce_mean(x)), 0.5),
     "first, added": (ONLY_FIRST, lambda v, x: v.assign_add(tf.reduce_mean(x)), 1.5),
-    "none, a mean": (NONE, lambda v, x: v.assign(0.5 * v + 0.5 * tf.reduce_mean(x)), 1.5),
-    "none, a sum": (NONE, lambda v, x: v.assign_add(tf.reduce_sum(x)), 11),
-    "none, of no row": (NONE, lambda v, x: v.assign_add(1.0), 2),
+    "none, a mean": (NONE, lambda v, x: v.assign(0.5 * v + 0.5 * tf.reduce_mean(x)), None),
+    "none, a sum": (
+        NONE,
+        lambda v, x: v.assign_add(tf.reduce_sum(x)),
+        1 + 2 / 5 * 1 + 2 / 5 * 5 + 1 / 5 * 4,
+    ),
+    "none, the largest": (
+        NONE,
+        lambda v, x: v.assign(tf.maximum(v, tf.reduce_max(x))),
+        2 / 5 * 1 + 2 / 5 * 3 + 1 / 5 * 4,
+    ),
+    "none, of no row": (NONE, lambda v, x: v.assign_add(1.0), None),
     "none, a cross-tower mean": (
         NONE,
         lambda v, x: v.assign(replicate.cross_tower_mean(tf.reduce_max(x)) - 1),
@@ -329,42 +345,53 @@ UPDATES = {
 }
 
 
+def updated(body, num_towers, **kwargs):
+    """Returns the variable of `body` after a step."""
+    with tf.Graph().as_default():
+        train_op = build(body, tf.constant(ROWS), num_towers=num_towers, **kwargs).train_op
+        (v,) = tf.global_variables()
+        with initialised() as running:
+            running.run(train_op)
+            return running.run(v)
+
+
+@pytest.mark.parametrize("per_tower", [False, True])
 @pytest.mark.parametrize("resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize(
-    ("aggregation", "update", "want"), list(UPDATES.values()), ids=list(UPDATES)
+    ("aggregation", "update", "of_towers"), list(UPDATES.values()), ids=list(UPDATES)
 )
-def test_updates_take_the_rows_of_all_towers(aggregation, update, want, resource, warnings):
+def test_updates_take_the_rows_of_all_towers(
+    aggregation, update, of_towers, resource, per_tower, warnings
+):
     def body(index, x):
         made = update(_statistic(aggregation, use_resource=resource), x)
         return spec(TRAIN, train_op=tf.group(made))
 
-    train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
-    (v,) = tf.global_variables()
-    with initialised() as running:
-        running.run(train_op)
-        assert running.run(v) == pytest.approx(want)
+    want = of_towers if per_tower and of_towers is not None else updated(body, 1)
+    assert updated(body, 3, per_tower=per_tower) == pytest.approx(want)
     assert warnings() == []
 
 
-def test_an_update_that_nothing_is_known_of_is_tower_0s_with_a_warning(warnings):
-    def body(index, x):
-        v = _statistic(NONE)
-        return spec(TRAIN, train_op=tf.group(v.assign(tf.maximum(v, tf.reduce_prod(x + 1.0)))))
+REFUSED = {
+    "sum, assigned": lambda x: _statistic(SUM).assign(tf.reduce_sum(x)),
+    "integers": lambda x: tf.get_variable("v", [], tf.int32, trainable=False).assign(tf.size(x)),
+}
 
-    train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
-    (text,) = warnings()
-    assert "nothing says how the towers' updates of v:0 (" in text
-    assert "test_variables.py" in text
-    (v,) = tf.global_variables()
-    with initialised() as running:
-        running.run(train_op)
-        assert running.run(v) == 2  # Tower 0 has the rows 0 and 1.
+
+@pytest.mark.parametrize("update", list(REFUSED.values()), ids=list(REFUSED))
+def test_updates_of_which_nothing_says_how_they_become_one(update):
+    def body(index, x):
+        return spec(TRAIN, train_op=tf.group(update(x)))
+
+    with pytest.raises(ValueError, match=matching(UNCLEAR)):
+        build(body, tf.constant(ROWS), num_towers=3)
+    assert updated(body, 3, per_tower=False) == updated(body, 1)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize(("aggregation", "want"), [(MEAN, 2 / 5 * 1 + 3 / 5 * 9), (SUM, 1 + 16)])
-def test_updates_in_a_condition_on_rows(aggregation, want, version):
-    """The condition holds in towers 1 and 2, not in tower 0; the first kind is refused."""
+@pytest.mark.parametrize("aggregation", [MEAN, SUM])
+def test_updates_in_a_condition_on_rows(aggregation, version):
+    """Programs of towers must not have them."""
 
     def body(index, x):
         v = _statistic(aggregation, use_resource=True)
@@ -377,15 +404,9 @@ def test_updates_in_a_condition_on_rows(aggregation, want, version):
         return spec(TRAIN, train_op=made.op)
 
     with control_flow(version):
-        if version == 1:
-            with pytest.raises(ValueError, match=matching(CHOSEN_BY_ROWS)):
-                build(body, tf.constant(ROWS), num_towers=3)
-            return
-        train_op = build(body, tf.constant(ROWS), num_towers=3).train_op
-    (v,) = tf.global_variables()
-    with initialised() as running:
-        running.run(train_op)
-        assert running.run(v) == pytest.approx(want)
+        with pytest.raises(ValueError, match=matching(CHOSEN_BY_ROWS)):
+            build(body, tf.constant(ROWS), num_towers=3)
+        assert updated(body, 3, per_tower=False) == updated(body, 1) == 9
 
 
 def test_statistics_move_once_per_step(tmp_path):

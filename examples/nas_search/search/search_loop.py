@@ -29,7 +29,7 @@ def run(params):
             no longer a number.
     """
     search_settings.check_same(params)
-    searching = engines.make_estimator(model_fn.model_fn, params)
+    searching = engines.make_estimator(model_fn.model_fn, params, per_tower=True)
     writes = cluster.writes(searching.config)
     if writes:
         search_settings.save(params)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-import replicate
 from examples.revnet.network.config import RevNetConfig
 from examples.revnet.network.residual_functions import after
 from examples.revnet.network.stages import Body
@@ -124,11 +123,6 @@ class RevNet(tf.keras.Model):
                 f"{'`training` is false' if not training else '`saved_hidden` is None'}. "
                 "Pass what `model(images, training=True)` returned besides the logits."
             )
-        with replicate.own_gradients():  # A part of them is made by hand.
-            return self._go_back(saved_hidden, labels, scale_loss)
-
-    def _go_back(self, saved_hidden, labels, scale_loss):
-        """Returns what `compute_gradients` does."""
         images, stem_statistics, values, saved, hidden, statistics = saved_hidden
         values = self.body.values() if values is None else values
         pooled, *replayed = self.head.replay(hidden, statistics)

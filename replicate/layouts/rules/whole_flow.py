@@ -13,7 +13,7 @@ once(
 )
 
 once(
-    "what a function does is not looked at yet",
+    "where what a function does can run in towers, it is part of the graph",
     """
     BatchFunction Case DeviceIndex FakeParam For If MapDefun PartitionedCall RemoteCall
     StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile SymbolicGradient ToBool

@@ -6,7 +6,6 @@ python launch.py prove.py CHECKPOINT
 import sys
 
 import caption
-import tensorflow as tf
 
 import replicate
 
@@ -15,7 +14,6 @@ if __name__ == "__main__":
         caption.model_fn,
         caption.input_fn,
         params=caption.HPARAMS,
-        loss_reduction=tf.losses.Reduction.SUM,
         checkpoint_path=sys.argv[1],
     )
     assert made.equal

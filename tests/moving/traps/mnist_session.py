@@ -24,7 +24,7 @@ def network(images, labels, training):
 
 
 def main():
-    images = tf.placeholder(tf.float32, [BATCH_SIZE, 28, 28, 1])  # no trap: outside of a model_fn
+    images = tf.placeholder(tf.float32, [BATCH_SIZE, 28, 28, 1])
     labels = tf.placeholder(tf.int64, [BATCH_SIZE])
     _, loss = network(images, labels, True)
     train_op = tf.train.AdamOptimizer(1e-3).minimize(loss)

@@ -1,4 +1,4 @@
-"""The TPU-style program with what towers stumble over; for `scan`, and not run.
+"""The TPU-style program with what moving it takes; for `scan`, and not run.
 
 A comment says after `trap:`, in words, which rules are to find its line, and after `no trap:` why
 none is. What a codebase needs once, such as `compat install`, has no mark.
@@ -12,7 +12,7 @@ HPARAMS = tf.contrib.training.HParams(rate=0.1)  # trap: contrib name
 
 
 def model_fn(features, labels, mode, params):
-    size = params["batch_size"]  # no trap: TPUEstimator's is the size of the shard
+    size = params["batch_size"]
     net = tf.reshape(features["x"], [size, -1])
     logits = tf.keras.layers.Dense(3)(net)
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)

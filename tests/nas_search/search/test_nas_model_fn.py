@@ -66,7 +66,7 @@ class Search:
             build = model_fn.model_fn
             if num_towers > 1:
                 devices = contract.device_names(num_towers)
-                build = replicate.replicate_model_fn(build, devices=devices)
+                build = replicate.replicate_model_fn(build, devices=devices, per_tower=True)
             self.spec = build(
                 features=self.feeds[0], labels=self.feeds[1], mode=TRAIN, params=params
             )

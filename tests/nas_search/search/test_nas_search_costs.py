@@ -179,7 +179,9 @@ def test_both_costs_make_the_reward_of_the_step(resolve, file):
     random = np.random.RandomState(0)
     images = {k: tf.constant(random.rand(n, 8, 8, 1).astype(np.float32)) for k, n in rows.items()}
     labels = {k: tf.one_hot(random.randint(10, size=n), 10) for k, n in rows.items()}
-    build = replicate.replicate_model_fn(model_fn.model_fn, devices=params["devices"])
+    build = replicate.replicate_model_fn(
+        model_fn.model_fn, devices=params["devices"], per_tower=True
+    )
     spec = build(features=images, labels=labels, mode="train", params=params)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -274,7 +276,7 @@ def small_model_fn(features, labels, mode, params):
 
 def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monkeypatch):
     monkeypatch.setattr(model_fn, "model_fn", small_model_fn)
-    monkeypatch.setattr(replicate, "replicate_model_fn", lambda model_fn, devices: model_fn)
+    monkeypatch.setattr(replicate, "replicate_model_fn", lambda model_fn, **_: model_fn)
     flags = ["search", f"--checkpoint_dir={tmp_path / 'run'}", "--max_global_step=2"]
     flags += ["--num_towers=1", "--train_batch_size=8", "--cost_model", file, "madds"]
     flags += ["--cost_model_weights", "0.7", "0.3"]

@@ -1,0 +1,39 @@
+"""Measures what partitioning costs: real networks in four towers, and on one device.
+
+    python -m benchmarks.partitioning --cases resnet50x4,bertx4,wide4 --rounds 3
+
+Rounds, medians and ratios are those of `benchmarks.towers`, in processes of their own. Prints one
+JSON line per case and engine, then a table, which `--page` writes into the documentation.
+"""
+
+import sys
+
+from benchmarks import networks, pages, partitioning_engine, towers
+from replicate.bench import models
+from replicate.bench.harness import names_of
+
+ENGINES = ("single", "replicate", "mirrored", "central")
+CASES = {
+    "resnet50x4": networks.CASES["resnet50"]._replace(towers=4),
+    "bertx4": networks.CASES["bert"]._replace(towers=4),
+    "wide4": models.CASES["wide"]._replace(towers=4),
+    "mobilenet_v2x4": networks.CASES["mobilenet_v2"]._replace(towers=4),
+}
+
+
+def main(argv=None):
+    """Runs the benchmark that the command line `argv` describes; see `--help`."""
+    parser = towers.arguments(__doc__.splitlines()[0], CASES)
+    parser.set_defaults(cases=["resnet50x4", "bertx4", "wide4"])
+    parser.add_argument("--engines", type=names_of(ENGINES), default=["single", "replicate"])
+    args = parser.parse_args(argv)
+    made = towers.measured(args, CASES, partitioning_engine.__name__, [])
+    table = towers.table(made)
+    print("\n" + table)
+    if args.page:
+        text = f"{towers.where_and_how(made)}\n\n{table}"
+        pages.write(args.page, "benchmarks.partitioning", text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

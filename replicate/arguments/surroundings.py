@@ -1,0 +1,44 @@
+"""Where a replicated `model_fn` is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import estimator
+from replicate.compat import graph as graph_lib
+from replicate.gathering import chosen
+
+
+def check() -> None:
+    """Raises if a model cannot be replicated where it is called."""
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "`model_fn` builds a graph, but was called outside of one. Let an Estimator call it, "
+            "or call it within `with tf.Graph().as_default():`."
+        )
+    if tf.distribute.has_strategy():
+        raise ValueError(
+            "`replicate_model_fn` runs a model on all devices by itself, but was called under "
+            f"{type(tf.distribute.get_strategy()).__name__}. Drop `train_distribute` and "
+            "`eval_distribute` from the `RunConfig`, or pass the Estimator the plain `model_fn`."
+        )
+    if is_replicated():
+        raise ValueError(
+            "A model runs as towers once, but was replicated again inside of one. "
+            "Call `replicate_model_fn` only where the Estimator is made."
+        )
+
+
+def is_replicated() -> bool:
+    """Whether a replicated model is being built here."""
+    return chosen.is_listening()
+
+
+def is_for_export(features: Any, mode: str | None) -> bool:
+    """Whether the graph is built for a SavedModel, which is to hold neither towers nor devices."""
+    if estimator.is_exporting():
+        return True
+    # Whoever exports by hand feeds placeholders; `Estimator.predict` has none.
+    return mode == estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)

@@ -1,0 +1,225 @@
+"""Reads the functions of a graph, and makes their operations and control flow in the graph."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import function_def_to_graph
+
+from replicate.compat import graph as graph_lib
+from replicate.compat.functions import functions_of
+
+
+class Body(NamedTuple):
+    """The body of a function.
+
+    Attributes:
+        name: The name of the function.
+        arguments: The names of its arguments, as tensors.
+        nodes: Its `NodeDef`s, each after all that it takes and waits for.
+        outputs: The names of the tensors that it returns.
+        types: Their types.
+        waits: The names of those nodes that run whether or not something takes their values.
+        shapes: What is known of the shapes of tensors, by name.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    nodes: tuple[Any, ...]
+    outputs: tuple[str, ...]
+    types: tuple[Any, ...]
+    waits: tuple[str, ...]
+    shapes: Mapping[str, Any]
+
+
+def body_of(graph: Any, name: str) -> Body | None:
+    """Returns the body of a function of a graph; None if it is unknown, or has parameters."""
+    function = graph._get_function(name) if name in graph._functions else None
+    definition = getattr(function, "cached_definition", getattr(function, "definition", None))
+    if definition is None or definition.signature.attr:
+        return None
+    for node in definition.node_def:
+        if any(called not in graph._functions for called in functions_of(node)):
+            return None
+        if any(value.placeholder for value in node.attr.values()):
+            return None
+    arguments = [argument.name for argument in definition.signature.input_arg]
+    with graph.as_default():
+        flat, names = _flattened(definition)
+    nodes = _sorted(flat.node[len(arguments) :], arguments)
+    if nodes is None:
+        return None
+    outputs = [names[definition.ret[one.name]] for one in definition.signature.output_arg]
+    return Body(
+        name,
+        tuple(f"{argument}:0" for argument in arguments),
+        nodes,
+        tuple(outputs),
+        tuple(tf.as_dtype(one.type) for one in definition.signature.output_arg),
+        tuple(definition.control_ret[one] for one in definition.signature.control_output),
+        _shapes(getattr(function, "graph", None)),
+    )
+
+
+def _shapes(graph: Any) -> dict[str, Any]:
+    """Returns the shapes of tensors, by name, in the graph in which a function was built."""
+    if graph is None:
+        return {}
+    tensors = [tensor for operation in graph.get_operations() for tensor in operation.outputs]
+    return {tensor.name: tensor.shape for tensor in tensors if tensor.shape.rank is not None}
+
+
+def _flattened(definition: Any) -> Any:
+    """Returns a function as a `GraphDef`, and the names of its tensors in there."""
+    convert = function_def_to_graph.function_def_to_graph_def
+    if "copy_functions" in inspect.signature(convert).parameters:  # TensorFlow 1.15
+        convert = functools.partial(convert, copy_functions=False)
+    return convert(definition)
+
+
+def before(node: Any) -> list[str]:
+    """Returns the names of the nodes that a `NodeDef` takes from or waits for."""
+    return [name.lstrip("^").split(":")[0] for name in node.input]
+
+
+def _sorted(nodes: Sequence[Any], arguments: Sequence[str]) -> tuple[Any, ...] | None:
+    """Returns nodes in an order in which each follows what leads to it, None if there is none."""
+    there, found = set(arguments), []
+    pending = list(nodes)
+    while pending:
+        later = []
+        for node in pending:
+            if there.issuperset(before(node)):
+                there.add(node.name)
+                found.append(node)
+            else:
+                later.append(node)
+        if len(later) == len(pending):
+            return None
+        pending = later
+    return tuple(found)
+
+
+def make(
+    graph: Any, node: Any, inputs: Sequence[Any], waits: Sequence[Any], device: str, name: str
+) -> Any:
+    """Makes the operation of a `NodeDef` of a function, in the scopes that are open.
+
+    Args:
+        graph: The graph.
+        node: The `NodeDef`.
+        inputs: The tensors that it takes.
+        waits: The operations that it waits for.
+        device: The device string of the operation.
+        name: Its name.
+    """
+    attrs = {key: value for key, value in node.attr.items() if key not in _OF_FUNCTIONS}
+    types = [tensor.dtype for tensor in inputs]
+    with tf.control_dependencies(list(waits)):
+        made = graph.create_op(
+            node.op, list(inputs), None, input_types=types, name=name, attrs=attrs
+        )
+    made._set_device(device)
+    return made
+
+
+# What says of nodes where others are, and of which shape they were.
+_OF_FUNCTIONS = frozenset(["_class", "_output_shapes"])
+
+
+def is_stateful(graph: Any, node: Any) -> bool:
+    """Whether operations of a node's type have a state, or act on one."""
+    return bool(_definition(graph, node.op).is_stateful)
+
+
+def makes_resources(graph: Any, node: Any) -> bool:
+    """Whether a node makes something that outlives a step, and has a name of its own."""
+    definition = _definition(graph, node.op)
+    named = {attribute.name for attribute in definition.attr} & {"shared_name", "container"}
+    return bool(named) or node.op in ("AnonymousIterator", "AnonymousIteratorV2", "Placeholder")
+
+
+def _definition(graph: Any, kind: str) -> Any:
+    find = getattr(graph, "op_def_for_type", None) or graph._get_op_def
+    return find(kind)
+
+
+@contextlib.contextmanager
+def old_control_flow() -> Iterator[None]:
+    """A scope in which loops and conditions are those of TensorFlow 1."""
+    is_new = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        if is_new:
+            tf.enable_control_flow_v2()
+
+
+_CONTEXTS = (tf.GraphKeys.COND_CONTEXT, tf.GraphKeys.WHILE_CONTEXT)
+
+
+@contextlib.contextmanager
+def made_on(graph: Any, device: str) -> Iterator[list[Any]]:
+    """A scope whose operations go to a device unless they name one.
+
+    Gives the list of them, which is complete once the scope is left.
+    """
+    first, made = len(graph.get_operations()), []  # type: int, list[Any]
+    contexts = {key: list(graph.get_collection_ref(key)) for key in _CONTEXTS}
+    try:
+        with graph_lib.outside_of_scopes(graph), old_control_flow():
+            yield made
+    except BaseException:
+        for key, before in contexts.items():
+            graph.get_collection_ref(key)[:] = before  # None is left half made.
+        raise
+    made += graph.get_operations()[first:]
+    for operation in made:
+        if not operation.device:
+            operation._set_device(device)
+
+
+def branch(
+    predicate: Any, on_true: Callable[[], list[Any]], on_false: Callable[[], list[Any]], name: str
+) -> list[Any]:
+    """Makes a condition of TensorFlow 1; see `tf.cond`."""
+    made = tf.cond(predicate, on_true, on_false, strict=True, name=name)
+    return list(made)
+
+
+def loop(
+    holds: Callable[..., Any],
+    body: Callable[..., list[Any]],
+    begins: Sequence[Any],
+    shapes: Sequence[Any],
+    parallel_iterations: int,
+    name: str,
+) -> list[Any]:
+    """Makes a loop of TensorFlow 1, which nothing takes gradients of; see `tf.while_loop`."""
+    made = tf.while_loop(
+        holds,
+        body,
+        list(begins),
+        list(shapes),
+        parallel_iterations=parallel_iterations,
+        back_prop=False,
+        name=name,
+        return_same_structure=True,
+    )
+    return list(made)
+
+
+def to_bool(tensor: Any) -> Any:
+    """Returns a boolean, as TensorFlow 2 reads a condition that may be something else.
+
+    Raises:
+        TypeError: If this TensorFlow, as 1.15, does not.
+    """
+    if not hasattr(tf.raw_ops, "ToBool"):
+        raise TypeError(f"A condition must be a boolean scalar, but is {tensor!r}.")
+    return tf.raw_ops.ToBool(input=tensor)

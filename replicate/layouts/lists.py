@@ -1,0 +1,254 @@
+"""The lists of tensors in which loops of TensorFlow 2 keep what they make.
+
+Unlike arrays they are values, which loops carry: each operation gives a new list. Lists that lead
+to one another, in either direction, count as one. So the elements of them all have one layout.
+
+Optionals, in which branches keep what they make, are lists of one element, or of none.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Collection, Iterator, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts.layout import OWN, WHOLE, Demand, Layout, Shard, Share, Strategy
+
+_MAKE = frozenset(
+    ["EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListScatterV2"]
+    + ["OptionalFromValue", "OptionalNone"]
+)
+_PASS_ON = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
+_COMBINE = frozenset(["AddN", "ZerosLike"])
+
+# By type: which input is written, and how many of its axes come before those of an element.
+_WRITTEN = {
+    "OptionalFromValue": (0, 0),
+    "TensorListFromTensor": (0, 1),
+    "TensorListPushBack": (1, 0),
+    "TensorListScatterIntoExistingList": (1, 1),
+    "TensorListScatterV2": (0, 1),
+    "TensorListSetItem": (2, 0),
+}
+# By type: which output is read.
+_READ = {
+    "OptionalGetValue": 0,
+    "TensorListGather": 0,
+    "TensorListGetItem": 0,
+    "TensorListPopBack": 1,
+    "TensorListStack": 0,
+}
+
+
+class Elements:
+    """The layouts of the elements of arrays and lists; `Arrays` finds them."""
+
+    def element(self, maker: Any, axes: int = 0) -> Layout:
+        """Returns the layout of what is read."""
+        raise NotImplementedError
+
+    def put(self, maker: Any, layout: Layout, axes: int = 0) -> Layout | None:
+        """Returns the layout in which something is written, None if it cannot be."""
+        raise NotImplementedError
+
+
+def is_of_list(operation: Any) -> bool:
+    """Whether an operation makes a list, or uses one, and does not just pass it on."""
+    if operation.type in ("OptionalFromValue", "OptionalGetValue"):
+        return len(operation.inputs) == len(operation.outputs) == 1
+    if operation.type in _STRATEGIES:
+        return True
+    return operation.type in _COMBINE and bool(operation.outputs[0].dtype == tf.variant)
+
+
+def maker_of(operation: Any) -> Any:
+    """Returns what makes the list of an operation, the first if several do.
+
+    None if something is done to it that is not known here.
+    """
+    found = _makers.setdefault(operation.graph, {})
+    if operation not in found:
+        together, others = _together(operation)
+        known = all(is_of_list(one) or one.type in _PASS_ON for one in (*together, *others))
+        makers = [one for one in together if one.type in _MAKE and known]
+        first = min(makers, key=graph_lib.id_of, default=None)
+        found.update(dict.fromkeys(filter(is_of_list, together), first))
+    return found[operation]
+
+
+def forget(graph: Any) -> None:
+    """Lets lists of a graph be looked for again, once it has changed."""
+    _makers.pop(graph, None)
+
+
+# By graph: what makes the list of each operation.
+_makers: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def _together(operation: Any, with_zeros: bool = True) -> tuple[list[Any], list[Any]]:
+    """Returns the operations of all lists that lead to one another, an operation's among them.
+
+    And those of lists that have these as their elements, as loops in loops make them.
+
+    Args:
+        operation: The operation.
+        with_zeros: Whether a list of zeros counts as one with that whose elements it is like.
+    """
+    found: dict[Any, None] = {operation: None}
+    around: dict[Any, None] = {}
+    pending = _lists_of(operation, with_zeros)
+    seen = {graph_lib.reference(tensor) for tensor in pending}
+    while pending:
+        tensor = pending.pop()
+        more: list[Any] = []
+        for one in (tensor.op, *tensor.consumers()):
+            if one in found or one in around or graph_lib.is_replaced(one):
+                continue
+            if any(element is tensor for element in _elements(one)):
+                outside = [each for part in _together(one) for each in part]
+                around.update(dict.fromkeys(outside))
+                more += [element for each in outside for element in _elements(each)]
+            elif with_zeros or one.type != "ZerosLike" or one is tensor.op:
+                found[one] = None
+                more += _lists_of(one, with_zeros)
+        for other in more:
+            if graph_lib.reference(other) not in seen:
+                seen.add(graph_lib.reference(other))
+                pending.append(other)
+    return list(found), list(around)
+
+
+def _lists_of(operation: Any, with_zeros: bool) -> list[Any]:
+    """Returns the lists that an operation takes and gives, but for those that are elements."""
+    given = () if operation.type == "ZerosLike" and not with_zeros else operation.inputs
+    aside = _elements(operation)
+    return [
+        tensor
+        for tensor in (*given, *operation.outputs)
+        if tensor.dtype == tf.variant and not any(tensor is element for element in aside)
+    ]
+
+
+def _elements(operation: Any) -> list[Any]:
+    """Returns the lists that an operation writes to another list, or reads of one."""
+    found = []
+    if operation.type in _WRITTEN:
+        found.append(operation.inputs[_WRITTEN[operation.type][0]])
+    elif operation.type in _READ:
+        found.append(operation.outputs[_READ[operation.type]])
+    return [tensor for tensor in found if tensor.dtype == tf.variant]
+
+
+def written(operation: Any, around: Collection[Any] = ()) -> Iterator[tuple[Any, int]]:
+    """Yields what is written to the list of an operation, each with the axes before an element's.
+
+    Args:
+        operation: The operation.
+        around: Operations whose lists are known to have such elements.
+    """
+    together, _ = _together(operation, with_zeros=False)
+    if not set(around).isdisjoint(together):
+        return
+    for one in together:
+        if one.type in _WRITTEN:
+            index, axes = _WRITTEN[one.type]
+            yield one.inputs[index], axes
+        elif one.type == "ZerosLike":
+            yield from written(one.inputs[0].op, [*around, one])
+
+
+def strategy(
+    elements: Elements, maker: Any, operation: Any, layouts: Sequence[Layout]
+) -> Strategy | None:
+    """Returns how towers run an operation on a list of theirs, None if they cannot."""
+    if operation.type in _COMBINE:
+        return Strategy((OWN,) * len(layouts), (OWN,))
+    lists = _lists_of(operation, with_zeros=True)
+    demands: list[Demand] = [
+        OWN if any(tensor is one for one in lists) else WHOLE for tensor in operation.inputs
+    ]
+    if operation.type in _WRITTEN:
+        index, axes = _WRITTEN[operation.type]
+        put = elements.put(maker, layouts[index], axes)
+        if put is None:
+            return None
+        demands[index] = put
+    shape = _SHAPES.get(operation.type)
+    if shape is not None:
+        found = _shape(operation.inputs[shape], layouts[shape], elements.element(maker))
+        if found is None:
+            return None
+        demands[shape] = found
+    outputs = _STRATEGIES[operation.type](elements, maker)
+    if not all(map(_can_be, operation.outputs, outputs)):
+        return None  # Elements differ in rank.
+    return Strategy(tuple(demands), outputs)
+
+
+def _can_be(tensor: Any, layout: Layout) -> bool:
+    """Whether a tensor has the axis of rows that a layout names."""
+    rank = tensor.shape.rank
+    return rank is None or not isinstance(layout, Shard) or layout.axis < rank
+
+
+def _shape(tensor: Any, layout: Layout, element: Layout) -> Demand | None:
+    """Returns how the shape of elements is demanded: a tower's elements have its own rows."""
+    if layout == OWN:
+        return OWN
+    if not isinstance(element, Shard) or tensor.shape.rank == 0:  # It is -1: nothing is known.
+        return WHOLE
+    return Share(element.axis) if tensor.shape.rank == 1 else None
+
+
+# By type: the input that is the shape of elements.
+_SHAPES = {
+    "EmptyTensorList": 0,
+    "TensorListFromTensor": 1,
+    "TensorListGather": 2,
+    "TensorListGetItem": 2,
+    "TensorListPopBack": 1,
+    "TensorListReserve": 0,
+    "TensorListScatterV2": 2,
+    "TensorListStack": 1,
+}
+
+_Outputs = Callable[[Elements, Any], "tuple[Layout, ...]"]
+
+
+def _list(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+    return (OWN,)
+
+
+def _read(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+    return (elements.element(maker),)
+
+
+def _stacked(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+    return (elements.element(maker, axes=1),)
+
+
+# The layouts of what each operation gives. The shape of a list's elements is the tower's own.
+_STRATEGIES: dict[str, _Outputs] = {
+    "EmptyTensorList": _list,
+    "OptionalFromValue": _list,
+    "OptionalGetValue": _read,
+    "OptionalHasValue": lambda elements, maker: (WHOLE,),
+    "OptionalNone": _list,
+    "TensorListElementShape": _list,
+    "TensorListFromTensor": _list,
+    "TensorListGather": _stacked,
+    "TensorListGetItem": _read,
+    "TensorListLength": lambda elements, maker: (WHOLE,),
+    "TensorListPopBack": lambda elements, maker: (OWN, elements.element(maker)),
+    "TensorListPushBack": _list,
+    "TensorListReserve": _list,
+    "TensorListResize": _list,
+    "TensorListScatterIntoExistingList": _list,
+    "TensorListScatterV2": _list,
+    "TensorListSetItem": _list,
+    "TensorListStack": _stacked,
+}
+
+__all__ = ["forget", "is_of_list", "maker_of", "strategy", "written"]

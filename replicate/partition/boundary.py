@@ -1,0 +1,81 @@
+"""The rows that the program of one tower starts from, in the place of each tower's."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.partition.program import SCOPE, Own, Program
+
+
+def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
+    """Returns the first tower's features and labels, of which other towers have theirs.
+
+    The number of rows is only known, and part of static shapes, if all towers have as many.
+
+    Args:
+        shards: The `Shards` of the batch.
+        program: The `Program`, which is told of them.
+    """
+    counts = shards.rows
+    known = all(isinstance(count, int) for count in counts)
+    is_static = known and counts[0] and len(set(counts)) == 1
+    given: Sequence[Any] = list(zip(shards.features, shards.labels))
+    if not is_static:
+        given = _of_unknown_rows(given)
+    own = []
+    by_tower = [tf.nest.flatten(pair, expand_composites=True) for pair in given]
+    for axis, *leaves in zip(_axes(shards), *by_tower):
+        if all(leaf is leaves[0] for leaf in leaves):
+            own.append(leaves[0])
+            continue
+        # Each by itself: TensorFlow's optimizer has mistaken the outputs of one split for another.
+        each: list[Any] = []
+        for leaf, device in zip(leaves, program.devices):
+            with tf.device(device), tf.name_scope(SCOPE):
+                if not is_static and leaf.shape.rank and not each:
+                    shape = leaf.shape.as_list()
+                    shape[axis] = None
+                    each.append(tf.placeholder_with_default(leaf, shape))
+                else:
+                    each.append(tf.identity(leaf))
+        program.own.append(Own(each[0], tuple(each)))
+        own.append(each[0])
+    features, labels = tf.nest.pack_sequence_as(given[0], own, expand_composites=True)
+    return features, labels
+
+
+def _of_unknown_rows(given: Sequence[Any]) -> Sequence[Any]:
+    """Returns shards whose ragged tensors do not say by themselves how many rows they have.
+
+    Else they would say so of whatever they are packed from, and each copy would have tower 0's
+    number. What all towers have is as it is.
+
+    Args:
+        given: Pairs of features and labels, one for each tower.
+    """
+    made: list[list[Any]] = [[] for _ in given]
+    for leaves in zip(*map(tf.nest.flatten, given)):
+        is_shard = isinstance(leaves[0], tf.RaggedTensor) and leaves[0] is not leaves[-1]
+        for own, leaf in zip(made, leaves):
+            own.append(_without_size(leaf) if is_shard else leaf)
+    return [tf.nest.pack_sequence_as(pair, own) for pair, own in zip(given, made)]
+
+
+def _without_size(leaf: Any) -> Any:
+    splits = tf.placeholder_with_default(leaf.row_splits, [None])
+    return tf.RaggedTensor.from_row_splits(leaf.values, splits, validate=False)
+
+
+def _axes(shards: Any) -> Sequence[int]:
+    """Returns the axis of rows of each tensor in a shard, those that others are made of included.
+
+    A sparse tensor is made of tensors with a row for each of its entries.
+    """
+    leaves = tf.nest.flatten((shards.features[0], shards.labels[0]))
+    found = []
+    for leaf, axis in zip(leaves, shards.axes or [0] * len(leaves)):
+        parts = tf.nest.flatten(leaf, expand_composites=True)
+        found += [axis if part is leaf else 0 for part in parts]
+    return found

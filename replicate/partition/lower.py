@@ -1,0 +1,158 @@
+"""Replaces calls, conditions and loops that rows can reach by what they do.
+
+The operations that are replaced stay in the graph. Nothing takes their values then, but for what
+asks for them by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import function_graphs, partitioning
+from replicate.compat import graph as graph_lib
+from replicate.layouts import Source
+from replicate.partition import bodies as bodies_lib
+from replicate.partition.bodies import Bodies
+from replicate.partition.inline import Inliner, Made, Place
+
+
+class Lowered(NamedTuple):
+    """A graph without functions where rows are.
+
+    Attributes:
+        operations: Its operations, without those that were replaced.
+        now: Function of a tensor, or of an operation that was asked for, that returns what takes
+            its place.
+    """
+
+    operations: Sequence[Any]
+    now: Callable[[Any], Any]
+
+
+def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[Any]) -> Lowered:
+    """Replaces what calls functions with rows.
+
+    Args:
+        operations: The operations of the graph, each after all that leads to it.
+        sources: The tensors of the batch.
+        asked: Tensors, and operations, that are needed besides those that operations take.
+    """
+    if not any(operation.type in bodies_lib.TYPES for operation in operations):
+        return Lowered(operations, lambda tensor: tensor)
+    graph = tf.get_default_graph()
+    wanted = {tensor.op if isinstance(tensor, tf.Tensor) else tensor for tensor in asked}
+    needed = {one for one in asked if isinstance(one, tf.Operation)}
+    bodies = Bodies(graph)
+    inliner = Inliner(graph, bodies)
+    replaced: dict[Any, Made] = {}
+    waiting: dict[Any, Any] = {}  # By operation that was asked for.
+    added: list[Any] = []
+    with_rows = {source.tensor.op for source in sources}
+    after_writes: set[Any] = set()
+
+    def now(asked: Any) -> Any:
+        if not isinstance(asked, tf.Tensor):
+            return waiting.get(asked, asked)
+        made = replaced.get(asked.op)
+        return asked if made is None else made.outputs[asked.value_index]
+
+    def done(operation: Any) -> list[Any]:
+        return replaced[operation].done if operation in replaced else [operation]
+
+    for operation in operations:
+        inputs = [now(tensor) for tensor in operation.inputs]
+        waits = list(dict.fromkeys(w for one in operation.control_inputs for w in done(one)))
+        has_rows = not with_rows.isdisjoint(tensor.op for tensor in inputs)
+        is_written = not after_writes.isdisjoint([*(tensor.op for tensor in inputs), *waits])
+        made = None
+        if operation.type in bodies_lib.TYPES:
+            node = operation.node_def
+            is_written |= bodies.writes(node)
+            if has_rows and _is_used(operation, wanted) and bodies.can_be_lowered(node):
+                place = Place(operation.name, str(operation.device), not is_written)
+                made, found = _make(inliner, node, inputs, waits, place)
+                added += found
+                if made is not None and operation in needed:
+                    with function_graphs.made_on(graph, place.device) as found:
+                        waiting[operation] = tf.group(*made.done)
+                    added += found
+        elif not is_written and graph_lib.is_stateful(operation):
+            is_written = bodies.writes(operation.node_def)
+        results = [operation]
+        if made is None:
+            _take(operation, inputs, waits)
+        else:
+            graph_lib.set_replaced(operation)
+            replaced[operation] = made
+            results += [*(tensor.op for tensor in made.outputs), *made.done]
+            for tensor, other in zip(operation.outputs, made.outputs):
+                if other.op.type in ("Exit", "Merge"):
+                    other.set_shape(tensor.shape)
+        with_rows.update(results if has_rows else ())
+        after_writes.update(results if is_written else ())
+    if not replaced:
+        return Lowered(operations, lambda tensor: tensor)
+
+    kept = [operation for operation in operations if operation not in replaced]
+    used = {one.op if isinstance(one, tf.Tensor) else one for one in map(now, asked)}
+    return Lowered(kept + _needed(kept, added, used), now)
+
+
+def _make(
+    inliner: Inliner, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place
+) -> tuple[Made | None, list[Any]]:
+    """Returns what takes the place of a node, and all that was made; None if it stays."""
+    try:
+        with function_graphs.made_on(tf.get_default_graph(), place.device) as found:
+            made = inliner.lower(node, inputs, waits, place)
+        return made, found
+    except (TypeError, ValueError):  # TensorFlow knows of shapes that do not fit.
+        return None, []
+
+
+def _is_used(operation: Any, wanted: set[Any]) -> bool:
+    """Whether something takes, or waits for, what an operation does.
+
+    If nothing does, whoever built the graph may run the operation itself.
+    """
+    if graph_lib.is_in_control_flow(operation):
+        return False
+    taken = any(tensor.consumers() for tensor in operation.outputs)
+    return taken or operation in wanted or bool(graph_lib.control_outputs(operation))
+
+
+def _take(operation: Any, inputs: Sequence[Any], waits: Sequence[Any]) -> None:
+    """Lets an operation take, and wait for, what has replaced others."""
+    for index, (given, other) in enumerate(zip(list(operation.inputs), inputs)):
+        if given.op is not other.op:
+            partitioning.take(operation, index, other)
+    if waits != list(operation.control_inputs):
+        graph_lib.set_control_inputs(operation, waits)
+
+
+def _needed(kept: Sequence[Any], added: Sequence[Any], used: set[Any]) -> list[Any]:
+    """Returns those of the added operations that something takes or waits for, or that act."""
+    there, left = set(kept).union(added), set(added)
+    pending = list(reversed(added))
+    while pending:
+        gone = [one for one in pending if _is_idle(one, there, used)]
+        there.difference_update(gone)
+        left.difference_update(gone)
+        before = [tensor.op for one in gone for tensor in one.inputs]
+        before += [waited_for for one in gone for waited_for in one.control_inputs]
+        pending = [one for one in dict.fromkeys(before) if one in left]
+    return [one for one in added if one in left]
+
+
+def _is_idle(operation: Any, there: set[Any], used: set[Any]) -> bool:
+    if graph_lib.in_while_loop(operation) and operation.type != "Exit":
+        return False
+    if graph_lib.is_stateful(operation):
+        return False
+    if operation in used:
+        return False
+    if any(taker in there for tensor in operation.outputs for taker in tensor.consumers()):
+        return False
+    return not any(one in there for one in graph_lib.control_outputs(operation))

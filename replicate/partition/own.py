@@ -1,0 +1,159 @@
+"""Finds what each tower has of its own, in the program of one tower."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import itertools
+from typing import Any, Callable, Iterable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.graphs import state
+from replicate.layouts import OWN, WHOLE, Facts, Layout, Layouts, Source, Strategy, array_of
+from replicate.partition.program import Program
+
+
+def infer(operations: Sequence[Any], program: Program, own: Iterable[Any]) -> Layouts:
+    """Returns the layouts of a program's tensors: each tower's own, or the same for all.
+
+    A tower has its own of what its rows enter, or its index, or random numbers, and of whatever is
+    made of that. What no such value enters runs once.
+
+    Args:
+        operations: The operations, each after all that leads to it, those of a loop together.
+        program: The `Program`.
+        own: Tensors that towers have other values of.
+    """
+    sources = tuple(own)
+    learnt: set[Any] = set()  # Arrays that towers have.
+    while True:
+        one_pass = _Pass(program, sources, learnt)
+        one_pass.run(operations)
+        if one_pass.arrays <= learnt:
+            return one_pass.layouts()
+        learnt |= one_pass.arrays
+
+
+class _Pass:
+    """One pass over the operations."""
+
+    def __init__(self, program: Program, sources: Sequence[Any], arrays: set[Any]) -> None:
+        self._program = program
+        self._sources = sources
+        self._known = arrays
+        self.arrays: set[Any] = set()
+        self._layouts: dict[Any, Layout] = {graph_lib.reference(one): OWN for one in sources}
+        self._strategies: dict[Any, Strategy] = {}
+        self._may_be_dead: set[Any] = set()  # Of these: what a condition of TensorFlow 1 skips.
+        self._given = {tensor.op for tensor in sources}
+        self._given.update(one.mark for one in program.of_towers)
+        self._runs_once = _ranges(program.once)
+        self._first_values = _leading_to_initial_values()
+
+    def layouts(self) -> Layouts:
+        sources = tuple(Source(tensor, 0) for tensor in self._sources)
+        facts = Facts(self._program.rows.dim)
+        return Layouts(facts, sources, self._strategies, self._layouts, collections.Counter())
+
+    def run(self, operations: Sequence[Any]) -> None:
+        for name, group in itertools.groupby(operations, key=_outermost_loop):
+            if name is None:
+                for operation in group:
+                    if self._is_own(operation):
+                        self._enter(operation)
+                continue
+            loop = list(group)
+            if any(self._is_own(operation) for operation in loop):
+                # First of all, since a round begins with what the one before ended with.
+                for tensor in itertools.chain.from_iterable(one.outputs for one in loop):
+                    self._layouts[graph_lib.reference(tensor)] = OWN
+                for operation in loop:
+                    self._enter(operation)
+
+    def _is_own(self, operation: Any) -> bool:
+        if operation in self._given:
+            return False
+        layouts = self._program.layouts
+        if any(graph_lib.reference(tensor) in layouts for tensor in operation.outputs):
+            return True  # It is put together, also if it is the same in all towers.
+        if any(self._of(tensor) != WHOLE for tensor in operation.inputs):
+            # What is put together is taken by what runs once.
+            return not any(graph_lib.reference(tensor) in layouts for tensor in operation.inputs)
+        waits = self._strategies if operation.type == "NoOp" else self._may_be_dead
+        if any(before in waits for before in operation.control_inputs):
+            return True
+        if array_of(operation) in self._known or self._goes_back(operation):
+            return True
+        # An iterator that calls functions draws nothing.
+        draws = state.draws(operation) and not state.makes_state(operation)
+        draws = draws and not self._runs_once(operation)
+        return draws and operation not in self._first_values
+
+    def _goes_back(self, operation: Any) -> bool:
+        """Whether an operation is the gradient of a `tf.py_function` that towers call.
+
+        It takes the tape of that, of which only the control input tells.
+        """
+        before = operation.control_inputs if operation.type == "EagerPyFunc" else ()
+        return any(one.type == "EagerPyFunc" and one in self._strategies for one in before)
+
+    def _enter(self, operation: Any) -> None:
+        demands = tuple(OWN if self._of(t) != WHOLE else WHOLE for t in operation.inputs)
+        # Beside what each tower has, sums over towers pass through an `IdentityN`.
+        passes = operation.type == "IdentityN"
+        made = []
+        for index, tensor in enumerate(operation.outputs):
+            key = graph_lib.reference(tensor)
+            own = demands[index] if passes else OWN
+            self._layouts[key] = self._program.layouts.get(key, own)
+            made.append(self._layouts[key])
+        self._strategies[operation] = Strategy(demands, tuple(made))
+        before = [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+        is_skipped = operation.type == "Switch" or not self._may_be_dead.isdisjoint(before)
+        if is_skipped and operation.type != "Merge" and not graph_lib.in_while_loop(operation):
+            self._may_be_dead.add(operation)
+        maker = array_of(operation)
+        if maker is not None:
+            self.arrays.add(maker)
+
+    def _of(self, tensor: Any) -> Layout:
+        return self._layouts.get(graph_lib.reference(tensor), WHOLE)
+
+
+def _ranges(pairs: Iterable[tuple[int, int]]) -> Callable[[Any], bool]:
+    """Returns a function that says whether an operation's number is in one of some ranges."""
+    pairs = sorted(pair for pair in pairs if pair[0] <= pair[1])
+    ends, last = [], 0
+    for _, end in pairs:
+        last = max(last, end)
+        ends.append(last)
+    starts = [start for start, _ in pairs]
+
+    def is_in(operation: Any) -> bool:
+        number = graph_lib.id_of(operation)
+        place = bisect.bisect_right(starts, number) - 1
+        return place >= 0 and number <= ends[place]
+
+    return is_in
+
+
+def _leading_to_initial_values() -> set[Any]:
+    """Returns the operations that make what variables begin with."""
+    found: set[Any] = set()
+    pending = []
+    for variable in [*tf.global_variables(), *tf.local_variables()]:
+        initializer = getattr(variable, "initializer", None)
+        pending.append(getattr(initializer, "op", initializer))
+    while pending:
+        operation = pending.pop()
+        if isinstance(operation, tf.Operation) and operation not in found:
+            found.add(operation)
+            pending += [tensor.op for tensor in operation.inputs]
+    return found
+
+
+def _outermost_loop(operation: Any) -> Any:
+    found = graph_lib.loops_of(operation)
+    return found[0] if found else None

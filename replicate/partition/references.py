@@ -1,0 +1,81 @@
+"""Variables that are references, which TensorFlow 1.15 makes unless told otherwise.
+
+Whoever reads one has its memory, and sees what is written there later. On one device, what a step
+reads is hardly ever late. Towers meet before they are done, so that an update could overtake what
+another tower, or the loss of all, still reads. Here it waits: so each step reads what was there
+before it, as of resource variables.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.graphs import ancestors, state
+
+_SCOPE = "replicate/references/"
+# What gives the memory that it takes.
+_SAME_MEMORY = frozenset(["Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient"])
+# By which it gets into loops, that nobody outside can wait for.
+_LOOPS = frozenset(["Enter", "RefEnter"])
+
+
+def read_before_written(fetches: Sequence[Any]) -> None:
+    """Lets what writes to references in a step wait for what reads them and waits for no write.
+
+    Args:
+        fetches: Operations and tensors that a step runs, in towers.
+    """
+    running = ancestors(fetches)
+    writes = [op for op in running if state.assigns(op) and _is_reference(op.inputs[0])]
+    begun = sorted({_begins(op) for op in writes} - {None}, key=graph_lib.id_of)
+    later = _after(begun)
+    by_device: dict[str, list[Any]] = {}
+    for op in running - later if begun else ():
+        if op.type not in _SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):
+            by_device.setdefault(op.device, []).append(op)
+    if not by_device:
+        return
+    with graph_lib.outside_of_scopes(begun[0].graph), tf.name_scope(_SCOPE):
+        by_now = [_wait_for(ops, device) for device, ops in sorted(by_device.items())]
+        read = _wait_for(by_now, begun[0].device)
+    for op in begun:
+        graph_lib.add_control_inputs(op, [read])
+
+
+def _begins(write: Any) -> Any:
+    """Returns what a write waits for first: itself, or the choice of the branch that it is in."""
+    if not graph_lib.is_in_control_flow(write):
+        return write
+    choices = graph_lib.predicates(write)
+    return choices[-1].op if choices else None
+
+
+def _wait_for(ops: Iterable[Any], device: str) -> Any:
+    with tf.device(device), tf.control_dependencies(sorted(ops, key=graph_lib.id_of)):
+        return tf.no_op("read")
+
+
+def _is_reference(tensor: Any) -> bool:
+    return bool(tensor.dtype != tensor.dtype.base_dtype)
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Whether a tensor is what a reference holds."""
+    while tensor.op.type in _SAME_MEMORY:
+        tensor = tensor.op.inputs[0]
+    return _is_reference(tensor) and state.makes_state(state.source(tensor))
+
+
+def _after(ops: Iterable[Any]) -> set[Any]:
+    """Returns what operations lead to, and themselves."""
+    found, pending = set(ops), list(ops)
+    while pending:
+        op = pending.pop()
+        takers = [taker for output in op.outputs for taker in output.consumers()]
+        takers = [taker for taker in takers + graph_lib.control_outputs(op) if taker not in found]
+        found.update(takers)
+        pending += takers
+    return found

@@ -1,0 +1,124 @@
+"""Summaries in the program of one tower: the first tower's, their mean, or those of all towers.
+
+Summaries are the operations of `tf.summary`, which give serialised protocol buffers. Those of
+TensorFlow 2's API write by themselves, mostly in a condition, and stay the first tower's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import copying, partitioning
+from replicate.compat import graph as graph_lib
+from replicate.compat import summaries as compat
+from replicate.graphs import line_of, state
+from replicate.layouts import MEAN, WHOLE, Layouts
+from replicate.partition.program import Program
+
+HOW = ("first", "mean", "all")
+
+# What takes a tag, and then values. Scalars have as many tags as values.
+_SCALARS = "ScalarSummary"
+_TAGGED = frozenset(
+    [_SCALARS, "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2"]
+    + ["TensorSummaryV2"]
+)
+_SCOPE = "replicate/summaries/"
+
+
+def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any:
+    """Lets summaries of what towers have of their own take what all towers have.
+
+    Args:
+        spec: The spec of the program.
+        layouts: The `Layouts` of its tensors.
+        program: The `Program`.
+        how: One of `HOW`.
+
+    Returns:
+        A spec whose hooks and scaffold save what summaries became.
+    """
+    if how == "first":
+        return spec
+    instead, left = [], []
+    for operation in list(layouts.strategies):
+        if operation.type not in _TAGGED:
+            if state.writes_summaries(operation):
+                left.append(operation)
+            continue
+        tag, *values = operation.inputs
+        if graph_lib.is_in_control_flow(operation) or layouts.of(tag) != WHOLE:
+            left.append(operation)
+            continue
+        with tf.control_dependencies(None), tf.name_scope(_SCOPE):
+            if how == "all":
+                instead.append((operation.outputs[0], _join(operation, layouts, program)))
+            elif operation.type == _SCALARS:
+                partitioning.take(operation, 1, _mean(values[0], program))
+    for summary in tf.get_collection(tf.GraphKeys.SUMMARIES):
+        made: Any = getattr(summary, "op", None)
+        if made in layouts.strategies and made.type not in (*_TAGGED, "MergeSummary"):
+            left.append(made)  # What a condition or a function returns.
+    if left:
+        tf.logging.warning(
+            "replicate: summaries=%r does not reach summaries that are made in a `tf.cond`, a loop "
+            "or a function, or written by an operation of their own, so that these are of the rows "
+            "of tower 0 alone: %s. Make them outside, by `tf.summary`.",
+            how,
+            ", ".join(f"{one.type} {one.name} ({line_of(one)})" for one in dict.fromkeys(left)),
+        )
+    return _with_others(spec, program, instead)
+
+
+def _mean(value: Any, program: Program) -> Any:
+    """Returns the mean of the towers' values, weighted by rows, of their type."""
+    if value.dtype in (tf.float32, tf.float64):
+        return program.whole(value, MEAN)
+    mean = program.whole(tf.cast(value, tf.float64), MEAN)
+    with program.running_once():
+        return tf.cast(tf.round(mean) if value.dtype.is_integer else mean, value.dtype)
+
+
+def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
+    """Returns the summaries of all towers that have rows, in the place of the first tower's."""
+    takers = [(taker, list(taker.inputs)) for taker in operation.outputs[0].consumers()]
+    tag, *values = operation.inputs
+    apart = [
+        [value] * program.size if layouts.of(value) == WHOLE else program.each(value)
+        for value in values
+    ]
+    summaries = []
+    with program.running_once():
+        for index, own in enumerate(zip(*apart)):
+            tags = tf.strings.join([f"tower_{index}/", tag])
+            (summary,) = copying.again(operation, [tags, *own])
+            count = program.rows.counts[index]
+            # Nothing, serialised, is an empty string.
+            summaries.append(tf.where_v2(count > 0, summary, "") if index else summary)
+        merged = tf.summary.merge(summaries, collections=[])
+    for taker, inputs in takers:
+        for position, given in enumerate(inputs):
+            if given is operation.outputs[0]:
+                partitioning.take(taker, position, merged)
+    return merged
+
+
+def _with_others(spec: Any, program: Program, instead: Sequence[tuple[Any, Any]]) -> Any:
+    """Returns a spec that saves other summaries, as do collections and hooks from now on."""
+    if not instead:
+        return spec
+    for key in program.graph.get_all_collection_keys():
+        items = program.graph.get_collection_ref(key)
+        for position, item in enumerate(items):
+            items[position] = compat.other_of(item, instead)
+    for field in ("training_hooks", "training_chief_hooks", "evaluation_hooks"):
+        compat.save_others(getattr(spec, field, None) or (), instead)
+    scaffold = getattr(spec, "scaffold", None)
+    if scaffold is None or scaffold.summary_op is None:
+        return spec
+    summary_op = compat.other_of(scaffold.summary_op, instead)
+    return spec._replace(
+        scaffold=tf.train.Scaffold(summary_op=summary_op, copy_from_scaffold=scaffold)
+    )

@@ -1,0 +1,117 @@
+"""The two differences from one device, what the log says of them, and the options without them."""
+
+import functools
+import logging
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import contract
+import replicate
+
+pytestmark = pytest.mark.usefixtures("resource_variables")
+
+SIZES = (6, 7, 4)
+EXACT = {"batch_norm": "batch", "random": "batch"}
+
+
+def dataset(is_static):
+    """Batches of images, all of six rows if static."""
+    sizes = [6] * 3 if is_static else SIZES
+    draw = np.random.RandomState(7)
+    images = draw.normal(size=(sum(sizes), 4, 4, 2)).astype(np.float32)
+    images += np.arange(sum(sizes), dtype=np.float32)[:, None, None, None]
+    if is_static:
+        return tf.data.Dataset.from_tensor_slices((images, {})).batch(6, drop_remainder=True)
+    ends = np.cumsum([0, *sizes])
+
+    def batches():
+        for start, end in zip(ends, ends[1:]):
+            yield images[start:end]
+
+    made = tf.data.Dataset.from_generator(batches, tf.float32, [None, 4, 4, 2])
+    return made.map(lambda rows: (rows, {}))
+
+
+def model_fn(features, labels, mode, params):
+    """A convolution, fused batch norm that updates its moving moments, and dropout."""
+    kernel = tf.get_variable("kernel", [2, 2, 2, 3], initializer=tf.random_normal_initializer())
+    x = tf.nn.conv2d(features, kernel, [1, 1, 1, 1], "SAME")
+    scale = tf.get_variable("scale", [3], initializer=tf.ones_initializer())
+    offset = tf.get_variable("offset", [3], initializer=tf.zeros_initializer())
+    moving = tf.get_variable("moving", [2, 3], trainable=False)
+    x, mean, variance = tf.nn.fused_batch_norm(x, scale, offset, is_training=True)
+    x = tf.nn.dropout(x, rate=0.4)
+    loss = tf.reduce_mean(tf.square(x - 0.3)) + tf.reduce_mean(tf.square(kernel))
+    update = moving.assign(0.5 * moving + 0.5 * tf.stack([mean, variance]))
+    with tf.control_dependencies([update]):
+        optimizer = tf.train.GradientDescentOptimizer(0.05)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def trained(num_towers, is_static, **options):
+    fn = contract.replicated(model_fn, num_towers, **options) if num_towers > 1 else model_fn
+    data = functools.partial(dataset, is_static)
+    return contract.record(fn, data, contract.make_params(), num_towers)
+
+
+def differs(got, want):
+    return max(abs(a - b) for a, b in zip(got.losses, want.losses)) > 1e-3
+
+
+@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("is_static", [True, False], ids=["static", "unknown"])
+def test_with_both_options_all_is_that_of_one_device(is_static, num_towers, warnings):
+    want = trained(1, is_static)
+    contract.assert_same_run(trained(num_towers, is_static, **EXACT), want, 2e-5)
+    assert warnings() == []
+
+
+@pytest.mark.parametrize("left_out", sorted(EXACT))
+def test_each_option_removes_one_difference(left_out):
+    given = {key: value for key, value in EXACT.items() if key != left_out}
+    assert differs(trained(2, True, **given), trained(1, True))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, ["draws random numbers for its rows", "moments of each tower's rows"]),
+        ({"random": "batch"}, ["moments of each tower's rows"]),
+        ({"batch_norm": "batch"}, ["draws random numbers for its rows"]),
+        (EXACT, []),
+    ],
+    ids=["none", "random", "batch_norm", "both"],
+)
+def test_each_difference_is_said_once_in_a_line(options, said, caplog):
+    caplog.set_level(logging.INFO, logger="tensorflow")
+    trained(2, True, **options)
+    lines = [record.getMessage() for record in caplog.records]
+    lines = [line for line in lines if line.startswith("replicate: ") and '="batch"' in line]
+    assert len(lines) == len(said)
+    assert all(phrase in line for phrase, line in zip(said, lines))
+    assert {record.levelname for record in caplog.records if '="batch"' in record.getMessage()} <= {
+        "INFO"
+    }
+
+
+@pytest.mark.parametrize("is_static", [True, False], ids=["static", "unknown"])
+def test_towers_go_on_with_rows_that_were_made_once(is_static, fresh_graph):
+    tf.train.create_global_step()
+    features, labels = tf.data.make_one_shot_iterator(dataset(is_static)).get_next()
+    contract.replicated(model_fn, 2, **EXACT)(features, labels, "train", contract.make_params())
+    in_tower = {op.type for op in fresh_graph.get_operations() if op.name.startswith("tower_1/")}
+    assert in_tower >= {
+        "Conv2D",
+        "Conv2DBackpropFilter",
+        "Square",
+    }
+    assert not {"FusedBatchNormV3", "RandomUniform"} & in_tower
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "random"])
+def test_there_are_two_ways(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be 'tower' or 'batch', but is 'exact'"):
+        replicate.replicate_model_fn(model_fn, **{name: "exact"})
