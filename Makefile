@@ -99,7 +99,6 @@ FIRST_MORE := \
     $(call in,clusters,cluster_faults cluster_training) \
     $(call in,comparing,compare) \
     $(call in,compat,keras_class) \
-    $(call in,conformance,conformance) \
     $(call in,contract,checkpoints export silent_defects) \
     $(call in,examples,digits) \
     $(call in,gathering,gather packing) \
@@ -107,8 +106,10 @@ FIRST_MORE := \
     $(call in,layouts,registry) \
     $(call in,partition,fuzz order_of_reads towers_without_rows) \
     $(call in,reports,report) \
-    $(call in,towers,called_once failing_towers nothing_left own_training \
+    $(call in,towers,failing_towers nothing_left own_training \
     prefetching references replicas specs summaries towers variables)
+# What takes longest on 1.15.
+FIRST_LONG := $(call in,conformance,conformance) $(call in,towers,called_once)
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -173,6 +174,7 @@ test-all: environments lint docs test-1.15 test-contrib
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "slow and $(ALL)" $(FIRST_MORE))
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(ALL)" $(FIRST_LONG))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (slow or thorough)"
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(ALL)" tests/conformance
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 tests/clusters tests/faults

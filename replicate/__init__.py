@@ -1,31 +1,32 @@
-"""Trains a TensorFlow Estimator's `model_fn` on every accelerator of a host."""
+"""Trains a TensorFlow Estimator's `model_fn` on every accelerator of a host.
 
-from typing import TYPE_CHECKING
+TensorFlow is imported when a name that needs it is first asked for.
+"""
 
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from replicate import compat
 from replicate.compat import environment
-
-environment.check_packages()  # Before TensorFlow is imported: it may be what is missing.
-
-from replicate import compat, hooks, loss_scale, metrics
-from replicate.comparing import Comparison, compare
-from replicate.compat import estimator as _estimator
-from replicate.cross_tower import cross_tower_mean, cross_tower_sum
-from replicate.devices import session_config
-from replicate.engines import PerTower, merge_call, num_towers, tower_index
-from replicate.faults import checkpoints
-from replicate.gathering import Gather
-from replicate.model_fn import replicate_model_fn
-from replicate.normalization import BatchNormalization, batch_normalization
-from replicate.reports import tower_report
-from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
 
 if TYPE_CHECKING:
     from tensorflow.compat.v1 import estimator  # So that its classes are types.
-else:
-    estimator = _estimator.offered()
 
-compat.offer(replicate_model_fn=replicate_model_fn, TowerOptimizer=TowerOptimizer)
+    from replicate import hooks, loss_scale, metrics
+    from replicate.comparing import Comparison, compare
+    from replicate.cross_tower import cross_tower_mean, cross_tower_sum
+    from replicate.devices import session_config
+    from replicate.engines import PerTower, merge_call, num_towers, tower_index
+    from replicate.faults import checkpoints
+    from replicate.gathering import Gather
+    from replicate.model_fn import replicate_model_fn
+    from replicate.normalization import BatchNormalization, batch_normalization
+    from replicate.reports import tower_report
+    from replicate.tower_optimizer import TowerOptimizer
 
 __all__ = (
     "BatchNormalization",
@@ -51,3 +52,53 @@ __all__ = (
     "tower_index",
     "tower_report",
 )
+# The module that has each name; "" if the name is a module itself.
+_MODULES = {
+    "BatchNormalization": "normalization",
+    "Comparison": "comparing",
+    "Gather": "gathering",
+    "PerTower": "engines",
+    "TowerOptimizer": "tower_optimizer",
+    "batch_normalization": "normalization",
+    "checkpoints": "faults",
+    "compare": "comparing",
+    "cross_tower_mean": "cross_tower",
+    "cross_tower_sum": "cross_tower",
+    "estimator": "compat.estimator",
+    "hooks": "",
+    "loss_scale": "",
+    "merge_call": "engines",
+    "metrics": "",
+    "num_towers": "engines",
+    "replicate_model_fn": "model_fn",
+    "session_config": "devices",
+    "tower_index": "engines",
+    "tower_report": "reports",
+}
+
+if not TYPE_CHECKING:  # Or else a type checker takes any name for one that is there.
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if "tensorflow" not in sys.modules:
+            environment.check_packages()
+        module = importlib.import_module(f"{__name__}.{_MODULES[name] or name}")
+        if name == "estimator":
+            found = module.offered()
+        else:
+            found = getattr(module, name) if _MODULES[name] else module
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _ancestors() -> dict[str, Any]:
+    module = sys.modules[__name__]
+    return {name: getattr(module, name) for name in ("replicate_model_fn", "TowerOptimizer")}
+
+
+compat.offer(_ancestors)

@@ -1,9 +1,9 @@
 """`python -m replicate`: which versions and devices there are, and what would be done with them.
 
 Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
-TensorFlow can be imported, importing `replicate` has said so before. `python -m replicate bench` is
+TensorFlow can be imported, that is an ImportError which says so. `python -m replicate bench` is
 `replicate.bench.command`, `python -m replicate compare` is `replicate.comparing.command`, and
-`python -m replicate scan` is `replicate.scan.command`.
+`python -m replicate scan`, which imports no TensorFlow, is `replicate.scan.command`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import platform
 import sys
 from typing import Sequence
 
-import numpy as np
-import tensorflow.compat.v1 as tf
-
-from replicate import devices
-from replicate.compat import environment, estimator
+from replicate.compat import environment
 from replicate.version import __version__
 
 
 def report() -> list[str]:
     """Returns the lines to print."""
+    import numpy as np
+    import tensorflow.compat.v1 as tf
+
+    from replicate import devices
+    from replicate.compat import estimator
+
     available = devices.local()
     chosen = devices.default(available)
     if len(chosen) > 1:
@@ -55,6 +57,12 @@ def report() -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Does what the command line `argv` asks for; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["scan"]:
+        from replicate.scan import command as scanning
+
+        return scanning.main(argv[1:])
+    if not {"-h", "--help"} & {*argv[:1]}:
+        environment.check_packages()
     if argv[:1] == ["bench"]:
         from replicate.bench import command as benchmark
 
@@ -63,10 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from replicate.comparing import command as comparison
 
         return comparison.main(argv[1:])
-    if argv[:1] == ["scan"]:
-        from replicate.scan import command as scanning
-
-        return scanning.main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m replicate",
         description="Without a command: prints versions, devices, and what replicate_model_fn "

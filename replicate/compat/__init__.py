@@ -8,14 +8,20 @@ towers need of each.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
-_offered: dict[str, Any] = {}
+from replicate.compat import environment
+
+_offered: list[Callable[[], dict[str, Any]]] = []
 
 
-def offer(**ancestors: Any) -> None:
-    """Lets `install` know what takes the place of what was in `tf.contrib.estimator`, by name."""
-    _offered.update(ancestors)
+def offer(ancestors: Callable[[], dict[str, Any]]) -> None:
+    """Lets `install` know what takes the place of what was in `tf.contrib.estimator`.
+
+    Args:
+        ancestors: Called when it is needed, returns it by name.
+    """
+    _offered[:] = [ancestors]
 
 
 def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] = False) -> None:
@@ -82,6 +88,8 @@ def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] =
         ImportError: If the Estimator cannot work in this process. The message says what to run.
         TypeError: If `tensorflow_1` is neither a boolean nor names of packages.
     """
+    environment.check_packages()
     from replicate.compat import installation
 
-    installation.install(replace_ancestor, tensorflow_1, _offered)
+    offered = {name: value for ancestors in _offered for name, value in ancestors().items()}
+    installation.install(replace_ancestor, tensorflow_1, offered)

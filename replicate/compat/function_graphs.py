@@ -218,8 +218,6 @@ def to_bool(tensor: Any) -> Any:
     """Returns a boolean, as TensorFlow 2 reads a condition that may be something else.
 
     Raises:
-        TypeError: If this TensorFlow, as 1.15, does not.
+        AttributeError: If this TensorFlow, as 1.15, does not.
     """
-    if not hasattr(tf.raw_ops, "ToBool"):
-        raise TypeError(f"A condition must be a boolean scalar, but is {tensor!r}.")
     return tf.raw_ops.ToBool(input=tensor)

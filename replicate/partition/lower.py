@@ -70,7 +70,9 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
         if operation.type in bodies_lib.TYPES:
             node = operation.node_def
             is_written |= bodies.writes(node)
-            if has_rows and _is_used(operation, wanted) and bodies.can_be_lowered(node):
+            # A hook may hold a call that writes, and run it: it must do so by itself.
+            stays = not has_rows or bodies.writes(node) or not _is_used(operation, wanted)
+            if not stays and bodies.can_be_lowered(node):
                 place = Place(operation.name, str(operation.device), not is_written)
                 made, found = _make(inliner, node, inputs, waits, place)
                 added += found
@@ -108,7 +110,7 @@ def _make(
         with function_graphs.made_on(tf.get_default_graph(), place.device) as found:
             made = inliner.lower(node, inputs, waits, place)
         return made, found
-    except (TypeError, ValueError):  # TensorFlow knows of shapes that do not fit.
+    except (AttributeError, TypeError, ValueError):  # This TensorFlow cannot, for these shapes.
         return None, []
 
 

@@ -138,7 +138,7 @@ def test_clip_norm(norm):
     [
         (lambda: replicate.TowerOptimizer(0.1), TypeError, WRAPS.format(0.1)),
         (
-            lambda: replicate.TowerOptimizer(tf2.keras.optimizers.Adam()),
+            lambda: replicate.TowerOptimizer(tf2.keras.optimizers.Adam()),  # replicate: ignore
             TypeError,
             "Towers cannot train with …count steps but update no variable. Take one of `tf.train`",
         ),

@@ -241,15 +241,24 @@ def test_python_m_replicate_diagnoses_it(wrong, without):
     assert message in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("args", [("-c", "import replicate"), ("-m", "replicate")])
-def test_a_missing_tensorflow_is_told_at_once(args, without):
+FIRST_NEEDED = [
+    ("-c", "import replicate; replicate.replicate_model_fn"),
+    ("-c", "from replicate import hooks"),
+    ("-c", "import replicate; replicate.compat.install()"),
+    ("-m", "replicate"),
+    ("-m", "replicate", "bench"),
+]
+
+
+@pytest.mark.parametrize("args", FIRST_NEEDED)
+def test_a_missing_tensorflow_is_told_where_it_is_needed(args, without):
     done = programs.run(*args, env=without("tensorflow"))
     assert done.returncode == 1
     assert "but none is installed. Run: pip install " in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("args", [("-c", "import replicate"), ("-m", "replicate")])
-def test_a_numpy_that_is_too_new_is_told_at_once(args, tmp_path):
+@pytest.mark.parametrize("args", FIRST_NEEDED)
+def test_a_numpy_that_is_too_new_is_told_where_it_is_needed(args, tmp_path):
     # What is installed says so in its metadata; the first on the path counts.
     for name, version in (("numpy", "2.4.6"), ("tensorflow", "2.15.1")):
         directory = tmp_path / f"{name}-{version}.dist-info"
@@ -325,6 +334,7 @@ import tensorflow.compat.v1 as tf
 tf.keras.layers.Layer  # Keras comes with TensorFlow; it is imported when it is first used.
 before, start = set(sys.modules), time.perf_counter()
 import replicate
+replicate.replicate_model_fn, replicate.compare, replicate.hooks
 added, imported = set(sys.modules) - before, time.perf_counter()
 replicate.estimator.Estimator
 seconds = [imported - start, time.perf_counter() - imported]

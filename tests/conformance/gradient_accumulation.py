@@ -32,7 +32,6 @@ class AccumulatingOptimizer(tf.train.Optimizer):
 
         def apply():
             means = [s.read_value() / self._batches for s in sums]
-            # replicate: ignore[applied-in-condition]
             applied = self._optimizer.apply_gradients(zip(means, variables))
             with tf.control_dependencies([applied]):
                 return tf.group(*[s.assign(tf.zeros_like(s)) for s in sums])

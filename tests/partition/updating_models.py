@@ -59,7 +59,6 @@ def adversaries(step):
     making = step.optimizer.compute_gradients(fooled, step.weights)
     applied = tf.cond(
         tf.equal(tf.math.floormod(turn, 2.0), 0.0),
-        # replicate: ignore[applied-in-condition]
         lambda: tf.group(_sgd(0.1).apply_gradients(judging)),
         lambda: tf.group(step.optimizer.apply_gradients(making)),
     )

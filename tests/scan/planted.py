@@ -353,6 +353,10 @@ def scope(given, estimator=tf.estimator.Estimator):
     slim.batch_norm(1, **given)
     slim.batch_norm(1, **none[0])
 """,
+    "batch norm that the whole codebase takes of the batch": in_model(
+        "y = tf.layers.batch_normalization(x, fused=True)",
+        "replicate.replicate_model_fn(model_fn, batch_norm='batch')",
+    ),
     "ignored": """\
 import tensorflow.compat.v1 as tf
 tf.contrib.eager.defun  # replicate: ignore

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from replicate.scan import command, contrib, report, scan
+from replicate.scan import command, contrib, files, report, scan
 from test_rules import find
 
 MODEL = """\
@@ -136,6 +136,41 @@ def test_rules_that_are_not_asked_for_do_not_write_it(fixed, capsys):
     files = {"main.py": MODEL + MAIN}
     assert fixed(files, "--exclude", "compat-install") == files
     assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_changes_while_all_is_scanned_gets_none(fixed, monkeypatch, capsys):
+    def changed(path):
+        text = read(path)
+        (reads if path == "main.py" else []).append(path)
+        return text + b"# more\n" if len(reads) == 2 else text
+
+    read, reads = files.read, []
+    monkeypatch.setattr(files, "read", changed)
+    assert fixed({"main.py": MODEL + MAIN}) == {"main.py": MODEL + MAIN}
+    assert "not fixed: main.py: nothing tells" in capsys.readouterr().err
+
+
+BESIDE = {
+    "here": ("main.py", "net.py", "import net"),
+    "a package": ("main.py", "pkg/net.py", "import pkg.net"),
+    "a package itself": ("main.py", "net/__init__.py", "from net import build"),
+    "from the root": ("a/b/main.py", "a/c/net.py", "from a.c import net"),
+    "from src": ("scripts/main.py", "src/pkg/net.py", "from pkg import net"),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_the_line_is_before_a_file_of_the_codebase(fixed, name):
+    main, other, line = BESIDE[name]
+    text = f"import os\n{line}\n{MAIN}"
+    made = fixed({main: text, other: MODEL, "x.py": ""})
+    assert made[main] == text.replace(line, LINES + line)
+
+
+def test_the_line_is_not_before_a_library_of_another_name(fixed):
+    text = f"import numpy.net\nimport net\n{MAIN}"
+    made = fixed({"main.py": text, "net.py": MODEL, "numpy_/net.py": ""})
+    assert made["main.py"] == text.replace("import net\n", f"{LINES}import net\n")
 
 
 def test_a_file_that_changes_meanwhile_stays(fixed, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import ast
 import codecs
+import gc
 import os
 import socket
 
@@ -229,3 +230,14 @@ def test_names_are_shown_in_one_line(text, shown):
 )
 def test_patterns(path, pattern, is_below):
     assert codebase.is_below(path, pattern) == is_below
+
+
+def test_collecting_circles_is_as_it_was(tmp_path):
+    scan([str(tmp_path)])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        scan([str(tmp_path)])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

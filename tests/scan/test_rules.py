@@ -90,6 +90,45 @@ def test_a_package_is_said_once_where_install_is(tmp_path):
     assert [one.rule for one in scan([str(tmp_path)]).findings] == ["contrib-package"]
 
 
+MODEL_FNS = """\
+import functools, wrapped
+def make(x, y):
+    pass
+class Model:
+    def of_method(self, x, how):
+        pass
+def not_given(features, mode):
+    pass
+def makes_a_spec(features, labels, mode):
+    return create_estimator_spec(mode)
+tf_estimator.Estimator(model_fn={}, model_dir="x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "also"),
+    [
+        ("make", [(2, "make")]),
+        ("functools.partial(make, 1)", [(2, "make")]),
+        ("wrapped(functools.partial(model_fn=make))", [(2, "make")]),
+        ("Model().of_method", [(5, "of_method")]),
+        ("lambda x, y: x", [(11, "lambda")]),
+        ("wrapped.make", []),
+        ("unknown()", []),
+    ],
+)
+def test_model_fns_are_listed(tmp_path, given, also):
+    (tmp_path / "a.py").write_text(MODEL_FNS.replace("{}", given))
+    listed = scan([str(tmp_path)]).model_fns
+    assert [one[1:] for one in listed] == sorted([(9, "makes_a_spec"), *also])
+
+
+def test_a_model_fn_that_has_another_name_is_listed(tmp_path):
+    text = MODEL_FNS.replace("tf_est", "given = make\ntf_est").format("given")
+    (tmp_path / "a.py").write_text(text)
+    assert [one[2] for one in scan([str(tmp_path)]).model_fns] == ["make", "makes_a_spec"]
+
+
 def test_findings_come_in_the_order_of_rules(tmp_path):
     (tmp_path / "a.py").write_text("import tensorflow as tf\ntf.placeholder\ntf.contrib.eager.x\n")
     (tmp_path / "b.py").write_text("print 1\n")
