@@ -16,6 +16,14 @@ from replicate.partition.effects import HOLDERS
 from replicate.partition.placement import Placement
 from replicate.partition.rows import Rows
 
+# What k-means, SDCA and boosted trees train by.
+_WITHOUT_GRADIENTS = (
+    "KmeansPlusPlusInitialization",
+    "KMC2ChainInitialization",
+    "NearestNeighbors",
+    "SdcaOptimizer",
+    "BoostedTrees",
+)
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 
 
@@ -68,6 +76,10 @@ def build(
         spec = specs.checked(specs.as_estimator_spec(model_fn()))
     operations = graph.get_operations()[before:]  # How the batch is made is no part of the model.
     shards = shard()
+    if any(operation.type.startswith(_WITHOUT_GRADIENTS) for operation in operations):
+        # Hooks run parts of such models by themselves, in an order that nothing in the graph says.
+        tf.logging.info("replicate: a model that trains without gradients runs on one device.")
+        return spec, shards
     split = _dense(shards)
     partitioned = partition(
         [Source(leaf, axis, each) for leaf, axis, each, _ in split],
