@@ -106,7 +106,7 @@ FIRST_MORE := \
     $(call in,layouts,registry) \
     $(call in,partition,fuzz order_of_reads towers_without_rows) \
     $(call in,reports,report) \
-    $(call in,towers,failing_towers nothing_left own_training \
+    $(call in,towers,failing_towers nothing_left \
     prefetching references replicas specs summaries towers variables)
 # What takes longest on 1.15.
 FIRST_LONG := $(call in,conformance,conformance) $(call in,towers,called_once)
