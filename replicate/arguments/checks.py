@@ -69,7 +69,7 @@ def check(
     if summaries not in summaries_lib.HOW:
         raise ValueError(
             f"`summaries` must be one of {', '.join(map(repr, summaries_lib.HOW))}, but is "
-            f"{summaries!r}: in a program of one tower, its own, means of scalars, or all."
+            f"{summaries!r}: tower 0's, means of scalars, or those of all towers."
         )
     if not isinstance(prefetch_to_devices, bool):
         raise TypeError(

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import links
 from benchmarks.links import Link, Sent
-from replicate.bench import choices, models
+from replicate.bench import models
 
 LINK = Link(bandwidth=100.0, latency=1.0)
 
@@ -61,19 +61,7 @@ def test_what_two_towers_of_an_mlp_send_each_other():
     assert all(weights <= size <= weights + 512 for size in sent.values())
     # Out: three kernels, a pack of the rest. Back: likewise.
     assert 8 <= record["transfers"] <= 24
-    assert record["bytes_of_busiest"] == sum(sent.values())
-
-
-LOSSLESS = ("default", "unpacked", "round_robin_variables", "round_robin", "replicated")
-
-
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("model", ["cnn", "mlp", "wide"])
-def test_auto_takes_what_is_predicted_to_be_fastest(model, count):
-    named = {name: choices.CHOICES[name] for name in (*LOSSLESS, "replicated_in_turn", "auto")}
-    *others, auto = links.predict(model, count, named)
-    for link, milliseconds in auto["predicted_ms"].items():
-        assert milliseconds <= 1.01 * min(other["predicted_ms"][link] for other in others)
+    assert 2 * weights <= record["bytes_of_busiest"] <= sum(sent.values())
 
 
 def test_a_run_names_a_winner_and_says_that_it_predicts(capsys, monkeypatch, tmp_path):
