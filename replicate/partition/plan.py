@@ -289,7 +289,7 @@ def runs_once(operation: Any, layouts: Layouts) -> bool:
     """Whether an operation itself runs once; one that only waits does so besides its copies."""
     if operation not in layouts.strategies:
         return True
-    return operation.type == "NoOp" and not graph_lib.in_while_loop(operation)
+    return operation.type == "NoOp" and not graph_lib.is_in_control_flow(operation)
 
 
 def is_shard(layout: Any) -> bool:

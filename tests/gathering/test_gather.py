@@ -259,6 +259,7 @@ def gathered(values, gather, scale=None, rows=None, by_hand=True):
         tf.ones([3]), tf.ones([3]), mode="train"
     )
     with tf.Session(config=contract.session_config(3)) as session:
+        session.run(tf.global_variables_initializer())
         gradient = applied[0][0]
         if rows is not None:
             return session.run([gradient.indices, gradient.values])
