@@ -128,8 +128,8 @@ def replicate_model_fn(
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
-        of what `model_fn` takes besides, by keyword. Params that `model_fn` does not take are an
-        error, unless they are empty, as those of canned Estimators are.
+        of any further arguments of `model_fn`, by keyword. Passing params to a `model_fn` that
+        takes none is an error, unless they are empty, as those of canned Estimators are.
 
     Raises:
         TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features`,

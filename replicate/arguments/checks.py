@@ -22,7 +22,7 @@ class Arguments(NamedTuple):
         batch_axis: Axes by path, as `entries.axes_by_path` gives them.
         summaries: One of `summaries.HOW`.
         prefetch_to_devices: Whether steps stage the next batch.
-        exact: What is one device's, though it costs time.
+        exact: The `Exact`: options that give one device's numbers, and cost time.
     """
 
     devices: Optional[Sequence[str]]

@@ -40,5 +40,5 @@ def is_for_export(features: Any, mode: str | None) -> bool:
     """Whether the graph is built for a SavedModel, which is to hold neither towers nor devices."""
     if estimator.is_exporting():
         return True
-    # Whoever exports by hand feeds placeholders; `Estimator.predict` has none.
+    # Code that exports by hand feeds placeholders; `Estimator.predict` has none.
     return mode == estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)

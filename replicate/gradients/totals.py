@@ -1,4 +1,4 @@
-"""What the gradients of several batches of a variable add up to, in variables."""
+"""Sums of a variable's gradients over several batches, kept in variables."""
 
 import tensorflow.compat.v1 as tf
 
@@ -6,7 +6,7 @@ from replicate.gathering import collectives
 
 
 def make_total(variable, grads, make):
-    """Returns what the gradients of a variable add up to.
+    """Returns the sum that gradients of a variable are added to.
 
     Args:
         variable: The variable.
@@ -22,7 +22,7 @@ def make_total(variable, grads, make):
 
 
 class _Total:
-    """What the gradients of a variable add up to.
+    """Sum of the gradients of one variable.
 
     Args:
         variable: As `make_total` takes it.

@@ -1,4 +1,4 @@
-"""What a graph tells: of state, of who made what, and what runs with an operation."""
+"""Answers questions about a graph: its state, its source lines, the ancestors of operations."""
 
 from replicate.graphs import state
 from replicate.graphs.ancestors import ancestors

@@ -1,7 +1,11 @@
-"""Finds what runs with an operation."""
+"""Finds all operations that run when some do."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
 
 
-def ancestors(operations):
+def ancestors(operations: Iterable[Any]) -> set[Any]:
     """Returns the set of operations that run when `operations` are fetched, themselves included.
 
     Args:

@@ -21,7 +21,7 @@ from replicate.partition.optionals import Optionals
 
 
 class Made(NamedTuple):
-    """What takes the place of an operation.
+    """Operations that replace one that calls functions.
 
     Attributes:
         outputs: Its tensors.

@@ -117,7 +117,7 @@ def _make(
 def _is_used(operation: Any, wanted: set[Any]) -> bool:
     """Whether something takes, or waits for, what an operation does.
 
-    If nothing does, whoever built the graph may run the operation itself.
+    If nothing does, the code that built the graph may hold the operation, and run it.
     """
     if graph_lib.is_in_control_flow(operation):
         return False

@@ -28,7 +28,7 @@ _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 
 
 class Exact(NamedTuple):
-    """What is one device's, though it costs time.
+    """Options that give one device's exact numbers, and cost time.
 
     Attributes:
         random: Whether random numbers are drawn once for the whole batch.

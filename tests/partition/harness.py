@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-from partition.model_inputs import SEED, dataset
+from partition.model_inputs import SEED, UNKNOWN, dataset
 from replicate.partition import build
 from replicate.partition import model as partition_model
 
@@ -224,6 +224,33 @@ def check_training(model_fn, batches, num_towers):
     """Asserts that a `model_fn` trains in towers as on one device."""
     assert_trains(trained(model_fn, batches))
     assert_same(trained(model_fn, batches, num_towers), trained(model_fn, batches))
+
+
+def trained_where(model_fn, placement):
+    """Returns the trained variables after each of three steps.
+
+    Args:
+        model_fn: The function, which is given resource variables.
+        placement: The `variable_placement` of three towers; None: one device.
+    """
+    seen = []
+
+    def of_resources(features, labels, mode, params):
+        tf.get_variable_scope().set_use_resource(True)
+        return model_fn(features, labels, mode=mode, params=params)
+
+    chosen = of_resources
+    if placement is not None:
+        chosen = replicate.replicate_model_fn(
+            of_resources, devices=contract.device_names(3), variable_placement=placement
+        )
+    with mechanism(), building(chosen, UNKNOWN, 1, ModeKeys.TRAIN) as spec:
+        creator = tf.train.ChiefSessionCreator(config=session_config(3))
+        with tf.train.MonitoredSession(creator, spec.training_hooks) as session:
+            while not session.should_stop():
+                session.run(spec.train_op)
+                seen.append(session.run(tf.trainable_variables()))
+    return seen
 
 
 def check_applied(model_fn, batches, num_towers):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import contract
-import replicate
 from partition import (
     condition_models,
     function_models,
@@ -84,32 +82,11 @@ def test_functions_run_in_towers(name, batches):
     assert {one.name for one in in_towers} - {one.name for one in plan.copied} == set()
 
 
-def _trained(name, placement):
-    """Returns what is trained after each of three steps, with weights where they are placed."""
-    seen = []
-
-    def model_fn(features, labels, mode, params):
-        tf.get_variable_scope().set_use_resource(True)
-        return MODELS.models[name](features, labels, mode=mode, params=params)
-
-    if placement is not None:
-        devices = contract.device_names(3)
-        model_fn = replicate.replicate_model_fn(
-            model_fn, devices=devices, variable_placement=placement
-        )
-    with harness.mechanism(), harness.building(model_fn, UNKNOWN, 1, ModeKeys.TRAIN) as spec:
-        creator = tf.train.ChiefSessionCreator(config=harness.session_config(3))
-        with tf.train.MonitoredSession(creator, spec.training_hooks) as session:
-            while not session.should_stop():
-                session.run(spec.train_op)
-                seen.append(session.run(tf.trainable_variables()))
-    return seen
-
-
 @pytest.mark.parametrize("placement", ["consolidation", "round_robin", "replicated"])
 @pytest.mark.parametrize("name", ["loop_gru_of_lengths", "function_branch_by_steps"])
 def test_functions_take_weights_wherever_they_are(name, placement):
-    for mine, other in zip(_trained(name, placement), _trained(name, None)):
+    trained = [harness.trained_where(MODELS.models[name], where) for where in (placement, None)]
+    for mine, other in zip(*trained):
         for got, want in zip(mine, other):
             harness.assert_close(got, want, 1e-9, "weight")
 

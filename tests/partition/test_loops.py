@@ -1,10 +1,7 @@
 """Loops of TensorFlow 1 run in towers, each of which goes round for itself, where they can."""
 
 import pytest
-import tensorflow.compat.v1 as tf
 
-import contract
-import replicate
 from partition import harness, loop_models, tables
 from partition.harness import ModeKeys
 from partition.model_inputs import CASES, STATIC, UNKNOWN
@@ -39,30 +36,10 @@ def test_loops_are_evaluated(name):
     MODELS.check_applied(name, UNKNOWN, 3)
 
 
-def _trained(placement):
-    """Returns what is trained after each of three steps, with weights where they are placed."""
-    seen = []
-
-    def model_fn(features, labels, mode, params):
-        tf.get_variable_scope().set_use_resource(True)
-        return MODELS.models["gru_of_lengths"](features, labels, mode=mode, params=params)
-
-    if placement is not None:
-        devices = contract.device_names(3)
-        model_fn = replicate.replicate_model_fn(
-            model_fn, devices=devices, variable_placement=placement
-        )
-    with harness.mechanism(), harness.building(model_fn, UNKNOWN, 1, ModeKeys.TRAIN) as spec:
-        creator = tf.train.ChiefSessionCreator(config=harness.session_config(3))
-        with tf.train.MonitoredSession(creator, spec.training_hooks) as session:
-            while not session.should_stop():
-                session.run(spec.train_op)
-                seen.append(session.run(tf.trainable_variables()))
-    return seen
-
-
 @pytest.mark.parametrize("placement", ["consolidation", "round_robin", "replicated"])
 def test_loops_take_weights_wherever_they_are(placement):
-    for mine, other in zip(_trained(placement), _trained(None)):
+    model_fn = MODELS.models["gru_of_lengths"]
+    trained = [harness.trained_where(model_fn, where) for where in (placement, None)]
+    for mine, other in zip(*trained):
         for got, want in zip(mine, other):
             harness.assert_close(got, want, 1e-9, "weight")
