@@ -63,11 +63,6 @@ def is_tpu_estimator_spec(value):
     return hasattr(value, "as_estimator_spec")  # Naming their classes would log deprecations.
 
 
-def is_export_output(value):
-    """Whether `value` is a `ClassificationOutput`, `RegressionOutput`, `PredictOutput` or such."""
-    return isinstance(value, api().export.ExportOutput)
-
-
 def is_exporting():
     """Whether an Estimator is building the graph of a SavedModel right now.
 

@@ -13,9 +13,6 @@ import weakref
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import random_seed
 
-OF_ONES = 3
-"""How many operations `tf.gradients` makes for each tensor whose gradient is 1, if not told so."""
-
 # By graph in which a model is built: how many operations one device would not have there.
 _added: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 # And how many it would have, of those that were made in `counted`.
@@ -81,10 +78,3 @@ def counted():
     finally:
         if first is not None:
             _counted[graph] = _counted.get(graph, 0) + graph._last_id - first
-
-
-def count(number):
-    """Counts operations that one device would have here, and towers do without."""
-    graph = tf.get_default_graph()
-    if graph in _added:
-        _added[graph] -= number

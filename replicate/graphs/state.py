@@ -33,7 +33,6 @@ class _Kind(NamedTuple):
     is_random: bool
     calls_functions: bool
     takes_references: bool  # Any other takes the value of what is a reference.
-    may_write: bool  # It takes a handle, and may change what that names.
     is_of_step: bool
 
 
@@ -46,7 +45,7 @@ def kind(op):
     if found is None:
         definition, is_of_step = op.op_def, _OF_STEP.match(op.type) is not None
         if definition is None:  # A function of TensorFlow 1, called by its name.
-            return _Kind(True, False, True, False, False, is_of_step)
+            return _Kind(True, False, True, False, is_of_step)
         calls_functions = any(attr.type in ("func", "list(func)") for attr in definition.attr)
         passes = op.type in _PASSES
         reads = _READS.fullmatch(op.type) is not None
@@ -55,21 +54,9 @@ def kind(op):
             definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr),
             calls_functions,
             any(arg.is_ref for arg in definition.input_arg) or passes or reads,
-            not (is_of_step or passes or reads or calls_functions) and _takes_handles(definition),
             is_of_step,
         )
     return found
-
-
-def _takes_handles(definition):
-    """Whether an operation can take a handle, as its definition has it."""
-    resource = tf.resource.as_datatype_enum
-    allowed = {attr.name: attr.allowed_values.list.type for attr in definition.attr}
-    for arg in definition.input_arg:
-        types = allowed.get(arg.type_attr or arg.type_list_attr) or ()
-        if arg.is_ref or resource in (arg.type, *types) or not (arg.type or types):
-            return True
-    return False
 
 
 def is_handle(tensor):
@@ -100,16 +87,6 @@ def is_of_step(op):
 def makes_state(op):
     """Whether an operation gives a handle to state without taking one."""
     return bool(op.outputs) and is_handle(op.outputs[0]) and not op.inputs and not is_of_step(op)
-
-
-def writes(op):
-    """Whether an operation may change state by itself, and not by a function that it calls."""
-    return kind(op).may_write and any(not is_of_step(source(handle)) for handle in handles(op))
-
-
-def reads(op):
-    """Whether an operation takes a handle of state, and leaves that as it is."""
-    return _READS.fullmatch(op.type) is not None and bool(handles(op))
 
 
 def assigns(op):
