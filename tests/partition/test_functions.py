@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import selection
 from partition import (
     condition_models,
     function_models,
@@ -15,7 +16,7 @@ from partition import (
     tables,
 )
 from partition.harness import ModeKeys
-from partition.model_inputs import CASES, STATIC, UNKNOWN
+from partition.model_inputs import STATIC, UNKNOWN, UNKNOWN_FIRST
 from replicate.layouts import RANDOM
 from replicate.partition import model as partition_model
 
@@ -43,12 +44,13 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", LOSSES)
 def test_functions_are_trained(name, num_towers, batches):
     MODELS.check_training(name, batches, num_towers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LOSSES)
 def test_functions_are_evaluated(name):
     MODELS.check_applied(name, UNKNOWN, 3)
@@ -71,7 +73,13 @@ def _plan(name, batches):
         return made[0].plan
 
 
-@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        selection.cell(STATIC, is_quick=False, id="static"),
+        selection.cell(UNKNOWN, is_quick=True, id="unknown"),
+    ],
+)
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in (*WHOLE, *WRITE)])
 def test_functions_run_in_towers(name, batches):
     plan = _plan(name, batches)
