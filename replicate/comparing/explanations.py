@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from replicate import partition
 from replicate.comparing import deviations
+from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors, line_of
 from replicate.layouts import DIFFERS, RANDOM
 
@@ -59,9 +60,22 @@ def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
             continue
         kind = "random" if operation.type in RANDOM else "batch norm"
         # In functions that come with TensorFlow, there is no line of the user's code.
-        line = line_of(operation, within=__file__)
+        line = line_of(_made_for(operation), within=__file__)
         found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))
     return tuple(found.values()), types.intersection(deviations.TOLERANCES)
+
+
+def _made_for(operation: Any) -> Any:
+    """Returns the call that a lowered operation is of, which has the user's line; or itself."""
+    *scopes, _ = operation.name.split("/")
+    for depth in range(1, len(scopes) + 1):
+        try:
+            call = operation.graph.get_operation_by_name("/".join(scopes[:depth]))
+        except KeyError:
+            continue
+        if graph_lib.calls_functions(call):
+            return call
+    return operation
 
 
 def _computes(operation: Any) -> bool:

@@ -93,7 +93,7 @@ noise = model_of(_with_noise)
 
 def _with_own_noise(net, training):
     seed = [1, 2]
-    noise = tf.random.stateless_normal(tf.shape(net), seed, dtype=tf.float64)  # by stateless
+    noise = tf.random.stateless_normal(tf.shape(net), seed, dtype=tf.float64)
     return net + 0.1 * noise if training else net
 
 
@@ -112,7 +112,7 @@ function = model_of(_in_function)
 
 
 def _with_batch_norm(net, training):
-    return tf.layers.batch_normalization(net, training=training)  # by batch_norm
+    return tf.layers.batch_normalization(net, training=training)
 
 
 batch_norm = model_of(_with_batch_norm)
@@ -129,7 +129,7 @@ fused = model_of(_with_fused_batch_norm)
 
 
 def _centred(net, training):
-    return net - tf.reduce_max(net, axis=0)  # by largest
+    return net - tf.reduce_max(net, axis=0)
 
 
 largest = model_of(_centred)
@@ -156,7 +156,7 @@ def _row_by_row(values):
 
 def _by_unknown(features, errors):
     weights = _row_by_row(features["weight"] - 1.0)
-    return tf.reduce_sum(errors * weights) / (1.0 + tf.reduce_sum(weights))  # by count
+    return tf.reduce_sum(errors * weights) / (1.0 + tf.reduce_sum(weights))
 
 
 count = model_of(loss=_by_unknown)
@@ -170,21 +170,21 @@ root_of_mean = model_of(loss=_root_of_mean)
 
 
 def _root(features, errors):
-    return tf.sqrt(tf.reduce_mean(_row_by_row(errors)))  # by root
+    return tf.sqrt(tf.reduce_mean(_row_by_row(errors)))
 
 
 root = model_of(loss=_root)
 
 
 def _pairs(features, errors):
-    return tf.reduce_mean(tf.matmul(errors[:, None], errors[:, None], transpose_b=True))  # by pairs
+    return tf.reduce_mean(tf.matmul(errors[:, None], errors[:, None], transpose_b=True))
 
 
 pairs = model_of(loss=_pairs)
 
 
 def _sum(features, errors):
-    return tf.reduce_sum(_row_by_row(errors))  # by summed
+    return tf.reduce_sum(_row_by_row(errors))
 
 
 summed = model_of(loss=_sum)
@@ -248,23 +248,29 @@ def for_tpus(features, labels, mode, params):
 
 def _last_value(features):
     last = tf.get_variable("last", [], tf.float64, trainable=False)
-    return last.assign(features["x"][-1, 0])  # by update
+    return last.assign(features["x"][-1, 0])
 
 
 update = model_of(update=_last_value)
 
 
-def _last_late(features):
-    late = tf.get_variable("late", [], tf.float64, tf.ones_initializer(), trainable=False)
-    step = tf.train.get_global_step()
-    return late.assign(tf.where(step < 2, 2.0 * late, features["x"][-1, 0]))  # by late
+def _late_of(row):
+    """Returns an update that takes a row from the third step on."""
+
+    def assigned(features):
+        late = tf.get_variable("late", [], tf.float64, tf.ones_initializer(), trainable=False)
+        step = tf.train.get_global_step()
+        return late.assign(tf.where(step < 2, 2.0 * late, features["x"][row, 0]))
+
+    return assigned
 
 
-late = model_of(update=_last_late)
+late = model_of(update=_late_of(-1))
+late_of_first = model_of(update=_late_of(0))
 
 
 def _python(net, training):
-    return tf.ensure_shape(tf.py_func(lambda x: 2 * x, [net], tf.float64), net.shape)  # by python
+    return tf.ensure_shape(tf.py_func(lambda x: 2 * x, [net], tf.float64), net.shape)
 
 
 python = model_of(_python)
@@ -282,9 +288,16 @@ def measured_elsewhere(features, labels, mode):
     return equal(features, labels, mode)
 
 
-def renamed(features, labels, mode):
-    """Has a variable under another name in towers."""
-    name = "here" if replicate.num_towers() > 1 else "there"
+def here(features, labels, mode):
+    return _named("here", features, labels, mode)
+
+
+def there(features, labels, mode):
+    return _named("there", features, labels, mode)
+
+
+def _named(name, features, labels, mode):
+    """Has a variable of a name."""
     tf.get_variable(
         name, [], initializer=tf.zeros_initializer(), trainable=False, collections=[name]
     )
