@@ -12,7 +12,7 @@ from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
 from replicate import partition
 from replicate.arguments import call_arguments, call_devices, surroundings, tower_params
-from replicate.batch import prefetching, sharding, weights
+from replicate.batch import initialising, prefetching, sharding, weights
 from replicate.clusters import Cluster
 from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
@@ -247,7 +247,7 @@ def replicate_model_fn(
             )
             sharding.name_size(shards)
         if training:
-            spec = ahead.merge(spec)
+            spec = initialising(ahead.merge(spec))
             partition.read_before_written([spec.train_op, spec.loss])
             report.publish(placed, shards, loss_reduction, spec)
         return spec

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+OF_SESSION = "replicate/of_session"  # Collection of the library's own local variables.
 
-def initialising(spec: Any, variables: Sequence[Any]) -> Any:
-    """Returns a spec whose scaffold makes local variables ready, whatever it does besides.
+
+def initialising(spec: Any) -> Any:
+    """Returns a spec whose scaffold makes the library's own local variables ready, too.
 
     Args:
         spec: The `EstimatorSpec`.
-        variables: The variables.
     """
-    scaffold = spec.scaffold
+    scaffold, variables = spec.scaffold, tf.get_collection(OF_SESSION)
     if scaffold is None or not variables:
         return spec  # The default makes all local variables ready.
     own, given = tf.variables_initializer(variables), {}

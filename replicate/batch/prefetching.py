@@ -11,7 +11,8 @@ A staged batch belongs to a session, like what an iterator itself has prefetched
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import fresh_batch, initialising, input_graph
+from replicate.batch import fresh_batch, input_graph
+from replicate.batch.initialising import OF_SESSION
 from replicate.batch.sharding import PREFETCH_SCOPE
 from replicate.compat import copying
 from replicate.compat import graph as graph_lib
@@ -223,7 +224,7 @@ class Prefetched:
                 validate_shape=shape.is_fully_defined(),
                 trainable=False,
                 use_resource=True,
-                collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                collections=[tf.GraphKeys.LOCAL_VARIABLES, OF_SESSION],
             )
         self.variables.append(variable)
         return variable
@@ -241,11 +242,10 @@ class Prefetched:
         operations = self._last + self._of_next
         input_graph.forbid_fetching(operations, self._made_before)
         hook = _FillHook(self)
-        spec = spec._replace(
+        return spec._replace(
             train_op=tf.group(spec.train_op, self.advance),
             training_hooks=(*spec.training_hooks, hook),
         )
-        return initialising.initialising(spec, self.variables)
 
     def check_is_left_alone(self):
         """Raises ValueError if anything takes the next batch but what stages it."""

@@ -2,8 +2,10 @@
 
 import tensorflow.compat.v1 as tf
 
+from replicate.batch import OF_SESSION
 from replicate.clusters import worker_here
 from replicate.compat import saving
+from replicate.gathering import chosen
 from replicate.graphs import run_if
 
 
@@ -19,9 +21,11 @@ def make_variable(initial, name, shape=None, **kwargs):
     Returns:
         The variable.
     """
-    worker = worker_here()
-    if worker:  # Each adds up its own batches, of which the chief saves its own.
-        kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES]
+    # Of a cluster, each worker adds up its own batches, and the chief saves its own. A saver that
+    # knows nothing of it lets it begin anew.
+    is_local = bool(worker_here()) or chosen.is_listening()
+    if is_local:
+        kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, OF_SESSION]
     with tf.init_scope(), tf.name_scope(None):
         variable = tf.Variable(
             initial,
@@ -32,7 +36,7 @@ def make_variable(initial, name, shape=None, **kwargs):
             use_resource=True,
             **kwargs,
         )
-        if worker:
+        if is_local:
             saving.save_as_one([variable], initial, lambda values: values[0])
             # A session initialises its local variables after it has restored a checkpoint.
             is_new = tf.logical_not(variable.is_initialized())

@@ -461,7 +461,7 @@ def test_the_terminal_takes_options(options, capsys):
     assert command.main([*arguments, "--loss_reduction", "SUM"]) == 0
     assert "EQUAL within" in capsys.readouterr().out
     assert command.main([*arguments, "--original", "compared_models:equal"]) == 1
-    assert "pass `loss_reduction=SUM`" in capsys.readouterr().out
+    assert "DIFFERENT: the loss of step 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

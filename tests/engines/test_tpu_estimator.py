@@ -103,4 +103,4 @@ def test_without_tpus_the_same_code_trains_as_towers(tmp_path):
     fn = contract.replicated(model_fn, 2, per_tower_batch_size=False)
     estimator = tpu_models.make_estimator("TPUEstimator", fn, tmp_path, 2)
     estimator.train(tpu_models.input_fn, steps=1)
-    assert seen == [(2, 7)]  # Called once; shards of 4 and 3 rows have no one size.
+    assert seen == [(1, 7)]  # Called once, with the whole batch.

@@ -59,8 +59,9 @@ def placed(names, config=None, **kwargs):
     replicated(tf.ones([5, 3]), tf.ones([5, 1]), "train", config=config)
     found = {}
     for op in tf.get_default_graph().get_operations():
-        found.setdefault(op.type, set()).add(op.device)
-        found.setdefault("all", set()).add(op.device)
+        if op.type != "MatMul" or op.name.startswith("tower_"):  # The originals do not run.
+            found.setdefault(op.type, set()).add(op.device)
+            found.setdefault("all", set()).add(op.device)
         if op.type == "AddN" and op.name.startswith(collectives.SCOPE):
             found.setdefault("sums", set()).add(op.device)
         if op.name.startswith(sharding.SHARD_SCOPE):
