@@ -151,7 +151,7 @@ class Search:
             }
             self.seed = tf.get_variable("seed", [], tf.int32, initializer=zeros, trainable=False)
             model_fn = functools.partial(_model_fn, sizes, self.problem, self.seed)
-            replicated = contract.replicated(model_fn, NUM_TOWERS)
+            replicated = contract.replicated(model_fn, NUM_TOWERS, per_tower=True)
             spec = replicated(tf.zeros([NUM_TOWERS, 1]), None, contract.ModeKeys.TRAIN)
             self.logits = tf.trainable_variables()
             self.initializer = tf.global_variables_initializer()
