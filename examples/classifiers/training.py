@@ -64,7 +64,7 @@ def naming_lost_loss(flag, value):
         ) from error
 
 
-def train(model_fn, params, data, hooks=()):
+def train(model_fn, params, data, hooks=(), **replicated):
     """Trains an Estimator to the last step, or until the process is told to stop.
 
     In a cluster it does this task's part of it.
@@ -75,6 +75,7 @@ def train(model_fn, params, data, hooks=()):
         data: An open `Data`.
         hooks: Session hooks that are used besides, of the workers of a cluster in the chief. On
             TPUs there are no single steps to hook.
+        **replicated: More arguments of `replicate.replicate_model_fn`, for towers.
 
     Returns:
         Whether training is at its end.
@@ -88,7 +89,7 @@ def train(model_fn, params, data, hooks=()):
         )
 
     stop = StopOnSignal()
-    training = engines.make_estimator(model_fn, params)
+    training = engines.make_estimator(model_fn, params, **replicated)
     shown = []
     # On TPUs there is no loss to fetch between steps.
     if cluster.writes(training.config) and not params["use_tpu"]:

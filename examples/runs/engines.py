@@ -80,7 +80,7 @@ def _default(num_towers):
     return gpus[:num_towers]
 
 
-def make_estimator(model_fn, params, eval_batch_size=None, per_tower=False):
+def make_estimator(model_fn, params, eval_batch_size=None, **replicated):
     """Returns an Estimator that runs `model_fn`, as towers or not, or a TPUEstimator.
 
     Args:
@@ -89,12 +89,12 @@ def make_estimator(model_fn, params, eval_batch_size=None, per_tower=False):
             `batch_size`, the rows for one core, or for this host, added. Without `engine`, see
             above, `use_tpu` tells TPUs from towers.
         eval_batch_size: Rows of a batch to evaluate, which TPUEstimators need to know.
-        per_tower: Whether `model_fn` is the program of one tower; on TPUs, it always is.
+        **replicated: More arguments of `replicate.replicate_model_fn`, for towers.
 
     Raises:
         SettingsError: If there is no such TPU.
     """
-    towers = functools.partial(_towers, per_tower=per_tower)
+    towers = functools.partial(_towers, replicated=replicated)
     makers = {"estimator": _plain, "towers": towers, "tpu": _tpu}
     engine = params.get("engine") or ("tpu" if params["use_tpu"] else "towers")
     config = {
@@ -110,10 +110,10 @@ def _plain(model_fn, params, config, eval_batch_size):
     return estimator.Estimator(model_fn, config=estimator.RunConfig(**config), params=params)
 
 
-def _towers(model_fn, params, config, eval_batch_size, per_tower):
+def _towers(model_fn, params, config, eval_batch_size, replicated):
     devices = params["devices"]
     return estimator.Estimator(
-        replicate.replicate_model_fn(model_fn, devices=devices, per_tower=per_tower),
+        replicate.replicate_model_fn(model_fn, devices=devices, **replicated),
         config=estimator.RunConfig(
             # With the graph optimizer: much of what runs here is evaluation, which it fuses.
             session_config=replicate.session_config(devices, graph_options=tf.GraphOptions()),

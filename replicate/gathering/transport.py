@@ -55,7 +55,7 @@ def _with_values(gradient, fn):
     return fn(gradient)
 
 
-def check(how, variables, devices, consolidation, replicates):
+def check(how, variables, devices, consolidation, may_be_one):
     """Raises a ValueError if gradients cannot be summed where a `Gather` says.
 
     Args:
@@ -63,7 +63,7 @@ def check(how, variables, devices, consolidation, replicates):
         variables: The variables that gradients are of.
         devices: Device strings of the towers.
         consolidation: The device string of what runs once.
-        replicates: Whether each tower has replicas of the variables.
+        may_be_one: Whether variables may be in one place, as what users did not choose may.
     """
     if how.where == "nccl":
         nccl.check_devices(devices, consolidation)
@@ -77,7 +77,7 @@ def check(how, variables, devices, consolidation, replicates):
             f"must be in this process, but are on {', '.join(others)}. A worker sends one gradient "
             "to parameter servers, not one for each tower: leave `gather` out."
         )
-    if not replicates and len(places) > 1 and len(set(places)) == 1:
+    if not may_be_one and len(places) > 1 and len(set(places)) == 1:
         raise ValueError(
             "With `gather='round_robin'`, gradients are summed where their variables are, but all "
             f"{len(variables)} are on {places[0]}. Pass `replicate_model_fn` "

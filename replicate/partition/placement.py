@@ -84,9 +84,9 @@ class Placement(NamedTuple):
         Raises:
             ValueError: If gradients cannot be summed there.
         """
-        transport.check(
-            choice.how, choice.variables, self.devices, self.consolidation, self.replicates
-        )
+        # Variables that the library placed may all be in one place: then sums are there.
+        may_be_one = self.replicates or bool(self.why)
+        transport.check(choice.how, choice.variables, self.devices, self.consolidation, may_be_one)
         return self._replace(gather=choice.how, wire_scale=choice.scale)
 
     def places_of_sums(self, tensors: Sequence[Any], are_gradients: Sequence[bool]) -> list[str]:

@@ -106,7 +106,8 @@ def test_an_engine_is_an_estimator_of_its_kind(tmp_path, engine, kind, towers):
 
     params = with_defaults({"checkpoint_dir": str(tmp_path), "engine": engine}, FLAGS, {})
     params.update(engines.resolve({**params, "num_towers": towers}), num_classes=2)
-    made = engines.make_estimator(look, params)
+    # A program of one tower sees how many there are.
+    made = engines.make_estimator(look, params, per_tower=True)
     assert type(made) is kind
     made.train(lambda params: tf.data.Dataset.from_tensors((tf.ones([4, 3]), tf.ones([4, 2]))))
     assert set(seen) == {towers or 1}

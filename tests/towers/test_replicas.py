@@ -127,6 +127,10 @@ def test_what_towers_do_with_gradients_they_do_with_replicas(wrapped, optimizer)
     batches = contract.UNEVEN
     params = contract.make_params(optimizer, wrap=wrap)
     want = contract.record(model, functools.partial(contract.dataset, batches), params)
+    # Of towers, gradients are added up in local variables.
+    for variables in want.variables:
+        for name in [name for name in variables if "accumulated_" in name]:
+            del variables[name]
     got = contract.record_towers(model, batches, 3, optimizer, wrapped=wrapped, **PLACED)
     contract.assert_same_run(got, want)
 

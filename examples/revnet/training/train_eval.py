@@ -86,7 +86,10 @@ def train(params, on_step=None):
         if params["engine"] in custom_loop.ENGINES:
             return custom_loop.train(params, data, on_step)
         hooks = [] if on_step is None else [_LossHook(on_step)]
-        return classifiers.train(model_fn, params, data, hooks)
+        # The network's batch norm meets the other replicas where there are some; towers share one
+        # device's graph, whose fused kernels the library exchanges.
+        batch_norm = "batch" if params["cross_tower_batch_norm"] else "tower"
+        return classifiers.train(model_fn, params, data, hooks, batch_norm=batch_norm)
 
 
 def evaluate_network(params, split=None, checkpoint=None):

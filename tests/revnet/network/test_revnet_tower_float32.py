@@ -33,7 +33,7 @@ def weights_after_steps(towers, params):
     """Returns the weights after some steps on so many towers, by name."""
     devices = [f"/cpu:{index}" for index in range(towers)]
     config = estimator.RunConfig(session_config=replicate.session_config(devices))
-    replicated = replicate.replicate_model_fn(model_fn, devices=devices)
+    replicated = replicate.replicate_model_fn(model_fn, devices=devices, batch_norm="batch")
     trained = estimator.Estimator(replicated, config=config, params=params)
     trained.train(lambda: tf.data.Dataset.from_tensors((IMAGES, LABELS)).repeat(), max_steps=STEPS)
     return {name: trained.get_variable_value(name) for name in trained.get_variable_names()}

@@ -47,7 +47,7 @@ def _model_fn(config, by_hand, summed, features, labels, mode, loss_scale=None):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, model.updates))
 
 
-def _run(config, num_towers, by_hand, summed=False, loss_scale=None, steps=STEPS):
+def _run(config, num_towers, by_hand, summed=False, loss_scale=None, steps=STEPS, **kwargs):
     """Returns the losses of the steps, and all variables after them by name."""
     model_fn = functools.partial(_model_fn, config, by_hand, summed, loss_scale=loss_scale)
     batches = _batches(config)[:steps]
@@ -55,7 +55,8 @@ def _run(config, num_towers, by_hand, summed=False, loss_scale=None, steps=STEPS
         tf.train.create_global_step()
         rows = [tf.placeholder(each.dtype, each.shape) for each in batches[0]]
         reduction = contract.SUM if summed else contract.MEAN
-        spec = contract.replicated(model_fn, num_towers, reduction)(*rows, contract.ModeKeys.TRAIN)
+        replicated = contract.replicated(model_fn, num_towers, reduction, **kwargs)
+        spec = replicated(*rows, contract.ModeKeys.TRAIN)
         variables = {variable.op.name: variable for variable in tf.global_variables()}
         session_config = replicate.session_config(contract.device_names(num_towers))
         session_config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -141,7 +142,7 @@ def test_a_loss_scale_changes_nothing(by_hand):
 
 def test_moving_statistics_that_towers_have_by_themselves_are_averaged():
     config = _config(cross_tower_batch_norm=False)
-    _, variables = _run(config, 2, by_hand=True, steps=1)
+    _, variables = _run(config, 2, by_hand=True, steps=1, per_tower=True)
     found = _by_place(variables)
     images, _ = _batches(config)[0]
     of_towers = []
