@@ -3,8 +3,8 @@
 from replicate.layouts import dims
 from replicate.layouts.arrays import array_of
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
-from replicate.layouts.facts import Facts
-from replicate.layouts.found import Layouts, Source
+from replicate.layouts.facts import Facts, Measure
+from replicate.layouts.found import Layouts, Source, of_sparse
 from replicate.layouts.inference import infer
 from replicate.layouts.kinds import DIFFERS, RANDOM
 from replicate.layouts.layout import (
@@ -13,6 +13,7 @@ from replicate.layouts.layout import (
     SIZE,
     SUM,
     WHOLE,
+    Indices,
     Layout,
     Own,
     Partial,
@@ -34,8 +35,10 @@ __all__ = [
     "WHOLE",
     "Dim",
     "Facts",
+    "Indices",
     "Layout",
     "Layouts",
+    "Measure",
     "Monomial",
     "Own",
     "Partial",
@@ -48,5 +51,6 @@ __all__ = [
     "array_of",
     "dims",
     "infer",
+    "of_sparse",
     "symbol",
 ]

@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.layout import WHOLE, Demand, Layout, Own, Partial, Shard, Share
+from replicate.layouts.dims import ROWS, Dim
+from replicate.layouts.layout import (
+    WHOLE,
+    Demand,
+    Indices,
+    Layout,
+    Own,
+    Partial,
+    Shard,
+    Share,
+)
 from replicate.layouts.rule import Op
 
 
 def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
     """Whether towers can have an input as an operation demands it."""
     if isinstance(demand, Share):
-        return layout == WHOLE and _has_share(op, index, demand.axis)
+        return layout == WHOLE and _has_share(op, index, demand)
     if isinstance(demand, Shard):
-        if layout == demand:
+        if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.of)):
             return True
         dims = op.dims(index)
         if isinstance(layout, Own) or dims is None or demand.axis >= len(dims):
             return False
         size = dims[demand.axis]
-        return not isinstance(size, int) or dims_lib.over(size, op.rows) is not None
-    if isinstance(demand, (Partial, Own)):
+        return not isinstance(size, int) or dims_lib.over(size, _count(op, demand.of)) is not None
+    if isinstance(demand, (Partial, Own, Indices)):
         return layout == demand
     return not isinstance(layout, Own)
 
 
-def _has_share(op: Op, index: int, axis: int) -> bool:
+def _count(op: Op, of: str) -> Dim:
+    return op.rows if of == ROWS else dims_lib.symbol(of)
+
+
+def _has_share(op: Op, index: int, demand: Share) -> bool:
     """Whether of known integers the one at `axis`, and no other, is the towers' to share."""
-    value = op.value(index)
-    if value is None or value.ndim != 1 or not -len(value) <= axis < len(value):
+    value, axis, count = op.value(index), demand.axis, _count(op, demand.of)
+    if value is None or value.ndim > 1 or not -value.size <= axis < value.size:
         return False
-    for place, entry in enumerate(value):
-        if place == axis % len(value):
-            if dims_lib.over(entry, op.rows) is None and entry != -1:
+    for place, entry in enumerate(value.flat):
+        if place == axis % value.size:
+            if dims_lib.over(entry, count) is None and entry != -1:
                 return False
-        elif not isinstance(op.rows, int) and dims_lib.holds_rows(entry):
+        elif demand.of == ROWS and not isinstance(count, int) and dims_lib.holds_rows(entry):
             return False
-    return not any(dims_lib.is_of_loop(entry) for entry in value)
+    return not any(dims_lib.is_of_loop(entry) for entry in value.flat)

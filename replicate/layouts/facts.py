@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Sequence
+from typing import Any, Collection, NamedTuple, Sequence
 
 import numpy as np
 
@@ -16,6 +16,21 @@ from replicate.layouts.rule import Op
 _DEEPEST = 100
 
 
+# By type: which input tells how many entries there are on axis 0 of each result.
+_COUNT = {"Where": 0, "DynamicPartition": 1}
+
+
+class Measure(NamedTuple):
+    """Where a size is found when the graph runs: that of an axis of a tensor.
+
+    If `is_entry`, the size is an entry of the tensor itself, a shape, at `axis`.
+    """
+
+    tensor: Any
+    axis: int
+    is_entry: bool = False
+
+
 class Facts:
     """Shapes and integers of the tensors of a graph, found when they are asked for.
 
@@ -26,21 +41,29 @@ class Facts:
 
     Attributes:
         rows: Likewise.
-        symbols: By the name of a symbol, other than n: the tensor and the axis whose size it is;
-            if the axis is that of rows, it is the number of entries of each row.
+        symbols: By the name of a symbol, other than n: its `Measure`; if the axis is that of rows,
+            it is the number of entries of each row.
+        ragged: Symbols that say how many entries all rows have together of what each has any
+            number of; see `Shard.of`.
     """
 
     def __init__(self, rows: Dim, varying: Collection[tuple[Any, int]] = ()) -> None:
         self.rows = rows
         self._varying = varying
-        self.symbols: dict[str, tuple[Any, int]] = {}
+        self.symbols: dict[str, Measure] = {}
+        self.ragged: set[str] = set()
         self._dims: dict[Any, tuple[Dim, ...] | None] = {}
         self._values: dict[Any, np.ndarray | None] = {}
+        self._counted: dict[Any, Any] = {}  # By what tells a count: the tensor that has it first.
         self._depth = 0
 
-    def of(self, operation: Any) -> Op:
-        """Returns an operation as rules see it."""
-        return Op(operation, self.dims, self.value, self.rows)
+    def of(self, operation: Any, of: str = dims_lib.ROWS) -> Op:
+        """Returns an operation as rules see it, of rows or of what `Shard.of` names."""
+        return Op(operation, self.dims, self.value, self.count(of), self.entry)
+
+    def count(self, of: str) -> Dim:
+        """Returns how many there are in the batch of what `Shard.of` names."""
+        return self.rows if of == dims_lib.ROWS else dims_lib.symbol(of)
 
     def dims(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of a tensor, None if its rank is not known."""
@@ -78,19 +101,78 @@ class Facts:
 
     def _new(self, tensor: Any, axis: int) -> Dim:
         """Returns a new symbol for the size of an axis."""
+        in_loop = graph_lib.in_while_loop(tensor.op)
+        if axis == 0 and tensor.op.type in _COUNT and not in_loop:
+            tensor = self._counted.setdefault(self._source_of_count(tensor), tensor)
         name = f"{tensor.name}[{axis}]"
-        if graph_lib.in_while_loop(tensor.op) and tensor.op.type != "Exit":
+        if in_loop and tensor.op.type != "Exit":
             name += dims_lib.IN_LOOP
-        self.symbols[name] = tensor, axis
+        self.symbols[name] = Measure(tensor, axis)
         return dims_lib.symbol(name)
 
-    def have_rows(self, tensor: Any, axis: int) -> None:
-        """Takes note that an axis of a tensor has a whole number of entries for each row."""
+    def _source_of_count(self, tensor: Any) -> Any:
+        """Returns what tells how many entries a tensor has: two of the same have as many."""
+        operation = tensor.op
+        given = operation.inputs[_COUNT[operation.type]]
+        dims = self.dims(given)
+        while given.op.type in ("Identity", "Reshape"):
+            given = given.op.inputs[0]
+        return operation.type, tensor.value_index, graph_lib.reference(given), dims
+
+    def entry(self, tensor: Any, index: int) -> Dim:
+        """Returns a symbol for an entry of a tensor that is a shape."""
+        name = f"{tensor.name}@{index}"
+        self.symbols[name] = Measure(tensor, index, is_entry=True)
+        return dims_lib.symbol(name)
+
+    def have_rows(self, tensor: Any, axis: int, of: str = dims_lib.ROWS) -> None:
+        """Takes note that an axis of a tensor has a whole number of entries for each row.
+
+        Args:
+            tensor: The tensor.
+            axis: The axis.
+            of: As that of `Shard`.
+        """
+        count = self.count(of)
+        if of != dims_lib.ROWS:
+            self.ragged.add(of)
         found = self.dims(tensor)
-        if found is not None and dims_lib.over(found[axis], self.rows) is None:
-            each = self._new(tensor, axis)
-            made = (*found[:axis], dims_lib.times(self.rows, each), *found[axis + 1 :])
+        if found is not None and dims_lib.over(found[axis], count) is None:
+            self.have_size(tensor, axis, dims_lib.times(count, self._new(tensor, axis)))
+
+    def have_size(self, tensor: Any, axis: int, size: Dim) -> None:
+        """Takes note of the size of an axis."""
+        found = self.dims(tensor)
+        if found is not None:
+            made = (*found[:axis], size, *found[axis + 1 :])
             self._dims[graph_lib.reference(tensor)] = made
+
+    def put_shape(self, tensor: Any, per_row: int) -> None:
+        """Takes note that a tensor is the shape of rows of the batch, with these on axis 0."""
+        if self.value(tensor) is None:
+            made = np.empty(tensor.shape.as_list()[0], object)
+            made[0] = dims_lib.times(self.rows, per_row)
+            for index in range(1, len(made)):
+                made[index] = self.entry(tensor, index)
+            self._values[graph_lib.reference(tensor)] = made
+
+    def put_ragged(self, tensor: Any, of: str, measured: Any) -> None:
+        """Takes note that axis 0 of a tensor of the batch counts what rows have any number of.
+
+        Args:
+            tensor: The tensor, of known rank.
+            of: The name of that count.
+            measured: The tensor whose axis 0 it is.
+        """
+        self.ragged.add(of)
+        self.symbols[of] = Measure(measured, 0)
+        self._dims[graph_lib.reference(tensor)] = (
+            dims_lib.symbol(of),
+            *(
+                self._new(tensor, axis) if size is None else size
+                for axis, size in enumerate(tensor.shape.as_list()[1:], 1)
+            ),
+        )
 
     def put(self, tensor: Any, axis: int, per_row: int | None) -> None:
         """Takes note that a tensor has the rows of the batch on an axis.

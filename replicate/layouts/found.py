@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, Counter, NamedTuple
+from typing import Any, Counter, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts.facts import Facts
-from replicate.layouts.layout import WHOLE, Layout, Strategy
+from replicate.layouts.layout import SIZE, WHOLE, Indices, Layout, Shard, Strategy
 
 
 class Source(NamedTuple):
     """A tensor of the batch, whose rows are on `axis`.
 
-    Each row has `per_row` entries there; None if the graph does not know how many.
+    Each row has `per_row` entries there; None if the graph does not know how many. Where `layout`
+    is given, the tensor is part of a sparse one, see `of_sparse`.
     """
 
     tensor: Any
     axis: int
     per_row: int | None = 1
+    layout: Layout | None = None
+
+
+def of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
+    """Returns the sources that the indices, values and shape of a sparse tensor are.
+
+    Args:
+        sparse: A tensor of known rank with its rows on axis 0, in whose order its values are.
+        per_row: How many of these there are for each row of the batch.
+    """
+    of = f"{sparse.values.name}[0]"
+    return [
+        Source(sparse.indices, 0, None, Indices(of, each=per_row, is_matrix=True)),
+        Source(sparse.values, 0, None, Shard(0, of)),
+        Source(sparse.dense_shape, 0, per_row, SIZE),
+    ]
+
+
+def put(source: Source, sources: Sequence[Source], facts: Facts) -> None:
+    """Lets the facts have the shape of a tensor of the batch, one of `sources`."""
+    layout = source.layout
+    if layout is None:
+        facts.put(source.tensor, source.axis, source.per_row)
+    elif isinstance(layout, (Shard, Indices)):
+        values = next(one.tensor for one in sources if one.layout == Shard(0, layout.of))
+        facts.put_ragged(source.tensor, layout.of, values)
+    else:
+        facts.put_shape(source.tensor, source.per_row or 1)
 
 
 class Layouts:

@@ -7,19 +7,20 @@ import itertools
 from typing import Any, Counter, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import branches, lists, loops
+from replicate.layouts import branches, lists, loops, ragged
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
-from replicate.layouts.found import Layouts, Source
+from replicate.layouts.found import Layouts, Source, put
 from replicate.layouts.kinds import SOURCES, STARTS
 from replicate.layouts.lateness import run_late
 from replicate.layouts.layout import (
     SIZE,
     WHOLE,
     Demand,
+    Indices,
     Layout,
     Own,
     Partial,
@@ -27,7 +28,7 @@ from replicate.layouts.layout import (
     Strategy,
     Whole,
 )
-from replicate.layouts.rule import rule_of
+from replicate.layouts.rule import pointing_rule_of, rule_of
 from replicate.layouts.starts import Starts
 
 
@@ -85,8 +86,8 @@ class _Pass:
         self._met: set[Any] = set()  # Partial tensors that something takes whole.
         self._starts = Starts(self._facts)
         for source in sources:
-            self._layouts[graph_lib.reference(source.tensor)] = Shard(source.axis)
-            self._facts.put(source.tensor, source.axis, source.per_row)
+            self._layouts[graph_lib.reference(source.tensor)] = source.layout or Shard(source.axis)
+            put(source, sources, self._facts)
         self._given = {source.tensor.op for source in sources}
 
     def layouts(self) -> Layouts:
@@ -141,8 +142,8 @@ class _Pass:
         if operation in self._given or not any(given):
             return
         layouts = [
-            Shard(0) if is_one else self._of(tensor)
-            for tensor, is_one in zip(operation.inputs, given)
+            self._of(tensor) if of is None else Shard(0, of)
+            for tensor, of in zip(operation.inputs, given)
         ]
         strategy = self._strategy(operation, layouts)
         if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):
@@ -162,13 +163,14 @@ class _Pass:
     def _run_loop(self, operations: list[Any]) -> None:
         """Infers the layouts in a loop of TensorFlow 1."""
         enter = [one for one in operations if one.type == "Enter"]
-        entered = [self._of(one.inputs[0]) for one in enter]
+        # What rows have any number of is put together before a loop.
+        entered = [self._of_rows(one.inputs[0]) for one in enter]
         makers = loops.makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
         has_rows = has_rows and not graph_lib.is_in_branch(operations[0])
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
-            loop = loops.Loop(operations, self._of, self._facts, self._arrays)
+            loop = loops.Loop(operations, self._of_rows, self._facts, self._arrays)
             found = loop.infer()
         self._learnt.varying |= loops.varying(operations, self._facts)
         if found is not None:
@@ -202,14 +204,21 @@ class _Pass:
     def _of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
 
+    def _of_rows(self, tensor: Any) -> Layout:
+        return ragged.unless_ragged(self._of(tensor))
+
     def _enter(self, operation: Any, strategy: Strategy) -> None:
         self._strategies[operation] = strategy
         self._meet(operation, strategy.inputs)
         self._starts.follow(operation, [self._of(tensor) for tensor in operation.inputs])
-        for tensor, layout in zip(operation.outputs, strategy.outputs):
+        sizes = strategy.sizes or (None,) * len(strategy.outputs)
+        for tensor, layout, size in zip(operation.outputs, strategy.outputs, sizes):
             self._layouts[graph_lib.reference(tensor)] = layout
-            if isinstance(layout, Shard):
-                self._facts.have_rows(tensor, layout.axis)
+            axis = layout.axis if isinstance(layout, Shard) else 0
+            if size is not None:
+                self._facts.have_size(tensor, axis, size)
+            if isinstance(layout, (Shard, Indices)):
+                self._facts.have_rows(tensor, axis, layout.of)
 
     def _meet(self, operation: Any, demands: Sequence[Demand]) -> None:
         """Takes note of parts that are put together for an operation."""
@@ -241,7 +250,7 @@ class _Pass:
             return None
         rule = rule_of(operation.type)
         is_branch = operation.type in branches.TYPES
-        if rule is None and not is_branch:
+        if rule is None and not is_branch and pointing_rule_of(operation.type) is None:
             return None
         seen = [WHOLE if layout == SIZE else layout for layout in inputs]
         if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
@@ -249,7 +258,10 @@ class _Pass:
         if self._is_met(operation, seen):
             return None
         op = self._facts.of(operation)
-        strategy = branches.strategy(operation, seen) if rule is None else rule(op, seen)
+        if is_branch:
+            strategy = branches.strategy(op, seen)
+        else:
+            strategy = ragged.strategy(self._facts, operation, seen, rule)
         if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
             return None
         if not all(
@@ -257,7 +269,8 @@ class _Pass:
             for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
         ):
             return None
-        return strategy
+        in_towers = {*self._given, *self._strategies}
+        return strategy if ragged.are_counted(strategy, operation, self._facts, in_towers) else None
 
     def _is_met(self, operation: Any, layouts: Sequence[Layout]) -> bool:
         """Whether an operation takes no rows, but parts that are put together in any case.
@@ -265,13 +278,13 @@ class _Pass:
         Its own result would have to be put together once more: a gradient is clipped once the norm
         of all has been taken.
         """
-        return not any(isinstance(layout, Shard) for layout in layouts) and any(
+        return not any(isinstance(layout, (Indices, Shard)) for layout in layouts) and any(
             graph_lib.reference(tensor) in self._met for tensor in operation.inputs
         )
 
     def _of_array(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation on an array that they have."""
-        seen = [WHOLE if layout == SIZE else layout for layout in inputs]
+        seen = [WHOLE if layout == SIZE else ragged.unless_ragged(layout) for layout in inputs]
         strategy = self._arrays.strategy(operation, seen)
         if strategy is None or operation in self._kept:
             return None

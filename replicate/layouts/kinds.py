@@ -9,7 +9,7 @@ STARTS = frozenset(
 )
 
 # What gets rows by the shape that it takes.
-SOURCES = STARTS | frozenset(["Fill", "BroadcastTo", "Tile"])
+SOURCES = STARTS | frozenset(["Fill", "BroadcastTo", "Tile", "Range"])
 
 # Each tower draws these for its rows.
 RANDOM = STARTS | frozenset(["Multinomial"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Union
 
+from replicate.layouts.dims import ROWS, Dim
+
 
 class Whole(NamedTuple):
     """One value, computed once on the consolidation device: variables, and what no row enters."""
@@ -16,20 +18,48 @@ class Whole(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Each tower has its rows, on `axis`: k entries for each row, in the order of the rows."""
+    """Each tower has its rows, on `axis`: k entries for each row, in the order of the rows.
+
+    `of` is what the axis counts: the batch's rows; or what each row has any number of, such as the
+    values of a sparse tensor, under the name of a symbol. A tower may have none of these.
+    """
 
     axis: int
+    of: str = ROWS
     kind: str = "shard"
+
+
+class Indices(NamedTuple):
+    """Each tower has integers that point to its own entries, `Shard(0, of)` otherwise.
+
+    Added to what the towers before it have, they are those of one device.
+
+    Attributes:
+        of: What axis 0 counts.
+        within: What they point to counts: the batch's rows, or as `Shard.of`.
+        each: How many entries each of these has, on the axis that is pointed to.
+        is_matrix: Whether column 0 alone points, as in the indices of a sparse tensor, [m, rank].
+        is_full: Whether they are in ascending order, and each entry is pointed to.
+    """
+
+    of: str
+    within: str = ROWS
+    each: Dim = 1
+    is_matrix: bool = False
+    is_full: bool = False
+    kind: str = "indices"
 
 
 class Partial(NamedTuple):
     """Each tower has a part; `op` makes the whole of the parts.
 
     `op` is `'sum'`, `'mean'` (weighted by the towers' rows), `'max'`, `'min'`, `'prod'`, `'all'` or
-    `'any'`. Every tower has at least one row, if the batch has any; see `partition.rows.Rows`.
+    `'any'`. Every tower has at least one row, if the batch has any; see `partition.rows.Rows`. What
+    a tower may have none of is `of` something else, see `Shard`, if nothing stands for none.
     """
 
     op: str
+    of: str = ROWS
     kind: str = "partial"
 
 
@@ -52,10 +82,11 @@ class Share(NamedTuple):
     """A demand: the whole's integers, such as a shape, but with the tower's share at `axis`."""
 
     axis: int
+    of: str = ROWS
     kind: str = "share"
 
 
-Layout = Union[Whole, Shard, Partial, Size, Own]
+Layout = Union[Whole, Shard, Indices, Partial, Size, Own]
 Demand = Union[Layout, Share]
 
 WHOLE = Whole()
@@ -71,7 +102,15 @@ ANY = Partial("any")
 
 
 class Strategy(NamedTuple):
-    """How an operation runs in towers: what it demands of its inputs, and what comes out."""
+    """How an operation runs in towers: what it demands of its inputs, and what comes out.
+
+    Attributes:
+        inputs: A demand for each input.
+        outputs: A layout for each output.
+        sizes: Of each output, how long the axis of its rows is, None where shapes tell; () if that
+            is so of all.
+    """
 
     inputs: tuple[Demand, ...]
     outputs: tuple[Layout, ...]
+    sizes: tuple[Dim | None, ...] = ()

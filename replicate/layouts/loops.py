@@ -129,7 +129,7 @@ class Loop:
         if kind == "Merge" and beginnings.is_of_loop(operation):
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
         if kind in branches.TYPES:
-            return branches.strategy(operation, layouts)
+            return branches.strategy(self._facts.of(operation), layouts)
         if kind == "LoopCond":
             return Strategy((WHOLE,), (WHOLE,))
         if kind in _PASS_ON:

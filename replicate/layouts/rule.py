@@ -19,7 +19,10 @@ class Op:
             not known. Every axis has a size: where nothing is known of it, a symbol of its own.
         value: Function of a tensor that returns its integers as an array of `Dim`s, None if they
             are not known.
-        rows: n, the number of rows of the batch.
+        rows: n, the number of rows of the batch; of an operation on what rows have any number of,
+            how many there are of these.
+        entry: Function of a tensor that is a shape and of an index that returns what it holds there
+            as a symbol.
     """
 
     def __init__(
@@ -28,6 +31,7 @@ class Op:
         dims: Callable[[Any], tuple[Dim, ...] | None],
         value: Callable[[Any], np.ndarray | None],
         rows: Dim,
+        entry: Callable[[Any, int], Dim],
     ) -> None:
         self.operation = operation
         self.type: str = operation.type
@@ -36,6 +40,7 @@ class Op:
         self.rows = rows
         self._dims = dims
         self._value = value
+        self.entry_of = entry
 
     def dims_of(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of any tensor; see the class."""
@@ -91,6 +96,7 @@ def _rank(dims: tuple[Dim, ...] | None) -> int | None:
 Rule = Callable[[Op, Sequence[Layout]], Optional[Strategy]]
 
 _rules: dict[str, Rule] = {}
+_pointing: dict[str, Rule] = {}
 _whole: dict[str, str] = {}
 
 
@@ -109,6 +115,22 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
         for name in types:
             _check_is_new(name)
             _rules[name] = function
+        return function
+
+    return enter
+
+
+def pointing(*types: str) -> Callable[[Rule], Rule]:
+    """Enters a function into the table of what knows `Indices`, or several kinds of `Shard.of`.
+
+    It is called, as `rule` says, if one of the inputs is of these, and goes before the other rule.
+    """
+
+    def enter(function: Rule) -> Rule:
+        for name in types:
+            if name in _pointing:
+                raise ValueError(f"The table of pointing rules has one of {name!r} already.")
+            _pointing[name] = function
         return function
 
     return enter
@@ -133,6 +155,16 @@ def _check_is_new(name: str) -> None:
 def rule_of(name: str) -> Rule | None:
     """Returns the rule of a type of operation, None if it has none."""
     return _rules.get(name)
+
+
+def pointing_rule_of(name: str) -> Rule | None:
+    """Returns the rule of a type of operation that knows `Indices`, None if it has none."""
+    return _pointing.get(name)
+
+
+def pointing_rules() -> dict[str, Rule]:
+    """Returns the table of rules that know `Indices`, by type of operation."""
+    return dict(_pointing)
 
 
 def rules() -> dict[str, Rule]:

@@ -9,6 +9,7 @@ from replicate.layouts import (  # noqa: F401  # Fill the table.
     shapes_of_layers,
     shapes_of_loops,
     shapes_of_parts,
+    shapes_of_sparse,
 )
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.dims import ROWS, Monomial
 from replicate.layouts.facts import Facts
 from replicate.layouts.layout import SIZE, WHOLE, Layout
 
@@ -25,7 +27,8 @@ class Starts:
         self._drawn: set[Any] = set()  # Operations that draw random numbers.
         self._beside_rows: set[Any] = set()  # Of these: what meets rows of the batch.
         self._from: dict[Any, frozenset[Any]] = {}  # By tensor that no row enters: its starts.
-        self._splits: set[Any] = set()  # Whole tensors of rows, which towers may go on with.
+        # By whole tensor of rows, or of what they have: which. Towers may go on with it.
+        self._splits: dict[Any, str] = {}
 
     @property
     def idle(self) -> set[Any]:
@@ -44,7 +47,7 @@ class Starts:
         keys = [graph_lib.reference(tensor) for tensor in operation.inputs]
         given = [key for key, one in zip(keys, layouts) if one not in (WHOLE, SIZE)]
         found = frozenset().union(*(self._from.get(key, frozenset()) for key in given))
-        if not self._splits.isdisjoint(keys) or any(key not in self._from for key in given):
+        if not self._splits.keys().isdisjoint(keys) or any(key not in self._from for key in given):
             self._beside_rows |= found
         elif found:
             for tensor in operation.outputs:
@@ -54,11 +57,16 @@ class Starts:
         """Takes note of the results of an operation that runs once that have the batch's rows."""
         for tensor in operation.outputs:
             dims = self._facts.dims(tensor)
+            key = graph_lib.reference(tensor)
             if dims and dims[0] == self._facts.rows:
-                self._splits.add(graph_lib.reference(tensor))
+                self._splits[key] = ROWS
+            elif dims and isinstance(dims[0], Monomial):
+                of = next((one for one in dims[0].symbols if one in self._facts.ragged), None)
+                if of is not None and dims[0] == dims_lib.symbol(of):
+                    self._splits[key] = of
 
-    def are_split(self, operation: Any) -> list[bool]:
-        """Returns of each input of an operation whether towers may go on with it."""
+    def are_split(self, operation: Any) -> list[str | None]:
+        """Returns of each input of an operation by what towers may split it, None if not at all."""
         if not self._splits:
-            return [False] * len(operation.inputs)
-        return [graph_lib.reference(tensor) in self._splits for tensor in operation.inputs]
+            return [None] * len(operation.inputs)
+        return [self._splits.get(graph_lib.reference(tensor)) for tensor in operation.inputs]

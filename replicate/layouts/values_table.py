@@ -64,7 +64,7 @@ def _fits(entry: Dim | None, dtype: tf.DType) -> bool:
 
 def beside(op: Op, operation: Any) -> Op:
     """Returns another operation as functions see it, with the facts that `op` has."""
-    return Op(operation, op.dims_of, op.value_of, op.rows)
+    return Op(operation, op.dims_of, op.value_of, op.rows, op.entry_of)
 
 
 def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> np.ndarray:

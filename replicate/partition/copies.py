@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
-from replicate.layouts import OWN, WHOLE
+from replicate.layouts import OWN, WHOLE, Indices, Shard
 from replicate.partition import aliases, frames
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
@@ -88,9 +88,9 @@ def _wanted(plan: Plan) -> list[Any]:
     """Returns the tensors that are needed outside of the towers' copies."""
     wanted = {graph_lib.reference(tensor): tensor for tensor in (*plan.met, *plan.apart)}
     copied = set(plan.copied)
-    for tensor, _ in plan.layouts.facts.symbols.values():
-        if tensor.op in copied:
-            wanted[graph_lib.reference(tensor)] = tensor
+    for measure in plan.layouts.facts.symbols.values():
+        if measure.tensor.op in copied:
+            wanted[graph_lib.reference(measure.tensor)] = measure.tensor
     return list(wanted.values())
 
 
@@ -126,8 +126,13 @@ def _define(
             if resource is not None and resource.op not in copied:
                 held: Any = inputs.of_tower(resource, demand, tower)
                 place = str(held.op.device)  # The copy has to be where the resource is.
-            if tensor.op in copied and plan.layouts.of(tensor) == demand:
+            layout = plan.layouts.of(tensor)
+            if tensor.op in copied and layout == demand:
                 node.input[index] = behind(tensor).name
+                continue
+            if tensor.op in copied and isinstance(layout, Indices) and isinstance(demand, Shard):
+                offset = made.name_of(inputs.offset(tensor, tower), (), tower)
+                node.input[index] = made.sum_of(behind(tensor), offset)
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower)
             node.input[index] = made.name_of(given, frames.around(operation), tower)
@@ -171,6 +176,16 @@ class _Nodes:
                 self.nodes.append(frames.enter(self._names[key], name, _dtype(given), loop, tower))
             name = self._names[key]
         return name
+
+    def sum_of(self, tensor: Any, other: str) -> str:
+        """Returns the name of the sum of what a tower has and of something else."""
+        key = "sum", tensor.name, other
+        if key not in self._names:
+            self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
+            node = tf.NodeDef(name=self._names[key], op="AddV2", input=[tensor.name, other])
+            node.attr["T"].type = tensor.dtype.as_datatype_enum
+            self.nodes.append(node)
+        return self._names[key]
 
     def _name_outside(self, given: Given) -> str:
         if isinstance(given, np.ndarray):

@@ -13,10 +13,10 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.layouts import SIZE, WHOLE, Layouts, Partial, Shard, Share
+from replicate.layouts import ROWS, SIZE, WHOLE, Indices, Layouts, Measure, Partial, Shard, Share
 from replicate.partition import splits
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.rows import Formulas, Rows
+from replicate.partition.rows import Formulas, Rows, ragged
 
 # Constants of more entries cross devices instead of being copied.
 _LARGE = 2**16
@@ -54,17 +54,20 @@ class Inputs:
         self._formulas = Formulas(rows, self._size_of)
         self._own: Own = {}
         self._whole_stand_ins: dict[Any, Any] = {}
-        self._size_stand_ins: list[tuple[Any, Any, int]] = []
+        self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
+        self._ragged: dict[str, Rows] = {}
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
         if isinstance(demand, Share):
-            return self._share(tensor, demand.axis, tower)
+            return self._share(tensor, demand, tower)
         if layout == demand and key in self._shards:
             return self._shards[key][tower]
+        if isinstance(layout, Indices) and isinstance(demand, Shard):
+            return self._shards[key][tower] + self.offset(tensor, tower)
         if isinstance(demand, Shard):
-            return self._split(tensor, demand.axis)[tower]
+            return self._split(tensor, demand)[tower]
         if isinstance(demand, Partial) and layout != demand:
             return self._part(tensor, demand.op, tower)
         if key in self._instead:
@@ -83,8 +86,12 @@ class Inputs:
         self._own = own
         for key, stand_in in self._whole_stand_ins.items():
             partitioning.take(stand_in.op, 0, joined[key])
-        for stand_in, tensor, axis in self._size_stand_ins:
-            partitioning.take(stand_in.op, 0, self._size_in_first(tensor, axis))
+        for stand_in, measure, tower in self._size_stand_ins:
+            if tower is None:
+                now = self._size_in_towers(measure)
+            else:
+                now = tf.shape(own[graph_lib.reference(measure.tensor)][tower])[measure.axis]
+            partitioning.take(stand_in.op, 0, now)
 
     def size(self, tensor: Any) -> Any:
         """Returns the whole batch's integers of a tensor whose layout is `Size`."""
@@ -95,18 +102,42 @@ class Inputs:
         assert value is not None, f"{tensor.name} has no formula"
         return value
 
-    def _share(self, tensor: Any, axis: int, tower: int) -> Given:
-        value = self._value(tensor)
+    def rows_of(self, of: str) -> Rows:
+        """Returns the `Rows`, or the towers' shares of what `Shard.of` names otherwise."""
+        if of == ROWS:
+            return self._rows
+        if of not in self._ragged:
+            measure = self._layouts.facts.symbols[of]
+            held = [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
+            self._ragged[of] = ragged(self._rows, held)
+        return self._ragged[of]
+
+    def offset(self, tensor: Any, tower: int) -> Any:
+        """Returns what is added to a tower's `Indices` to make them those of one device."""
+        layout, dtype = self._layouts.of(tensor), tensor.dtype
+        assert isinstance(layout, Indices)
+        start = self.rows_of(layout.within).starts[tower]
+        offset = self._formulas.product(layout.each, start, dtype)
+        if not layout.is_matrix:
+            return tf.convert_to_tensor(offset, dtype)
+        _, columns = self._layouts.facts.dims(tensor) or (0, 0)
+        assert isinstance(columns, int)
+        return offset * tf.constant([1] + [0] * (columns - 1), dtype)
+
+    def _share(self, tensor: Any, demand: Share, tower: int) -> Given:
+        value, axis = self._value(tensor), demand.axis
         constant = self._formulas.constant_share(value, axis, tower)
         if constant is not None:
             return constant.astype(tensor.dtype.as_numpy_dtype)
-        return self._formulas.share(value, tensor.dtype, axis, tower)
+        count, held = self._layouts.facts.count(demand.of), self.rows_of(demand.of).held[tower]
+        return self._formulas.share(value, tensor.dtype, axis, tower, count, held)
 
-    def _split(self, tensor: Any, axis: int) -> Sequence[Any]:
-        key = graph_lib.reference(tensor), axis
+    def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
+        key = graph_lib.reference(tensor), demand
         if key not in self._splits:
+            rows = self.rows_of(demand.of)
             with tf.device(self._place), tf.control_dependencies(None):
-                self._splits[key] = splits.split(self._whole(tensor), axis, self._rows)
+                self._splits[key] = splits.split(self._whole(tensor), demand.axis, rows)
         return self._splits[key]
 
     def _part(self, tensor: Any, op: str, tower: int) -> Any:
@@ -147,26 +178,60 @@ class Inputs:
 
     def _size_of(self, name: str) -> Any:
         """Returns the size that a symbol stands for, an int32 scalar tensor."""
-        tensor, axis = self._layouts.facts.symbols[name]
+        facts = self._layouts.facts
+        measure = facts.symbols[name]
+        tensor, axis, is_entry = measure
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
-        if layout == WHOLE:
-            return tf.shape(tensor)[axis]
-        if key in self._shards:
-            size = tf.shape(tensor)[axis]
-            return size // tf.maximum(self._rows.total, 1) if layout == Shard(axis) else size
+        if name in facts.ragged and tensor.op in self._layouts.strategies:
+            return self.rows_of(name).total
+        is_there = layout == WHOLE or key in self._shards
+        if is_there or (is_entry and tensor.op not in self._layouts.strategies):
+            size = tf.cast(tensor[axis], tf.int32) if is_entry else tf.shape(tensor)[axis]
+            has_rows = isinstance(layout, Shard) and layout.axis == axis and not is_entry
+            if layout == WHOLE or not has_rows or name in facts.ragged:
+                return size
+            return size // tf.maximum(self.rows_of(layout.of).total, 1)  # type: ignore[union-attr]
         if key in self._own:
-            return self._size_in_first(tensor, axis)
+            return self._size_in_towers(measure)
         with tf.control_dependencies(None):  # A constant would give shapes that size at once.
-            stand_in = tf.identity(tf.shape(tensor)[axis])
-        self._size_stand_ins.append((stand_in, tensor, axis))
+            stand_in = tf.identity(tf.shape(tensor)[0 if is_entry else axis])
+        self._size_stand_ins.append((stand_in, measure, None))
         return stand_in
 
-    def _size_in_first(self, tensor: Any, axis: int) -> Any:
-        """Returns a size that all towers share, as the first one has it, which is never empty."""
-        size = tf.shape(self._own[graph_lib.reference(tensor)][0])[axis]
-        if self._layouts.of(tensor) == Shard(axis):
+    def _size_in(self, measure: Measure, tower: int) -> Any:
+        """Returns the size of an axis as a tower has it, an int32 scalar tensor."""
+        key = graph_lib.reference(measure.tensor)
+        there = self._shards.get(key) or self._own.get(key)
+        with tf.control_dependencies(None):
+            if there is not None:
+                return tf.shape(there[tower])[measure.axis]
+            stand_in = tf.identity(tf.shape(measure.tensor)[measure.axis])
+        self._size_stand_ins.append((stand_in, measure, tower))
+        return stand_in
+
+    def _size_in_towers(self, measure: Measure) -> Any:
+        """Returns a size that all towers share, an int32 scalar tensor.
+
+        The first tower is never empty. What an entry of a shape says of some rows is no more than
+        what it says of all.
+        """
+        own = self._own[graph_lib.reference(measure.tensor)]
+        if measure.is_entry:
+            entries = [tf.cast(shape[measure.axis], tf.int32) for shape in own]
+            return tf.reduce_max(tf.stack(entries))
+        size = tf.shape(own[0])[measure.axis]
+        layout = self._layouts.of(measure.tensor)
+        if isinstance(layout, Shard) and layout.axis == measure.axis:
+            # Of what it has none of, another one says how many entries each has.
+            if layout.of != ROWS:
+                return self._each(own, measure.axis, layout.of)
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
+
+    def _each(self, own: Sequence[Any], axis: int, of: str) -> Any:
+        """Returns how many entries of an axis there are for each of what `Shard.of` names."""
+        sizes = tf.add_n([tf.shape(tensor)[axis] for tensor in own])
+        return sizes // tf.maximum(tf.add_n(list(self.rows_of(of).held)), 1)
 
 
 def _is_small_constant(tensor: Any) -> bool:

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, Transport, collectives, nccl, packing
-from replicate.layouts import MEAN, SUM, WHOLE, Shard
+from replicate.layouts import WHOLE, Partial, Shard
 from replicate.partition.rows import Rows
 
 
@@ -21,6 +21,7 @@ class Part(NamedTuple):
         together: See `Plan.together`.
         own: N tensors, the towers'.
         place: Device string of where they are put together.
+        rows: By how many of what the towers' parts count, see `Shard.of`.
         is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
             as users say.
     """
@@ -30,6 +31,7 @@ class Part(NamedTuple):
     together: Any
     own: tuple[Any, ...]
     place: str
+    rows: Rows
     is_gradient: bool = False
 
 
@@ -68,7 +70,7 @@ def _scope_of(part: Part) -> str:
 
 def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
     """Yields the sums, and the means, small ones together where they may be."""
-    sums = [part for part in parts if part.layout in (SUM, MEAN)]
+    sums = [part for part in parts if _is_sum(part.layout)]
 
     def describe(part: Part) -> tuple[Any, Any]:
         static = all(own.shape == part.own[0].shape for own in part.own)
@@ -79,14 +81,18 @@ def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
     return packing.packs(sums, describe, how)
 
 
+def _is_sum(layout: Any) -> bool:
+    return isinstance(layout, Partial) and layout.op in ("sum", "mean")
+
+
 def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> list[Any]:
     flat, devices = [], links.devices
     for index, device in enumerate(devices):
         own = [part.own[index] for part in pack]
         with tf.device(device):
             flat.append(packing.join(own) if len(own) > 1 else own[0])
-    if pack[0].layout == MEAN:
-        flat = _weighted(flat, rows, devices)
+    if pack[0].layout.op == "mean":
+        flat = _weighted(flat, pack[0].rows, devices)
     flat = _counted(flat, rows, devices, _zeros)
     if not pack[0].is_gradient:
         total = tf.add_n(flat)
@@ -118,6 +124,9 @@ def _weighted(own: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[An
     weighted = []
     for value, count, device in zip(own, rows.counts, devices):
         with tf.device(device):
+            if rows.is_ragged:  # The mean of none is no number, but that of the batch may be one.
+                counts = (count > 0) | tf.equal(rows.total, 0)
+                value = tf.where_v2(counts, value, tf.zeros([], value.dtype))
             # Of no rows, all have tower 0's mean.
             if rows.are_known:
                 share = tf.constant(count / rows.total if rows.total else 1.0, value.dtype)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
 from replicate.gathering import chosen
-from replicate.layouts import RANDOM, Source
+from replicate.layouts import RANDOM, Source, of_sparse
 from replicate.partition import specs
 from replicate.partition.build import partition
 from replicate.partition.effects import HOLDERS
@@ -80,10 +80,10 @@ def build(
         # Hooks run parts of such models by themselves, in an order that nothing in the graph says.
         tf.logging.info("replicate: a model that trains without gradients runs on one device.")
         return spec, shards
-    split = _dense(shards)
+    split = _sources(shards)
     partitioned = partition(
-        [Source(leaf, axis, each) for leaf, axis, each, _ in split],
-        [parts for *_, parts in split],
+        [source for source, _ in split],
+        [parts for _, parts in split],
         Rows(shards.rows, shards.total, shards.starts, shards.held, not is_trained),
         placement.gathering(choice),
         operations,
@@ -118,10 +118,27 @@ def _is_training(operation: Any) -> bool:
     return bool(operation.get_attr("is_training"))
 
 
-def _dense(shards: Any) -> list[Any]:
-    """Returns the dense tensors of the batch that were split, each once."""
-    found: dict[int, Any] = {}
+def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
+    """Returns the tensors of the batch that were split, each once, with their shards."""
+    found: dict[Any, tuple[Source, Sequence[Any]]] = {}
     for leaf, axis, each, parts in shards.split:
-        if isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
-            found.setdefault(id(leaf), (leaf, axis, each, parts))
+        if isinstance(leaf, tf.SparseTensor):
+            for source, own in _of_sparse(leaf, axis, each, parts):
+                found.setdefault(graph_lib.reference(source.tensor), (source, own))
+        elif isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
+            found.setdefault(graph_lib.reference(leaf), (Source(leaf, axis, each), parts))
     return list(found.values())
+
+
+def _of_sparse(
+    leaf: tf.SparseTensor, axis: int, each: int | None, parts: Sequence[tf.SparseTensor]
+) -> list[tuple[Source, Sequence[Any]]]:
+    """Returns the sources that a sparse tensor is, with their shards.
+
+    None if its rank is not known, or its rows are on another axis: then it is used whole.
+    """
+    if axis != 0 or each is None or leaf.shape.rank is None:
+        return []
+    own = ([part.indices for part in parts], [part.values for part in parts])
+    shapes = [part.dense_shape for part in parts]
+    return list(zip(of_sparse(leaf, each), (*own, shapes)))

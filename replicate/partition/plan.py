@@ -7,8 +7,8 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import DIFFERS, OWN, SIZE, WHOLE, Layouts, Monomial, Shard, Share
-from replicate.layouts import dims as dims_lib
+from replicate.layouts import DIFFERS, OWN, SIZE, Indices, Layouts, Shard
+from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins, is_size
 
 
@@ -62,7 +62,7 @@ def make_plan(
         apart: Tensors that something takes of each tower by itself.
     """
     origins = Origins(operations, layouts)
-    needs = _Needs(layouts, origins)
+    needs = Needs(layouts, origins)
     unnoticed = _unnoticed(operations, layouts, origins)
     for operation in operations:
         if runs_once(operation, layouts) and not is_size(operation, layouts):
@@ -180,7 +180,7 @@ def _unnoticed(
     return found
 
 
-def _behind(gradients: Iterable[Any], needs: _Needs) -> frozenset[Any]:
+def _behind(gradients: Iterable[Any], needs: Needs) -> frozenset[Any]:
     """Returns references of the tensors whose parts are put together to make gradients."""
     leaves = tf.nest.flatten(list(gradients), expand_composites=True)
     pending = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
@@ -199,7 +199,7 @@ def _behind(gradients: Iterable[Any], needs: _Needs) -> frozenset[Any]:
 
 
 def _met_for_names(
-    operation: Any, needs: _Needs, layouts: Layouts, origins: Origins
+    operation: Any, needs: Needs, layouts: Layouts, origins: Origins
 ) -> Sequence[Any]:
     """Returns tensors that are put together for those who ask for a tensor by its name.
 
@@ -224,67 +224,6 @@ def _met_for_names(
     return [t for t in operation.inputs if t.op in needs.copied and layouts.of(t) != OWN]
 
 
-class _Needs:
-    """Follows what is needed back to the batch."""
-
-    def __init__(self, layouts: Layouts, origins: Origins) -> None:
-        self._layouts = layouts
-        self._origins = origins
-        self._sources = {graph_lib.reference(source.tensor) for source in layouts.sources}
-        self._pending: list[Any] = []
-        self.copied: set[Any] = set()
-        self.met: set[Any] = set()
-
-    def whole(self, tensor: Any) -> None:
-        """Takes note that a tensor is needed whole."""
-        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
-        if layout == SIZE:
-            self._formula(tensor)
-        elif self._is_of_towers(tensor) and key not in self._sources:
-            if layout != OWN:  # Else it is taken of each tower by itself.
-                self.met.add(key)
-            self.copy(tensor.op)
-
-    def follow(self) -> None:
-        """Finds all that leads to what is needed."""
-        while self._pending:
-            operation = self._pending.pop()
-            strategy = self._layouts.strategies[operation]
-            for tensor, demand in zip(operation.inputs, strategy.inputs):
-                layout = self._layouts.of(tensor)
-                if isinstance(demand, Share) or not self._is_of_towers(tensor):
-                    self._formula(tensor)
-                elif layout != demand:
-                    self.whole(tensor)
-                elif graph_lib.reference(tensor) not in self._sources:
-                    self.copy(tensor.op)
-            for before in self._origins.waits(operation) + self._origins.dead_with(operation):
-                if before in self._layouts.strategies:
-                    self.copy(before)
-
-    def _is_of_towers(self, tensor: Any) -> bool:
-        """Whether towers have a tensor: of its own each, or the same in all."""
-        layout = self._layouts.of(tensor)
-        return layout not in (WHOLE, SIZE) or tensor.op in self._layouts.strategies
-
-    def copy(self, operation: Any) -> None:
-        """Takes note of an operation that towers run."""
-        if operation not in self.copied:
-            self.copied.add(operation)
-            self._pending.append(operation)
-
-    def _formula(self, tensor: Any) -> None:
-        """Takes note of the tensors whose sizes are part of a formula."""
-        facts = self._layouts.facts
-        value = facts.value(tensor)
-        for entry in () if value is None else value.flat:
-            for name in entry.symbols if isinstance(entry, Monomial) else ():
-                if not dims_lib.is_rows(name):
-                    of = facts.symbols[name][0]
-                    if of.op in self._layouts.strategies:
-                        self.copy(of.op)
-
-
 def runs_once(operation: Any, layouts: Layouts) -> bool:
     """Whether an operation itself runs once; one that only waits does so besides its copies."""
     if operation not in layouts.strategies:
@@ -294,4 +233,4 @@ def runs_once(operation: Any, layouts: Layouts) -> bool:
 
 def is_shard(layout: Any) -> bool:
     """Whether each tower has its rows."""
-    return isinstance(layout, Shard)
+    return isinstance(layout, (Indices, Shard))

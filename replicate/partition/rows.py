@@ -29,6 +29,8 @@ class Rows(NamedTuple):
         starts: The first row of each tower, likewise.
         held: How many rows each tower computes, likewise.
         may_be_none: Whether n, if it is not known, may be 0.
+        is_ragged: Whether these are no rows, but what rows have any number of; see `Shard.of`. Then
+            towers may have none of them.
     """
 
     counts: Sequence[Count]
@@ -36,6 +38,7 @@ class Rows(NamedTuple):
     starts: Sequence[Count]
     held: Sequence[Count]
     may_be_none: bool = False
+    is_ragged: bool = False
 
     @property
     def are_known(self) -> bool:
@@ -48,6 +51,32 @@ class Rows(NamedTuple):
         if self.are_known:
             return self.total
         return dims_lib.symbol(dims_lib.ROWS_OR_NONE if self.may_be_none else ROWS)
+
+
+def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
+    """Returns the towers' shares of what rows have any number of, as if these were the rows.
+
+    Args:
+        rows: The `Rows`.
+        held: How many each tower computes: N int32 scalar tensors.
+    """
+    with tf.device(_HOST), tf.control_dependencies(None):
+        counts, starts = [], []
+        before: Any = 0
+        for many, of_rows in zip(held, rows.counts):
+            starts.append(before)
+            if isinstance(of_rows, int):
+                counts.append(many if of_rows else 0)
+            else:
+                counts.append(tf.where_v2(of_rows > 0, many, 0))
+            before = before + counts[-1]
+        for tower, of_rows in enumerate(rows.counts):
+            # A tower beyond the batch has those of the last row once more.
+            if not isinstance(of_rows, int):
+                starts[tower] = tf.where_v2(of_rows > 0, starts[tower], before - held[tower])
+            elif not of_rows:
+                starts[tower] = before - held[tower]
+    return Rows(counts, before, starts, held, is_ragged=True)
 
 
 class Formulas:
@@ -63,6 +92,11 @@ class Formulas:
         self._size_of = size_of
         self._made: dict[tuple[Any, ...], Any] = {}
 
+    def product(self, each: Dim, count: Count, dtype: Any) -> Any:
+        """Returns a size times a number, a scalar tensor or an integer."""
+        with tf.device(_HOST), tf.control_dependencies(None):
+            return self._times(each, count, dtype)
+
     def whole(self, value: np.ndarray, dtype: Any) -> Any:
         """Returns the integers of the whole batch as a tensor.
 
@@ -72,36 +106,55 @@ class Formulas:
         """
         return self._make(value, dtype, self._rows.total, None, -1)
 
-    def share(self, value: np.ndarray, dtype: Any, axis: int, tower: int) -> Any:
-        """Returns the integers of a tower: those of the whole batch but at `axis`, its share."""
-        return self._make(value, dtype, self._rows.held[tower], axis % len(value), tower)
+    def share(
+        self, value: np.ndarray, dtype: Any, axis: int, tower: int, count: Dim, held: Count
+    ) -> Any:
+        """Returns the integers of a tower: those of the whole batch but at `axis`, its share.
+
+        Args:
+            value: Array of `Dim`s.
+            dtype: Its type.
+            axis: Which of them is a multiple of `count`.
+            tower: Which tower.
+            count: How many there are in the batch of what the axis counts.
+            held: How many the tower has of these.
+        """
+        return self._make(value, dtype, held, axis % value.size, tower, count)
 
     def constant_share(self, value: np.ndarray, axis: int, tower: int) -> Any:
         """Returns what `share` does as an array of integers, None if they are not known."""
         if not self._rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
             return None
         made = value.astype(np.int64)
-        if made[axis] != -1:
-            made[axis] = made[axis] // self._rows.total * self._rows.held[tower]
+        if made.flat[axis] != -1:
+            made.flat[axis] = made.flat[axis] // self._rows.total * self._rows.held[tower]
         return made
 
-    def _make(self, value: np.ndarray, dtype: Any, rows: Count, axis: Any, tower: int) -> Any:
+    def _make(
+        self, value: np.ndarray, dtype: Any, held: Count, axis: Any, tower: int, count: Dim = 1
+    ) -> Any:
         entries = list(value.flat)
-        key = tuple(entries), value.shape, dtype, axis, tower
+        key = tuple(entries), value.shape, dtype, axis, tower, count
         if key not in self._made:
             with tf.device(_HOST), tf.control_dependencies(None):
-                self._made[key] = self._combine(entries, value.shape, dtype, rows, axis)
+                self._made[key] = self._combine(entries, value.shape, dtype, axis, count, held)
         return self._made[key]
 
     def _combine(
-        self, entries: Sequence[Dim], shape: tuple[int, ...], dtype: Any, rows: Count, axis: Any
+        self,
+        entries: Sequence[Dim],
+        shape: tuple[int, ...],
+        dtype: Any,
+        axis: Any,
+        count: Dim,
+        held: Count,
     ) -> Any:
         made: list[Any] = []
         for place, entry in enumerate(entries):
             if place == axis and entry != -1:
-                each = dims_lib.over(entry, self._rows.dim)
+                each = dims_lib.over(entry, count)
                 assert each is not None
-                made.append(self._times(each, rows, dtype))
+                made.append(self._times(each, held, dtype))
             else:
                 made.append(self._size(entry, dtype))
         if all(isinstance(entry, int) for entry in made):

@@ -26,7 +26,8 @@ def split(tensor: Any, axis: int, rows: Rows) -> list[Any]:
     shape = tf.shape(tensor)
     entries = shape[axis]
     each = entries // tf.maximum(rows.total, 1)
-    is_one = tf.equal(entries, 1)
+    # One entry in all may be one that a tower has none of.
+    is_one = tf.equal(entries, 1) & tf.not_equal(rows.total, 1)
     on_axis = tf.one_hot(axis, tf.size(shape) if rank is None else rank, dtype=tf.int32)
     known = None if rank is None else tensor.shape.as_list()
     if known is not None:

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.layouts import SIZE
+from replicate.layouts import SIZE, Indices, Partial, Shard
 from replicate.partition import copies as copies_lib
 from replicate.partition import meetings, plans
 from replicate.partition.inputs import Inputs, Own
@@ -67,7 +67,7 @@ def perform(
     inputs = Inputs(plan.layouts, by_source, rows, placement, instead)
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
         copies = copies_lib.copy(plan, inputs, placement, first)
-        joined = _put_together(plan, copies, rows, placement)
+        joined = _put_together(plan, copies, inputs, rows, placement)
         if not first:  # Else shapes are those of a tower.
             _set_shapes(plan, joined)
         inputs.are_there(copies.own, joined)
@@ -88,19 +88,33 @@ def perform(
 
 
 def _put_together(
-    plan: Plan, copies: copies_lib.Copies, rows: Rows, placement: Placement
+    plan: Plan, copies: copies_lib.Copies, inputs: Inputs, rows: Rows, placement: Placement
 ) -> dict[Any, Any]:
     """Returns the whole values of what towers have, by references of the originals."""
     keys = [graph_lib.reference(tensor) for tensor in plan.met]
     are_gradients = [key in plan.gradients for key in keys]
     places = placement.places_of_sums(plan.met, are_gradients)
-    parts = [
-        meetings.Part(
-            tensor, plan.layouts.of(tensor), plan.together[key], copies.own[key], place, is_gradient
+    parts = []
+    for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients):
+        layout, own = plan.layouts.of(tensor), copies.own[key]
+        if isinstance(layout, Indices):
+            layout, own = Shard(0, layout.of), _of_one_device(tensor, own, inputs, placement)
+        counted = inputs.rows_of(layout.of) if isinstance(layout, Partial) else rows
+        parts.append(
+            meetings.Part(tensor, layout, plan.together[key], own, place, counted, is_gradient)
         )
-        for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients)
-    ]
     return meetings.meet(parts, rows, placement.devices, placement.gather, placement.wire_scale)
+
+
+def _of_one_device(
+    tensor: Any, own: Sequence[Any], inputs: Inputs, placement: Placement
+) -> tuple[Any, ...]:
+    """Returns the towers' `Indices` as those of one device."""
+    made = []
+    for tower, value in enumerate(own):
+        with tf.device(placement.devices[tower]):
+            made.append(value + inputs.offset(tensor, tower))
+    return tuple(made)
 
 
 def _set_shapes(plan: Plan, joined: dict[Any, Any]) -> None:

@@ -95,9 +95,11 @@ class Graph:
     def _symbol(self, name: str, which: int) -> int | None:
         if name == ROWS:
             return self.sizes(which)["n"]
-        tensor, axis = self.facts.symbols[name]
+        tensor, axis, is_entry = self.facts.symbols[name]
         (value,) = self.run([tensor], which)
-        return None if value is None else int(value.shape[axis])
+        if value is None:
+            return None
+        return int(value[axis] if is_entry else value.shape[axis])
 
     def integers(self, value: np.ndarray, which: int) -> np.ndarray:
         """Returns an array of sizes as numbers, with None for those that are not known."""

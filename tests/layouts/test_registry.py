@@ -17,8 +17,9 @@ from replicate.layouts import rule, rules
 _FILE = pathlib.Path(__file__).with_name("operation_types.txt")
 VERSIONS = ("1.15", "2.15", "2.21")
 RUNNING = ".".join(tf.__version__.split(".")[:2])
-KNOWN = {*rule.rules(), *rule.reasons()}
+KNOWN = {*rule.rules(), *rule.reasons(), *rule.pointing_rules()}
 IS_THERE = "The table has a rule of …'{}' already"
+POINTS = "The table of pointing rules has one of …'{}' already"
 
 assert rules  # It fills the table.
 
@@ -38,11 +39,14 @@ def test_every_type_of_all_versions_has_a_rule_or_a_reason() -> None:
 
 
 def test_no_type_has_both() -> None:
-    assert sorted(set(rule.rules()) & set(rule.reasons())) == []
+    with_rule = {*rule.rules(), *rule.pointing_rules()}
+    assert sorted(with_rule & set(rule.reasons())) == []
     with pytest.raises(ValueError, match=matching(IS_THERE.format("Abs"))):
         rule.whole_on_purpose("it is to be had twice", "Abs")
-    with pytest.raises(ValueError, match=matching(IS_THERE.format("Where"))):
-        rule.rule("Where")(lambda op, layouts: None)
+    with pytest.raises(ValueError, match=matching(IS_THERE.format("Unique"))):
+        rule.rule("Unique")(lambda op, layouts: None)
+    with pytest.raises(ValueError, match=matching(POINTS.format("Where"))):
+        rule.pointing("Where")(lambda op, layouts: None)
 
 
 def test_the_table_has_no_type_that_no_version_has() -> None:

@@ -377,7 +377,7 @@ def _claims(whole: np.ndarray, given: set[Partial]) -> list[Layout]:
 
 def _check(op: Op, strategy: Strategy) -> None:
     """Raises a `ValueError` if a strategy means nothing."""
-    inputs, outputs = strategy
+    inputs, outputs, _ = strategy
     if len(inputs) != len(op.inputs) or len(outputs) != len(op.outputs):
         raise ValueError(
             f"{len(inputs)} demands of {len(op.inputs)} inputs, {len(outputs)} outputs"

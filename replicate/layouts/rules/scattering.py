@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts.layout import (
     ALL,
     ANY,
@@ -19,15 +20,17 @@ from replicate.layouts.layout import (
     SUM,
     WHOLE,
     Demand,
+    Indices,
     Layout,
     Partial,
     Shard,
     Strategy,
 )
-from replicate.layouts.rule import Op, rule
+from replicate.layouts.rule import Op, pointing, rule
 from replicate.layouts.rules.indexing import coordinates
 from replicate.layouts.rules.labels import ShapeOf, cut
 from replicate.layouts.rules.moves import moved
+from replicate.layouts.rules.pointing import is_range, pointed_to
 
 
 @rule("ScatterNd")
@@ -139,6 +142,27 @@ def sorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if op.type in LINEAR_SEGMENTS and data in (SUM, MEAN) and not rounds:
         return Strategy((data, *others), (data,))
     return None
+
+
+@pointing("DynamicStitch", "ParallelDynamicStitch")
+def stitch_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts rows back to where a partition has taken them from."""
+    many = len(layouts) // 2
+    made_by = op.inputs[0].op
+    given, *_ = layouts
+    if not isinstance(given, Indices) or made_by.type != "DynamicPartition":
+        return None
+    if [graph_lib.reference(t) for t in op.inputs[:many]] != [
+        graph_lib.reference(t) for t in made_by.outputs
+    ] or not is_range(made_by.inputs[0]):
+        return None
+    data: list[Demand] = []
+    for layout in layouts[:many]:
+        if not isinstance(layout, Indices) or layout.is_matrix:
+            return None
+        data.append(Shard(0, layout.of))
+    rows = Shard(0, given.within)
+    return Strategy((*layouts[:many], *data), (rows,), (pointed_to(op, given),))
 
 
 @rule("DynamicStitch", "ParallelDynamicStitch")

@@ -21,7 +21,7 @@ once(
 
 once(
     "it changes entries of a whole, wherever indices say",
-    "SparseToDense TensorStridedSliceUpdate",
+    " TensorStridedSliceUpdate",
 )
 
 once("it may be fed, by a whole value", "PlaceholderWithDefault")
@@ -30,15 +30,14 @@ once(
     "it computes with sizes or axes of the whole",
     """
     BroadcastArgs BroadcastGradientArgs ConcatOffset DataFormatDimMap DataFormatVecPermute
-    InvertPermutation LinSpace Range Rank Shape ShapeN Size
+    InvertPermutation LinSpace Rank Shape ShapeN Size
     """,
 )
 
 once(
     "how many results there are depends on the data",
     """
-    ComputeAccidentalHits DynamicPartition ListDiff Unique UniqueV2 UniqueWithCounts
-    UniqueWithCountsV2 Where
+    ComputeAccidentalHits ListDiff Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2
     """,
 )
 

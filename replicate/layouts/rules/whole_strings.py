@@ -9,7 +9,7 @@ once(
     """
     DecodeProtoV2 DecodeRaw EditDistance EncodeProto Fingerprint ParseExample ParseExampleV2
     ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample ParseSingleSequenceExample
-    ParseTensor SerializeTensor StringFormat StringNGrams StringSplit StringSplitV2
+    ParseTensor SerializeTensor StringFormat StringNGrams
     UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode UnsortedSegmentJoin
     """,
 )
@@ -21,14 +21,13 @@ once(
     CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor DenseCountSparseOutput
     DenseToCSRSparseMatrix DenseToDenseSetOperation DenseToSparseSetOperation
     DeserializeManySparse DeserializeSparse SerializeManySparse SerializeSparse SetSize
-    SparseAdd SparseAddGrad SparseBincount SparseConcat SparseCountSparseOutput SparseCross
-    SparseCrossHashed SparseCrossV2 SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul
-    SparseFillEmptyRows SparseFillEmptyRowsGrad SparseMatrixAdd SparseMatrixMatMul
+    SparseAdd SparseAddGrad SparseBincount SparseCountSparseOutput
+    SparseMatrixAdd SparseMatrixMatMul
     SparseMatrixMul SparseMatrixNNZ SparseMatrixOrderingAMD SparseMatrixSoftmax
     SparseMatrixSoftmaxGrad SparseMatrixSparseCholesky SparseMatrixSparseMatMul
-    SparseMatrixTranspose SparseMatrixZeros SparseReduceMax SparseReduceMaxSparse
-    SparseReduceSum SparseReduceSumSparse SparseReorder SparseReshape SparseSlice
-    SparseSliceGrad SparseSoftmax SparseSparseMaximum SparseSparseMinimum SparseSplit
+    SparseMatrixTranspose SparseMatrixZeros SparseReduceMaxSparse
+    SparseReduceSumSparse SparseSlice
+    SparseSliceGrad SparseSparseMaximum SparseSparseMinimum SparseSplit
     SparseTensorDenseAdd SparseTensorToCSRSparseMatrix SparseToSparseSetOperation
     TakeManySparseFromTensorsMap
     """,

@@ -1,0 +1,114 @@
+"""Operations on what rows have any number of, and on indices that point to a tower's own entries.
+
+A rule speaks of the batch's rows. Nothing in it says that these are rows: it holds for whatever an
+axis counts, if all operands that are split count the same. So a rule is asked as if the values of a
+sparse tensor were the rows. What relates two kinds of counts, as the sum of each row's values does,
+has a rule of its own, see `rule.pointing`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Container, Sequence
+
+from replicate.layouts.dims import ROWS
+from replicate.layouts.facts import Facts
+from replicate.layouts.layout import (
+    WHOLE,
+    Demand,
+    Indices,
+    Layout,
+    Partial,
+    Shard,
+    Share,
+    Strategy,
+)
+from replicate.layouts.rule import Rule, pointing_rule_of
+
+# What parts of none stand for: nothing that could be added, or compared.
+_OF_SOME = ("mean", "max", "min")
+# Kernels that may not take a batch without entries, or return what happens to be in memory.
+_NEED_ROWS = (
+    "Conv", "Depthwise", "Dilation", "MaxPool", "AvgPool", "Fractional", "FusedBatchNorm",
+    "FusedPad", "FusedResize", "Resize", "CropAndResize", "LRN", "LSTM", "GRU", "BlockLSTM",
+    "Cudnn", "ExtractImagePatches", "ExtractVolumePatches", "Cholesky", "MatrixInverse", "Qr",
+    "Svd", "SelfAdjoint", "Eig", "CTC", "SparseSegmentSumGrad", "SparseSegmentMeanGrad",
+    "SparseSegmentSqrtNGrad",
+)  # fmt: skip
+
+
+def is_ragged(layout: Layout | Demand) -> bool:
+    """Whether a layout is of something else than the batch's rows, or points to a tower's own."""
+    if isinstance(layout, (Shard, Partial, Share)):
+        return layout.of != ROWS
+    return isinstance(layout, Indices)
+
+
+def unless_ragged(layout: Layout) -> Layout:
+    """Returns a layout, `Whole` if it is ragged."""
+    return WHOLE if is_ragged(layout) else layout
+
+
+def strategy(
+    facts: Facts, operation: Any, layouts: Sequence[Layout], rule: Rule | None
+) -> Strategy | None:
+    """Returns the strategy of an operation by its rules, None if there is none.
+
+    Args:
+        facts: The `Facts`.
+        operation: The operation.
+        layouts: Those of its inputs.
+        rule: The rule of its type, which speaks of rows; None if it has none.
+    """
+    is_plain = not any(map(is_ragged, layouts))
+    if is_plain and rule is not None:
+        return rule(facts.of(operation), layouts)
+    # Parts of which a tower may have none are put together first.
+    seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
+    points = pointing_rule_of(operation.type)
+    found = None if points is None else points(facts.of(operation), seen)
+    if found is not None or rule is None:
+        return found
+    plain = [Shard(0, one.of) if isinstance(one, Indices) else one for one in seen]
+    kinds = {one.of for one in plain if isinstance(one, Shard)}
+    if len(kinds) > 1:
+        return None
+    of = next(iter(kinds), ROWS)
+    if of != ROWS and operation.type.startswith(_NEED_ROWS):
+        return None
+    found = rule(
+        facts.of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
+    )
+    return found if found is None or of == ROWS else _renamed(found, of)
+
+
+def _renamed(found: Strategy, of: str) -> Strategy:
+    """Returns a strategy for rows as one for something else."""
+    inputs = tuple(_as(one, of) for one in found.inputs)
+    return Strategy(inputs, tuple(_as(one, of) for one in found.outputs), found.sizes)
+
+
+def _as(layout: Any, of: str) -> Any:
+    if isinstance(layout, (Shard, Share)) and layout.of == ROWS:
+        return layout._replace(of=of)
+    if isinstance(layout, Partial) and layout.op in _OF_SOME:
+        return layout._replace(of=of)
+    return layout
+
+
+def are_counted(
+    strategy: Strategy, operation: Any, facts: Facts, in_towers: Container[Any]
+) -> bool:
+    """Whether towers have what says how many entries there are in an operation's results.
+
+    Args:
+        strategy: The strategy of the operation.
+        operation: The operation.
+        facts: The `Facts`.
+        in_towers: The operations that towers run.
+    """
+    for layout in filter(is_ragged, strategy.outputs):
+        measure = facts.symbols.get(getattr(layout, "of", ROWS))
+        made_by = operation if measure is None else measure.tensor.op
+        if made_by is not operation and made_by not in in_towers:
+            return False
+    return True

@@ -1,0 +1,224 @@
+"""Indices that point to a tower's own rows or values: how they come about, and what keeps them so.
+
+`tf.where` and `tf.boolean_mask` make them, and sparse tensors consist of them. A tower that counts
+its own rows points to what it has itself; where that does not matter, or is not known, its indices
+become those of one device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import strides, values
+from replicate.layouts.dims import ROWS, Dim, Monomial
+from replicate.layouts.layout import WHOLE, Demand, Indices, Layout, Shard, Share, Strategy
+from replicate.layouts.rule import Op, pointing
+
+
+def counted(op: Op, index: int = 0) -> str | None:
+    """Returns the name of the size of axis 0 of an output, None if a loop may change it."""
+    dims = op.dims_of(op.outputs[index])
+    size = dims[0] if dims else None
+    if not isinstance(size, Monomial) or dims_lib.is_of_loop(size):
+        return None
+    return size.symbols[0] if size == dims_lib.symbol(size.symbols[0]) else None
+
+
+def count(op: Op, of: str) -> Dim:
+    """Returns how many there are of what `Shard.of` names."""
+    return op.rows if of == ROWS else dims_lib.symbol(of)
+
+
+def pointed_to(op: Op, indices: Indices) -> Dim:
+    """Returns the size of the axis that indices point to."""
+    return dims_lib.times(count(op, indices.within), indices.each)
+
+
+@pointing("Where")
+def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Finds what a tower has; the towers' indices in turn are in the order of one device's."""
+    (given,), of, dims = layouts, counted(op), op.dims(0)
+    if not isinstance(given, Shard) or given.axis != 0 or of is None or dims is None:
+        return None
+    each = dims_lib.over(dims[0], count(op, given.of))
+    if each is None:
+        return None
+    return Strategy((given,), (Indices(of, given.of, each, is_matrix=True),))
+
+
+@pointing("Range")
+def number(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Numbers the rows: each tower numbers its own.
+
+    As many integers of another meaning would do so for nothing. So n must not be known.
+    """
+    limit = op.value(1)
+    size = None if limit is None else limit.item()
+    each = None if size is None or not dims_lib.holds_rows(size) else dims_lib.over(size, op.rows)
+    if each is None or op.ints(0) != (0,) or op.ints(2) != (1,):
+        return None
+    if graph_lib.in_while_loop(op.operation):
+        return None
+    made = Indices(ROWS, each=each, is_full=True)
+    return Strategy((WHOLE, Share(0), WHOLE), (made,), (size,))
+
+
+def is_range(tensor: Any) -> bool:
+    """Whether a tensor numbers the entries of an axis."""
+    while tensor.op.type in ("Identity", "Reshape", "Cast"):
+        tensor = tensor.op.inputs[0]
+    return bool(tensor.op.type == "Range")
+
+
+@pointing("DynamicPartition")
+def partition(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Sorts what a tower has; indices keep pointing."""
+    data, by = layouts
+    found = [counted(op, index) for index in range(len(op.outputs))]
+    known = [of for of in found if of is not None]
+    if not isinstance(by, Shard) or by.axis != 0 or len(known) < len(found):
+        return None
+    if isinstance(data, Indices):
+        if data.of != by.of or op.rank(1) != 1:
+            return None
+        return Strategy((data, by), tuple(data._replace(of=of, is_full=False) for of in known))
+    return Strategy((by, by), tuple(Shard(0, of) for of in known))
+
+
+@pointing("Identity", "StopGradient", "PreventGradient", "Snapshot", "Cast")
+def same(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep indices as they are."""
+    if not isinstance(layouts[0], Indices) or op.outputs[0].dtype.name not in ("int32", "int64"):
+        return None
+    return Strategy(tuple(layouts), tuple(layouts))
+
+
+@pointing("StridedSlice")
+def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes columns: the first one points, the others do not."""
+    given, dims = layouts[0], op.dims(0)
+    if not isinstance(given, Indices) or not given.is_matrix or dims is None or len(dims) != 2:
+        return None
+    steps = strides.steps(op, 2)
+    if steps is None or [step.axis for step in steps] != [0, 1]:
+        return None
+    along, columns = steps
+    size = count(op, given.of)
+    if along.made is None or not strides.takes_of_each(op, along, size, size):
+        return None
+    demands: tuple[Demand, ...] = (given, WHOLE, WHOLE, WHOLE)
+    if columns.place is None:
+        return Strategy(demands, (given,))
+    low, _, stride = strides.taken_range(op, columns.place, dims[1])
+    if not isinstance(low, int) or not isinstance(dims[1], int) or (low and stride != 1):
+        return None
+    if low % dims[1]:
+        return Strategy(demands, (Shard(0, given.of),))
+    if stride != 1:
+        return None
+    return Strategy(demands, (given._replace(is_matrix=columns.made is not None),))
+
+
+@pointing("Slice")
+def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes columns, as `StridedSlice` does."""
+    given, begin, size = layouts[0], values.entries(op, 1), values.entries(op, 2)
+    if not isinstance(given, Indices) or not given.is_matrix or begin is None or size is None:
+        return None
+    if len(begin) != 2 or begin[0] != 0 or size[0] != -1 or begin[1] is None:
+        return None
+    made = given if begin[1] == 0 else Shard(0, given.of)
+    return Strategy((given, WHOLE, WHOLE), (made,))
+
+
+@pointing("Reshape", "Squeeze", "ExpandDims")
+def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Makes a column of a vector, or the reverse."""
+    given, dims, made = layouts[0], op.dims(0), op.dims_of(op.outputs[0])
+    if not isinstance(given, Indices) or dims is None or made is None or not 0 < len(made) < 3:
+        return None
+    size = (count(op, given.of),)
+    if dims[:1] != size or made[:1] != size or any(one != 1 for one in (*dims[1:], *made[1:])):
+        return None
+    others: tuple[Demand, ...] = (WHOLE,) * (len(layouts) - 1)
+    if op.type == "Reshape":
+        others = (Share(0, given.of),)
+    return Strategy((given, *others), (given._replace(is_matrix=len(made) == 2),))
+
+
+@pointing("ConcatV2", "Pack")
+def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts columns beside each other, of which the first one points."""
+    given, *rest = layouts
+    if not isinstance(given, Indices):
+        return None
+    is_stack = op.type == "Pack"
+    axis = op.attr("axis") if is_stack else (op.ints(len(layouts) - 1) or (None,))[0]
+    last: list[Demand] = []
+    if not is_stack:
+        last, rest = [WHOLE], rest[:-1]
+    if axis not in (1, -1) or given.is_matrix == is_stack:
+        return None
+    demands = [given, *[Shard(0, given.of)] * len(rest), *last]
+    return Strategy(tuple(demands), (given._replace(is_matrix=True),))
+
+
+@pointing("Unpack", "Split")
+def apart(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes columns apart, of which the first one points."""
+    is_split = op.type == "Split"
+    given, dims = layouts[is_split], op.dims(is_split)
+    axis = (op.ints(0) or (None,))[0] if is_split else op.attr("axis")
+    if not isinstance(given, Indices) or not given.is_matrix or dims is None:
+        return None
+    if axis not in (1, -1) or (is_split and dims[1] != len(op.outputs)):
+        return None
+    demands = (WHOLE, given) if is_split else (given,)
+    others = [Shard(0, given.of)] * (len(op.outputs) - 1)
+    return Strategy(demands, (given._replace(is_matrix=is_split), *others))
+
+
+@pointing("Gather", "GatherV2")
+def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes what a tower has of what indices point to; indices that are taken keep pointing."""
+    params, indices, *rest = layouts
+    axis = op.ints(2) if op.type == "GatherV2" else (0,)
+    dims = op.dims(0)
+    if not isinstance(indices, Indices) or axis != (0,) or op.attr("batch_dims", 0) or not dims:
+        return None
+    if (indices.is_matrix and op.dims(1) != (count(op, indices.of), 1)) or dims[0] != pointed_to(
+        op, indices
+    ):
+        return None
+    made: Layout = Shard(0, indices.of)
+    demand: Demand = Shard(0, indices.within)
+    if isinstance(params, Indices) and not indices.is_matrix and params.of == indices.within:
+        demand, made = params, params._replace(of=indices.of, is_full=False)
+    return Strategy((demand, indices, *[WHOLE] * len(rest)), (made,))
+
+
+@pointing("GatherNd")
+def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes what a tower has of what coordinates point to."""
+    _, indices = layouts
+    dims = op.dims(0)
+    if not isinstance(indices, Indices) or not indices.is_matrix or not dims:
+        return None
+    if dims[0] != pointed_to(op, indices):
+        return None
+    return Strategy((Shard(0, indices.within), indices), (Shard(0, indices.of),))
+
+
+@pointing("ScatterNd")
+def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts what a tower has to where coordinates point."""
+    indices, shape = layouts[0], op.value(2)
+    if not isinstance(indices, Indices) or not indices.is_matrix or shape is None:
+        return None
+    size = pointed_to(op, indices)
+    if shape[0] != size:
+        return None
+    demands = (indices, Shard(0, indices.of), Share(0, indices.within))
+    return Strategy(demands, (Shard(0, indices.within),), (size,))

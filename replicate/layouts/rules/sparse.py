@@ -1,0 +1,204 @@
+"""Operations on sparse tensors: indices [m, rank], values [m], and a shape, with rows on axis 0.
+
+A tower has the values of its rows, whose indices count its own rows, and a shape with its own
+number of these. On other axes a shape is one device's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.layout import (
+    SIZE,
+    SUM,
+    WHOLE,
+    Demand,
+    Indices,
+    Layout,
+    Shard,
+    Share,
+    Strategy,
+)
+from replicate.layouts.rule import Op, pointing
+from replicate.layouts.rules.pointing import counted, pointed_to
+
+
+def _is_sparse(op: Op, indices: Layout, shape: int) -> bool:
+    """Whether indices are those of a sparse tensor whose shape, input `shape`, has their rows."""
+    if not isinstance(indices, Indices):
+        return False
+    value = op.value(shape)
+    return value is not None and value.ndim == 1 and value[0] == pointed_to(op, indices)
+
+
+class _Sparse(NamedTuple):
+    """What is demanded of a sparse tensor."""
+
+    indices: Indices
+    values: Demand
+    shape: Demand
+
+
+def _sparse(op: Op, layouts: Sequence[Layout], shape: int, at: int = 0) -> _Sparse | None:
+    """Returns what is demanded of a sparse tensor, None if towers do not have its values."""
+    indices = layouts[at]
+    if not isinstance(indices, Indices) or not indices.is_matrix:
+        return None
+    if not _is_sparse(op, indices, shape):
+        return None
+    return _Sparse(indices, Shard(0, indices.of), Share(0, indices.within))
+
+
+@pointing("SparseReshape")
+def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows on axis 0, if there is a whole number of new ones for each."""
+    given, new = layouts[0], op.value_of(op.outputs[1])
+    if not isinstance(given, Indices) or not _is_sparse(op, given, 1) or new is None:
+        return None
+    each = dims_lib.over(new[0], op.rows)
+    if each is None or given.within != dims_lib.ROWS:
+        return None
+    share = Share(0, given.within)
+    return Strategy((given, share, share), (given._replace(each=each, is_matrix=True), SIZE))
+
+
+@pointing("SparseFillEmptyRows")
+def fill_empty_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Lets each row have a value."""
+    found, of = _sparse(op, layouts, 2), counted(op)
+    if found is None or of is None:
+        return None
+    given = found.indices
+    made = given._replace(of=of, is_full=True)
+    back = Indices(given.of, within=of)
+    rows = Shard(0, given.within)
+    return Strategy((*found, WHOLE), (made, Shard(0, of), rows, back))
+
+
+@pointing("SparseFillEmptyRowsGrad")
+def fill_empty_rows_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Gives values their gradients, and adds up those of what rows were filled with."""
+    back, dims = layouts[0], op.dims(1)
+    if not isinstance(back, Indices) or not dims or dims[0] != pointed_to(op, back):
+        return None
+    return Strategy((back, Shard(0, back.within)), (Shard(0, back.of), SUM))
+
+
+@pointing("SparseReorder")
+def reorder(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Sorts what a tower has: rows come first."""
+    found = _sparse(op, layouts, 2)
+    if found is None:
+        return None
+    return Strategy((*found,), (found.indices._replace(is_full=False), found.values))  # type: ignore[arg-type]
+
+
+@pointing("SparseToDense")
+def to_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Makes a tower's rows."""
+    indices = layouts[0]
+    if not isinstance(indices, Indices) or not _is_sparse(op, indices, 1):
+        return None
+    values = WHOLE if op.rank(2) == 0 else Shard(0, indices.of)
+    demands = (indices, Share(0, indices.within), values, WHOLE)
+    return Strategy(demands, (Shard(0, indices.within),), (pointed_to(op, indices),))
+
+
+@pointing("SparseTensorDenseMatMul")
+def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keeps rows of the sparse matrix, or adds up over them where it is transposed."""
+    found = _sparse(op, layouts, 2)
+    if found is None:
+        return None
+    size = pointed_to(op, found.indices)
+    rows = Shard(0, found.indices.within)
+    if not op.attr("adjoint_a"):
+        return Strategy((*found, WHOLE), (rows,), (size,))
+    other, dims = rows._replace(axis=int(op.attr("adjoint_b"))), op.dims(3)
+    if dims is None or dims[other.axis] != size:
+        return None
+    return Strategy((*found, other), (SUM,))
+
+
+@pointing("SparseReduceSum", "SparseReduceMax")
+def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Keep rows that are not reduced."""
+    found, axes, dims = _sparse(op, layouts, 2), op.ints(3), op.dims(0)
+    if found is None or axes is None or dims is None or not isinstance(dims[1], int) or not axes:
+        return None
+    if 0 in {axis % dims[1] for axis in axes}:
+        return None
+    rows, size = Shard(0, found.indices.within), pointed_to(op, found.indices)
+    return Strategy((*found, WHOLE), (rows,), (size,))
+
+
+@pointing("SparseSoftmax")
+def softmax(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Normalises over the last axis, which is not that of rows."""
+    found = _sparse(op, layouts, 2)
+    return None if found is None else Strategy((*found,), (found.values,))  # type: ignore[arg-type]
+
+
+@pointing("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
+def with_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Take entries of rows of a dense tensor, or of one that is the same for all rows."""
+    found, dims, columns = _sparse(op, layouts, 2), op.dims(3), op.dims(0)
+    if found is None or dims is None or columns is None:
+        return None
+    has_rows = len(dims) == columns[1] and dims[0] == pointed_to(op, found.indices)
+    if not has_rows and (len(dims) == columns[1] and dims[0] != 1):
+        return None
+    dense = Shard(0, found.indices.within) if has_rows else WHOLE
+    return Strategy((*found, dense), (found.values,))  # type: ignore[arg-type]
+
+
+@pointing("SparseConcat")
+def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts what rows have beside each other."""
+    many, of = len(layouts) // 3, counted(op)
+    columns = op.dims(0)
+    if of is None or columns is None or not isinstance(columns[1], int):
+        return None
+    if op.attr("concat_dim") % columns[1] == 0 or op.value_of(op.outputs[2]) is None:
+        return None
+    parts = [_sparse(op, [*layouts[i : i + 1]], 2 * many + i, 0) for i in range(many)]
+    known = [part for part in parts if part is not None]
+    if len(known) < many or len({part.indices[1:3] for part in known}) > 1:
+        return None
+    made = known[0].indices._replace(of=of, is_full=False)
+    demands = [getattr(part, name) for name in _Sparse._fields for part in known]
+    return Strategy(tuple(demands), (made, Shard(0, of), SIZE))
+
+
+_CROSSES = ("SparseCross", "SparseCrossV2", "SparseCrossHashed")
+
+
+@pointing(*_CROSSES)
+def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Crosses what each row has, sparse or dense."""
+    many, of = op.attr("N"), counted(op)
+    end = 3 * many + len(op.attr("dense_types"))
+    demands: list[Demand] = [WHOLE] * len(layouts)
+    for index in range(many):
+        found = _sparse(op, layouts, 2 * many + index, index)
+        if found is None or found.indices.each != 1:
+            return None
+        for place, demand in zip(range(index, 3 * many, many), found):
+            demands[place] = demand
+    demands[3 * many : end] = [Shard(0)] * (end - 3 * many)
+    if not any(demand != WHOLE for demand in layouts):
+        return None
+    if of is None or op.value_of(op.outputs[2]) is None:
+        return None
+    return Strategy(tuple(demands), (Indices(of, is_matrix=True), Shard(0, of), SIZE))
+
+
+@pointing("StringSplit", "StringSplitV2")
+def split_strings(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Gives each row as many strings as it has."""
+    of = counted(op)
+    each = None if op.rank(0) is None else op.per_row(0, 0)
+    if layouts[0] != Shard(0) or layouts[1] != WHOLE or of is None or each is None:
+        return None
+    return Strategy((Shard(0), WHOLE), (Indices(of, each=each, is_matrix=True), Shard(0, of), SIZE))

@@ -1,0 +1,115 @@
+"""Follows what is needed back to the batch: what towers run, and what is put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import (
+    OWN,
+    ROWS,
+    SIZE,
+    WHOLE,
+    Indices,
+    Layouts,
+    Monomial,
+    Partial,
+    Shard,
+    Share,
+)
+from replicate.layouts import dims as dims_lib
+from replicate.partition.origins import Origins
+
+
+class Needs:
+    """What is needed; it grows while it is followed.
+
+    Args:
+        layouts: The `Layouts`.
+        origins: The `Origins`.
+
+    Attributes:
+        copied: Operations that towers run.
+        met: References of tensors that are put together.
+    """
+
+    def __init__(self, layouts: Layouts, origins: Origins) -> None:
+        self._layouts = layouts
+        self._origins = origins
+        self._sources = {graph_lib.reference(source.tensor) for source in layouts.sources}
+        self._pending: list[Any] = []
+        self.copied: set[Any] = set()
+        self.met: set[Any] = set()
+
+    def whole(self, tensor: Any) -> None:
+        """Takes note that a tensor is needed whole."""
+        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        if layout == SIZE:
+            self._formula(tensor)
+        elif self._is_of_towers(tensor) and key not in self._sources:
+            if layout != OWN:  # Else it is taken of each tower by itself.
+                self.met.add(key)
+            self._count(layout)
+            if isinstance(layout, Indices):
+                self._points(tensor, layout)
+            self.copy(tensor.op)
+
+    def follow(self) -> None:
+        """Finds all that leads to what is needed."""
+        while self._pending:
+            operation = self._pending.pop()
+            strategy = self._layouts.strategies[operation]
+            for tensor, demand in zip(operation.inputs, strategy.inputs):
+                layout = self._layouts.of(tensor)
+                if layout != demand:
+                    self._count(demand)
+                if isinstance(demand, Share) or not self._is_of_towers(tensor):
+                    self._formula(tensor)
+                elif isinstance(layout, Indices) and isinstance(demand, Shard):
+                    self._points(tensor, layout)  # Each tower makes them those of one device.
+                elif layout != demand:
+                    self.whole(tensor)
+                elif graph_lib.reference(tensor) not in self._sources:
+                    self.copy(tensor.op)
+            for before in self._origins.waits(operation) + self._origins.dead_with(operation):
+                if before in self._layouts.strategies:
+                    self.copy(before)
+
+    def _is_of_towers(self, tensor: Any) -> bool:
+        """Whether towers have a tensor: of its own each, or the same in all."""
+        layout = self._layouts.of(tensor)
+        return layout not in (WHOLE, SIZE) or tensor.op in self._layouts.strategies
+
+    def copy(self, operation: Any) -> None:
+        """Takes note of an operation that towers run."""
+        if operation not in self.copied:
+            self.copied.add(operation)
+            self._pending.append(operation)
+
+    def _formula(self, tensor: Any) -> None:
+        """Takes note of the tensors whose sizes are part of a formula."""
+        value = self._layouts.facts.value(tensor)
+        for entry in () if value is None else value.flat:
+            self._size(entry)
+
+    def _size(self, size: Any) -> None:
+        for name in size.symbols if isinstance(size, Monomial) else ():
+            self._measured(name)
+
+    def _measured(self, name: str) -> None:
+        if not dims_lib.is_rows(name):
+            measured = self._layouts.facts.symbols[name].tensor
+            if measured.op in self._layouts.strategies:
+                self.copy(measured.op)
+
+    def _count(self, layout: Any) -> None:
+        """Takes note of the tensor whose size towers count something by."""
+        if isinstance(layout, (Indices, Partial, Shard, Share)) and layout.of != ROWS:
+            self._measured(layout.of)
+
+    def _points(self, tensor: Any, layout: Any) -> None:
+        """Takes note of what is added to a tower's indices to make them those of one device."""
+        self._measured(layout.within)
+        self._size(layout.each)
+        if graph_lib.reference(tensor) not in self._sources:
+            self.copy(tensor.op)
