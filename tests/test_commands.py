@@ -228,7 +228,10 @@ SMALL = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "program"),
-    [("examples/nas_search/README.md", NAS_SEARCH), ("examples/revnet/README.md", REVNET)],
+    [
+        ("examples/nas_search/README.md", NAS_SEARCH),
+        pytest.param("examples/revnet/README.md", REVNET, marks=pytest.mark.thorough),
+    ],
 )
 def test_the_commands_of_an_example_run_one_after_another(page, program, tmp_path):
     ran = set()

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+import selection
 from bodies import matching
 from contract import MEAN, SUM, ModeKeys
 from replicate.batch import sharding
@@ -128,7 +129,7 @@ def record(model_fn, data, num_towers=1, reduction=MEAN, wrap=contract.plain, **
     return contract.record(model_fn, data, {"wrap": wrap, "reduction": reduction}, num_towers)
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
 @pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
 @pytest.mark.parametrize("reduction", [MEAN, SUM])
 @pytest.mark.parametrize("model_fn", MODELS, ids=lambda model_fn: model_fn.__name__)
@@ -143,7 +144,7 @@ def test_time_major_batches_train_alike(model_fn, reduction, static, num_towers,
     assert warnings() == []
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
 def test_equal_shards_train_alike_too(num_towers):
     data = functools.partial(dataset, [6, 6])
     for model_fn in MODELS:

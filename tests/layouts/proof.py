@@ -33,7 +33,7 @@ from layouts.worlds import World
 from replicate.layouts.layout import Demand, Partial, Strategy
 
 # Of each type: so many examples, and more of them until rules were asked often enough.
-EXAMPLES, MOST, ENOUGH = 6, 16, 1000
+EXAMPLES, MOST, ENOUGH = 4, 16, 500
 
 
 def types(names: Sequence[str] = (), broken: list[str] | None = None) -> dict[str, list[Generator]]:

@@ -76,7 +76,7 @@ def test_recipes(name, wrap, num_towers):
     contract.assert_same_run(record(model_fn, num_towers, wrap, contract.DYNAMIC), want)
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
 @pytest.mark.parametrize("name", list(state.STATE))
 def test_state(name, num_towers, warnings):
     model_fn = state.STATE[name]
@@ -141,7 +141,7 @@ def test_options_and_changed_gradients(option, change):
     contract.assert_same_run(got, want)
 
 
-@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
 @pytest.mark.parametrize("name", list(strangers.TABLES))
 def test_tables(name, num_towers):
     want = contract.record_one_device(strangers.TABLES[name], contract.UNEVEN)

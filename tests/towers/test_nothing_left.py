@@ -64,7 +64,7 @@ def _fails(index, features):
 MODELS = {TRAIN: _trains, EVAL: _measures, PREDICT: _predicts, "failing": _fails}
 
 
-@pytest.mark.parametrize("per_tower", [False, True])
+@pytest.mark.parametrize("per_tower", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("mode", list(MODELS))
 def test_a_graph_goes_with_its_towers(mode, per_tower):
     before = programs()
