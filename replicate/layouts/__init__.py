@@ -22,6 +22,7 @@ from replicate.layouts.layout import (
     Size,
     Strategy,
     Whole,
+    meets_in_round,
 )
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "array_of",
     "dims",
     "infer",
+    "meets_in_round",
     "of_sparse",
     "symbol",
 ]

@@ -101,6 +101,16 @@ ALL = Partial("all")
 ANY = Partial("any")
 
 
+# Parts that towers can put together in each round of a loop: those of a tower without rows of its
+# own, which computes the last row once more, change nothing.
+IN_ROUNDS = frozenset([MAX, MIN, ALL, ANY])
+
+
+def meets_in_round(layout: Layout | Demand, demand: Demand) -> bool:
+    """Whether a value in a loop is put together in each round for what demands it so."""
+    return layout in IN_ROUNDS and isinstance(demand, Whole)
+
+
 class Strategy(NamedTuple):
     """How an operation runs in towers: what it demands of its inputs, and what comes out.
 

@@ -4,6 +4,9 @@ A loop is in towers as a whole, or whole as a whole: each tower goes round for i
 changes its layout on the way. So what a variable of the loop begins with has the layout that a
 round gives it, and what enters has the one that is demanded inside; both are changed before the
 loop. What no row enters is the same in all towers, which all compute it.
+
+Some values do meet on the way, in each round: whether all rows are done, so that there is no other
+round, or which is the longest. Then the towers go round together.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from replicate.layouts.layout import (
     Shard,
     Share,
     Strategy,
+    meets_in_round,
 )
 from replicate.layouts.rule import rule_of
 
@@ -172,7 +176,8 @@ class Loop:
         for index, layout in enumerate(layouts):
             if layout not in (WHOLE, OWN) and self._change(operation.inputs[index], WHOLE):
                 return None
-        return None
+        met = [WHOLE if meets_in_round(layout, WHOLE) else layout for layout in layouts]
+        return None if met == list(layouts) else self._strategy(operation, met)
 
     def _closes(self, operation: Any) -> bool:
         """Whether a loop's variable has the layout at the end of a round that it begins with."""
@@ -198,9 +203,10 @@ class Loop:
             elif isinstance(demand, Share):
                 if not can_be(self._facts.of(operation), index, layout, demand):
                     return False
-            elif layout != demand:
-                self._change(tensor, demand)  # Then once more.
-                return False
+            elif layout != demand and (
+                self._change(tensor, demand) or not meets_in_round(layout, demand)
+            ):
+                return False  # Then once more, if that has changed something.
         return True
 
     def _enters(self, operation: Any, layout: Layout, demand: Demand) -> bool:

@@ -12,7 +12,7 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
 from replicate.layouts import OWN, WHOLE, Indices, Shard
-from replicate.partition import aliases, frames
+from replicate.partition import aliases, frames, rounds
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
@@ -52,8 +52,9 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     behind = aliases.find(plan)
     needed = [one for one in plan.copied if not one.outputs or behind(one.outputs[0]).op is one]
     templates = [(one, _template(one, plan.waits.get(one, ()), copied)) for one in needed]
+    shared = rounds.shared_frames(plan.copied, plan.layouts)
     towers = [
-        _define(templates, plan, inputs, placement, behind, index)
+        _define(templates, plan, inputs, placement, behind, index, shared)
         for index in range(first, len(placement.devices))
     ]
     wanted = _wanted(plan)
@@ -77,6 +78,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
         made.append(own)
     by_reference = {graph_lib.reference(tensor): tuple(own) for tensor, *own in zip(wanted, *made)}
     copies = Copies(tuple(scopes), by_reference)
+    rounds.put_together(plan.copied, plan.layouts, copies.of, placement.devices)
     for operation in needed:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]
         for one in copies.of(operation) if others else ():
@@ -110,9 +112,10 @@ def _define(
     placement: Placement,
     behind: Callable[[Any], Any],
     tower: int,
+    shared: frozenset[str],
 ) -> tuple[list[Any], dict[str, Any]]:
     """Returns the `NodeDef`s of a tower, and what they take of the graph, by name."""
-    made = _Nodes()
+    made = _Nodes(shared)
     copied = set(plan.copied)
     for operation, template in templates:
         node = tf.NodeDef()
@@ -127,7 +130,9 @@ def _define(
                 held: Any = inputs.of_tower(resource, demand, tower)
                 place = str(held.op.device)  # The copy has to be where the resource is.
             layout = plan.layouts.of(tensor)
-            if tensor.op in copied and layout == demand:
+            if tensor.op in copied and (
+                layout == demand or rounds.meets(tensor, operation, plan.layouts)
+            ):
                 node.input[index] = behind(tensor).name
                 continue
             if tensor.op in copied and isinstance(layout, Indices) and isinstance(demand, Shard):
@@ -141,7 +146,7 @@ def _define(
             # In a loop: each tower has its part.
             part = inputs.of_tower(operation.outputs[0], layouts[0], tower)
             frames.pass_on(node, made.name_of(part, frames.around(operation), tower))
-        frames.change(node, tower)
+        frames.change(node, tower, made.shared)
         node.device = "" if placement.is_first(place) else place
         made.nodes.append(node)
     return made.nodes, made.inputs
@@ -161,7 +166,8 @@ def _entered(tensor: Any) -> Any:
 class _Nodes:
     """The `NodeDef`s of a tower, while they are made, and the names of what they take."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: frozenset[str]) -> None:
+        self.shared = shared  # Frames that all towers have together.
         self.nodes: list[Any] = []
         self.inputs: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
@@ -173,7 +179,8 @@ class _Nodes:
             key = name, *loops[: depth + 1]
             if key not in self._names:
                 self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
-                self.nodes.append(frames.enter(self._names[key], name, _dtype(given), loop, tower))
+                node = frames.enter(self._names[key], name, _dtype(given), loop, tower, self.shared)
+                self.nodes.append(node)
             name = self._names[key]
         return name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Collection, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -15,7 +15,9 @@ def around(operation: Any) -> Sequence[Any]:
     return loops[:-1] if operation.type == "Enter" else loops
 
 
-def enter(name: str, given: str, dtype: Any, loop: tuple[str, int], tower: int) -> Any:
+def enter(
+    name: str, given: str, dtype: Any, loop: tuple[str, int], tower: int, shared: Collection[str]
+) -> Any:
     """Returns the `NodeDef` by which a value enters a tower's loop, the same in all rounds.
 
     Args:
@@ -24,6 +26,7 @@ def enter(name: str, given: str, dtype: Any, loop: tuple[str, int], tower: int) 
         dtype: The type of the value.
         loop: One of `loops_of`.
         tower: The tower.
+        shared: See `change`.
     """
     frame, rounds = loop
     node = tf.NodeDef(name=name, op="Enter", input=[given])
@@ -31,14 +34,21 @@ def enter(name: str, given: str, dtype: Any, loop: tuple[str, int], tower: int) 
     node.attr["frame_name"].s = frame.encode()
     node.attr["is_constant"].b = True
     node.attr["parallel_iterations"].i = rounds
-    change(node, tower)
+    change(node, tower, shared)
     return node
 
 
-def change(node: Any, tower: int) -> None:
-    """Gives what enters a loop the frame of a tower, and arrays elements of any shape."""
+def change(node: Any, tower: int, shared: Collection[str]) -> None:
+    """Gives what enters a loop the frame of a tower, and arrays elements of any shape.
+
+    Args:
+        node: A `NodeDef`.
+        tower: The tower.
+        shared: The names of frames that all towers have together.
+    """
     if "frame_name" in node.attr:
-        node.attr["frame_name"].s += f"/tower_{tower}".encode()
+        is_shared = node.attr["frame_name"].s.decode() in shared
+        node.attr["frame_name"].s += b"/towers" if is_shared else f"/tower_{tower}".encode()
     for name in ("element_shape", "element_shape_except0"):
         if node.op.startswith("TensorArray") and name in node.attr:
             node.attr[name].shape.Clear()

@@ -18,6 +18,7 @@ from replicate.layouts import (
     Share,
 )
 from replicate.layouts import dims as dims_lib
+from replicate.partition import rounds
 from replicate.partition.origins import Origins
 
 
@@ -63,7 +64,9 @@ class Needs:
                 layout = self._layouts.of(tensor)
                 if layout != demand:
                     self._count(demand)
-                if isinstance(demand, Share) or not self._is_of_towers(tensor):
+                if rounds.meets(tensor, operation, self._layouts):
+                    self.copy(tensor.op)
+                elif isinstance(demand, Share) or not self._is_of_towers(tensor):
                     self._formula(tensor)
                 elif isinstance(layout, Indices) and isinstance(demand, Shard):
                     self._points(tensor, layout)  # Each tower makes them those of one device.

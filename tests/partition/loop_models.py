@@ -50,7 +50,6 @@ def both_ways(h, batch):
     return _error(tf.reduce_sum(outputs[0] * outputs[1], 1), batch)
 
 
-@whole("whether there is another round depends on the rows")
 def raw(h, batch):
     """A cell that is given its own output, by `tf.nn.raw_rnn`."""
     cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
@@ -63,6 +62,42 @@ def raw(h, batch):
 
     outputs, state, _ = tf.nn.raw_rnn(cell, step)
     return _error(outputs.stack()[-1] + state, batch)
+
+
+def until_each_is_done(h, batch):
+    """Rows that stop by themselves, in different rounds."""
+    w = get_variable("w", [3, 3])
+
+    def step(state, done, rounds):
+        new = tf.tanh(state @ w + h)
+        state = tf.where(done, state, new)
+        return state, done | (tf.reduce_sum(new, 1) < 0.3), rounds + 1
+
+    done = tf.zeros(tf.shape(h)[:1], tf.bool)
+    state, _, rounds = tf.while_loop(
+        lambda state, done, rounds: tf.logical_not(tf.reduce_all(done)) & (rounds < 6),
+        step,
+        (h, done, 0),
+    )
+    return _error(state, batch) * tf.cast(rounds, F64)
+
+
+def raw_of_lengths(h, batch):
+    """A decoder as it is published: inputs are read until the longest row has ended."""
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    steps, lengths = _by_time(batch), 1 + batch.k
+    given = tf.TensorArray(F64, size=tf.shape(steps)[0], element_shape=[None, 3]).unstack(steps)
+
+    def step(time, output, state, _):
+        finished = time >= lengths
+        done = tf.reduce_all(finished)
+        taken = tf.cond(done, lambda: tf.zeros(tf.shape(h), F64), lambda: given.read(time))
+        if output is None:
+            return finished, taken, h, None, None
+        return finished, taken, state, output * tf.reduce_max(tf.cast(lengths, F64)), None
+
+    outputs, state, _ = tf.nn.raw_rnn(cell, step)
+    return _error(tf.reduce_sum(outputs.stack(), 0) + state, batch)
 
 
 def mapped(h, batch):
@@ -169,7 +204,6 @@ def means_of_rows(h, batch):
     return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
 
 
-@whole("whether there is another round depends on the rows")
 def until_all_are_done(h, batch):
     return _error(tf.while_loop(lambda a: tf.reduce_any(a > 0.1), lambda a: a * 0.7, (h,)), batch)
 

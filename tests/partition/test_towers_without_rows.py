@@ -20,15 +20,20 @@ def rows_of(counts, known):
     made = Rows(counts, total, starts, [max(count, min(total, 1)) for count in counts])
     if known:
         return made
-    return Rows(*tf.nest.map_structure(lambda entry: tf.identity(tf.constant(entry)), tuple(made)))
+    at_run_time = [
+        tf.nest.map_structure(lambda entry: tf.identity(tf.constant(entry)), given)
+        for given in (made.counts, made.total, made.starts, made.held)
+    ]
+    return Rows(*at_run_time)
 
 
 def met(values, layout, counts, known):
     """Returns the whole of what towers have of one tensor."""
     with tf.Graph().as_default():
         own = tuple(tf.identity(tf.constant(value)) for value in values)
-        part = meetings.Part(tf.constant(values[0]), layout, None, own, DEVICES[0])
-        whole = meetings.meet([part], rows_of(counts, known), DEVICES, Gather())
+        rows = rows_of(counts, known)
+        part = meetings.Part(tf.constant(values[0]), layout, None, own, DEVICES[0], rows)
+        whole = meetings.meet([part], rows, DEVICES, Gather())
         (value,) = whole.values()
         with tf.Session() as session:
             return session.run(value)
