@@ -31,11 +31,18 @@ def _concat(op: Op, index: int) -> Shape | None:
 
 
 def alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:
-    """Returns the shape that several tensors have, by numbers where one of them has these."""
+    """Returns the shape that several tensors have, by numbers or the rows if one says so."""
     made: list[Dim | None] = [None] * rank
     for shape in known:
-        made = [b if a is None or isinstance(b, int) else a for a, b in zip(made, shape)]
+        made = [b if a is None or _says_more(b, a) else a for a, b in zip(made, shape)]
     return made
+
+
+def _says_more(one: Dim, other: Dim) -> bool:
+    """Whether a size says more than another one of the same value."""
+    if isinstance(one, int) or isinstance(other, int):
+        return isinstance(one, int)
+    return dims_lib.holds_rows(one) and not dims_lib.holds_rows(other)
 
 
 @shapes("Pack")
