@@ -8,8 +8,11 @@ STARTS = frozenset(
     + ["RandomGamma", "RandomPoissonV2"]
 )
 
+# What repeats a value in a shape that it takes.
+FILLS = frozenset(["Fill", "BroadcastTo", "Tile"])
+
 # What gets rows by the shape that it takes.
-SOURCES = STARTS | frozenset(["Fill", "BroadcastTo", "Tile", "Range"])
+SOURCES = STARTS | FILLS | frozenset(["Range"])
 
 # Each tower draws these for its rows.
 RANDOM = STARTS | frozenset(["Multinomial"])

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Container, Sequence
 
-from replicate.layouts.dims import ROWS
+from replicate.layouts.dims import ROWS, Monomial
 from replicate.layouts.facts import Facts
+from replicate.layouts.kinds import FILLS
 from replicate.layouts.layout import (
     WHOLE,
     Demand,
@@ -61,7 +62,12 @@ def strategy(
     """
     is_plain = not any(map(is_ragged, layouts))
     if is_plain and rule is not None:
-        return rule(facts.of(operation), layouts)
+        found = rule(facts.of(operation), layouts)
+        of = _size_of_filled(facts, operation) if found is None else None
+        if of is None:
+            return found
+        found = rule(facts.of(operation, of), layouts)
+        return None if found is None else _renamed(found, of)
     # Parts of which a tower may have none are put together first.
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
     points = pointing_rule_of(operation.type)
@@ -79,6 +85,14 @@ def strategy(
         facts.of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
     )
     return found if found is None or of == ROWS else _renamed(found, of)
+
+
+def _size_of_filled(facts: Facts, operation: Any) -> str | None:
+    """Returns what a tensor has any number of that is filled with what has no rows."""
+    dims = facts.dims(operation.outputs[0]) if operation.type in FILLS else None
+    if not dims or not isinstance(dims[0], Monomial):
+        return None
+    return next((name for name in dims[0].symbols if name in facts.ragged), None)
 
 
 def _renamed(found: Strategy, of: str) -> Strategy:

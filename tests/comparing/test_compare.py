@@ -523,7 +523,7 @@ def model_fn(features, labels, mode):
 """
 
 
-@pytest.mark.parametrize("installed", [False, True])
+@pytest.mark.parametrize("installed", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_the_terminal_compares_files_of_version_1(tmp_path, installed):
     """Below `site-packages`, they are the program's if they are named."""
     folder = tmp_path / "site-packages" if installed else tmp_path

@@ -77,9 +77,13 @@ def test_an_embedding_of_several_shards(batch: Batch) -> None:
     looked_up = tf.nn.embedding_lookup(tables, batch.rows(dtype=tf.int32))
     gradients = tf.gradients(squared(looked_up), tables)
     found = batch.infer()
-    assert found.of(looked_up) == WHOLE  # How many rows a table has to do with depends on the data.
-    assert all(found.of(gradient.values) == WHOLE for gradient in gradients)
-    assert found.kept_whole["DynamicPartition"] == 2
+    if batch.is_static:  # As many numbers may be something else than those of rows.
+        assert found.of(looked_up) == WHOLE
+        return
+    assert found.of(looked_up) == Shard(0)
+    of = {found.of(gradient.values).of for gradient in gradients}
+    assert len(of) == 3 and ROWS not in of  # How many rows each table has depends on the data.
+    assert not found.kept_whole
 
 
 def test_ids_that_are_looked_up_once_each(batch: Batch) -> None:
@@ -130,7 +134,8 @@ def test_scores_of_labels_by_coordinates(batch: Batch) -> None:
     (gradient,) = tf.gradients(squared(taken), scores)
     found = batch.infer()
     assert found.of(taken) == Shard(0)
-    assert found.of(gradient) == SUM
+    # With a known n, as many numbers may be something else than those of rows.
+    assert found.of(gradient) == (SUM if batch.is_static else Shard(0))
     assert strategies(found, "GatherNd", "ScatterNd") == {"GatherNd": 1, "ScatterNd": 1}
 
 
@@ -179,8 +184,9 @@ def test_rows_that_a_mask_lets_pass(batch: Batch) -> None:
     kept = tf.boolean_mask(given, given[:, 0] > 0)
     (gradient,) = tf.gradients(squared(kept), given)
     found = batch.infer()
-    assert found.of(kept) == found.of(gradient) == WHOLE
-    assert {"Where", "GatherV2"} <= set(found.kept_whole)
+    assert found.of(kept) == Shard(0, "boolean_mask/Where:0[0]")
+    assert found.of(gradient) == Shard(0)
+    assert not found.kept_whole
 
 
 @pytest.mark.parametrize("kind", ["sum", "mean", "max", "prod", "sqrt_n"])

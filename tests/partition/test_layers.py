@@ -3,7 +3,7 @@
 import pytest
 
 from partition import layer_models, sequence_models, tables
-from partition.model_inputs import CASES, UNKNOWN_FIRST
+from partition.model_inputs import UNKNOWN_FIRST
 
 pytestmark = pytest.mark.filterwarnings("ignore:`tf.nn.rnn_cell:UserWarning")
 LAYERS = tables.Table(
@@ -11,7 +11,7 @@ LAYERS = tables.Table(
 )
 
 
-@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", layer_models.NETWORKS)
 def test_layers_are_trained(name, num_towers, batches):
     LAYERS.check_training(name, batches, num_towers)
@@ -19,6 +19,7 @@ def test_layers_are_trained(name, num_towers, batches):
 
 @pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", layer_models.NETWORKS)
+@pytest.mark.thorough
 def test_layers_are_evaluated(name, num_towers, batches):
     LAYERS.check_applied(name, batches, num_towers)
 
@@ -28,7 +29,7 @@ SEQUENCES = tables.Table(
 )
 
 
-@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", sequence_models.NETWORKS)
 def test_sequences_are_trained(name, num_towers, batches):
     SEQUENCES.check_training(name, batches, num_towers)

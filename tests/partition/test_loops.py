@@ -4,7 +4,7 @@ import pytest
 
 from partition import harness, loop_models, tables
 from partition.harness import ModeKeys
-from partition.model_inputs import CASES, STATIC, UNKNOWN
+from partition.model_inputs import STATIC, UNKNOWN, UNKNOWN_FIRST
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`tf.nn.rnn_cell:UserWarning", "ignore:Converting sparse IndexedSlices:UserWarning"
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings(
 MODELS = tables.of_losses_in_old_control_flow(loop_models.LOSSES)
 
 
-@pytest.mark.parametrize("num_towers, batches", CASES)
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", loop_models.LOSSES)
 def test_loops_are_trained(name, num_towers, batches):
     MODELS.check_training(name, batches, num_towers)
@@ -31,6 +31,7 @@ def test_loops_run_in_towers(name, batches):
     assert loops and in_towers == (set() if is_whole else loops)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", loop_models.LOSSES)
 def test_loops_are_evaluated(name):
     MODELS.check_applied(name, UNKNOWN, 3)
