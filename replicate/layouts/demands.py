@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import ROWS, Dim
+from replicate.layouts.dims import ROWS, Dim, Monomial
 from replicate.layouts.layout import (
     WHOLE,
     Demand,
@@ -47,6 +47,6 @@ def _has_share(op: Op, index: int, demand: Share) -> bool:
         if place == axis % value.size:
             if dims_lib.over(entry, count) is None and entry != -1:
                 return False
-        elif demand.of == ROWS and not isinstance(count, int) and dims_lib.holds_rows(entry):
+        elif isinstance(count, Monomial) and dims_lib.holds(entry, count.symbols[0]):
             return False
     return not any(dims_lib.is_of_loop(entry) for entry in value.flat)

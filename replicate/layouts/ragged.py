@@ -63,7 +63,8 @@ def strategy(
     is_plain = not any(map(is_ragged, layouts))
     if is_plain and rule is not None:
         found = rule(facts.of(operation), layouts)
-        of = _size_of_filled(facts, operation) if found is None else None
+        has_rows = found is not None and any(demand != WHOLE for demand in found.inputs)
+        of = None if has_rows else _size_of_filled(facts, operation)
         if of is None:
             return found
         found = rule(facts.of(operation, of), layouts)

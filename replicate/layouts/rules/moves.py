@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts import dims as dims_lib
+from replicate.layouts.dims import Dim, Monomial
 from replicate.layouts.layout import WHOLE, Layout, Partial, Strategy
 from replicate.layouts.rule import Op
 from replicate.layouts.rules.partials import IDEMPOTENT
@@ -42,8 +43,14 @@ def entry_of_rows(op: Op, index: int) -> int | None:
     if isinstance(op.rows, int):
         places = [place for place, size in enumerate(value) if size == op.rows]
     else:
-        places = [place for place, size in enumerate(value) if dims_lib.holds_rows(size)]
+        places = [place for place, size in enumerate(value) if _follows(size, op)]
     if len(places) != 1:
         return None
     each = dims_lib.over(value[places[0]], op.rows)
-    return None if each is None or dims_lib.holds_rows(each) else places[0]
+    return None if each is None or _follows(each, op) else places[0]
+
+
+def _follows(size: Dim, op: Op) -> bool:
+    """Whether a size follows from n."""
+    names = op.rows.symbols if isinstance(op.rows, Monomial) else ()
+    return any(dims_lib.holds(size, name) for name in names)
