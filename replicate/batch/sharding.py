@@ -133,12 +133,16 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
                 split(leaf, spans[key], axis) if split else [leaf] * num_towers
                 for key, leaf, axis, split in zip(keys, leaves, axes, splitters)
             ]
+        checked = [
+            splitting.in_order(leaf, part) if split and not axis else part
+            for leaf, axis, part, split in zip(leaves, axes, parts, splitters)
+        ]
         shards = [tf.nest.pack_sequence_as(batch, part) for part in zip(*parts)]
         of_features, of_labels = ([part[key] for part in shards] for key in batch)
     per_row = [repeats.get(key) if isinstance(repeats.get(key), int) else None for key in keys]
     found = [
         (leaf, axis, each, part)
-        for leaf, axis, each, part, split in zip(leaves, axes, per_row, parts, splitters)
+        for leaf, axis, each, part, split in zip(leaves, axes, per_row, checked, splitters)
         if split
     ]
     axes = axes if any(axes) else ()

@@ -4,6 +4,10 @@ import re
 
 import tensorflow.compat.v1 as tf
 
+_NOT_IN_ORDER = (
+    "The values of a sparse tensor of the batch must be in the order of their rows, since a tower "
+    "takes those of its rows one after the other. Let `input_fn` return `tf.sparse.reorder` of it."
+)
 _OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
 # Operations that give what was made elsewhere, and those that give it on.
 _FROM_OUTSIDE = re.compile(
@@ -150,6 +154,23 @@ def _split_sparse(leaf, spans, axis):
         size = [before, [tf.cast(count, tf.int64)], width]
         shards.append(tf.sparse.slice(leaf, tf.concat(first, axis=0), tf.concat(size, axis=0)))
     return shards
+
+
+def in_order(leaf, shards):
+    """Returns shards that exist only if their values are, in turn, all of the leaf's.
+
+    Those of a sparse tensor are if they are in the order of their rows. It is checked where they
+    are used, with `tf.errors.InvalidArgumentError`.
+    """
+    if not isinstance(leaf, tf.SparseTensor):
+        return shards
+    rows = leaf.indices[:, 0]
+    is_so = tf.Assert(tf.reduce_all(rows[1:] >= rows[:-1]), [_NOT_IN_ORDER])
+    with tf.control_dependencies([is_so]):
+        return [
+            tf.SparseTensor(*map(tf.identity, (one.indices, one.values, one.dense_shape)))
+            for one in shards
+        ]
 
 
 def _own_widths(leaf):

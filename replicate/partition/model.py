@@ -6,7 +6,6 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import sharding
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
 from replicate.gathering import chosen
@@ -26,12 +25,6 @@ _WITHOUT_GRADIENTS = (
     "BoostedTrees",
 )
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
-
-
-_NOT_IN_ORDER = (
-    "The values of a sparse tensor of the batch must be in the order of their rows, since a tower "
-    "takes those of its rows one after the other. Let `input_fn` return `tf.sparse.reorder` of it."
-)
 
 
 class Exact(NamedTuple):
@@ -146,10 +139,5 @@ def _of_sparse(
     """
     if axis != 0 or each is None or leaf.shape.rank is None:
         return []
-    own = [[part.indices, part.values, part.dense_shape] for part in parts]
-    with tf.device("/device:CPU:0"), tf.name_scope(sharding.SHARD_SCOPE):
-        rows = leaf.indices[:, 0]
-        in_order = tf.reduce_all(rows[1:] >= rows[:-1])
-        with tf.control_dependencies([tf.Assert(in_order, [_NOT_IN_ORDER])]):
-            own = [[tf.identity(tensor) for tensor in part] for part in own]
+    own = [(part.indices, part.values, part.dense_shape) for part in parts]
     return list(zip(of_sparse(leaf, each), zip(*own)))
