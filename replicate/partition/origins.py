@@ -192,14 +192,17 @@ class Origins:
                     otherwise |= acts
         if not by_formula & ~otherwise:
             return []
+        dead = 0
         for operation in operations:
+            dead |= self.of(operation).branches
             for before in operation.control_inputs:
                 otherwise |= self.of(before).acts
-        return self._named(by_formula & ~otherwise)
+        return self._named(by_formula & ~otherwise, dead)
 
     def actors(self, operation: Any) -> list[Any]:
         """Returns what acts before an operation."""
-        return self._named(self.of(operation).acts)
+        found = self.of(operation)
+        return self._named(found.acts, found.branches)
 
     def _is_formula(self, operation: Any, index: int) -> bool:
         """Whether a formula takes the place of an input."""
@@ -207,12 +210,17 @@ class Origins:
         share = strategy is not None and isinstance(strategy.inputs[index], Share)
         return share or self._layouts.of(operation.inputs[index]) == SIZE
 
-    def _named(self, acts: int) -> list[Any]:
-        """Returns the operations of bits that can be waited for."""
+    def _named(self, acts: int, dead: int) -> list[Any]:
+        """Returns the operations of bits that can be waited for.
+
+        What waits for an operation that is dead is dead itself: it has to be so anyway, by the bits
+        of branches that are given.
+        """
         return [
             actor
             for index, actor in enumerate(self._actors)
             if acts >> index & 1
+            and not self.of(actor).branches & ~dead
             and not effects.is_inside(actor)
             and (actor not in self._layouts.strategies or effects.leaves(actor))
         ]

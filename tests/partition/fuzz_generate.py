@@ -12,11 +12,19 @@ from partition import (
     fuzz_forms_products,
     fuzz_forms_rows,
     fuzz_forms_shapes,
+    fuzz_forms_sparse,
 )
 from partition.fuzz_draft import Draft, Made, UnfitError, forms, has_rows
 from partition.fuzz_program import ROWS, Feature, Program, Setting, Statement, Train, Value, fixed
 
-_TABLES = fuzz_forms_flow, fuzz_forms_math, fuzz_forms_products, fuzz_forms_rows, fuzz_forms_shapes
+_TABLES = (
+    fuzz_forms_flow,
+    fuzz_forms_math,
+    fuzz_forms_products,
+    fuzz_forms_rows,
+    fuzz_forms_shapes,
+    fuzz_forms_sparse,
+)
 
 
 def generate(seed: int, towers: int | None = None) -> Program:
