@@ -70,11 +70,21 @@ def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
     return dims_lib.over(dims[wanted.axis], facts.rows) is not None
 
 
+def _has_axis(tensor: Any, wanted: Demand, facts: Facts) -> bool:
+    """Whether a tensor has the axis that it would have rows on."""
+    if not isinstance(wanted, Shard):
+        return True
+    dims = facts.dims(tensor)
+    return dims is not None and wanted.axis < len(dims)
+
+
 def _gives(operation: Any, given: dict[int, Demand], wanted: Demand, facts: Facts) -> bool:
     """Whether an operation of whole inputs, but for those given, has a result as wanted."""
     rule = rule_of(operation.type)
-    if rule is None or isinstance(wanted, Share):
-        return False
+    if rule is None or wanted == WHOLE or isinstance(wanted, Share):
+        return False  # Of whole inputs alone the result is whole already; rules are not asked.
+    if any(not _has_axis(operation.inputs[index], one, facts) for index, one in given.items()):
+        return False  # Such as the scalar that another input is multiplied by.
     layouts: list[Any] = [given.get(index, WHOLE) for index in range(len(operation.inputs))]
     found = rule(facts.of(operation), layouts)
     if found is None or found.outputs[0] != wanted:

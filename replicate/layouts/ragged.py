@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Container, Sequence
 
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import environment
 from replicate.layouts.dims import ROWS, Monomial
 from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import FILLS
@@ -28,13 +31,18 @@ from replicate.layouts.rule import Rule, pointing_rule_of
 # What parts of none stand for: nothing that could be added, or compared.
 _OF_SOME = ("mean", "max", "min")
 # Kernels that may not take a batch without entries, or return what happens to be in memory.
-_NEED_ROWS = (
+_NEED_ROWS: tuple[str, ...] = (
     "Conv", "Depthwise", "Dilation", "MaxPool", "AvgPool", "Fractional", "FusedBatchNorm",
     "FusedPad", "FusedResize", "Resize", "CropAndResize", "LRN", "LSTM", "GRU", "BlockLSTM",
     "Cudnn", "ExtractImagePatches", "ExtractVolumePatches", "Cholesky", "MatrixInverse", "Qr",
     "Svd", "SelfAdjoint", "Eig", "CTC", "SparseSegmentSumGrad", "SparseSegmentMeanGrad",
-    "SparseSegmentSqrtNGrad",
+    "SparseSegmentSqrtNGrad", "BandedTriangularSolve", "GatherNd", "MirrorPad", "NearestNeighbors",
+    "ScatterNd", "SparseMatMul", "TensorScatter", "UnravelIndex",
 )  # fmt: skip
+
+
+if environment.is_1(tf.__version__):  # Where these end the process.
+    _NEED_ROWS += ("Einsum", "ReverseV2")
 
 
 def is_ragged(layout: Layout | Demand) -> bool:
@@ -85,7 +93,17 @@ def strategy(
     found = rule(
         facts.of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
     )
-    return found if found is None or of == ROWS else _renamed(found, of)
+    if found is None or of == ROWS:
+        return found
+    return None if _leaves_a_size_open(facts, operation, found) else _renamed(found, of)
+
+
+def _leaves_a_size_open(facts: Facts, operation: Any, found: Strategy) -> bool:
+    """Whether another size than that of entries is to be found out, which none do not tell."""
+    if operation.type != "Reshape" or not isinstance(found.inputs[1], Share):
+        return False
+    shape, axis = facts.value(operation.inputs[1]), found.inputs[1].axis
+    return shape is None or any(size == -1 for at, size in enumerate(shape.flat) if at != axis)
 
 
 def _size_of_filled(facts: Facts, operation: Any) -> str | None:

@@ -177,7 +177,7 @@ def join(layout: Layout, parts: Parts, rows: Rows) -> np.ndarray:
         raise UncuttableError(f"{layout} of {parts[0].dtype}")
     with np.errstate(all="ignore"):
         if layout.op == "mean":
-            return sum(part * (own / sum(rows)) for part, own in zip(parts, rows))
+            return sum(part * (own / sum(rows)) for part, own in zip(parts, rows) if own)
         made = _REDUCE[layout.op](np.stack(parts), 0)
     return np.asarray(made, parts[0].dtype)
 

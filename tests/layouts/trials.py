@@ -14,6 +14,7 @@ from layouts import parts, worlds
 from layouts.operations import Operation, message
 from layouts.parts import Parts, Rows, UncuttableError
 from layouts.worlds import World
+from replicate.layouts import ROWS, ragged
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.layout import (
     ALL,
@@ -82,6 +83,7 @@ _FIRST_ALONE = (
 )
 
 Combination = Tuple[Layout, ...]
+VALUES = "values"  # What is split where it is no rows, see `Shard.of`.
 
 # So many rows at most, combinations of layouts of an operation, and ways to demand what it has.
 _LARGEST = 100
@@ -188,15 +190,21 @@ class Trial:
         if function is None:
             return None
         op = world.facts(combination, how, self._draw).of(world.operation)
-        strategy = function(op, combination)
-        if strategy is None:
+        return _possible(op, combination, function(op, combination))
+
+    def ask_of_values(self, world: World, combination: Combination) -> Strategy | None:
+        """Returns what the rule says where no rows are split, but what each has any number of."""
+        facts = world.facts(combination, "sizes", self._draw)
+        given = [one._replace(of=VALUES) if isinstance(one, Shard) else one for one in combination]
+        found = ragged.strategy(facts, world.operation, given, rule_of(self.operation.name))
+        # A mean of rows is none of values.
+        if found is None or any(
+            isinstance(demand, Partial) and demand.of == VALUES for demand in found.inputs
+        ):
             return None
-        _check(op, strategy)
-        can_be = all(
-            _can_be(op, index, layout, demand)
-            for index, (layout, demand) in enumerate(zip(combination, strategy.inputs))
-        )
-        return strategy if can_be and any(x != WHOLE for x in strategy.inputs) else None
+        demands, outputs = (tuple(map(_of_rows, own)) for own in (found.inputs, found.outputs))
+        strategy = Strategy(demands, outputs)
+        return _possible(facts.of(world.operation), combination, strategy)
 
     def compare_facts(self, world: World, combination: Combination, how: str) -> str | None:
         """Returns how what is known of outputs differs from what they are, None if it does not."""
@@ -221,26 +229,43 @@ class Trial:
         return self._judged[strategy]
 
     def _find_fault(self, strategy: Strategy) -> str | None:
+        return self.judge_on(strategy, self._rows)
+
+    def judge_on(self, strategy: Strategy, several: Sequence[Rows]) -> str | None:
+        """Returns what is wrong with a strategy where towers have so many rows, of each of some."""
         draws = self.operation.draws
-        for rows, (values, wholes) in zip(self._rows, [draws[0], draws[min(1, len(draws) - 1)]]):
+        for index, rows in enumerate(several):
+            values, wholes = draws[min(index, 1, len(draws) - 1)]
+            fault = self._fault_on(strategy, rows, values, wholes)
+            if fault is not None:
+                return fault
+        return None
+
+    def _fault_on(
+        self,
+        strategy: Strategy,
+        rows: Rows,
+        values: Sequence[np.ndarray | None],
+        wholes: Sequence[np.ndarray],
+    ) -> str | None:
+        try:
+            made = self._run(values, strategy.inputs, rows)
+        except (UncuttableError, tf.errors.OpError) as error:
+            return f"rows {rows}: {message(error)}"
+        for index, (layout, whole) in enumerate(zip(strategy.outputs, wholes)):
+            if isinstance(layout, Own) or (index and self.operation.name in _FIRST_ALONE):
+                continue
+            own = [tower[index] for tower in made]
+            if isinstance(layout, Whole):  # The same in all towers, as of what has no rows.
+                if not all(self._agree(value, whole) for value in own):
+                    return f"rows {rows}, output {index} is not the same in all towers"
+                continue
             try:
-                made = self._run(values, strategy.inputs, rows)
-            except (UncuttableError, tf.errors.OpError) as error:
-                return f"rows {rows}: {message(error)}"
-            for index, (layout, whole) in enumerate(zip(strategy.outputs, wholes)):
-                if isinstance(layout, Own) or (index and self.operation.name in _FIRST_ALONE):
-                    continue
-                own = [tower[index] for tower in made]
-                if isinstance(layout, Whole):  # The same in all towers, as of what has no rows.
-                    if not all(self._agree(value, whole) for value in own):
-                        return f"rows {rows}, output {index} is not the same in all towers"
-                    continue
-                try:
-                    joined = parts.join(layout, own, rows)
-                except UncuttableError as error:
-                    return f"rows {rows}, output {index}: {error}"
-                if not self._agree(joined, whole):
-                    return f"rows {rows}, output {index}: {_difference(joined, whole)}"
+                joined = parts.join(layout, own, rows)
+            except UncuttableError as error:
+                return f"rows {rows}, output {index}: {error}"
+            if not self._agree(joined, whole):
+                return f"rows {rows}, output {index}: {_difference(joined, whole)}"
         return None
 
     def _agree(self, joined: np.ndarray, whole: np.ndarray) -> bool:
@@ -373,6 +398,22 @@ def _claims(whole: np.ndarray, given: set[Partial]) -> list[Layout]:
     if given:  # What has rows nonetheless depends on none of the parts.
         return [WHOLE, *reductions]
     return [WHOLE, *(Shard(axis) for axis in range(whole.ndim)), *reductions]
+
+
+def _of_rows(layout: Any) -> Any:
+    return layout._replace(of=ROWS) if isinstance(layout, (Shard, Share, Partial)) else layout
+
+
+def _possible(op: Op, combination: Combination, strategy: Strategy | None) -> Strategy | None:
+    """Returns a strategy, None if towers cannot have inputs as it demands them."""
+    if strategy is None:
+        return None
+    _check(op, strategy)
+    can_be = all(
+        _can_be(op, index, layout, demand)
+        for index, (layout, demand) in enumerate(zip(combination, strategy.inputs))
+    )
+    return strategy if can_be and any(x != WHOLE for x in strategy.inputs) else None
 
 
 def _check(op: Op, strategy: Strategy) -> None:

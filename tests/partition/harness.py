@@ -75,10 +75,12 @@ def mechanism():
 
 
 def replicated(model_fn, num_towers):
-    """Returns `model_fn` for so many towers, as it is for one."""
+    """Returns `model_fn` for so many towers, with its `options`, as it is for one."""
     if num_towers == 1:
         return model_fn
-    return replicate.replicate_model_fn(model_fn, devices=contract.device_names(num_towers))
+    options = getattr(model_fn, "options", {})
+    devices = contract.device_names(num_towers)
+    return replicate.replicate_model_fn(model_fn, devices=devices, **options)
 
 
 def session_config(num_towers):

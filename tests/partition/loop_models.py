@@ -245,11 +245,30 @@ def wider(h, batch):
     return _error(tf.reduce_sum(made, 1, keepdims=True), batch)
 
 
+def scaled_inside(h, batch):
+    """Begins with zeros, of which a scalar is a factor."""
+    start = tf.zeros(tf.shape(h), F64)
+    made = tf.while_loop(lambda i, _: i < 3, lambda i, a: (i + 1, h + 0.5 * a), (0, start))
+    return _error(made[1], batch)
+
+
+def until_one_is_done(h, batch):
+    """Says in a variable of its own that it is over."""
+
+    def body(i, a, done):
+        return i + 1, a * 0.7, tf.logical_or(tf.reduce_any(a > 5.0), done)
+
+    start = 0, h, tf.constant(False)
+    made = tf.while_loop(lambda i, _, d: tf.logical_and(i < 3, tf.logical_not(d)), body, start)
+    return _error(made[1], batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
         *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
-        *(branches, zeros_inside, attending, normalised, wider),
+        *(branches, zeros_inside, scaled_inside, attending, normalised, wider),
+        *(raw_of_lengths, until_each_is_done, until_one_is_done),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
     )
 }

@@ -20,12 +20,16 @@ class Batches(NamedTuple):
         size: The rows of a batch, of the last one the rest.
         static: Whether the graph knows the batch size.
         optimizer: Function without arguments that makes the optimizer.
+        data: Function of `total` that makes the `tf.data.Dataset` of rows; None: of `rows_of`.
+        shaped: Function of features and labels that a batch goes through, if any.
     """
 
     total: int
     size: int
     static: bool
     optimizer: Any
+    data: Any = None
+    shaped: Any = None
 
 
 def _sgd():
@@ -95,8 +99,12 @@ def rows_of(total):
 
 def dataset(batches):
     """Returns the `tf.data.Dataset` of `batches`; an `input_fn` when bound to its argument."""
-    data = tf.data.Dataset.from_tensor_slices(rows_of(batches.total))
-    return data.batch(batches.size, drop_remainder=batches.static)
+    if batches.data is None:
+        data = tf.data.Dataset.from_tensor_slices(rows_of(batches.total))
+    else:
+        data = batches.data(batches.total)
+    data = data.batch(batches.size, drop_remainder=batches.static)
+    return data if batches.shaped is None else data.map(batches.shaped)
 
 
 def get_variable(name, shape, **kwargs):

@@ -105,10 +105,14 @@ class Table:
 
     Args:
         models: Dictionary of `model_fn`s.
+        rtol: How much towers may deviate.
+        is_split: Whether towers are to have a part of the work.
+        **options: Those of `replicate_model_fn`.
     """
 
-    def __init__(self, models):
+    def __init__(self, models, rtol=1e-9, is_split=True, **options):
         self.models = models
+        self._rtol, self._is_split, self._options = rtol, is_split, options
         self._fns = {name: self._side_by_side([name]) for name in models}
         self._all = self._side_by_side(list(models))
         self._fails = set()
@@ -117,13 +121,13 @@ class Table:
         """Asserts that the model `name` trains in towers as on one device."""
         want, got = self._records(harness.trained, name, batches, num_towers)
         harness.assert_trains(want)
-        harness.assert_same(got, want)
+        harness.assert_same(got, want, self._rtol, self._is_split)
 
     def check_applied(self, name, batches, num_towers):
         """Asserts that it evaluates and predicts in towers as on one device."""
         for applied in _APPLIED:
             want, got = self._records(applied, name, batches, num_towers)
-            harness.assert_same(got, want)
+            harness.assert_same(got, want, self._rtol, self._is_split)
 
     def _records(self, function, name, batches, num_towers):
         """Returns the `Record`s of a model on one device and in towers.
@@ -152,6 +156,7 @@ class Table:
                     specs[name] = model(features, labels, mode=mode, params=params)
             return _joined(specs, mode)
 
+        model_fn.options = self._options
         return model_fn
 
 

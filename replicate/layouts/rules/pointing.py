@@ -148,6 +148,12 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return Strategy((given, *others), (given._replace(is_matrix=len(made) == 2),))
 
 
+def _has_columns(op: Op, index: int) -> bool:
+    """Whether an operand is a matrix of a known number of columns."""
+    dims = op.dims(index)
+    return dims is not None and len(dims) == 2 and isinstance(dims[1], int)
+
+
 @pointing("ConcatV2", "Pack")
 def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Puts columns beside each other, of which the first one points."""
@@ -161,6 +167,8 @@ def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         last, rest = [WHOLE], rest[:-1]
     if axis not in (1, -1) or given.is_matrix == is_stack:
         return None
+    if not is_stack and not all(_has_columns(op, index) for index in range(len(rest) + 1)):
+        return None  # How many columns follow the one that points has to be known.
     demands = [given, *[Shard(0, given.of)] * len(rest), *last]
     return Strategy(tuple(demands), (given._replace(is_matrix=True),))
 
