@@ -212,7 +212,9 @@ class Loop:
     def _enters(self, operation: Any, layout: Layout, demand: Demand) -> bool:
         if layout == demand:
             return True
-        if OWN in (layout, demand):
+        if demand == OWN:  # The flow of an array may begin as the same number in all towers.
+            return layout == WHOLE and operation.outputs[0].shape.rank == 0
+        if layout == OWN:
             return False
         if isinstance(demand, Shard):
             return can_be(self._facts.of(operation), 0, layout, demand)

@@ -76,6 +76,12 @@ def _enter(op: Op) -> Values:
     return [op.value(0)] if op.attr("is_constant") else None
 
 
+@values("Switch")
+def _switch(op: Op) -> Values:
+    """What a branch takes is what it is outside; of a loop's variable, nothing is known."""
+    return [op.value(0)] * 2
+
+
 @values("OptionalGetValue", "StackPopV2")
 def _pop(op: Op) -> Values:
     pushed = [op.value_of(tensor) for tensor, _ in written(op.operation)]
