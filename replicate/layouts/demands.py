@@ -6,9 +6,11 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS, Dim, Monomial
 from replicate.layouts.layout import (
     WHOLE,
+    Blocks,
     Demand,
     Indices,
     Layout,
+    Of,
     Own,
     Partial,
     Shard,
@@ -34,7 +36,9 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
     return not isinstance(layout, Own)
 
 
-def _count(op: Op, of: str) -> Dim:
+def _count(op: Op, of: Of) -> Dim:
+    if isinstance(of, Blocks):
+        return dims_lib.times(op.rows, of.many)
     return op.rows if of == ROWS else dims_lib.symbol(of)
 
 

@@ -10,6 +10,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import shapes, values
 from replicate.layouts.dims import Dim
+from replicate.layouts.layout import Blocks, Of
 from replicate.layouts.rule import Op
 
 # Longer chains of integers than any shape is made of; their inputs are not looked at.
@@ -57,12 +58,14 @@ class Facts:
         self._counted: dict[Any, Any] = {}  # By what tells a count: the tensor that has it first.
         self._depth = 0
 
-    def of(self, operation: Any, of: str = dims_lib.ROWS) -> Op:
+    def of(self, operation: Any, of: Of = dims_lib.ROWS) -> Op:
         """Returns an operation as rules see it, of rows or of what `Shard.of` names."""
         return Op(operation, self.dims, self.value, self.count(of), self.entry)
 
-    def count(self, of: str) -> Dim:
+    def count(self, of: Of) -> Dim:
         """Returns how many there are in the batch of what `Shard.of` names."""
+        if isinstance(of, Blocks):
+            return dims_lib.times(self.rows, of.many)
         return self.rows if of == dims_lib.ROWS else dims_lib.symbol(of)
 
     def dims(self, tensor: Any) -> tuple[Dim, ...] | None:
@@ -125,7 +128,7 @@ class Facts:
         self.symbols[name] = Measure(tensor, index, is_entry=True)
         return dims_lib.symbol(name)
 
-    def have_rows(self, tensor: Any, axis: int, of: str = dims_lib.ROWS) -> None:
+    def have_rows(self, tensor: Any, axis: int, of: Of = dims_lib.ROWS) -> None:
         """Takes note that an axis of a tensor has a whole number of entries for each row.
 
         Args:
@@ -134,7 +137,7 @@ class Facts:
             of: As that of `Shard`.
         """
         count = self.count(of)
-        if of != dims_lib.ROWS:
+        if isinstance(of, str) and of != dims_lib.ROWS:
             self.ragged.add(of)
         found = self.dims(tensor)
         if found is not None and dims_lib.over(found[axis], count) is None:

@@ -46,7 +46,7 @@ def put(source: Source, sources: Sequence[Source], facts: Facts) -> None:
         facts.put(source.tensor, source.axis, source.per_row)
     elif isinstance(layout, (Shard, Indices)):
         values = next(one.tensor for one in sources if one.layout == Shard(0, layout.of))
-        facts.put_ragged(source.tensor, layout.of, values)
+        facts.put_ragged(source.tensor, str(layout.of), values)
     else:
         facts.put_shape(source.tensor, source.per_row or 1)
 

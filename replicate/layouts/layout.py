@@ -17,15 +17,30 @@ class Whole(NamedTuple):
     kind: str = "whole"
 
 
+class Blocks(NamedTuple):
+    """What an axis counts that has all rows `many` times, one after the other.
+
+    So have two views of a batch that are concatenated, and `[time, n, d]` as `[time * n, d]`. Each
+    tower has its rows of every block.
+    """
+
+    many: Dim
+    kind: str = "blocks"
+
+
+Of = Union[str, Blocks]
+
+
 class Shard(NamedTuple):
     """Each tower has its rows, on `axis`: k entries for each row, in the order of the rows.
 
-    `of` is what the axis counts: the batch's rows; or what each row has any number of, such as the
-    values of a sparse tensor, under the name of a symbol. A tower may have none of these.
+    `of` is what the axis counts: the batch's rows, maybe in `Blocks`; or what each row has any
+    number of, such as the values of a sparse tensor, under the name of a symbol. A tower may have
+    none of these.
     """
 
     axis: int
-    of: str = ROWS
+    of: Of = ROWS
     kind: str = "shard"
 
 
@@ -82,7 +97,7 @@ class Share(NamedTuple):
     """A demand: the whole's integers, such as a shape, but with the tower's share at `axis`."""
 
     axis: int
-    of: str = ROWS
+    of: Of = ROWS
     kind: str = "share"
 
 

@@ -18,9 +18,11 @@ from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import FILLS
 from replicate.layouts.layout import (
     WHOLE,
+    Blocks,
     Demand,
     Indices,
     Layout,
+    Of,
     Partial,
     Shard,
     Share,
@@ -69,26 +71,32 @@ def strategy(
         rule: The rule of its type, which speaks of rows; None if it has none.
     """
     is_plain = not any(map(is_ragged, layouts))
+    points = pointing_rule_of(operation.type)
     if is_plain and rule is not None:
         found = rule(facts.of(operation), layouts)
+        if found is None and points is not None:
+            return points(facts.of(operation), layouts)
         has_rows = found is not None and any(demand != WHOLE for demand in found.inputs)
-        of = None if has_rows else _size_of_filled(facts, operation)
-        if of is None:
+        filled = None if has_rows else _size_of_filled(facts, operation)
+        if filled is None:
             return found
-        found = rule(facts.of(operation, of), layouts)
-        return None if found is None else _renamed(found, of)
+        found = rule(facts.of(operation, filled), layouts)
+        return None if found is None else _renamed(found, filled)
     # Parts of which a tower may have none are put together first.
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
-    points = pointing_rule_of(operation.type)
     found = None if points is None else points(facts.of(operation), seen)
     if found is not None or rule is None:
         return found
     plain = [Shard(0, one.of) if isinstance(one, Indices) else one for one in seen]
     kinds = {one.of for one in plain if isinstance(one, Shard)}
     if len(kinds) > 1:
-        return None
+        # What is filled is in rows of as many entries; it becomes blocks like what it meets.
+        kinds.discard(ROWS)
+        if len(kinds) > 1 or not isinstance(next(iter(kinds)), Blocks):
+            return None
+        plain = [WHOLE if isinstance(o, Shard) and o.of == ROWS else o for o in plain]
     of = next(iter(kinds), ROWS)
-    if of != ROWS and operation.type.startswith(_NEED_ROWS):
+    if isinstance(of, str) and of != ROWS and operation.type.startswith(_NEED_ROWS):
         return None
     found = rule(
         facts.of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
@@ -114,16 +122,17 @@ def _size_of_filled(facts: Facts, operation: Any) -> str | None:
     return next((name for name in dims[0].symbols if name in facts.ragged), None)
 
 
-def _renamed(found: Strategy, of: str) -> Strategy:
+def _renamed(found: Strategy, of: Of) -> Strategy:
     """Returns a strategy for rows as one for something else."""
     inputs = tuple(_as(one, of) for one in found.inputs)
     return Strategy(inputs, tuple(_as(one, of) for one in found.outputs), found.sizes)
 
 
-def _as(layout: Any, of: str) -> Any:
+def _as(layout: Any, of: Of) -> Any:
     if isinstance(layout, (Shard, Share)) and layout.of == ROWS:
         return layout._replace(of=of)
-    if isinstance(layout, Partial) and layout.op in _OF_SOME:
+    # Of blocks, a tower has as large a share as of rows.
+    if isinstance(layout, Partial) and layout.op in _OF_SOME and isinstance(of, str):
         return layout._replace(of=of)
     return layout
 

@@ -13,10 +13,22 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.layouts import ROWS, SIZE, WHOLE, Indices, Layouts, Measure, Partial, Shard, Share
+from replicate.layouts import (
+    ROWS,
+    SIZE,
+    WHOLE,
+    Blocks,
+    Indices,
+    Layouts,
+    Measure,
+    Of,
+    Partial,
+    Shard,
+    Share,
+)
 from replicate.partition import splits
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.rows import Formulas, Rows, ragged
+from replicate.partition.rows import Formulas, Rows, in_blocks, ragged
 
 # Constants of more entries cross devices instead of being copied.
 _LARGE = 2**16
@@ -102,15 +114,23 @@ class Inputs:
         assert value is not None, f"{tensor.name} has no formula"
         return value
 
-    def rows_of(self, of: str) -> Rows:
+    def rows_of(self, of: Of) -> Rows:
         """Returns the `Rows`, or the towers' shares of what `Shard.of` names otherwise."""
         if of == ROWS:
             return self._rows
+        if isinstance(of, Blocks):
+            return in_blocks(self._rows, self.blocks(of))
         if of not in self._ragged:
             measure = self._layouts.facts.symbols[of]
             held = [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
             self._ragged[of] = ragged(self._rows, held)
         return self._ragged[of]
+
+    def blocks(self, of: Any) -> Any:
+        """Returns how many `Blocks` there are, an integer or a scalar tensor; None of others."""
+        if not isinstance(of, Blocks):
+            return None
+        return self._formulas.product(of.many, 1, tf.int32)
 
     def offset(self, tensor: Any, tower: int) -> Any:
         """Returns what is added to a tower's `Indices` to make them those of one device."""
@@ -135,9 +155,10 @@ class Inputs:
     def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
         key = graph_lib.reference(tensor), demand
         if key not in self._splits:
-            rows = self.rows_of(demand.of)
+            blocks = self.blocks(demand.of)
+            rows = self._rows if blocks is not None else self.rows_of(demand.of)
             with tf.device(self._place), tf.control_dependencies(None):
-                self._splits[key] = splits.split(self._whole(tensor), demand.axis, rows)
+                self._splits[key] = splits.split(self._whole(tensor), demand.axis, rows, blocks)
         return self._splits[key]
 
     def _part(self, tensor: Any, op: str, tower: int) -> Any:
@@ -228,7 +249,7 @@ class Inputs:
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
 
-    def _each(self, own: Sequence[Any], axis: int, of: str) -> Any:
+    def _each(self, own: Sequence[Any], axis: int, of: Of) -> Any:
         """Returns how many entries of an axis there are for each of what `Shard.of` names."""
         sizes = tf.add_n([tf.shape(tensor)[axis] for tensor in own])
         return sizes // tf.maximum(tf.add_n(list(self.rows_of(of).held)), 1)

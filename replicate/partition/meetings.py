@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, Transport, collectives, nccl, packing
 from replicate.layouts import WHOLE, Partial, Shard
+from replicate.partition import splits
 from replicate.partition.rows import Rows
 
 
@@ -24,6 +25,7 @@ class Part(NamedTuple):
         rows: By how many of what the towers' parts count, see `Shard.of`.
         is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
             as users say.
+        blocks: How many `Blocks` of rows the axis of a shard has; None if it is not in these.
     """
 
     tensor: Any
@@ -33,6 +35,7 @@ class Part(NamedTuple):
     place: str
     rows: Rows
     is_gradient: bool = False
+    blocks: Any = None
 
 
 def meet(
@@ -109,6 +112,10 @@ def _join(part: Part, rows: Rows, links: Transport) -> Any:
     layout, own, devices = part.layout, part.own, links.devices
     if layout == WHOLE:  # The same in all towers.
         return own[0]
+    if isinstance(layout, Shard) and part.blocks is not None:
+        counted = _counted(own, rows, devices, _without_entries(layout.axis))
+        blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]
+        return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
     if isinstance(layout, Shard):
         counted = _counted(own, rows, devices, _without_entries(layout.axis))
         if part.is_gradient:

@@ -10,10 +10,10 @@ from replicate.layouts import (
     ROWS,
     SIZE,
     WHOLE,
+    Blocks,
     Indices,
     Layouts,
     Monomial,
-    Partial,
     Shard,
     Share,
 )
@@ -107,8 +107,11 @@ class Needs:
 
     def _count(self, layout: Any) -> None:
         """Takes note of the tensor whose size towers count something by."""
-        if isinstance(layout, (Indices, Partial, Shard, Share)) and layout.of != ROWS:
-            self._measured(layout.of)
+        of = getattr(layout, "of", ROWS)
+        if isinstance(of, Blocks):
+            self._size(of.many)
+        elif of != ROWS:
+            self._measured(of)
 
     def _points(self, tensor: Any, layout: Any) -> None:
         """Takes note of what is added to a tower's indices to make them those of one device."""

@@ -79,6 +79,13 @@ def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
     return Rows(counts, before, starts, held, is_ragged=True)
 
 
+def in_blocks(rows: Rows, blocks: Count) -> Rows:
+    """Returns the towers' shares of all rows so many times; no tower's begin anywhere."""
+    with tf.device(_HOST), tf.control_dependencies(None):
+        held = [many * blocks for many in rows.held]
+        return Rows([many * blocks for many in rows.counts], rows.total * blocks, (), held)
+
+
 class Formulas:
     """Makes tensors of integers that are products of n and of other sizes.
 

@@ -100,9 +100,9 @@ def _put_together(
         if isinstance(layout, Indices):
             layout, own = Shard(0, layout.of), _of_one_device(tensor, own, inputs, placement)
         counted = inputs.rows_of(layout.of) if isinstance(layout, Partial) else rows
-        parts.append(
-            meetings.Part(tensor, layout, plan.together[key], own, place, counted, is_gradient)
-        )
+        blocks = inputs.blocks(layout.of) if isinstance(layout, Shard) else None
+        part = meetings.Part(tensor, layout, plan.together[key], own, place, counted, is_gradient)
+        parts.append(part._replace(blocks=blocks))
     return meetings.meet(parts, rows, placement.devices, placement.gather, placement.wire_scale)
 
 

@@ -13,8 +13,19 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.dims import ROWS, Dim, Monomial
-from replicate.layouts.layout import WHOLE, Demand, Indices, Layout, Shard, Share, Strategy
+from replicate.layouts.layout import (
+    WHOLE,
+    Blocks,
+    Demand,
+    Indices,
+    Layout,
+    Of,
+    Shard,
+    Share,
+    Strategy,
+)
 from replicate.layouts.rule import Op, pointing
+from replicate.layouts.rules import blocks
 
 
 def counted(op: Op, index: int = 0) -> str | None:
@@ -26,8 +37,10 @@ def counted(op: Op, index: int = 0) -> str | None:
     return size.symbols[0] if size == dims_lib.symbol(size.symbols[0]) else None
 
 
-def count(op: Op, of: str) -> Dim:
+def count(op: Op, of: Of) -> Dim:
     """Returns how many there are of what `Shard.of` names."""
+    if isinstance(of, Blocks):
+        return dims_lib.times(op.rows, of.many)
     return op.rows if of == ROWS else dims_lib.symbol(of)
 
 
@@ -36,11 +49,17 @@ def pointed_to(op: Op, indices: Indices) -> Dim:
     return dims_lib.times(count(op, indices.within), indices.each)
 
 
+pointing("Tile")(blocks.tile)
+pointing("StridedSliceGrad")(blocks.strided_slice_grad)
+
+
 @pointing("Where")
 def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Finds what a tower has; the towers' indices in turn are in the order of one device's."""
     (given,), of, dims = layouts, counted(op), op.dims(0)
     if not isinstance(given, Shard) or given.axis != 0 or of is None or dims is None:
+        return None
+    if isinstance(given.of, Blocks):  # Whose parts do not follow each other.
         return None
     each = dims_lib.over(dims[0], count(op, given.of))
     if each is None:
@@ -80,6 +99,8 @@ def partition(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     known = [of for of in found if of is not None]
     if not isinstance(by, Shard) or by.axis != 0 or len(known) < len(found):
         return None
+    if isinstance(by.of, Blocks):
+        return None
     if isinstance(data, Indices):
         if data.of != by.of or op.rank(1) != 1:
             return None
@@ -99,7 +120,9 @@ def same(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Takes columns: the first one points, the others do not."""
     given, dims = layouts[0], op.dims(0)
-    if not isinstance(given, Indices) or not given.is_matrix or dims is None or len(dims) != 2:
+    if not isinstance(given, Indices):
+        return blocks.strided_slice(op, layouts)
+    if not given.is_matrix or dims is None or len(dims) != 2:
         return None
     steps = strides.steps(op, 2)
     if steps is None or [step.axis for step in steps] != [0, 1]:
@@ -125,7 +148,9 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Takes columns, as `StridedSlice` does."""
     given, begin, size = layouts[0], values.entries(op, 1), values.entries(op, 2)
-    if not isinstance(given, Indices) or not given.is_matrix or begin is None or size is None:
+    if not isinstance(given, Indices):
+        return blocks.slice_(op, layouts)
+    if not given.is_matrix or begin is None or size is None:
         return None
     if len(begin) != 2 or begin[0] != 0 or size[0] != -1 or begin[1] is None:
         return None
@@ -137,6 +162,8 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Makes a column of a vector, or the reverse."""
     given, dims, made = layouts[0], op.dims(0), op.dims_of(op.outputs[0])
+    if not isinstance(given, Indices) and op.type == "Reshape":
+        return blocks.reshape(op, layouts)
     if not isinstance(given, Indices) or dims is None or made is None or not 0 < len(made) < 3:
         return None
     size = (count(op, given.of),)
@@ -159,7 +186,7 @@ def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Puts columns beside each other, of which the first one points."""
     given, *rest = layouts
     if not isinstance(given, Indices):
-        return None
+        return blocks.concat(op, layouts)
     is_stack = op.type == "Pack"
     axis = op.attr("axis") if is_stack else (op.ints(len(layouts) - 1) or (None,))[0]
     last: list[Demand] = []
@@ -178,6 +205,8 @@ def apart(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Takes columns apart, of which the first one points."""
     is_split = op.type == "Split"
     given, dims = layouts[is_split], op.dims(is_split)
+    if is_split and not isinstance(given, Indices):
+        return blocks.split(op, layouts)
     axis = (op.ints(0) or (None,))[0] if is_split else op.attr("axis")
     if not isinstance(given, Indices) or not given.is_matrix or dims is None:
         return None

@@ -1,0 +1,184 @@
+"""Axes that have all rows several times: views of a batch beside each other, time before rows.
+
+`tf.concat([view, other], 0)`, `tf.tile`, and `[time, n, d]` as `[time * n, d]` make them; slices,
+`tf.split` and the reverse reshape take them apart. In between, rules for rows hold.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import dims as dims_lib
+from replicate.layouts import strides, values
+from replicate.layouts.dims import ROWS, Dim
+from replicate.layouts.layout import (
+    WHOLE,
+    Blocks,
+    Demand,
+    Layout,
+    Of,
+    Shard,
+    Share,
+    Strategy,
+)
+from replicate.layouts.rule import Op
+
+
+def _is_free(op: Op) -> bool:
+    """Whether an operation may make or take apart blocks: not in a loop."""
+    return not graph_lib.in_while_loop(op.operation)
+
+
+def _of(blocks: Dim) -> Of:
+    return ROWS if blocks == 1 else Blocks(blocks)
+
+
+def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts rows that have as many entries each beside each other, on their own axis."""
+    if op.type != "ConcatV2" or not _is_free(op):
+        return None
+    *given, _ = layouts
+    axis, rank = op.ints(len(given)), op.rank(0)
+    if axis is None or rank is None:
+        return None
+    place = axis[0] % rank
+    if not given or any(one not in (Shard(place), WHOLE) for one in given):
+        return None
+    each = {op.per_row(index, place) for index in range(len(given))}
+    if len(each) != 1 or None in each or len(given) < 2 or Shard(place) not in given:
+        return None
+    return Strategy((*[Shard(place)] * len(given), WHOLE), (Shard(place, Blocks(len(given))),))
+
+
+def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Repeats all rows."""
+    given, many = layouts[0], values.entries(op, 1)
+    if not isinstance(given, Shard) or given.of != ROWS or many is None or not _is_free(op):
+        return None
+    times = many[given.axis]
+    if not isinstance(times, int) or times < 2 or layouts[1] != WHOLE:
+        return None
+    return Strategy((given, WHOLE), (Shard(given.axis, Blocks(times)),))
+
+
+def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Joins axes before that of rows with it, or takes them apart."""
+    given, dims, made = layouts[0], op.dims(0), op.dims_of(op.outputs[0])
+    if not isinstance(given, Shard) or dims is None or made is None or not _is_free(op):
+        return None
+    if given.of == ROWS and given.axis:
+        before = dims_lib.product(dims[: given.axis])
+        if not made or made[0] != dims_lib.times(before, dims[given.axis]) or before == 1:
+            return None
+        of = Blocks(before)
+        return Strategy((given, Share(0, of)), (Shard(0, of),))
+    if not isinstance(given.of, Blocks) or given.axis:
+        return None
+    for axis in range(1, len(made)):
+        joined = dims_lib.product(made[: axis + 1])
+        if dims_lib.product(made[:axis]) == given.of.many and joined == dims[0]:
+            return Strategy((given, Share(axis)), (Shard(axis),))
+    return None
+
+
+def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes blocks apart."""
+    axis, given = op.ints(0), layouts[1]
+    rank = op.rank(1)
+    if axis is None or rank is None or not isinstance(given, Shard) or not _is_free(op):
+        return None
+    if given.axis != axis[0] % rank or given.of != Blocks(op.attr("num_split")):
+        return None
+    return Strategy((WHOLE, given), (Shard(given.axis),) * len(op.outputs))
+
+
+def _block(size: Dim, of: Of) -> Dim:
+    """Returns how many entries a block has."""
+    block = dims_lib.over(size, of.many) if isinstance(of, Blocks) else None
+    assert block is not None
+    return block
+
+
+def _taken(op: Op, of: Of, size: Dim, low: Dim | None, high: Dim | None) -> tuple[Dim, Dim] | None:
+    """Returns the first block that is taken, and how many are, None if parts of one are."""
+    if not isinstance(of, Blocks) or low is None or high is None:
+        return None
+    block = dims_lib.over(size, of.many)
+    if block is None or dims_lib.over(block, op.rows) is None:
+        return None
+    first = 0 if low == 0 else dims_lib.over(low, block)
+    last = dims_lib.over(high, block)
+    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first < last:
+        return None
+    return first, last - first
+
+
+def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes whole blocks."""
+    given, dims = layouts[0], op.dims(0)
+    begin, size = values.entries(op, 1), values.entries(op, 2)
+    if not isinstance(given, Shard) or dims is None or begin is None or size is None:
+        return None
+    low, many = begin[given.axis], size[given.axis]
+    if low is None or many is None or many == -1 or not _is_free(op):
+        return None
+    taken = _taken(op, given.of, dims[given.axis], low, dims_lib.added(low, many))
+    if taken is None:
+        return None
+    of = _of(taken[1])
+    starts: Demand = WHOLE if low == 0 else Share(given.axis)
+    return Strategy((given, starts, Share(given.axis, of)), (Shard(given.axis, of),))
+
+
+def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Takes whole blocks, as `views[:n]`."""
+    given, dims = layouts[0], op.dims(0)
+    if not isinstance(given, Shard) or dims is None or not _is_free(op):
+        return None
+    found = _bounds(op, given.axis, given.of, dims, 1)
+    if found is None:
+        return None
+    step, taken, bounds = found
+    if step.made is None:
+        return None
+    size = dims_lib.times(_block(dims[given.axis], given.of), taken[1])
+    return Strategy((given, *bounds, WHOLE), (Shard(step.made, _of(taken[1])),), (size,))
+
+
+def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Puts blocks back among zeros."""
+    shape, given = op.value(0), layouts[4]
+    if not isinstance(given, Shard) or shape is None or not _is_free(op):
+        return None
+    steps = strides.steps(op, len(shape))
+    axis = next((step.axis for step in steps or () if step.made == given.axis), None)
+    inner = op.dims(4)
+    if axis is None or inner is None:
+        return None
+    many = dims_lib.over(shape[axis], inner[given.axis]) if given.of == ROWS else None
+    if many is None or not isinstance(many, int) or many < 2:
+        return None
+    of = Blocks(many)
+    found = _bounds(op, axis, of, list(shape), 1)
+    if found is None or found[1][1] != 1:
+        return None
+    return Strategy((Share(axis, of), *found[2], WHOLE, given), (Shard(axis, of),))
+
+
+def _bounds(
+    op: Op, axis: int, of: Of, dims: Sequence[Dim], first: int
+) -> tuple[strides.Taken, tuple[Dim, Dim], tuple[Demand, Demand]] | None:
+    """Returns the step of an axis, the blocks that it takes, and demands of `begin` and `end`."""
+    steps = strides.steps(op, len(dims), first)
+    step = next((one for one in steps or () if one.axis == axis), None)
+    if step is None or step.place is None or step.made is None:
+        return None
+    low, high, stride = strides.taken_range(op, step.place, dims[axis], first)
+    taken = _taken(op, of, dims[axis], low, high) if stride == 1 else None
+    if taken is None:
+        return None
+    share = Share(step.place)
+    begin: Demand = WHOLE if taken[0] == 0 else share
+    is_open = op.attr("end_mask") >> step.place & 1
+    return step, taken, (begin, WHOLE if is_open else share)

@@ -1,0 +1,59 @@
+"""Losses of rows that an axis has several times, of `h`, [n, 3], and of the `Batch`."""
+
+import tensorflow.compat.v1 as tf
+
+from partition.model_inputs import F64, get_variable
+
+
+def two_views(h, batch):
+    """NT-Xent, the loss of SimCLR: each view tells its partner from all others."""
+    views = tf.nn.l2_normalize(tf.concat([h, tf.tanh(h) + batch.x[:, :3] * 0.1], 0), 1)
+    n = tf.shape(h)[0]
+    scores = views @ tf.transpose(views) * 5.0 - 1e9 * tf.eye(2 * n, dtype=F64)
+    partners = tf.concat([tf.range(n, 2 * n), tf.range(n)], 0)
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=partners, logits=scores)
+    return tf.reduce_mean(loss)
+
+
+def real_and_made(h, batch):
+    """A discriminator sees both at once, and the halves are taken apart."""
+    w = get_variable("w", [3, 1])
+    n = tf.shape(h)[0]
+    scores = tf.tanh(tf.concat([h, batch.x[:, 1:]], 0)) @ w
+    mean = tf.reduce_mean(scores, 0) * tf.reduce_max(scores)
+    real, made = scores[:n], scores[n:]
+    return tf.reduce_mean(tf.square(real - 1.0) + tf.square(made) * real) + tf.reduce_sum(mean)
+
+
+def split_halves(h, batch):
+    w = get_variable("w", [3, 2])
+    both = tf.tanh(tf.concat([h, batch.x[:, :3], h * 2.0], 0) @ w)
+    one, other, last = tf.split(both, 3)
+    return tf.reduce_mean(one * other + tf.square(last - batch.y))
+
+
+def time_first(h, batch):
+    """Layers of [time * n, d], as of time-major networks."""
+    w, v = get_variable("w", [3, 4]), get_variable("v", [4, 3])
+    steps = tf.transpose(batch.steps, [1, 0, 2])
+    shape = tf.shape(steps)
+    flat = tf.reshape(steps, [-1, 3])
+    logits = tf.reshape(tf.tanh(flat @ w) @ v, [shape[0], shape[1], 3]) + h
+    labels = tf.reshape(tf.tile(batch.k[tf.newaxis], [5, 1]), [-1])
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=tf.reshape(logits, [-1, 3])
+    )
+    return tf.reduce_mean(tf.reshape(loss, [shape[0], -1])[1:]) + tf.reduce_max(flat @ w)
+
+
+def beams(h, batch):
+    """Each row three times, one after the other, through a layer, and the best of these."""
+    w = get_variable("w", [3, 3])
+    tiled = tf.tile(h, [3, 1]) + tf.concat([h, 2.0 * h, batch.x[:, :3]], 0)
+    scores = tf.reshape(tf.reduce_sum(tf.tanh(tiled @ w), 1), [3, -1])
+    return tf.reduce_mean(tf.reduce_max(scores, 0)) + tf.reduce_mean(tiled**2)
+
+
+LOSSES = {
+    loss.__name__: loss for loss in (two_views, real_and_made, split_halves, time_first, beams)
+}
