@@ -122,7 +122,7 @@ demo: $(VENV)/.examples
 
 # The conformance table goes to the newest TensorFlow.
 test: lint docs test-1.15 test-newest
-	$(VENV)/bin/python -m pytest -n 2 -m "$(QUICK)" --ignore=tests/conformance
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(QUICK)" --ignore=tests/conformance
 
 # Warnings are errors, but not with --quiet. The site takes nothing from other hosts, neither when it
 # is built nor when it is read.
@@ -169,7 +169,7 @@ environments:
 test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and $(STEADY)" --unoptimized
-	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)" --ignore=tests/conformance
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" --ignore=tests/conformance
 
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))

@@ -70,6 +70,13 @@ def pytest_collection_modifyitems(items):
     for item, marks in zip(measured, durations.marks(told)):
         for mark in marks:
             item.add_marker(mark)
+    together = durations.files_in_one_process()
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        # Tables of models train all of them in one graph.
+        has_table = any(type(value).__name__ == "Table" for value in vars(item.module).values())
+        if file in together or (has_table and "tests/partition/" in file):
+            item.add_marker(pytest.mark.xdist_group(file))
     for item in items if versions.IS_1 else ():
         reasons = [why for part, why in versions.NOT_IN_1.items() if part in item.nodeid]
         if reasons:

@@ -40,6 +40,16 @@ def read():
     return {name: float(seconds) for seconds, _, name in (line.partition(" ") for line in lines)}
 
 
+# A fixture that takes longer, in seconds, is made by one process: it runs all tests of the file.
+SHARED_FIXTURE = 3
+
+
+def files_in_one_process():
+    """Returns the files whose tests share what takes long to make."""
+    made = (name.partition("::") for name, seconds in read().items() if seconds > SHARED_FIXTURE)
+    return {file for file, _, name in made if not name.startswith("test_")}
+
+
 def marks(items):
     """Yields the marks of tests.
 

@@ -73,7 +73,9 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
             # A hook may hold a call that writes, and run it: it must do so by itself.
             stays = not has_rows or bodies.writes(node) or not _is_used(operation, wanted)
             if not stays and bodies.can_be_lowered(node):
-                place = Place(operation.name, str(operation.device), not is_written)
+                # TensorFlow names what it makes of a call by that of the call.
+                scope = f"{operation.name}/lowered"
+                place = Place(scope, str(operation.device), not is_written)
                 made, found = _make(inliner, node, inputs, waits, place)
                 added += found
                 if made is not None and operation in needed:

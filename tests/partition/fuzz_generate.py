@@ -7,6 +7,7 @@ from typing import Sequence
 import numpy as np
 
 from partition import (
+    fuzz_forms_blocks,
     fuzz_forms_flow,
     fuzz_forms_math,
     fuzz_forms_products,
@@ -18,6 +19,7 @@ from partition.fuzz_draft import Draft, Made, UnfitError, forms, has_rows
 from partition.fuzz_program import ROWS, Feature, Program, Setting, Statement, Train, Value, fixed
 
 _TABLES = (
+    fuzz_forms_blocks,
     fuzz_forms_flow,
     fuzz_forms_math,
     fuzz_forms_products,

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import contract
+import replicate
 import selection
 from partition import (
     condition_models,
@@ -189,3 +191,18 @@ def test_values_of_functions_can_be_asked_for_by_name():
         session.run(tf.global_variables_initializer())
         got, want = session.run([names[0], spec.predictions["hidden"]])
     harness.assert_close(got, want, 1e-9, "hidden")
+
+
+def test_a_call_runs_beside_what_takes_its_place():
+    """TensorFlow's graph optimizer makes operations of a call, too, and names them after it."""
+    model_fn = MODELS.models["function_called"]
+    with harness.building(model_fn, UNKNOWN, 3, ModeKeys.TRAIN) as spec:
+        graph = tf.get_default_graph()
+        calls = [one for one in graph.get_operations() if one.type.endswith("PartitionedCall")]
+        called = next(one for one in calls if one.outputs and not one.name.startswith("tower_"))
+        # What is fetched itself stays a call.
+        taken = [tf.identity(tensor) for tensor in called.outputs]
+        config = replicate.session_config(contract.device_names(3), graph_options=tf.GraphOptions())
+        with tf.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            session.run([spec.loss, taken])
