@@ -75,7 +75,7 @@ def strategy(
     if is_plain and rule is not None:
         found = rule(facts.of(operation), layouts)
         if found is None and points is not None:
-            return points(facts.of(operation), layouts)
+            found = points(facts.of(operation), layouts)
         has_rows = found is not None and any(demand != WHOLE for demand in found.inputs)
         filled = None if has_rows else _size_of_filled(facts, operation)
         if filled is None:

@@ -32,7 +32,7 @@ def case(*types: str) -> Callable[[Case], Case]:
 
 def cases_of() -> dict[str, list[Case]]:
     """Returns all cases, by type."""
-    for name in ("pointing_cases_segments", "pointing_cases_sparse"):
+    for name in ("pointing_cases_blocks", "pointing_cases_segments", "pointing_cases_sparse"):
         importlib.import_module(f"layouts.{name}")
     return dict(_cases)
 

@@ -1,6 +1,7 @@
 """The table of rules, one file per family."""
 
 from replicate.layouts.rules import (
+    blocks,
     channels,
     contractions,
     convolutions,
@@ -38,6 +39,7 @@ from replicate.layouts.rules import (
 )
 
 __all__ = [
+    "blocks",
     "channels",
     "contractions",
     "convolutions",

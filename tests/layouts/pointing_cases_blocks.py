@@ -1,0 +1,62 @@
+"""Cases of rules of blocks: axes that have all rows several times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from layouts.pointing_batch import Batch
+from layouts.pointing_cases import case
+
+
+def _views(batch: Batch, many: int) -> tuple[Any, Any]:
+    """Returns rows, and so many views of them on one axis."""
+    rows = batch.rows(2, 3, each=batch.one_of(1, 2))
+    return rows, tf.concat([rows, -rows, rows * 2.0][:many], 0)
+
+
+@case("ConcatV2")
+def concat_views(batch: Batch, name: str) -> None:
+    rows, views = _views(batch, batch.one_of(2, 3))
+    tf.reduce_mean(tf.tanh(views), 0)
+    tf.concat([tf.transpose(rows, [1, 0, 2])] * 2, 1) + 1.0
+
+
+@case("Tile")
+def tile(batch: Batch, name: str) -> None:
+    rows = batch.rows(2, each=batch.one_of(1, 2))
+    repeated = tf.tile(rows, [batch.one_of(2, 3), 1])
+    tf.reduce_max(repeated * 2.0, 0)
+
+
+@case("Slice")
+def slice_views(batch: Batch, name: str) -> None:
+    rows, views = _views(batch, 3)
+    n = tf.shape(rows)[0]
+    first = batch.one_of(0, 1)
+    tf.slice(views, tf.stack([first * n, 0, 0]), tf.stack([n * batch.one_of(1, 2), 2, 3])) * 2.0
+
+
+@case("StridedSlice", "StridedSliceGrad")
+def slices(batch: Batch, name: str) -> None:
+    rows, views = _views(batch, 3)
+    n = tf.shape(rows)[0]
+    views = tf.sin(views)
+    taken = batch.one_of(views[:n], views[n : 2 * n], views[2 * n :], views[n:])
+    loss = tf.reduce_sum(tf.square(taken))
+    tf.gradients(loss, rows)[0] * 1.0
+
+
+@case("Split")
+def halves(batch: Batch, name: str) -> None:
+    _, views = _views(batch, 2)
+    one, other = tf.split(views, 2)
+    one * other
+
+
+@case("Reshape")
+def time_first(batch: Batch, name: str) -> None:
+    steps = tf.transpose(batch.rows(2, 3, each=batch.one_of(1, 2)), [1, 0, 2])
+    flat = tf.reshape(steps, [-1, 3])
+    tf.reshape(tf.tanh(flat), tf.shape(steps)) - steps
