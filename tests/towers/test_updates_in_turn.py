@@ -115,9 +115,11 @@ def _with_queue(put):
     def model_fn(features, labels, mode, params):
         rows = features["x"] @ get_variable("w", [4, 2])
         loss = tf.reduce_mean((tf.reduce_sum(rows, 1, keepdims=True) - labels) ** 2)
-        train_op = optimizer(params).minimize(loss, step())
         queue = untrained("queue", [12, 2])
-        return spec(mode, loss, tf.group(train_op, put(queue, tf.stop_gradient(rows))))
+        # The step is read before it is counted, or even one device might take either number.
+        with tf.control_dependencies([put(queue, tf.stop_gradient(rows))]):
+            train_op = optimizer(params).minimize(loss, step())
+        return spec(mode, loss, train_op)
 
     return model_fn
 
