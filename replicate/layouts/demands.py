@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import ROWS, Dim, Monomial
+from replicate.layouts.dims import Monomial
 from replicate.layouts.layout import (
-    WHOLE,
-    Blocks,
     Demand,
     Indices,
     Layout,
-    Of,
     Own,
     Partial,
     Shard,
     Share,
+    Whole,
+    count,
 )
 from replicate.layouts.rule import Op
 
@@ -22,7 +21,7 @@ from replicate.layouts.rule import Op
 def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
     """Whether towers can have an input as an operation demands it."""
     if isinstance(demand, Share):
-        return layout == WHOLE and _has_share(op, index, demand)
+        return isinstance(layout, Whole) and _has_share(op, index, demand)
     if isinstance(demand, Shard):
         if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.of)):
             return True
@@ -30,27 +29,23 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         if isinstance(layout, Own) or dims is None or demand.axis >= len(dims):
             return False
         size = dims[demand.axis]
-        return not isinstance(size, int) or dims_lib.over(size, _count(op, demand.of)) is not None
+        return (
+            not isinstance(size, int) or dims_lib.over(size, count(demand.of, op.rows)) is not None
+        )
     if isinstance(demand, (Partial, Own, Indices)):
         return layout == demand
     return not isinstance(layout, Own)
 
 
-def _count(op: Op, of: Of) -> Dim:
-    if isinstance(of, Blocks):
-        return dims_lib.times(op.rows, of.many)
-    return op.rows if of == ROWS else dims_lib.symbol(of)
-
-
 def _has_share(op: Op, index: int, demand: Share) -> bool:
     """Whether of known integers the one at `axis`, and no other, is the towers' to share."""
-    value, axis, count = op.value(index), demand.axis, _count(op, demand.of)
+    value, axis, many = op.value(index), demand.axis, count(demand.of, op.rows)
     if value is None or value.ndim > 1 or not -value.size <= axis < value.size:
         return False
     for place, entry in enumerate(value.flat):
         if place == axis % value.size:
-            if dims_lib.over(entry, count) is None and entry != -1:
+            if dims_lib.over(entry, many) is None and entry != -1:
                 return False
-        elif isinstance(count, Monomial) and dims_lib.holds(entry, count.symbols[0]):
+        elif isinstance(many, Monomial) and dims_lib.holds(entry, many.symbols[0]):
             return False
     return not any(dims_lib.is_of_loop(entry) for entry in value.flat)

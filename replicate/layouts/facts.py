@@ -10,12 +10,11 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import shapes, values
 from replicate.layouts.dims import Dim
-from replicate.layouts.layout import Blocks, Of
+from replicate.layouts.layout import Of, count
 from replicate.layouts.rule import Op
 
 # Longer chains of integers than any shape is made of; their inputs are not looked at.
 _DEEPEST = 100
-
 
 # By type: which input tells how many entries there are on axis 0 of each result.
 _COUNT = {"Where": 0, "DynamicPartition": 1}
@@ -64,9 +63,7 @@ class Facts:
 
     def count(self, of: Of) -> Dim:
         """Returns how many there are in the batch of what `Shard.of` names."""
-        if isinstance(of, Blocks):
-            return dims_lib.times(self.rows, of.many)
-        return self.rows if of == dims_lib.ROWS else dims_lib.symbol(of)
+        return count(of, self.rows)
 
     def dims(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of a tensor, None if its rank is not known."""

@@ -269,8 +269,8 @@ class _Pass:
             for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
         ):
             return None
-        in_towers = {*self._given, *self._strategies}
-        return strategy if ragged.are_counted(strategy, operation, self._facts, in_towers) else None
+        there = self._given, self._strategies
+        return strategy if ragged.are_counted(strategy, operation, self._facts, there) else None
 
     def _is_met(self, operation: Any, layouts: Sequence[Layout]) -> bool:
         """Whether an operation takes no rows, but parts that are put together in any case.

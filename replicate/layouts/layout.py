@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Union
 
-from replicate.layouts.dims import ROWS, Dim
+from replicate.layouts.dims import ROWS, Dim, symbol, times
 
 
 class Whole(NamedTuple):
@@ -18,10 +18,9 @@ class Whole(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """What an axis counts that has all rows `many` times, one after the other.
+    """An axis with `many` blocks, each of all rows: two views of a batch that are concatenated.
 
-    So have two views of a batch that are concatenated, and `[time, n, d]` as `[time * n, d]`. Each
-    tower has its rows of every block.
+    `[time, n, d]` as `[time * n, d]` is another case. Each tower has its rows of every block.
     """
 
     many: Dim
@@ -29,6 +28,13 @@ class Blocks(NamedTuple):
 
 
 Of = Union[str, Blocks]
+
+
+def count(of: Of, rows: Dim) -> Dim:
+    """Returns how many there are in a batch of `rows` of what `Shard.of` names."""
+    if isinstance(of, Blocks):
+        return times(rows, of.many)
+    return rows if of == ROWS else symbol(of)
 
 
 class Shard(NamedTuple):

@@ -138,7 +138,7 @@ def _as(layout: Any, of: Of) -> Any:
 
 
 def are_counted(
-    strategy: Strategy, operation: Any, facts: Facts, in_towers: Container[Any]
+    strategy: Strategy, operation: Any, facts: Facts, in_towers: Sequence[Container[Any]]
 ) -> bool:
     """Whether towers have what says how many entries there are in an operation's results.
 
@@ -146,11 +146,11 @@ def are_counted(
         strategy: The strategy of the operation.
         operation: The operation.
         facts: The `Facts`.
-        in_towers: The operations that towers run.
+        in_towers: Collections of the operations that towers run.
     """
     for layout in filter(is_ragged, strategy.outputs):
         measure = facts.symbols.get(getattr(layout, "of", ROWS))
         made_by = operation if measure is None else measure.tensor.op
-        if made_by is not operation and made_by not in in_towers:
+        if made_by is not operation and not any(made_by in some for some in in_towers):
             return False
     return True

@@ -78,7 +78,7 @@ def _enter(op: Op) -> Values:
 
 @values("Switch")
 def _switch(op: Op) -> Values:
-    """What a branch takes is what it is outside; of a loop's variable, nothing is known."""
+    """Integers that enter a branch are known if they are outside; a loop's variables are not."""
     return [op.value(0)] * 2
 
 

@@ -30,6 +30,7 @@ from replicate.partition import splits
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows, in_blocks, ragged
 
+_HOST = "/device:CPU:0"  # Where what kernels take for sizes stays.
 # Constants of more entries cross devices instead of being copied.
 _LARGE = 2**16
 
@@ -67,7 +68,8 @@ class Inputs:
         self._own: Own = {}
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
-        self._ragged: dict[str, Rows] = {}
+        self._ragged: dict[Of, Rows] = {}
+        self._offsets: dict[Any, Any] = {}
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
@@ -102,7 +104,8 @@ class Inputs:
             if tower is None:
                 now = self._size_in_towers(measure)
             else:
-                now = tf.shape(own[graph_lib.reference(measure.tensor)][tower])[measure.axis]
+                held = own[graph_lib.reference(measure.tensor)][tower]
+                now = _size_there(held, measure.axis)
             partitioning.take(stand_in.op, 0, now)
 
     def size(self, tensor: Any) -> Any:
@@ -118,10 +121,10 @@ class Inputs:
         """Returns the `Rows`, or the towers' shares of what `Shard.of` names otherwise."""
         if of == ROWS:
             return self._rows
-        if isinstance(of, Blocks):
-            return in_blocks(self._rows, self.blocks(of))
+        if of not in self._ragged and isinstance(of, Blocks):
+            self._ragged[of] = in_blocks(self._rows, self.blocks(of))
         if of not in self._ragged:
-            measure = self._layouts.facts.symbols[of]
+            measure = self._layouts.facts.symbols[str(of)]
             held = [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
             self._ragged[of] = ragged(self._rows, held)
         return self._ragged[of]
@@ -134,15 +137,17 @@ class Inputs:
 
     def offset(self, tensor: Any, tower: int) -> Any:
         """Returns what is added to a tower's `Indices` to make them those of one device."""
-        layout, dtype = self._layouts.of(tensor), tensor.dtype
+        layout = self._layouts.of(tensor)
         assert isinstance(layout, Indices)
-        start = self.rows_of(layout.within).starts[tower]
-        offset = self._formulas.product(layout.each, start, dtype)
-        if not layout.is_matrix:
-            return tf.convert_to_tensor(offset, dtype)
-        _, columns = self._layouts.facts.dims(tensor) or (0, 0)
-        assert isinstance(columns, int)
-        return offset * tf.constant([1] + [0] * (columns - 1), dtype)
+        _, columns = (self._layouts.facts.dims(tensor) or ()) if layout.is_matrix else (0, 0)
+        key = layout.within, layout.each, columns, tensor.dtype, tower
+        if key not in self._offsets:
+            start = self.rows_of(layout.within).starts[tower]
+            offset = self._formulas.product(layout.each, start, tensor.dtype)
+            with tf.device(_HOST), tf.control_dependencies(None):
+                made = offset * tf.one_hot(0, columns, dtype=tensor.dtype) if columns else offset
+                self._offsets[key] = tf.convert_to_tensor(made, tensor.dtype)
+        return self._offsets[key]
 
     def _share(self, tensor: Any, demand: Share, tower: int) -> Given:
         value, axis = self._value(tensor), demand.axis
@@ -207,11 +212,12 @@ class Inputs:
             return self.rows_of(name).total
         is_there = layout == WHOLE or key in self._shards
         if is_there or (is_entry and tensor.op not in self._layouts.strategies):
-            size = tf.cast(tensor[axis], tf.int32) if is_entry else tf.shape(tensor)[axis]
-            has_rows = isinstance(layout, Shard) and layout.axis == axis and not is_entry
-            if layout == WHOLE or not has_rows or name in facts.ragged:
+            if is_entry:
+                return tf.cast(tensor[axis], tf.int32)
+            size = tf.shape(tensor)[axis]
+            if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
                 return size
-            return size // tf.maximum(self.rows_of(layout.of).total, 1)  # type: ignore[union-attr]
+            return size // tf.maximum(self.rows_of(layout.of).total, 1)
         if key in self._own:
             return self._size_in_towers(measure)
         with tf.control_dependencies(None):  # A constant would give shapes that size at once.
@@ -225,7 +231,7 @@ class Inputs:
         there = self._shards.get(key) or self._own.get(key)
         with tf.control_dependencies(None):
             if there is not None:
-                return tf.shape(there[tower])[measure.axis]
+                return _size_there(there[tower], measure.axis)
             stand_in = tf.identity(tf.shape(measure.tensor)[measure.axis])
         self._size_stand_ins.append((stand_in, measure, tower))
         return stand_in
@@ -240,7 +246,7 @@ class Inputs:
         if measure.is_entry:
             entries = [tf.cast(shape[measure.axis], tf.int32) for shape in own]
             return tf.reduce_max(tf.stack(entries))
-        size = tf.shape(own[0])[measure.axis]
+        size = _size_there(own[0], measure.axis)
         layout = self._layouts.of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:
             # Of what it has none of, another one says how many entries each has.
@@ -251,8 +257,14 @@ class Inputs:
 
     def _each(self, own: Sequence[Any], axis: int, of: Of) -> Any:
         """Returns how many entries of an axis there are for each of what `Shard.of` names."""
-        sizes = tf.add_n([tf.shape(tensor)[axis] for tensor in own])
+        sizes = tf.add_n([_size_there(tensor, axis) for tensor in own])
         return sizes // tf.maximum(tf.add_n(list(self.rows_of(of).held)), 1)
+
+
+def _size_there(tensor: Any, axis: int) -> Any:
+    """Returns the size of an axis, an int32 scalar tensor, found where the tensor is."""
+    with tf.device(tensor.device):
+        return tf.shape(tensor)[axis]
 
 
 def _is_small_constant(tensor: Any) -> bool:

@@ -23,7 +23,7 @@ from replicate.partition.origins import Origins
 
 
 class Needs:
-    """What is needed; it grows while it is followed.
+    """Collects the operations that towers run, and the tensors that are put together.
 
     Args:
         layouts: The `Layouts`.

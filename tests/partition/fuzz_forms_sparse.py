@@ -87,7 +87,7 @@ def picked(d: Draft) -> Made:
 
 @form(0.7)
 def of_each_row(d: Draft) -> Made:
-    """What a mask keeps of each row, reduced."""
+    """Reduces the entries of each row that a mask keeps."""
     x = _of_rows(d, rank=2)
     name = d.name("m")
     how = d.one_of("sum", "mean", "prod", "sqrt_n")

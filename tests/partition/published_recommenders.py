@@ -67,7 +67,7 @@ def din(features, labels, mode, params):
 
 
 def esmm(features, labels, mode, params):
-    """What is bought among all that is shown: pCTCVR = pCTR * pCVR."""
+    """Predicts purchases among all impressions: pCTCVR = pCTR * pCVR."""
     table = get_variable("table", [10, 4])
     shared = tf.reshape(tf.nn.embedding_lookup(table, features["feat_ids"]), [-1, 12])
 

@@ -1,12 +1,13 @@
 """Axes that have all rows several times: views of a batch beside each other, time before rows.
 
 `tf.concat([view, other], 0)`, `tf.tile`, and `[time, n, d]` as `[time * n, d]` make them; slices,
-`tf.split` and the reverse reshape take them apart. In between, rules for rows hold.
+`tf.split` and the reverse reshape take them apart. In between, rules for rows hold. Of types that
+keep indices as well, `pointing.py` asks the functions of this file.
 """
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
@@ -22,7 +23,7 @@ from replicate.layouts.layout import (
     Share,
     Strategy,
 )
-from replicate.layouts.rule import Op
+from replicate.layouts.rule import Op, pointing
 
 
 def _is_free(op: Op) -> bool:
@@ -51,6 +52,7 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return Strategy((*[Shard(place)] * len(given), WHOLE), (Shard(place, Blocks(len(given))),))
 
 
+@pointing("Tile")
 def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Repeats all rows."""
     given, many = layouts[0], values.entries(op, 1)
@@ -93,15 +95,16 @@ def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return Strategy((WHOLE, given), (Shard(given.axis),) * len(op.outputs))
 
 
-def _block(size: Dim, of: Of) -> Dim:
-    """Returns how many entries a block has."""
-    block = dims_lib.over(size, of.many) if isinstance(of, Blocks) else None
-    assert block is not None
-    return block
+class _Taken(NamedTuple):
+    """Blocks that are taken: the first one, how many, and how many entries each of them has."""
+
+    first: int
+    many: int
+    block: Dim
 
 
-def _taken(op: Op, of: Of, size: Dim, low: Dim | None, high: Dim | None) -> tuple[Dim, Dim] | None:
-    """Returns the first block that is taken, and how many are, None if parts of one are."""
+def _taken(op: Op, of: Of, size: Dim, low: Dim | None, high: Dim | None) -> _Taken | None:
+    """Returns the blocks of an axis from `low` to `high`, None if parts of one are taken."""
     if not isinstance(of, Blocks) or low is None or high is None:
         return None
     block = dims_lib.over(size, of.many)
@@ -111,7 +114,7 @@ def _taken(op: Op, of: Of, size: Dim, low: Dim | None, high: Dim | None) -> tupl
     last = dims_lib.over(high, block)
     if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first < last:
         return None
-    return first, last - first
+    return _Taken(first, last - first, block)
 
 
 def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
@@ -126,7 +129,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     taken = _taken(op, given.of, dims[given.axis], low, dims_lib.added(low, many))
     if taken is None:
         return None
-    of = _of(taken[1])
+    of = _of(taken.many)
     starts: Demand = WHOLE if low == 0 else Share(given.axis)
     return Strategy((given, starts, Share(given.axis, of)), (Shard(given.axis, of),))
 
@@ -136,16 +139,17 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Shard) or dims is None or not _is_free(op):
         return None
-    found = _bounds(op, given.axis, given.of, dims, 1)
+    found = _bounds(op, given.axis, given.of, dims)
     if found is None:
         return None
     step, taken, bounds = found
     if step.made is None:
         return None
-    size = dims_lib.times(_block(dims[given.axis], given.of), taken[1])
-    return Strategy((given, *bounds, WHOLE), (Shard(step.made, _of(taken[1])),), (size,))
+    size = dims_lib.times(taken.block, taken.many)
+    return Strategy((given, *bounds, WHOLE), (Shard(step.made, _of(taken.many)),), (size,))
 
 
+@pointing("StridedSliceGrad")
 def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Puts blocks back among zeros."""
     shape, given = op.value(0), layouts[4]
@@ -160,25 +164,25 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if many is None or not isinstance(many, int) or many < 2:
         return None
     of = Blocks(many)
-    found = _bounds(op, axis, of, list(shape), 1)
-    if found is None or found[1][1] != 1:
+    found = _bounds(op, axis, of, list(shape))
+    if found is None or found[1].many != 1:
         return None
     return Strategy((Share(axis, of), *found[2], WHOLE, given), (Shard(axis, of),))
 
 
 def _bounds(
-    op: Op, axis: int, of: Of, dims: Sequence[Dim], first: int
-) -> tuple[strides.Taken, tuple[Dim, Dim], tuple[Demand, Demand]] | None:
+    op: Op, axis: int, of: Of, dims: Sequence[Dim]
+) -> tuple[strides.Taken, _Taken, tuple[Demand, Demand]] | None:
     """Returns the step of an axis, the blocks that it takes, and demands of `begin` and `end`."""
-    steps = strides.steps(op, len(dims), first)
+    steps = strides.steps(op, len(dims))
     step = next((one for one in steps or () if one.axis == axis), None)
     if step is None or step.place is None or step.made is None:
         return None
-    low, high, stride = strides.taken_range(op, step.place, dims[axis], first)
+    low, high, stride = strides.taken_range(op, step.place, dims[axis])
     taken = _taken(op, of, dims[axis], low, high) if stride == 1 else None
     if taken is None:
         return None
     share = Share(step.place)
-    begin: Demand = WHOLE if taken[0] == 0 else share
+    begin: Demand = WHOLE if taken.first == 0 else share
     is_open = op.attr("end_mask") >> step.place & 1
     return step, taken, (begin, WHOLE if is_open else share)

@@ -19,10 +19,10 @@ from replicate.layouts.layout import (
     Demand,
     Indices,
     Layout,
-    Of,
     Shard,
     Share,
     Strategy,
+    count,
 )
 from replicate.layouts.rule import Op, pointing
 from replicate.layouts.rules import blocks
@@ -37,20 +37,9 @@ def counted(op: Op, index: int = 0) -> str | None:
     return size.symbols[0] if size == dims_lib.symbol(size.symbols[0]) else None
 
 
-def count(op: Op, of: Of) -> Dim:
-    """Returns how many there are of what `Shard.of` names."""
-    if isinstance(of, Blocks):
-        return dims_lib.times(op.rows, of.many)
-    return op.rows if of == ROWS else dims_lib.symbol(of)
-
-
 def pointed_to(op: Op, indices: Indices) -> Dim:
     """Returns the size of the axis that indices point to."""
-    return dims_lib.times(count(op, indices.within), indices.each)
-
-
-pointing("Tile")(blocks.tile)
-pointing("StridedSliceGrad")(blocks.strided_slice_grad)
+    return dims_lib.times(count(indices.within, op.rows), indices.each)
 
 
 @pointing("Where")
@@ -61,7 +50,7 @@ def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     if isinstance(given.of, Blocks):  # Whose parts do not follow each other.
         return None
-    each = dims_lib.over(dims[0], count(op, given.of))
+    each = dims_lib.over(dims[0], count(given.of, op.rows))
     if each is None:
         return None
     return Strategy((given,), (Indices(of, given.of, each, is_matrix=True),))
@@ -128,7 +117,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if steps is None or [step.axis for step in steps] != [0, 1]:
         return None
     along, columns = steps
-    size = count(op, given.of)
+    size = count(given.of, op.rows)
     if along.made is None or not strides.takes_of_each(op, along, size, size):
         return None
     demands: tuple[Demand, ...] = (given, WHOLE, WHOLE, WHOLE)
@@ -166,7 +155,7 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return blocks.reshape(op, layouts)
     if not isinstance(given, Indices) or dims is None or made is None or not 0 < len(made) < 3:
         return None
-    size = (count(op, given.of),)
+    size = (count(given.of, op.rows),)
     if dims[:1] != size or made[:1] != size or any(one != 1 for one in (*dims[1:], *made[1:])):
         return None
     others: tuple[Demand, ...] = (WHOLE,) * (len(layouts) - 1)
@@ -225,9 +214,9 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     dims = op.dims(0)
     if not isinstance(indices, Indices) or axis != (0,) or op.attr("batch_dims", 0) or not dims:
         return None
-    if (indices.is_matrix and op.dims(1) != (count(op, indices.of), 1)) or dims[0] != pointed_to(
-        op, indices
-    ):
+    if indices.is_matrix and op.dims(1) != (count(indices.of, op.rows), 1):
+        return None
+    if dims[0] != pointed_to(op, indices):
         return None
     made: Layout = Shard(0, indices.of)
     demand: Demand = Shard(0, indices.within)

@@ -6,7 +6,7 @@ number of these. On other axes a shape is one device's.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.layout import (
@@ -32,22 +32,17 @@ def _is_sparse(op: Op, indices: Layout, shape: int) -> bool:
     return value is not None and value.ndim == 1 and value[0] == pointed_to(op, indices)
 
 
-class _Sparse(NamedTuple):
-    """What is demanded of a sparse tensor."""
-
-    indices: Indices
-    values: Demand
-    shape: Demand
-
-
-def _sparse(op: Op, layouts: Sequence[Layout], shape: int, at: int = 0) -> _Sparse | None:
-    """Returns what is demanded of a sparse tensor, None if towers do not have its values."""
+def _sparse(op: Op, layouts: Sequence[Layout], shape: int, at: int = 0) -> Indices | None:
+    """Returns the indices of a sparse tensor, None if towers do not have its values."""
     indices = layouts[at]
     if not isinstance(indices, Indices) or not indices.is_matrix:
         return None
-    if not _is_sparse(op, indices, shape):
-        return None
-    return _Sparse(indices, Shard(0, indices.of), Share(0, indices.within))
+    return indices if _is_sparse(op, indices, shape) else None
+
+
+def _demands(indices: Indices) -> tuple[Demand, Demand, Demand]:
+    """Returns what is demanded of the indices, the values and the shape of a sparse tensor."""
+    return indices, Shard(0, indices.of), Share(0, indices.within)
 
 
 @pointing("SparseReshape")
@@ -69,11 +64,10 @@ def fill_empty_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     found, of = _sparse(op, layouts, 2), counted(op)
     if found is None or of is None:
         return None
-    given = found.indices
-    made = given._replace(of=of, is_full=True)
-    back = Indices(given.of, within=of)
-    rows = Shard(0, given.within)
-    return Strategy((*found, WHOLE), (made, Shard(0, of), rows, back))
+    made = found._replace(of=of, is_full=True)
+    back = Indices(found.of, within=of)
+    rows = Shard(0, found.within)
+    return Strategy((*_demands(found), WHOLE), (made, Shard(0, of), rows, back))
 
 
 @pointing("SparseFillEmptyRowsGrad")
@@ -91,7 +85,7 @@ def reorder(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     found = _sparse(op, layouts, 2)
     if found is None:
         return None
-    return Strategy((*found,), (found.indices._replace(is_full=False), found.values))  # type: ignore[arg-type]
+    return Strategy(_demands(found), (found._replace(is_full=False), Shard(0, found.of)))
 
 
 @pointing("SparseToDense")
@@ -111,14 +105,14 @@ def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     found = _sparse(op, layouts, 2)
     if found is None:
         return None
-    size = pointed_to(op, found.indices)
-    rows = Shard(0, found.indices.within)
+    size = pointed_to(op, found)
+    rows = Shard(0, found.within)
     if not op.attr("adjoint_a"):
-        return Strategy((*found, WHOLE), (rows,), (size,))
+        return Strategy((*_demands(found), WHOLE), (rows,), (size,))
     other, dims = rows._replace(axis=int(op.attr("adjoint_b"))), op.dims(3)
     if dims is None or dims[other.axis] != size:
         return None
-    return Strategy((*found, other), (SUM,))
+    return Strategy((*_demands(found), other), (SUM,))
 
 
 @pointing("SparseReduceSum", "SparseReduceMax")
@@ -129,15 +123,15 @@ def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     if 0 in {axis % dims[1] for axis in axes}:
         return None
-    rows, size = Shard(0, found.indices.within), pointed_to(op, found.indices)
-    return Strategy((*found, WHOLE), (rows,), (size,))
+    rows, size = Shard(0, found.within), pointed_to(op, found)
+    return Strategy((*_demands(found), WHOLE), (rows,), (size,))
 
 
 @pointing("SparseSoftmax")
 def softmax(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Normalises over the last axis, which is not that of rows."""
     found = _sparse(op, layouts, 2)
-    return None if found is None else Strategy((*found,), (found.values,))  # type: ignore[arg-type]
+    return None if found is None else Strategy(_demands(found), (Shard(0, found.of),))
 
 
 @pointing("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
@@ -146,11 +140,11 @@ def with_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     found, dims, columns = _sparse(op, layouts, 2), op.dims(3), op.dims(0)
     if found is None or dims is None or columns is None:
         return None
-    has_rows = len(dims) == columns[1] and dims[0] == pointed_to(op, found.indices)
+    has_rows = len(dims) == columns[1] and dims[0] == pointed_to(op, found)
     if not has_rows and (len(dims) == columns[1] and dims[0] != 1):
         return None
-    dense = Shard(0, found.indices.within) if has_rows else WHOLE
-    return Strategy((*found, dense), (found.values,))  # type: ignore[arg-type]
+    dense = Shard(0, found.within) if has_rows else WHOLE
+    return Strategy((*_demands(found), dense), (Shard(0, found.of),))
 
 
 @pointing("SparseConcat")
@@ -164,10 +158,10 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     parts = [_sparse(op, [*layouts[i : i + 1]], 2 * many + i, 0) for i in range(many)]
     known = [part for part in parts if part is not None]
-    if len(known) < many or len({part.indices[1:3] for part in known}) > 1:
+    if len(known) < many or len({part[1:3] for part in known}) > 1:
         return None
-    made = known[0].indices._replace(of=of, is_full=False)
-    demands = [getattr(part, name) for name in _Sparse._fields for part in known]
+    made = known[0]._replace(of=of, is_full=False)
+    demands = [demand for of_kind in zip(*map(_demands, known)) for demand in of_kind]
     return Strategy(tuple(demands), (made, Shard(0, of), SIZE))
 
 
@@ -182,9 +176,9 @@ def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     demands: list[Demand] = [WHOLE] * len(layouts)
     for index in range(many):
         found = _sparse(op, layouts, 2 * many + index, index)
-        if found is None or found.indices.each != 1:
+        if found is None or found.each != 1:
             return None
-        for place, demand in zip(range(index, 3 * many, many), found):
+        for place, demand in zip(range(index, 3 * many, many), _demands(found)):
             demands[place] = demand
     demands[3 * many : end] = [Shard(0)] * (end - 3 * many)
     if not any(demand != WHOLE for demand in layouts):
