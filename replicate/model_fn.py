@@ -78,7 +78,7 @@ def replicate_model_fn(
         loss_reduction: With `per_tower` or on TPU cores: how a tower makes its loss from the losses
             of rows, a `tf.losses.Reduction`. With `SUM` the towers' losses and gradients are added
             up; with all others they are averaged, weighted by rows. Otherwise the loss is that of
-            the whole batch, and this only says how `accumulate_steps` adds up those of batches.
+            the whole batch, and this changes nothing.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.
@@ -169,7 +169,9 @@ def replicate_model_fn(
         sums = (
             contextlib.nullcontext() if on_tpus else tpu_lib.sums_over_replicas_by(cross_tower_sum)
         )
-        with weights.losses_added_up(summed), uncollected(), cluster.building(), sums:
+        # The loss of a whole batch is the model's own, whatever the argument says.
+        in_parts = per_tower or on_tpus
+        with weights.losses_added_up(summed and in_parts), uncollected(), cluster.building(), sums:
             spec = build(given, arguments, cluster)
         _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))

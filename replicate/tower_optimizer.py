@@ -63,6 +63,9 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         accumulate_steps: How many batches make an update, an integer: their gradients are added
             up and applied as that of one batch that holds all their rows, in equal parts. The
             global step counts updates.
+        accumulate_reduction: How the losses of these batches make that of the one batch: `'mean'`,
+            or `'sum'`, for losses that are sums over rows. None: as those of towers with
+            `per_tower`, on TPU cores and in replicas of tf.distribute; `'mean'` otherwise.
         check_finite: Whether a gradient that is not finite ends training with a
             `tf.errors.InvalidArgumentError`, which names the variables, before the update: neither
             variables nor checkpoints get to hold what is not finite. With a dynamic loss scale,
@@ -75,9 +78,10 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or a
             `TowerOptimizer`, `transform_gradients` cannot be called, or `gather` is something else.
         ValueError: If `clip_norm` is a number that is not positive, or no number; if `loss_scale`
-            is none, or there are two; if `accumulate_steps` is no positive integer; if `gather` has
-            a value that it cannot have; if a `SyncReplicasOptimizer` would skip steps; if a
-            `CrossShardOptimizer` does not take the mean over all replicas.
+            is none, or there are two; if `accumulate_steps` is no positive integer; if
+            `accumulate_reduction` is unknown; if `gather` has a value that it cannot have; if a
+            `SyncReplicasOptimizer` would skip steps; if a `CrossShardOptimizer` does not take the
+            mean over all replicas.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         transform_gradients: Callable[[list[Pair]], Iterable[Pair]] | None = None,
         loss_scale: float | Literal["dynamic"] | loss_scales.AnyLossScale | None = None,
         accumulate_steps: int = 1,
+        accumulate_reduction: Literal["mean", "sum"] | None = None,
         check_finite: bool = False,
         gather: Gather | Literal["consolidation", "round_robin", "nccl"] = "consolidation",
     ) -> None:
@@ -95,7 +100,13 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         accumulates = accumulate_steps != 1
         self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
         self.step = TrainingStep(
-            self._wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite, gather
+            self._wrapped,
+            clip_norm,
+            transform_gradients,
+            accumulate_steps,
+            accumulate_reduction,
+            check_finite,
+            gather,
         )
         """What becomes of gradients once they are gathered; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)

@@ -50,7 +50,7 @@ def of_one_device(task):
         first = task.devices[0]
         default = devices_lib.is_default_device(first)
         placed = contextlib.nullcontext() if default else tf.device(first)
-        # What the losses of batches make that are accumulated goes by the reduction, too.
+        # Losses of batches that are accumulated go by those of towers.
         with placed, weights.losses_added_up(task.summed):
             yield
 

@@ -37,8 +37,9 @@ class Task(NamedTuple):
 
     @property
     def summed(self):
-        """Whether the losses of rows are added up."""
-        return self.options.get("loss_reduction") == tf.losses.Reduction.SUM
+        """Whether the losses of towers are added up."""
+        is_sum = self.options.get("loss_reduction") == tf.losses.Reduction.SUM
+        return is_sum and bool(self.options.get("per_tower"))
 
     def replicated(self, model_fn):
         """Returns a function as towers."""

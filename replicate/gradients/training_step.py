@@ -16,6 +16,8 @@ from replicate.gradients.finite_check import only_if_finite
 from replicate.gradients.loss_scaling import update_gathered
 from replicate.graphs import operations, run_if
 
+_REDUCTIONS = (None, "mean", "sum")
+
 
 class TrainingStep:
     """How gradients of the whole batch update variables.
@@ -25,17 +27,26 @@ class TrainingStep:
         clip_norm: As `TowerOptimizer` takes it.
         transform_gradients: Likewise.
         accumulate_steps: Likewise.
+        accumulate_reduction: Likewise.
         check_finite: Likewise.
         gather: Likewise.
 
     Raises:
         TypeError: If `transform_gradients` cannot be called, or `gather` is something else.
         ValueError: If `clip_norm` is a number that is not positive, or no number,
-            `accumulate_steps` no positive integer, or a value of `gather` none of its.
+            `accumulate_steps` no positive integer, `accumulate_reduction` unknown, or a value of
+            `gather` none of its.
     """
 
     def __init__(
-        self, wrapped, clip_norm, transform_gradients, accumulate_steps, check_finite, gather
+        self,
+        wrapped,
+        clip_norm,
+        transform_gradients,
+        accumulate_steps,
+        accumulate_reduction,
+        check_finite,
+        gather,
     ):
         if not (
             clip_norm > 0
@@ -57,10 +68,17 @@ class TrainingStep:
                 "`accumulate_steps` must be the number of batches that make an update, an integer "
                 f"of at least 1, but is {accumulate_steps!r}. Pass e.g. 4, or 1 to update in each."
             )
+        if accumulate_reduction not in _REDUCTIONS:
+            raise ValueError(
+                "`accumulate_reduction` must say how the losses of batches make that of one with "
+                "all their rows, 'mean' or 'sum', or be None, but is "
+                f"{accumulate_reduction!r}. Pass 'sum' for losses that are sums over rows."
+            )
         self._wrapped = wrapped
         self._clip_norm = clip_norm
         self._transform_gradients = transform_gradients
         self._accumulate_steps = int(accumulate_steps)
+        self._accumulate_reduction = accumulate_reduction
         self._check_finite = check_finite
         self.how = Gather.of(gather)
         """The `Gather`."""
@@ -127,9 +145,12 @@ class TrainingStep:
 
         Args:
             grads_and_vars: List of their `(gradient, variable)` pairs, of one tower.
-            summed: Whether losses of batches are added up, instead of averaged.
+            summed: Whether losses of towers are added up, instead of averaged; so are those of
+                batches, unless `accumulate_reduction` says.
             **makes: What it makes variables with.
         """
+        if self._accumulate_reduction is not None:
+            summed = self._accumulate_reduction == "sum"
         with tf.init_scope():
             if not tf.executing_eagerly():
                 return Accumulation(self._accumulate_steps, summed, **makes)

@@ -209,7 +209,7 @@ def accumulates(features, labels, mode):
         return estimator.EstimatorSpec(mode, {"y": output})
     loss = tf.reduce_sum(tf.math.squared_difference(output, labels))
     optimizer = tf.train.MomentumOptimizer(1e-4, 0.9)
-    optimizer = replicate.TowerOptimizer(optimizer, accumulate_steps=2)
+    optimizer = replicate.TowerOptimizer(optimizer, accumulate_steps=2, accumulate_reduction="sum")
     train_op = optimizer.minimize(loss, tf.train.get_global_step())
     return estimator.EstimatorSpec(mode, {"y": output}, loss, train_op)
 

@@ -148,7 +148,7 @@ def test_models_that_are_equal(name, options):
 
 def test_batches_that_are_accumulated():
     """A step is a batch, whether the global step counts it or not."""
-    made = compare(models.accumulates, loss_reduction=Reduction.SUM)
+    made = compare(models.accumulates)
     assert made.equal and len(made.losses) == 5
 
 

@@ -31,11 +31,15 @@ def accumulating(steps=K, **kwargs):
     return functools.partial(replicate.TowerOptimizer, accumulate_steps=steps, **kwargs)
 
 
-def train(model_fn, towers, batches=BATCH, optimizer="momentum", reduction=MEAN, **kwargs):
+def train(
+    model_fn, towers, batches=BATCH, optimizer="momentum", reduction=MEAN, how=None, **kwargs
+):
     """Trains with accumulation; returns the `Run`. Of 0 towers, without `replicate_model_fn`."""
     if towers:
-        model_fn = contract.replicated(model_fn, towers, reduction, **kwargs)
-    params = contract.make_params(optimizer, reduction, accumulating())
+        kwargs = {"reduction": kwargs.pop("loss_reduction", MEAN), **kwargs}
+        model_fn = contract.replicated(model_fn, towers, **kwargs)
+    how = {"accumulate_reduction": "sum" if reduction == SUM else None} if how is None else how
+    params = contract.make_params(optimizer, reduction, accumulating(**how))
     return contract.record(
         model_fn, functools.partial(contract.dataset, batches), params, max(towers, 1)
     )
@@ -276,13 +280,29 @@ def test_statistics_of_batch_norm_are_those_of_every_batch(towers):
     assert runs[0].variables[K - 2]["global_step:0"] == 0
 
 
-def test_sums_need_a_model_that_is_known_to_add_up():
-    """One device by itself, outside of `replicate_model_fn`, takes the mean of batches."""
-    got = train(models.by_hand, 0, optimizer="sgd", reduction=SUM)
-    first, want = got.variables[0]["w:0"], got.variables[K]["w:0"]
-    summed = train(models.by_hand, 1, optimizer="sgd", reduction=SUM).variables[K]["w:0"]
-    np.testing.assert_allclose(first, models.SLOPE)
-    np.testing.assert_allclose((summed - first) / K, want - first)
+def moved(towers, **how):
+    """Returns by how much the first update changes a weight whose loss is a sum over rows."""
+    per_tower = {"loss_reduction": SUM, "per_tower": how.pop("per_tower", False)} if towers else {}
+    run = train(models.by_hand, towers, optimizer="sgd", reduction=SUM, how=how, **per_tower)
+    np.testing.assert_allclose(run.variables[0]["w:0"], models.SLOPE)
+    return run.variables[K]["w:0"] - run.variables[0]["w:0"]
+
+
+def test_losses_of_batches_are_averaged_or_added_up():
+    mean = moved(0)
+    np.testing.assert_allclose(moved(0, accumulate_reduction="mean"), mean)
+    np.testing.assert_allclose(moved(0, accumulate_reduction="sum"), K * mean)
+
+
+@pytest.mark.parametrize("towers", [1, 3])
+def test_a_loss_reduction_changes_nothing_for_the_whole_batch(towers):
+    np.testing.assert_allclose(moved(towers), moved(0))
+
+
+def test_towers_that_add_their_losses_up_add_up_those_of_batches():
+    np.testing.assert_allclose(moved(3, per_tower=True), K * moved(0))
+    mean = moved(3, per_tower=True, accumulate_reduction="mean")
+    np.testing.assert_allclose(mean, moved(0))
 
 
 # Estimators.
@@ -330,7 +350,7 @@ def fit(directory, engine, first, steps, reduction=MEAN, bad=(), **params):
     model_fn, towers = portable, 2
     if not strategy:
         towers = max(engine, 1)
-        model_fn = contract.replicated(portable, engine, reduction) if engine else portable
+        model_fn = contract.replicated(portable, engine) if engine else portable
     config = tf.estimator.RunConfig(
         model_dir=str(directory),
         tf_random_seed=contract.SEED,
@@ -728,6 +748,13 @@ def test_a_number_of_batches(steps):
 @pytest.mark.parametrize("steps", [np.int32(2), np.int64(1)])
 def test_numbers_of_batches_of_numpy(steps):
     replicate.TowerOptimizer(tf.train.AdamOptimizer(), accumulate_steps=steps)
+
+
+@pytest.mark.parametrize("reduction", [SUM, "Sum", True])
+def test_a_reduction_of_batches(reduction):
+    told = f"`accumulate_reduction` must say how…or be None, but is {reduction!r}. Pass 'sum' for…"
+    with pytest.raises(ValueError, match=bodies.matching(told)):
+        replicate.TowerOptimizer(tf.train.AdamOptimizer(), accumulate_reduction=reduction)
 
 
 STATIC = "Gradients are accumulated for variables of static shape, but…'any:0'…(None,)…at 1"
