@@ -52,6 +52,17 @@ def import_nodes(
     return chosen.rstrip("/"), made
 
 
+def unplaced(node_def: Any, name: str | None = None) -> Any:
+    """Returns a copy of a `NodeDef`, by another name maybe, without inputs, on no device."""
+    node = tf.NodeDef()
+    node.CopyFrom(node_def)
+    node.name = name or node.name
+    node.device = ""
+    node.attr.pop("_class", None)
+    del node.input[:]
+    return node
+
+
 def add_nodes_in_order(operations: Iterable[Any]) -> list[Any]:
     """Returns operations in the order in which they were made."""
     return sorted(operations, key=graph_lib.id_of)

@@ -68,7 +68,8 @@ def carry_out(
         instead = weights.pack(plan, placement)
         return perform(plan, shards, rows, placement, instead, first)._replace(hooks=tuple(hooks))
     copies = replicas.make(plan, placement)
-    partitioned = perform(plan, shards, rows, placement, copies.instead, first)
+    instead = {**weights.pack(plan, placement, copies.instead), **copies.instead}
+    partitioned = perform(plan, shards, rows, placement, instead, first)
     replicas.follow(copies, placement)
     return partitioned._replace(hooks=(*hooks, replicas.FollowLater(copies, placement)))
 

@@ -212,10 +212,7 @@ class _Nodes:
             return
         node = tf.NodeDef()
         if isinstance(given, tf.NodeDef):
-            node.CopyFrom(given)
-            node.device = ""
-            node.attr.pop("_class", None)
-            del node.input[:]
+            node = partitioning.unplaced(given)
         else:
             node.op = "Const"
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(given))

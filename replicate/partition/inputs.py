@@ -86,9 +86,8 @@ class Inputs:
             return self._part(tensor, demand.op, tower)
         if key in self._instead:
             return self._instead[key][tower]
-        if _is_small_constant(tensor):
-            return tensor.op.node_def
-        return self._whole(tensor)
+        given = tensor if is_small_constant(tensor) else self._whole(tensor)
+        return given.op.node_def if is_small_constant(given) else given
 
     def are_there(self, own: Own, joined: dict[Any, Any]) -> None:
         """Gives stand-ins their values, once the copies are there.
@@ -267,7 +266,7 @@ def _size_there(tensor: Any, axis: int) -> Any:
         return tf.shape(tensor)[axis]
 
 
-def _is_small_constant(tensor: Any) -> bool:
+def is_small_constant(tensor: Any) -> bool:
     """Whether a tensor is copied rather than sent: a constant that waits for nothing."""
     operation = tensor.op
     small = (tensor.shape.num_elements() or 0) <= _LARGE

@@ -1,9 +1,9 @@
 """Where a model runs: its towers, what runs once, and its variables.
 
-With `'auto'`, variables are where a step is fastest. What `benchmarks/links.py` predicts of GPUs
-that a step of N towers sends to one another is least, in bytes and in transfers, if each tower has
-a replica of what is trained and gradients are summed on the towers in turn. No GPU then holds more
-than the first one does by default. Towers on CPU devices have one memory, in which nothing crosses.
+With `'auto'`, variables are where a step is fastest. `benchmarks/links.py` predicts the least time
+between GPUs, where that goes by bytes, if each tower has a replica of what is trained and gradients
+are summed on the towers in turn; small models send a few messages more. No GPU then holds more than
+the first one does by default. Towers on CPU devices have one memory, in which nothing crosses.
 """
 
 from __future__ import annotations

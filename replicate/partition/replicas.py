@@ -14,7 +14,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.partition import effects
+from replicate.gathering import packing
+from replicate.partition import effects, weights
+from replicate.partition.inputs import is_small_constant
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 
@@ -64,23 +66,29 @@ def follow(replicas: Replicas, placement: Placement) -> None:
     """Lets replicas follow what changes their variables, once the graph is partitioned."""
     graph = tf.get_default_graph()
     copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
-    for index, device in enumerate(placement.devices):
-        if not index or not copies:
-            continue
+    taken = {graph_lib.reference(t): t for update in replicas.updates for t in update.inputs}
+    reads = [tensor for tensor in taken.values() if weights.can_be_packed(tensor.op)]
+    read = weights.send(reads, {}, placement)
+    first, *others = placement.devices
+    for index, device in enumerate(others if copies else (), 1):
+        sent = _sent_in_packs(list(taken.values()), device)
         nodes: list[Any] = []
         inputs: dict[str, Any] = {}
+        names: dict[Any, str] = {}
+        sent.update((key, by_tower[index]) for key, by_tower in read.items())
         for update in replicas.updates:
-            node = tf.NodeDef()
-            node.CopyFrom(update.node_def)
-            node.device = ""
-            node.attr.pop("_class", None)
-            del node.input[:]
+            node = partitioning.unplaced(update.node_def)
             for tensor in update.inputs:
-                own = replicas.handles.get(graph_lib.reference(tensor))
-                given = tensor if own is None else own[index]
-                name = f"{partitioning.RESERVED}given_{len(inputs)}"
-                inputs[name] = given
-                node.input.append(name)
+                key = graph_lib.reference(tensor)
+                if key not in names:
+                    names[key] = name = f"{partitioning.RESERVED}given_{len(names)}"
+                    own = replicas.handles.get(key)
+                    given = sent.get(key, tensor) if own is None else own[index]
+                    if is_small_constant(given):
+                        nodes.append(partitioning.unplaced(given.op.node_def, name))
+                    else:
+                        inputs[name] = given
+                node.input.append(names[key])
             nodes.append(node)
         scope, _ = partitioning.import_nodes(
             graph, nodes, inputs, f"replicate/tower_{index}/update", device, []
@@ -89,8 +97,30 @@ def follow(replicas: Replicas, placement: Placement) -> None:
             copied = graph.get_operation_by_name(f"{scope}/{update.name}")
             graph_lib.add_control_inputs(copied, list(update.control_inputs))
             copies[update].append(copied)
+    sent = _sent_in_packs(list(taken.values()), first)
     for update, made in copies.items():
+        for position, tensor in enumerate(update.inputs):
+            if graph_lib.reference(tensor) in sent:
+                partitioning.take(update, position, sent[graph_lib.reference(tensor)])
         graph_lib.add_control_inputs(update, made)
+
+
+def _sent_in_packs(tensors: Sequence[Any], device: str) -> dict[Any, Any]:
+    """Returns, on a device, those of these tensors that towers have put together in packs.
+
+    They go to the device as one again. Other packs could wait for each other: what one update takes
+    may be made after another update.
+    """
+    sent: dict[Any, Any] = {}
+    for whole, positions in packing.wholes(tensors):
+        parts = [tensors[same[0]] for same in positions]
+        if whole is parts[0] or graph_lib.same_device(whole.device, device):
+            continue
+        with tf.device(device), tf.name_scope("replicate/"), tf.control_dependencies(None):
+            made = packing.part(whole, [part.shape for part in parts])
+        for same, value in zip(positions, made):
+            sent.update((graph_lib.reference(tensors[position]), value) for position in same)
+    return sent
 
 
 class FollowLater(tf.train.SessionRunHook):

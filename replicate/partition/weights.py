@@ -1,12 +1,12 @@
 """Small weights cross to the towers in packs: each tensor that crosses costs time.
 
-Packed are values of resource variables that are read waiting for nothing, when a step begins: to
-read others of them, too, waits for nothing either, and changes nothing if all have a value.
+Packed are values of resource variables that are read waiting for the same, as most are for nothing:
+to read others of them, too, waits for no more, and changes nothing if all have a value.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Container, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -18,15 +18,28 @@ from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 
 
-def pack(plan: Plan, placement: Placement) -> Instead:
+def pack(plan: Plan, placement: Placement, but: Container[Any] = ()) -> Instead:
     """Returns what towers take in place of small weights.
 
     Args:
         plan: The `Plan`.
         placement: The `Placement`.
+        but: References of those that towers have already.
+    """
+    reads = [read for read in _reads(plan) if graph_lib.reference(read) not in but]
+    return send(reads, needed(plan.operations, plan.layouts), placement)
+
+
+def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement) -> Instead:
+    """Returns what towers take in place of values of variables, of the small ones.
+
+    Args:
+        weights: Tensors of which `can_be_packed` is true.
+        needed_by: By operation, which initializers need it, as `initializers.needed` says.
+        placement: The `Placement`.
     """
     instead: Instead = {}
-    for one in _packs(_reads(plan), needed(plan.operations, plan.layouts), placement):
+    for one in _packs(weights, needed_by, placement):
         joined = None
         by_tower: list[Sequence[Any]] = []
         place = _place(one[0])
@@ -46,18 +59,18 @@ def pack(plan: Plan, placement: Placement) -> Instead:
 
 
 def _reads(plan: Plan) -> list[Any]:
-    """Returns the values of variables that towers take, as they are when a step begins."""
+    """Returns the values of variables that towers take."""
     found: dict[Any, Any] = {}
     for operation in plan.copied:
         for tensor, demand in zip(operation.inputs, plan.layouts.strategies[operation].inputs):
-            if demand == WHOLE and _is_of_the_start(tensor.op):
+            if demand == WHOLE and can_be_packed(tensor.op):
                 found[graph_lib.reference(tensor)] = tensor
     return list(found.values())
 
 
-def _is_of_the_start(operation: Any) -> bool:
-    """Whether an operation reads a variable, and waits for nothing."""
-    if operation.type != "ReadVariableOp" or operation.control_inputs:
+def can_be_packed(operation: Any) -> bool:
+    """Whether an operation reads a variable of floats, in every step."""
+    if operation.type != "ReadVariableOp" or graph_lib.is_in_control_flow(operation):
         return False
     handle = operation.inputs[0].op
     in_process = handle.device and "/job:" not in handle.device
@@ -75,7 +88,9 @@ def _packs(
     def describe(weight: Any) -> tuple[Any, Any]:
         of = graph_lib.id_of(weight.op.inputs[0].op)
         size = packing.size_of(weight) if of in saved or of in local else None
-        return (_place(weight), weight.dtype, of in saved, needed_by.get(weight.op, 0)), size
+        waits = frozenset(weight.op.control_inputs)
+        key = _place(weight), weight.dtype, of in saved, needed_by.get(weight.op, 0), waits
+        return key, size
 
     for pack_of in packing.packs(weights, describe, placement.gather):
         if len(pack_of) > 1:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import links
 from benchmarks.links import Link, Sent
-from replicate.bench import models
+from replicate.bench import choices, models
 
 LINK = Link(bandwidth=100.0, latency=1.0)
 
@@ -62,6 +62,24 @@ def test_what_two_towers_of_an_mlp_send_each_other():
     # Out: three kernels, a pack of the rest. Back: likewise.
     assert 8 <= record["transfers"] <= 24
     assert 2 * weights <= record["bytes_of_busiest"] <= sum(sent.values())
+
+
+LOSSLESS = ("default", "unpacked", "round_robin_variables", "round_robin", "replicated")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("model", ["cnn", "mlp", "wide"])
+def test_auto_takes_what_is_predicted_to_be_fastest(model, count):
+    """Where bytes take longer than messages; elsewhere it sends few more of these."""
+    named = {name: choices.CHOICES[name] for name in (*LOSSLESS, "replicated_in_turn", "auto")}
+    default, *others, auto = links.predict(model, count, named)
+    assert auto["transfers"] <= 3 * default["transfers"]
+    best = {
+        link: min(one["predicted_ms"][link] for one in (default, *others)) for link in links.LINKS
+    }
+    by_bytes = {"mlp": ("PCIe 4", "10 Gbit/s", "25 Gbit/s"), "wide": ("10 Gbit/s",), "cnn": ()}
+    for link in by_bytes[model]:
+        assert auto["predicted_ms"][link] <= 1.01 * best[link]
 
 
 def test_a_run_names_a_winner_and_says_that_it_predicts(capsys, monkeypatch, tmp_path):
