@@ -14,10 +14,8 @@ from replicate.bench.harness import names_of
 
 ENGINES = ("single", "replicate", "mirrored", "central")
 CASES = {
-    "resnet50x4": networks.CASES["resnet50"]._replace(towers=4),
-    "bertx4": networks.CASES["bert"]._replace(towers=4),
     "wide4": models.CASES["wide"]._replace(towers=4),
-    "mobilenet_v2x4": networks.CASES["mobilenet_v2"]._replace(towers=4),
+    **{f"{name}x4": case._replace(towers=4) for name, case in networks.CASES.items()},
 }
 
 

@@ -62,6 +62,8 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", "ignore:`layer.apply` is deprecated:UserWarning")
 
 
+# Before xdist looks at the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Marks what is slow; leaves out, on TensorFlow 1.15, what it cannot do, and says why."""
     others = {"slow", "thorough", "nightly"}

@@ -110,19 +110,21 @@ class Measured:
         self.seconds = collections.Counter()
 
     def pytest_runtest_logreport(self, report):
-        self.seconds[report.nodeid] += report.duration
+        test, _, _ = report.nodeid.partition("@tests/")  # The group that it runs in.
+        self.seconds[test] += report.duration
         if report.when != "setup":  # Later reports repeat what the first one carries.
             return
         for key, value in report.user_properties:
             if key == PROPERTY:
                 self.seconds[value[0]] += value[1]
-                self.seconds[report.nodeid] -= value[1]
+                self.seconds[test] -= value[1]
 
 
 def main(arguments):
     """Runs the command line; returns the status to exit with."""
     measured = Measured()
-    status = pytest.main(["-n", "2", "-m", "not thorough and not nightly", *arguments], [measured])
+    how = ["-n", "2", "--dist", "loadgroup", "-m", "not thorough and not nightly"]
+    status = pytest.main([*how, *arguments], [measured])
     files = {name.partition("::")[0] for name in measured.seconds}
     longer = {
         name: s for name, s in read().items() if arguments and name.split("::")[0] not in files

@@ -68,11 +68,11 @@ class Arrays(lists.Elements):
     """Remembers arrays from one pass over a graph to the next.
 
     Attributes:
-        changed: Whether this pass found something out that calls for another pass.
+        changed: Of arrays that are otherwise than the pass has taken them to be: their makers.
     """
 
     def __init__(self) -> None:
-        self.changed = False
+        self.changed: set[Any] = set()
         self._elements: dict[Any, Layout] = {}
         self._in_towers: set[Any] = set()
         self._refused: set[Any] = set()
@@ -81,9 +81,8 @@ class Arrays(lists.Elements):
         """Whether towers have these arrays; if not, they will in the next pass, if they may."""
         if not self._refused.isdisjoint(makers):
             return False
-        if not self._in_towers.issuperset(makers):
-            self._in_towers.update(makers)
-            self.changed = True
+        self.changed.update(maker for maker in makers if maker not in self._in_towers)
+        self._in_towers.update(makers)
         return not self.changed
 
     def has(self, maker: Any) -> bool:
@@ -92,7 +91,7 @@ class Arrays(lists.Elements):
 
     def refuse(self, makers: Sequence[Any]) -> None:
         """Takes note that these arrays are whole."""
-        self.changed = self.changed or not self._in_towers.isdisjoint(makers)
+        self.changed.update(self._in_towers.intersection(makers))
         self._in_towers.difference_update(makers)
         self._refused.update(makers)
 
@@ -117,11 +116,11 @@ class Arrays(lists.Elements):
                 return None  # Rows are elements.
             layout = Shard(layout.axis - axes)
         if maker not in self._elements and lists.is_of_list(maker):
-            self.changed = self.changed or layout != WHOLE  # It is made for such elements.
+            self.changed.update([maker] if layout != WHOLE else ())  # It is made for such elements.
         before = self._elements.setdefault(maker, layout)
         if before == WHOLE != layout:
             self._elements[maker] = layout
-            self.changed = True
+            self.changed.add(maker)
         elif before != layout != WHOLE:
             return None
         return self.element(maker, axes)

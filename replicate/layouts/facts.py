@@ -57,6 +57,14 @@ class Facts:
         self._counted: dict[Any, Any] = {}  # By what tells a count: the tensor that has it first.
         self._depth = 0
 
+    def copy(self) -> Facts:
+        """Returns others that know as much, and learn by themselves."""
+        other = Facts(self.rows, self._varying)
+        other.symbols, other.ragged = dict(self.symbols), set(self.ragged)
+        other._dims, other._values = dict(self._dims), dict(self._values)
+        other._counted = dict(self._counted)
+        return other
+
     def of(self, operation: Any, of: Of = dims_lib.ROWS) -> Op:
         """Returns an operation as rules see it, of rows or of what `Shard.of` names."""
         return Op(operation, self.dims, self.value, self.count(of), self.entry)

@@ -30,6 +30,13 @@ class Starts:
         # By whole tensor of rows, or of what they have: which. Towers may go on with it.
         self._splits: dict[Any, str] = {}
 
+    def copy(self, facts: Facts) -> Starts:
+        """Returns others that know as much, with a copy of the `Facts`."""
+        other = Starts(facts)
+        other._drawn, other._beside_rows = set(self._drawn), set(self._beside_rows)
+        other._from, other._splits = dict(self._from), dict(self._splits)
+        return other
+
     @property
     def idle(self) -> set[Any]:
         """Operations that draw random numbers which meet no rows of the batch."""

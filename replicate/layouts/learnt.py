@@ -1,0 +1,69 @@
+"""What an inference of layouts learns on its way, and has to go back for."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, NamedTuple, Sequence
+
+from replicate.layouts.arrays import Arrays, array_of
+
+
+class Step(NamedTuple):
+    """An operation, or all those of a loop."""
+
+    is_loop: bool
+    operations: list[Any]
+
+
+class Learnt:
+    """Remembers what a pass has learnt.
+
+    Args:
+        once: Operations that run once in any case.
+        steps: The `Step`s.
+
+    Attributes:
+        kept: Operations that run once: something else needs their own results whole.
+        varying: What loops change the shape of; see `Facts`.
+        arrays: The `Arrays`.
+    """
+
+    def __init__(self, once: Iterable[Any], steps: Sequence[Step]) -> None:
+        self.kept: set[Any] = set(once)
+        self.varying: set[tuple[Any, int]] = set()
+        self.arrays = Arrays()
+        self._number = {one: n for n, step in enumerate(steps) for one in step.operations}
+        self._users: dict[Any, int] = {}  # By what makes an array: the first step that uses it.
+        self._new: list[Any] = []
+        self._has_varied = False
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a pass that goes on would learn what is not so."""
+        return bool(self.arrays.changed) or self._has_varied
+
+    def keep(self, operations: Iterable[Any]) -> None:
+        """Takes note of operations that run once."""
+        found = [one for one in operations if one not in self.kept]
+        self.kept.update(found)
+        self._new += found
+
+    def vary(self, found: Iterable[tuple[Any, int]], loop: Sequence[Any]) -> None:
+        """Takes note of what a loop changes the shape of."""
+        before = len(self.varying)
+        self.varying.update(found)
+        if len(self.varying) > before:
+            self._has_varied = True
+            self._new.append(loop[0])
+
+    def first(self) -> int | None:
+        """Returns the first step that has to be made anew, and begins again; None if none has."""
+        found = [self._number[one] for one in self._new if one in self._number]
+        if self.arrays.changed and not self._users:
+            for one, number in self._number.items():
+                maker = array_of(one)
+                if maker is not None:
+                    self._users.setdefault(maker, number)
+        found += [self._users[maker] for maker in self.arrays.changed]
+        self._new, self._has_varied = [], False
+        self.arrays.changed = set()
+        return min(found, default=None)

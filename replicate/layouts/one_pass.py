@@ -1,0 +1,263 @@
+"""One pass over a graph that gives every tensor its layout."""
+
+from __future__ import annotations
+
+import collections
+import copy
+from typing import Any, Counter, Sequence
+
+from replicate.compat import graph as graph_lib
+from replicate.layouts import branches, loops, ragged
+from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
+from replicate.layouts.arrays import array_of
+from replicate.layouts.demands import can_be
+from replicate.layouts.dims import Dim
+from replicate.layouts.facts import Facts
+from replicate.layouts.found import Layouts, Source, put
+from replicate.layouts.kinds import SOURCES, STARTS
+from replicate.layouts.layout import (
+    SIZE,
+    WHOLE,
+    Demand,
+    Indices,
+    Layout,
+    Own,
+    Partial,
+    Shard,
+    Strategy,
+    Whole,
+)
+from replicate.layouts.learnt import Learnt, Step
+from replicate.layouts.rule import pointing_rule_of, rule_of
+from replicate.layouts.starts import Starts
+
+
+class Pass:
+    """What is known at one place of a graph, of all that lies before."""
+
+    def __init__(self, sources: tuple[Source, ...], rows: Dim, learnt: Learnt) -> None:
+        self._facts = Facts(rows, learnt.varying)
+        self._sources = sources
+        self._learnt = learnt
+        self._kept = learnt.kept
+        self._arrays = learnt.arrays
+        self._layouts: dict[Any, Layout] = {}
+        self._strategies: dict[Any, Strategy] = {}
+        self._whole: Counter[str] = collections.Counter()
+        self._met: set[Any] = set()  # Partial tensors that something takes whole.
+        self._starts = Starts(self._facts)
+        for source in sources:
+            self._layouts[graph_lib.reference(source.tensor)] = source.layout or Shard(source.axis)
+            put(source, sources, self._facts)
+        self._given = {source.tensor.op for source in sources}
+
+    def layouts(self) -> Layouts:
+        """Returns the layouts, once all steps are done."""
+        return Layouts(self._facts, self._sources, self._strategies, self._layouts, self._whole)
+
+    def copy(self) -> Pass:
+        """Returns another one that knows as much, and goes on by itself."""
+        other = copy.copy(self)
+        other._facts = self._facts.copy()
+        other._starts = self._starts.copy(other._facts)
+        other._layouts, other._strategies = dict(self._layouts), dict(self._strategies)
+        other._whole, other._met = self._whole.copy(), set(self._met)
+        return other
+
+    def run(self, step: Step) -> None:
+        """Infers the layouts of a step."""
+        if step.is_loop:
+            self._run_loop(step.operations)
+        else:
+            self._run(step.operations[0])
+
+    def end(self) -> None:
+        """Takes note of random numbers that meet no rows, after the last step."""
+        self._learnt.keep(self._starts.idle)
+
+    def _run(self, operation: Any) -> None:
+        """Infers the layouts of an operation outside of loops."""
+        if self._only_waits(operation):
+            self._strategies[operation] = Strategy((), ())
+            return
+        inputs = [self._of(tensor) for tensor in operation.inputs]
+        maker = array_of(operation)
+        is_array = self._arrays.has(maker)
+        if maker is not None and not is_array and any(one != WHOLE for one in inputs):
+            self._arrays.are_in_towers([maker])  # The next time.
+        if operation in self._given or (not is_array and all(one == WHOLE for one in inputs)):
+            if operation.type in STARTS and operation not in self._given:
+                self._start(operation, inputs)
+            else:
+                self._go_on(operation)
+            return
+        strategy = self._strategy(operation, inputs)
+        if strategy is not None:
+            self._enter(operation, strategy)
+            return
+        for tensor, layout in zip(operation.inputs, inputs):
+            if isinstance(layout, Own):
+                self._keep(tensor.op)
+        if is_array and not self._arrays.changed:
+            self._arrays.refuse([maker])
+        if not self._is_size(operation):
+            self._whole[operation.type] += 1
+            self._meet(operation, [WHOLE] * len(inputs))
+            self._starts.may_split(operation)
+
+    def _go_on(self, operation: Any) -> None:
+        """Lets towers go on with rows that an operation which runs once has made."""
+        given = self._starts.are_split(operation)
+        if operation in self._given or not any(given):
+            return
+        layouts = [
+            self._of(tensor) if of is None else Shard(0, of)
+            for tensor, of in zip(operation.inputs, given)
+        ]
+        strategy = self._strategy(operation, layouts)
+        if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):
+            self._enter(operation, strategy)
+        else:
+            self._starts.may_split(operation)
+
+    def _keep(self, operation: Any) -> None:
+        """Takes note that an operation is to run once; so is all that uses the same array."""
+        if self._arrays.changed:
+            return  # It may be otherwise the next time.
+        self._learnt.keep([operation])
+        maker = array_of(operation)
+        if maker is not None:
+            self._arrays.refuse([maker])
+
+    def _run_loop(self, operations: list[Any]) -> None:
+        """Infers the layouts in a loop of TensorFlow 1."""
+        enter = [one for one in operations if one.type == "Enter"]
+        # What rows have any number of is put together before a loop.
+        entered = [self._of_rows(one.inputs[0]) for one in enter]
+        makers = loops.makers_in(operations)
+        found = None
+        has_rows = any(layout != WHOLE for layout in entered)
+        has_rows = has_rows and not graph_lib.is_in_branch(operations[0])
+        if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
+            loop = loops.Loop(operations, self._of_rows, self._facts, self._arrays)
+            found = loop.infer()
+        self._learnt.vary(loops.varying(operations, self._facts), operations)
+        if found is not None:
+            strategies, layouts = found
+            self._strategies.update(strategies)
+            self._layouts.update(layouts)
+            for operation, strategy in strategies.items():
+                self._meet(operation, strategy.inputs)
+            return
+        if self._arrays.changed:
+            return  # The next time more is known.
+        self._arrays.refuse(makers)
+        for one, layout in zip(enter, entered):
+            self._meet(one, [WHOLE])
+            if isinstance(layout, Own):
+                self._keep(one.inputs[0].op)
+        if any(layout not in (WHOLE, SIZE) for layout in entered):
+            self._whole["while"] += 1
+
+    def _only_waits(self, operation: Any) -> bool:
+        """Whether an operation does nothing but wait for what towers run.
+
+        A tower's copy waits for that tower alone: gradients wait for each other so, layer by layer.
+        """
+        return (
+            operation.type == "NoOp"
+            and any(before in self._strategies for before in operation.control_inputs)
+            and not graph_lib.is_in_control_flow(operation)
+        )
+
+    def _of(self, tensor: Any) -> Layout:
+        return self._layouts.get(graph_lib.reference(tensor), WHOLE)
+
+    def _of_rows(self, tensor: Any) -> Layout:
+        return ragged.unless_ragged(self._of(tensor))
+
+    def _enter(self, operation: Any, strategy: Strategy) -> None:
+        self._strategies[operation] = strategy
+        self._meet(operation, strategy.inputs)
+        self._starts.follow(operation, [self._of(tensor) for tensor in operation.inputs])
+        sizes = strategy.sizes or (None,) * len(strategy.outputs)
+        for tensor, layout, size in zip(operation.outputs, strategy.outputs, sizes):
+            self._layouts[graph_lib.reference(tensor)] = layout
+            axis = layout.axis if isinstance(layout, Shard) else 0
+            if size is not None:
+                self._facts.have_size(tensor, axis, size)
+            if isinstance(layout, (Shard, Indices)):
+                self._facts.have_rows(tensor, axis, layout.of)
+
+    def _meet(self, operation: Any, demands: Sequence[Demand]) -> None:
+        """Takes note of parts that are put together for an operation."""
+        for tensor, demand in zip(operation.inputs, demands):
+            if isinstance(self._of(tensor), Partial) and isinstance(demand, Whole):
+                self._met.add(graph_lib.reference(tensor))
+
+    def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
+        """Lets random numbers have rows by themselves, of a shape that has as many entries."""
+        strategy = self._strategy(operation, inputs)
+        if strategy is not None:
+            self._enter(operation, strategy)
+            self._starts.draw(operation)
+
+    def _is_size(self, operation: Any) -> bool:
+        return bool(operation.outputs) and all(
+            self._of(tensor) == SIZE for tensor in operation.outputs
+        )
+
+    def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
+        """Returns how towers run an operation, None if it runs once."""
+        if self._arrays.has(array_of(operation)):
+            return self._of_array(operation, inputs)
+        if self._facts.are_formulas(operation) and not branches.are_merged(operation):
+            for tensor in operation.outputs:
+                self._layouts[graph_lib.reference(tensor)] = SIZE
+            return None
+        if operation in self._kept:
+            return None
+        rule = rule_of(operation.type)
+        is_branch = operation.type in branches.TYPES
+        if rule is None and not is_branch and pointing_rule_of(operation.type) is None:
+            return None
+        seen = [WHOLE if layout == SIZE else layout for layout in inputs]
+        if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
+            return None
+        if self._is_met(operation, seen):
+            return None
+        op = self._facts.of(operation)
+        if is_branch:
+            strategy = branches.strategy(op, seen)
+        else:
+            strategy = ragged.strategy(self._facts, operation, seen, rule)
+        if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
+            return None
+        if not all(
+            can_be(op, index, layout, demand)
+            for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
+        ):
+            return None
+        there = self._given, self._strategies
+        return strategy if ragged.are_counted(strategy, operation, self._facts, there) else None
+
+    def _is_met(self, operation: Any, layouts: Sequence[Layout]) -> bool:
+        """Whether an operation takes no rows, but parts that are put together in any case.
+
+        Its own result would have to be put together once more: a gradient is clipped once the norm
+        of all has been taken.
+        """
+        return not any(isinstance(layout, (Indices, Shard)) for layout in layouts) and any(
+            graph_lib.reference(tensor) in self._met for tensor in operation.inputs
+        )
+
+    def _of_array(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
+        """Returns how towers run an operation on an array that they have."""
+        seen = [WHOLE if layout == SIZE else ragged.unless_ragged(layout) for layout in inputs]
+        strategy = self._arrays.strategy(operation, seen)
+        if strategy is None or operation in self._kept:
+            return None
+        op, demands = self._facts.of(operation), zip(seen, strategy.inputs)
+        if not all(can_be(op, index, *one) for index, one in enumerate(demands)):
+            return None
+        return strategy
