@@ -215,7 +215,7 @@ def replicate_model_fn(
 
         ahead = prefetching.of(batch, training and checked.prefetch_to_devices)
         is_staged = isinstance(ahead, prefetching.Prefetched)
-        shards = None
+        shards = coverage = None
         if per_tower or is_staged:
             shards = shard(*ahead.batch)
             shards, batch = ahead.stage(shards, tower_devices, cluster.worker, not per_tower)
@@ -239,7 +239,7 @@ def replicate_model_fn(
             added = graph_lib.last_id(tf.get_default_graph()) - since
             # A model may take things out of dictionaries, and put others in.
             given = tf.nest.map_structure(lambda leaf: leaf, batch)
-            spec, shards = partition.model.build(
+            spec, shards, coverage = partition.model.build(
                 model,
                 lambda: shards or shard(*given),
                 placed,
@@ -251,7 +251,7 @@ def replicate_model_fn(
         if training:
             spec = initialising(ahead.merge(spec))
             partition.read_before_written([spec.train_op, spec.loss])
-            report.publish(placed, shards, loss_reduction, spec)
+            report.publish(placed, shards, loss_reduction, spec, coverage)
         return spec
 
     def with_rows(arguments: dict[str, Any], shards: Any, config: Any) -> Callable[[Any, Any], Any]:

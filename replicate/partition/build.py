@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.gathering import nccl
 from replicate.layouts import Source, infer
-from replicate.partition import replicas, weights
+from replicate.partition import coverage, replicas, weights
 from replicate.partition.lower import lower
 from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
@@ -26,6 +26,7 @@ def partition(
     asked: Iterable[Any] = (),
     runs_once: Callable[[Any], bool] = lambda operation: False,
     gradients: Iterable[Any] = (),
+    is_measured: bool = False,
 ) -> Partitioned:
     """Partitions what was built in the default graph.
 
@@ -39,6 +40,7 @@ def partition(
             that are run.
         runs_once: Function that says of an operation whether it runs once whatever its rule says.
         gradients: What optimizers apply.
+        is_measured: Whether it is measured how much of it runs in towers.
     """
     asked = list(asked)
     given = in_order(operations)
@@ -48,13 +50,15 @@ def partition(
     applied = [lowered.now(leaf) for leaf in _tensors(gradients)]
     needed = [lowered.now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     plan = make_plan(operations, layouts, needed, applied)
+    run = [lowered.now(one) for one in asked] if is_measured else []
+    measured = coverage.measure(plan, run, len(placement.devices)) if run else None
     partitioned = carry_out(plan, shards, rows, placement)
 
     def whole(asked: Any) -> Any:
         now = lowered.now(asked)
         return partitioned.whole(now) if isinstance(now, tf.Tensor) else now
 
-    return partitioned._replace(whole=whole)
+    return partitioned._replace(whole=whole, coverage=measured)
 
 
 def carry_out(

@@ -45,6 +45,20 @@ class Exact(NamedTuple):
         return self.moments and operation.type in _MOMENTS and _is_training(operation)
 
 
+class Built(NamedTuple):
+    """A model that runs in towers.
+
+    Attributes:
+        spec: Its `EstimatorSpec`.
+        shards: The `Shards` of its batch.
+        coverage: In training, the `Coverage`: how much of a step runs in towers; else None.
+    """
+
+    spec: Any
+    shards: Any
+    coverage: Any = None
+
+
 def build(
     model_fn: Callable[[], Any],
     shard: Callable[[], Any],
@@ -53,8 +67,8 @@ def build(
     *,
     is_trained: bool = True,
     added: int = 0,
-) -> tuple[Any, Any]:
-    """Returns the `EstimatorSpec` of a model that runs in towers, and the `Shards` of its batch.
+) -> Built:
+    """Returns a model that runs in towers.
 
     Args:
         model_fn: Function without arguments that builds the model and returns its spec.
@@ -79,7 +93,7 @@ def build(
     if any(operation.type.startswith(_WITHOUT_GRADIENTS) for operation in operations):
         # Hooks run parts of such models by themselves, in an order that nothing in the graph says.
         tf.logging.info("replicate: a model that trains without gradients runs on one device.")
-        return spec, shards
+        return Built(spec, shards)
     split = _sources(shards)
     partitioned = partition(
         [source for source, _ in split],
@@ -90,10 +104,12 @@ def build(
         specs.asked_of(spec, is_trained),
         exact.runs_once,
         choice.gradients,
+        is_measured=is_trained,
     )
     _say_what_differs(partitioned.plan.copied)
     spec = specs.map_tensors(spec, partitioned.whole)
-    return spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks)), shards
+    spec = spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
+    return Built(spec, shards, partitioned.coverage)
 
 
 def _say_what_differs(copied: Sequence[Any]) -> None:

@@ -33,12 +33,14 @@ class Partitioned(NamedTuple):
         whole: Function of a tensor of one device's graph that returns its whole value.
         own: What towers have of the tensors that are needed outside of their copies.
         hooks: What has to run with it in training.
+        coverage: The `Coverage`, None if it was not measured.
     """
 
     plan: Plan
     whole: Callable[[Any], Any]
     own: Own
     hooks: tuple[Any, ...] = ()
+    coverage: Any = None
 
 
 def perform(

@@ -8,8 +8,12 @@ from typing import Any, Iterable, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from replicate.gathering import packing
+from replicate.graphs import line_of
 from replicate.reports import transfers
 
+_SUMS = ("AddN", "NcclAllReduce")
+_LITTLE = 0.9  # The share in towers below which a warning tells why.
+_MATTERS = 1e7  # How much one device computes at once: less than this takes no time.
 _SIGNAL_BYTES = 8  # Weights of towers, flags and scales: they cost a transfer, but no bandwidth.
 
 _last: TowerReport | None = None
@@ -60,6 +64,12 @@ class TowerReport(NamedTuple):
     """A `Crossing` by source and destination, pairs of device strings; of scalars none."""
     why: str = ""
     """What decided where variables are with `variable_placement='auto'`; else empty."""
+    share: float | None = None
+    """How much of what a step computes with rows runs in towers, from 0 to 1, counted from shapes;
+    None with `per_tower=True`, and where nothing is computed."""
+    once: tuple[str, ...] = ()
+    """What takes rows of all towers and runs once: names of operations, that of the costliest
+    first."""
 
     @property
     def crossing(self) -> Crossing:
@@ -81,6 +91,8 @@ class TowerReport(NamedTuple):
             f"{', '.join(self.variable_devices) or 'no device'}{replicas}",
             *([f"placement  'auto': {self.why}"] if self.why else []),
             f"gradients  summed on {', '.join(self.summed_on) or 'no device'}",
+            *([] if self.share is None else [f"in towers  {_percent(self.share)}"]),
+            *([f"once       {', '.join(self.once[:5])}"] if self.once else []),
             "",
             "crossing devices in a step",
             *(f"  {kind:<10}{crossing}" for kind, crossing in self.kinds.items()),
@@ -104,17 +116,26 @@ def tower_report() -> TowerReport:
     Raises:
         RuntimeError: If this process has built none.
     """
+    print(last())
+    return last()
+
+
+def last() -> TowerReport:
+    """Returns what `tower_report` prints."""
     if _last is None:
         raise RuntimeError(
             "`tower_report` tells of the model that was last built for training on several "
             "devices, but this process has built none. Call it after `Estimator.train`."
         )
-    print(_last)
     return _last
 
 
 def publish(
-    placement: Any, shards: Any, loss_reduction: str, spec: tf.estimator.EstimatorSpec
+    placement: Any,
+    shards: Any,
+    loss_reduction: str,
+    spec: tf.estimator.EstimatorSpec,
+    coverage: Any = None,
 ) -> None:
     """Keeps the report of a model that is built for training, and logs what matters most of it.
 
@@ -123,6 +144,7 @@ def publish(
         shards: The `Shards`.
         loss_reduction: The `tf.losses.Reduction`.
         spec: The `EstimatorSpec` of all towers.
+        coverage: The `Coverage`, None if it was not measured.
     """
     global _last
     known = isinstance(shards.total, int)
@@ -146,6 +168,8 @@ def publish(
         kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
         links={link: Crossing.of(tensors) for link, tensors in links.items()},
         why=_why(placement),
+        share=coverage and coverage.share_told,
+        once=tuple(one.operation.name for one in coverage.costliest) if coverage else (),
     )
     tf.logging.info(
         "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %s, on "
@@ -163,13 +187,57 @@ def publish(
         ("at least " if report.crossing.is_least else "") + _megabytes(report.crossing.size),
         loss_reduction,
     )
+    if report.share is not None:
+        _tell_share(coverage, report.share, len(placement.devices), crossing)
+
+
+def _tell_share(
+    coverage: Any, share: float, towers: int, crossing: Iterable[transfers.Transfer]
+) -> None:
+    """Logs how much of a step runs in towers; warns if it is little."""
+    what = "what a step computes" if coverage.share_multiplied is None else "the multiplications"
+    sums = {transfer.taker for transfer in crossing if _is_summed(transfer)}
+    entries = sum(taker.outputs[0].shape.num_elements() or 0 for taker in sums)
+    pack = "pack" if len(sums) == 1 else "packs"
+    packs = f"; {_short(entries)} gradients are summed in {len(sums)} {pack}" if entries else ""
+    tf.logging.info("replicate: %s of %s run in %d towers%s.", _percent(share), what, towers, packs)
+    first = coverage.costliest[0] if coverage.costliest else None
+    if share >= _LITTLE or first is None or first.cost < _MATTERS:
+        return
+    tf.logging.warning(
+        "replicate: only %s of %s run in %d towers. '%s', %s at %s, takes the rows of all towers "
+        "and runs once: %s. With what follows, that is %s of all that is computed. The result is "
+        "the same; it takes longer. Compute it row by row to have it in towers.",
+        _percent(share),
+        what,
+        towers,
+        first.operation.name,
+        first.operation.type,
+        line_of(first.operation),
+        first.why,
+        _percent(first.cost / (coverage.towers + coverage.once)),
+    )
+
+
+def _is_summed(transfer: transfers.Transfer) -> bool:
+    return transfer.kind == "gradients" and transfer.taker.type in _SUMS
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _short(number: float) -> str:
+    """Returns a number in thousands or millions."""
+    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if number >= unit:
+            return f"{number / unit:.3g}{name}"
+    return f"{number:.0f}"
 
 
 def _summed_on(crossing: Iterable[transfers.Transfer]) -> set[str]:
     """Returns the devices to which gradients are sent."""
-    sums = ("AddN", "NcclAllReduce")
-    found = [transfer for transfer in crossing if transfer.kind == "gradients"]
-    return {transfer.destination for transfer in found if transfer.taker.type in sums}
+    return {transfer.destination for transfer in crossing if _is_summed(transfer)}
 
 
 def _why(placement: Any) -> str:

@@ -750,10 +750,12 @@ def test_numbers_of_batches_of_numpy(steps):
     replicate.TowerOptimizer(tf.train.AdamOptimizer(), accumulate_steps=steps)
 
 
+REDUCTION = "`accumulate_reduction` must say how the losses of batches…but is {}. Pass 'sum' for…"
+
+
 @pytest.mark.parametrize("reduction", [SUM, "Sum", True])
 def test_a_reduction_of_batches(reduction):
-    told = f"`accumulate_reduction` must say how…or be None, but is {reduction!r}. Pass 'sum' for…"
-    with pytest.raises(ValueError, match=bodies.matching(told)):
+    with pytest.raises(ValueError, match=bodies.matching(REDUCTION.format(repr(reduction)))):
         replicate.TowerOptimizer(tf.train.AdamOptimizer(), accumulate_reduction=reduction)
 
 

@@ -75,8 +75,11 @@ def test_one_line_at_training_start(messages, features, batch):
         "weighted_sum.$"
     )
     # TensorFlow says of some Estimator names, once each, that they are deprecated.
-    (message,) = [message for message in messages if "deprecated" not in message]
+    message, share = [message for message in messages if "deprecated" not in message]
     assert re.search(pattern, message)
+    # The gradient of the features, which no one asks for, has no rows in it.
+    told = "of the multiplications run in 3 towers; 4 gradients are summed in 1 pack."
+    assert re.fullmatch(rf"replicate: (66.7|100) % {told}", share)
 
 
 REPORT = """\
@@ -85,6 +88,7 @@ rows       3, 2, 2
 loss       weighted_sum
 variables  1, 1.6e-05 MB, on /device:CPU:1
 gradients  summed on /device:CPU:1
+in towers  66.7 %
 
 crossing devices in a step
   weights        2  3.2e-05 MB
@@ -125,6 +129,39 @@ def test_the_report_of_towers(capsys, monkeypatch):
     assert report.kinds["batch"].is_least and not report.kinds["weights"].is_least
     # Two shards, and how many rows there are, by which the towers' means count.
     assert "batch          6  at least 1.6e-05 MB" in str(report)
+
+
+def of_pairs(size):
+    """Returns a model of pairs of rows, which may be in two towers, with `size` numbers each."""
+
+    def model_fn(features, labels, mode):
+        w = tf.get_variable("w", [2 * size, size])
+        loss = tf.reduce_sum(tf.tanh(tf.reshape(features, [50, 2 * size], "pairs")) @ w)
+        optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss))
+
+    return model_fn
+
+
+@pytest.mark.parametrize("size", [4, 2000])
+def test_much_that_runs_once_is_a_warning(size, warnings, capsys):
+    replicate.replicate_model_fn(of_pairs(size), devices=DEVICES)(
+        tf.ones([100, size]), None, "train"
+    )
+    report = replicate.tower_report()
+    assert report.share < 0.9
+    assert report.once == ("pairs",) or report.once == ("Tanh",)
+    if size == 4:
+        assert not warnings()  # It takes no time.
+        return
+    (warning,) = warnings()
+    assert re.fullmatch(
+        r"replicate: only \S+ % of the multiplications run in 3 towers. '\S+', \w+ at "
+        rf"{re.escape(__file__)}:\d+, takes the rows of all towers and runs once: .*. With what "
+        r"follows, that is \S+ % of all that is computed. The result is the same; it takes longer. "
+        "Compute it row by row to have it in towers.",
+        warning,
+    )
 
 
 @pytest.mark.parametrize("is_waited_for", [False, True])

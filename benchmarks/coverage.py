@@ -1,0 +1,91 @@
+"""Measures how much of networks of every family runs in towers, from their graphs alone.
+
+    python -m benchmarks.coverage --towers 4
+
+Builds the training step of each network and counts what it computes, from shapes, and what crosses
+devices. Nothing runs, so that figures are the same on every machine. Prints one JSON line for each
+network, then a table, which `--page` writes into the documentation.
+"""
+
+import argparse
+import json
+import sys
+
+import tensorflow.compat.v1 as tf
+
+import replicate
+from benchmarks import covered, pages
+from replicate.partition import plans
+from replicate.reports import report
+
+
+def measured(name, towers):
+    """Returns what is known of a network's training step, a dict ready for JSON.
+
+    Args:
+        name: One of `covered.NETWORKS`.
+        towers: The number of towers.
+    """
+
+    def model_fn(features, labels, mode):
+        del labels
+        loss = make_loss(features["batch"])
+        optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+            train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
+        return replicate.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with tf.Graph().as_default() as graph:
+        batch, make_loss = covered.NETWORKS[name]()
+        devices = [f"/cpu:{tower}" for tower in range(towers)]
+        wrapped = replicate.replicate_model_fn(model_fn, devices=devices)
+        wrapped({"batch": batch}, None, "train")
+        told, plan = report.last(), plans.plan_of(graph)
+        return {
+            "network": name,
+            "towers": towers,
+            "operations": len(plan.operations),
+            "share": told.share,
+            "once": list(told.once),
+            "transfers": told.crossing.number,
+            "by_kind": {kind: one.size for kind, one in told.kinds.items() if one.number},
+        }
+
+
+def table(made):
+    """Returns the table of what was measured, as Markdown."""
+    lines = [
+        "| network | operations | in towers | what runs once | tensors that cross | "
+        "weights, MB | gradients, MB | else, MB |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for one in made:
+        once = ", ".join(f"`{name}`" for name in one["once"][:3])
+        size = {kind: f"{count / 1e6:.3g}" for kind, count in one["by_kind"].items()}
+        lines.append(
+            f"| `{one['network']}` | {one['operations']:,} | {100 * one['share']:.2f} % | {once} | "
+            f"{one['transfers']} | {size['weights']} | {size['gradients']} | {size['other']} |"
+        )
+    return "\n".join(lines)
+
+
+def main(argv=None):
+    """Runs the benchmark that the command line `argv` describes; see `--help`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", default=",".join(covered.NETWORKS), help="their names")
+    parser.add_argument("--towers", type=int, default=4, help="how many")
+    parser.add_argument("--page", help="write the table into this page")
+    args = parser.parse_args(argv)
+    replicate.session_config([f"/cpu:{tower}" for tower in range(args.towers)])
+    made = []
+    for name in args.networks.split(","):
+        made.append(measured(name, args.towers))
+        print(json.dumps(made[-1]), flush=True)
+    print("\n" + table(made))
+    if args.page:
+        text = f"TensorFlow {tf.__version__}, {args.towers} towers.\n\n{table(made)}"
+        pages.write(args.page, "benchmarks.coverage", text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

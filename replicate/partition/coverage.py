@@ -1,0 +1,178 @@
+"""How much of a step runs in towers, counted from shapes before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+from replicate.compat import graph as graph_lib
+from replicate.graphs import ancestors
+from replicate.layouts import ROWS, WHOLE, Layouts
+from replicate.layouts.costs import MULTIPLIES, Costs
+from replicate.layouts.rule import reasons, rule_of
+from replicate.partition.plan import Plan, is_shard
+
+_ROWS_PER_TOWER = 32  # Where the graph does not know how many there are.
+
+
+class Once(NamedTuple):
+    """An operation that takes rows of all towers, joined, and runs once.
+
+    Attributes:
+        operation: The operation.
+        cost: What it computes, and what only it leads to before gradients are summed.
+        why: Why it is not in towers.
+    """
+
+    operation: Any
+    cost: float
+    why: str
+
+
+class Coverage(NamedTuple):
+    """What a step computes: additions, multiplications and functions of one number.
+
+    Attributes:
+        towers: What towers compute, each for its rows.
+        once: What is computed once, on one device.
+        updates: What no tower waits for and no row leads to, as the updates of variables.
+        multiplied: What matrix products and convolutions are of `towers`, and of `once`.
+        joined: What runs once since it takes joined rows, the first operation first.
+    """
+
+    towers: float
+    once: float
+    updates: float
+    multiplied: tuple[float, float]
+    joined: tuple[Once, ...]
+
+    @property
+    def share(self) -> float:
+        """How much of what has rows, or leads to it, is computed in towers: from 0 to 1."""
+        return self.towers / ((self.towers + self.once) or 1.0)
+
+    @property
+    def share_told(self) -> float | None:
+        """What people are told: the share of multiplications, if there are any; else of all."""
+        told = self.share_multiplied
+        return told if told is not None or not self.towers + self.once else self.share
+
+    @property
+    def costliest(self) -> list[Once]:
+        """What runs once since it takes joined rows, the costliest first."""
+        return sorted((one for one in self.joined if one.cost), key=lambda one: -one.cost)
+
+    @property
+    def share_multiplied(self) -> float | None:
+        """Likewise, of matrix products and convolutions; None if there are none."""
+        towers, once = self.multiplied
+        return towers / (towers + once) if towers + once else None
+
+
+def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
+    """Measures what a plan leaves to one device; the graph must not be changed yet.
+
+    Args:
+        plan: The `Plan`.
+        asked: The tensors and operations that a step runs.
+        towers: N.
+    """
+    layouts, copied = plan.layouts, set(plan.copied)
+    costs = Costs(layouts.facts, {ROWS: towers * _ROWS_PER_TOWER})
+    running = ancestors(list(asked))
+    leading = ancestors(plan.copied) if plan.copied else frozenset()
+    rounds = _rounds(plan, costs)
+    sums = {"towers": 0.0, "once": 0.0, "updates": 0.0}
+    multiplied = {"towers": 0.0, "once": 0.0, "updates": 0.0}
+    by_operation: dict[Any, float] = {}
+    for operation in plan.operations:
+        once = operation not in layouts.strategies
+        if operation not in copied and not (once and operation in running):
+            continue
+        cost = costs.of(operation)
+        for loop in graph_lib.loops_of(operation):
+            cost *= rounds.get(loop[0], 1.0)
+        follows = any(
+            is_shard(layouts.of(tensor)) or tensor.op in by_operation for tensor in operation.inputs
+        )
+        if not once and _is_shared(operation, layouts):
+            kind = "towers"
+        elif operation in leading or (follows and not _updates(operation)):
+            kind = "once"
+            by_operation[operation] = cost
+        else:
+            kind = "updates"
+        sums[kind] += cost
+        multiplied[kind] += cost if operation.type in MULTIPLIES else 0.0
+    return Coverage(
+        sums["towers"],
+        sums["once"],
+        sums["updates"],
+        (multiplied["towers"], multiplied["once"]),
+        tuple(_joined(plan, by_operation)),
+    )
+
+
+def _is_shared(operation: Any, layouts: Layouts) -> bool:
+    """Whether towers share an operation; else all of them do the same."""
+    strategy = layouts.strategies[operation]
+    return any(one != WHOLE for one in (*strategy.inputs, *strategy.outputs))
+
+
+def _updates(operation: Any) -> bool:
+    return any(
+        tensor.dtype.name == "resource" or tensor.dtype != tensor.dtype.base_dtype
+        for tensor in operation.inputs
+    )
+
+
+def _rounds(plan: Plan, costs: Costs) -> dict[str, float]:
+    """Returns how many rounds loops have, as far as the graph says, by the names of frames."""
+    found: dict[str, float] = {}
+    for operation in plan.operations:
+        if operation.type != "LoopCond":
+            continue
+        loop = graph_lib.loops_of(operation)[-1][0]
+        limits = [costs.size(limit) for limit in _limits(operation.inputs[0], plan.layouts)]
+        found[loop] = min(limits, default=costs.size(_UNKNOWN))
+    return found
+
+
+_UNKNOWN: Any = 16
+
+
+def _limits(predicate: Any, layouts: Layouts) -> list[Any]:
+    """Returns what a counter is compared with, in all conditions for another round."""
+    operation = predicate.op
+    if operation.type in ("LogicalAnd", "Identity", "Switch", "Merge"):
+        return [limit for tensor in operation.inputs[:2] for limit in _limits(tensor, layouts)]
+    if operation.type != "Less" or not operation.inputs[1].dtype.is_integer:
+        return []
+    value = layouts.facts.value(operation.inputs[1])
+    return [] if value is None or value.shape != () else [value.item()]
+
+
+def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[Once]:
+    """Returns what takes joined rows and runs once, with all that only follows from it."""
+    found: list[Once] = []
+    owner: dict[Any, int] = {}
+    for operation in plan.operations:
+        if operation not in by_operation:
+            continue
+        takes = any(is_shard(plan.layouts.of(tensor)) for tensor in operation.inputs)
+        before = [owner[t.op] for t in operation.inputs if t.op in owner]
+        if takes and not before:
+            owner[operation] = len(found)
+            found.append(Once(operation, by_operation[operation], _why(operation)))
+        elif before:
+            owner[operation] = min(before)
+            first = found[min(before)]
+            found[min(before)] = first._replace(cost=first.cost + by_operation[operation])
+    return found
+
+
+def _why(operation: Any) -> str:
+    if operation.type in reasons():
+        return reasons()[operation.type]
+    if rule_of(operation.type) is None:
+        return f"there is no rule for {operation.type}"
+    return "it needs all rows"

@@ -1,0 +1,48 @@
+"""Networks of every family run in towers, all but nothing of what they compute."""
+
+import json
+from unittest import mock
+
+import pytest
+
+from benchmarks import coverage, covered
+from replicate.layouts import rule
+
+# What takes joined rows and runs once: sizes of a mask, which is as wide as the longest row, and the
+# sparse gradient of a table that is looked up twice.
+ONCE = {"bilstm_crf": {"Shape"}, "din": {"concat"}, "seq2seq": {"Shape"}}
+LARGE = ("bert", "mobilenet_v2", "resnet50")  # Built in seconds each.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:`tf.nn.rnn_cell:UserWarning", "ignore:`layer.add_variable`:UserWarning"
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.thorough] if name in LARGE else [])
+        for name in covered.NETWORKS
+    ],
+)
+def test_a_network_is_in_towers(name):
+    measured = coverage.measured(name, 3)
+    assert measured["share"] > 0.999, measured
+    assert {one.rpartition("/")[2] for one in measured["once"]} == ONCE.get(name, set())
+    assert measured["by_kind"]["gradients"] > 0
+
+
+def test_a_rule_that_is_lost_is_seen():
+    with mock.patch.dict(rule._rules):
+        del rule._rules["Relu"]
+        measured = coverage.measured("vae", 3)
+    assert "dense/Relu" in measured["once"]
+
+
+def test_a_run_prints_a_line_for_each_network_and_a_table(capsys, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- made by benchmarks.coverage -->\n<!-- end -->\n")
+    coverage.main(["--networks", "vae", "--towers", "2", "--page", str(page)])
+    line, _, *table = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["network"] == "vae"
+    assert table[-1].startswith("| `vae` |") and "| 100.00 % |" in table[-1]
+    assert table[-1] in page.read_text()
