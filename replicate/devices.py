@@ -160,18 +160,23 @@ def is_default_device(name: str) -> bool:
     return default(local())[0] == name
 
 
-def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.ConfigProto:
+def session_config(
+    devices: Iterable[str] | None = None, base: tf.ConfigProto | None = None, **kwargs: Any
+) -> tf.ConfigProto:
     """Returns a session configuration under which `devices` exist.
 
         devices = ["/cpu:0", "/cpu:1"]
         config = replicate.estimator.RunConfig(session_config=replicate.session_config(devices))
 
+    Users who have a configuration of their own pass it as `base`.
+
     As in an Estimator's own default, operations that have no kernel for a tower's device run
     where they have one (`allow_soft_placement`), and the graph is optimised once. With several CPU
-    devices and no other it is not, unless `graph_options` are given, if only `tf.GraphOptions()`:
-    TensorFlow's graph optimizer looks at every tower's operations, so that training steps, which
-    are as fast without it, begin later by half the time. On GPUs it chooses layouts and fuses
-    operations, and stays. Logical CPU devices share the cores: with several of them, a kernel uses
+    devices and no other it is not, unless `graph_options` are given, if only `tf.GraphOptions()`,
+    or `base` has `rewrite_options`: TensorFlow's graph optimizer looks at every tower's operations,
+    so that training steps, which are as fast without it, begin later by half the time. On GPUs it
+    chooses layouts and fuses operations, and stays. Logical CPU devices share the cores: with
+    several of them, a kernel uses
     as many threads as there are cores for each. TensorFlow makes its threads with a process's first
     device, and an Estimator makes one before its session; so the number is also set in
     `tf.config.threading`, unless one is set there or TensorFlow has its devices already.
@@ -181,6 +186,8 @@ def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.Co
 
     Args:
         devices: Devices as `replicate_model_fn` takes them. None: every local GPU, else one CPU.
+        base: A `tf.ConfigProto`, which is not changed: what it sets is kept, but for a number of
+            CPU devices that is too small. None: an empty one.
         **kwargs: Fields of `tf.ConfigProto` to set besides, e.g. `intra_op_parallelism_threads`;
             they have precedence.
 
@@ -188,9 +195,15 @@ def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.Co
         A `tf.ConfigProto`.
 
     Raises:
+        TypeError: If `base` is something else.
         ValueError: If a device does not exist and is no CPU, or `device_count` in `kwargs` is too
             small for the devices.
     """
+    if base is not None and not isinstance(base, tf.ConfigProto):
+        raise TypeError(
+            f"`base` must be a `tf.ConfigProto`, or None, but is {base!r}. Pass the one that "
+            "`RunConfig(session_config=...)` would take without towers."
+        )
     names = default(local()) if devices is None else canonical_list(devices)
     cpus = [tf.DeviceSpec.from_string(name).device_index for name in names if _kind(name) == "CPU"]
     counts = {"CPU": 1 + max([0, *cpus]), **kwargs.pop("device_count", {})}
@@ -203,15 +216,41 @@ def session_config(devices: Iterable[str] | None = None, **kwargs: Any) -> tf.Co
         # Towers compute side by side: with all cores each, their kernels would get in each
         # other's way.
         fields["intra_op_parallelism_threads"] = max(1, (os.cpu_count() or 1) // len(cpus))
-    config = tf.ConfigProto(**{**fields, **kwargs})
+    config = tf.ConfigProto(**fields)
+    if base is not None:
+        if base.device_filters:
+            del config.device_filters[:]
+        config.MergeFrom(base)
+        config.device_count["CPU"] = max(counts["CPU"], base.device_count["CPU"])
+    config = _with_fields(config, kwargs)
+    chosen = "graph_options" in kwargs or config.graph_options.HasField("rewrite_options")
     options = config.graph_options.rewrite_options
     options.meta_optimizer_iterations = options.meta_optimizer_iterations or options.ONE
-    if 1 < len(cpus) == len(names) and "graph_options" not in kwargs:
+    if 1 < len(cpus) == len(names) and not chosen:
         options.disable_meta_optimizer = True
     check_exist(names, config)
     if config.intra_op_parallelism_threads:
         _set_threads(config.intra_op_parallelism_threads)
     return config
+
+
+def _with_fields(config: tf.ConfigProto, fields: dict[str, Any]) -> tf.ConfigProto:
+    """Returns a configuration with some fields as they are given, whatever they were."""
+    for name in fields:
+        config.ClearField(name)
+    config.MergeFrom(tf.ConfigProto(**fields))
+    # An explicit default is a choice, too, though nothing of it is merged.
+    for name, value in fields.items():
+        if isinstance(value, (bool, int)):
+            setattr(config, name, value)
+    return config
+
+
+def costs_time(names: Sequence[str], config: tf.ConfigProto | None) -> bool:
+    """Whether towers on CPU devices run in a session that lacks what `session_config` adds."""
+    if config is None or len(names) < 2 or any(_kind(name) != "CPU" for name in names):
+        return False
+    return not config.graph_options.HasField("rewrite_options")
 
 
 def _set_threads(number: int) -> None:

@@ -252,6 +252,7 @@ def replicate_model_fn(
             spec = initialising(ahead.merge(spec))
             partition.read_before_written([spec.train_op, spec.loss])
             report.publish(placed, shards, loss_reduction, spec, coverage)
+            report.tell_of_session(tower_devices, getattr(config, "session_config", None))
         return spec
 
     def with_rows(arguments: dict[str, Any], shards: Any, config: Any) -> Callable[[Any, Any], Any]:

@@ -212,6 +212,40 @@ def test_fields_given_have_precedence():
     assert config.graph_options.rewrite_options.meta_optimizer_iterations == 1
 
 
+def test_what_users_have_set_is_kept():
+    base = tf.ConfigProto(
+        device_count={"CPU": 1, "GPU": 0},
+        intra_op_parallelism_threads=3,
+        gpu_options=tf.GPUOptions(allow_growth=True),
+        device_filters=["/job:ps"],
+    )
+    base.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+    before = base.SerializeToString()
+    config = replicate.session_config(["/cpu:0", "/cpu:1"], base)
+    assert base.SerializeToString() == before
+    assert dict(config.device_count) == {"CPU": 2, "GPU": 0}
+    assert config.intra_op_parallelism_threads == 3
+    assert config.gpu_options.allow_growth and config.allow_soft_placement
+    assert list(config.device_filters) == ["/job:ps"]
+    assert config.graph_options.optimizer_options.global_jit_level == tf.OptimizerOptions.ON_1
+    assert config.graph_options.rewrite_options.disable_meta_optimizer
+
+    base.graph_options.rewrite_options.layout_optimizer = 1
+    options = replicate.session_config(["/cpu:0", "/cpu:1"], base).graph_options.rewrite_options
+    assert options.layout_optimizer == 1 and not options.disable_meta_optimizer
+    # What is said besides has precedence.
+    config = replicate.session_config(["/cpu:0"], base, intra_op_parallelism_threads=0)
+    assert config.intra_op_parallelism_threads == 0
+
+
+BASE = "`base` must be a `tf.ConfigProto`, or None, but is …'a'…. Pass the one that…without towers."
+
+
+def test_a_base_is_a_configuration():
+    with pytest.raises(TypeError, match=matching(BASE)):
+        replicate.session_config(["/cpu:0"], {"a": 1})
+
+
 # A process has one set of threads for its kernels, made with its first device. In an Estimator that
 # is not the session's, so the number must be the process's.
 THREADS = """

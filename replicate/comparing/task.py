@@ -155,11 +155,7 @@ def _devices(devices, config):
 
 def _session_config(devices, given):
     """Returns the options of sessions that have the devices, and all else as the user gave it."""
-    options = devices_lib.session_config(devices)
-    if given is not None:
-        cpus = options.device_count["CPU"]
-        options.MergeFrom(given)
-        options.device_count["CPU"] = max(cpus, options.device_count["CPU"])
+    options = devices_lib.session_config(devices, base=given)
     devices_lib.check_exist(devices, options)
     return options
 

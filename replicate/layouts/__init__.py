@@ -2,6 +2,7 @@
 
 from replicate.layouts import dims
 from replicate.layouts.arrays import array_of
+from replicate.layouts.costs import MULTIPLIES, Costs
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts, Measure
 from replicate.layouts.found import Layouts, Source, of_sparse
@@ -26,10 +27,12 @@ from replicate.layouts.layout import (
     Whole,
     meets_in_round,
 )
+from replicate.layouts.rule import reasons, rule_of
 
 __all__ = [
     "DIFFERS",
     "MEAN",
+    "MULTIPLIES",
     "OWN",
     "RANDOM",
     "ROWS",
@@ -37,6 +40,7 @@ __all__ = [
     "SUM",
     "WHOLE",
     "Blocks",
+    "Costs",
     "Dim",
     "Facts",
     "Indices",
@@ -58,5 +62,7 @@ __all__ = [
     "infer",
     "meets_in_round",
     "of_sparse",
+    "reasons",
+    "rule_of",
     "symbol",
 ]

@@ -6,9 +6,7 @@ from typing import Any, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors
-from replicate.layouts import ROWS, WHOLE, Layouts
-from replicate.layouts.costs import MULTIPLIES, Costs
-from replicate.layouts.rule import reasons, rule_of
+from replicate.layouts import MULTIPLIES, ROWS, WHOLE, Costs, Layouts, reasons, rule_of
 from replicate.partition.plan import Plan, is_shard
 
 _ROWS_PER_TOWER = 32  # Where the graph does not know how many there are.

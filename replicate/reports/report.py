@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Iterable, NamedTuple
+from typing import Any, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from replicate import devices as devices_lib
 from replicate.gathering import packing
 from replicate.graphs import line_of
 from replicate.reports import transfers
@@ -217,6 +218,22 @@ def _tell_share(
         first.why,
         _percent(first.cost / (coverage.towers + coverage.once)),
     )
+
+
+def tell_of_session(devices: Sequence[str], config: tf.ConfigProto | None) -> None:
+    """Logs what a session costs that lacks what `session_config` adds.
+
+    Args:
+        devices: Device strings of the towers.
+        config: That of the `RunConfig`, None if it has none.
+    """
+    if devices_lib.costs_time(devices, config):
+        tf.logging.info(
+            "replicate: with the session_config of this RunConfig, TensorFlow's graph optimizer "
+            "looks at the operations of every tower, and each kernel may use all cores, so that "
+            "the first step and all others take longer. Write "
+            "RunConfig(session_config=replicate.session_config(devices, base=config))."
+        )
 
 
 def _is_summed(transfer: transfers.Transfer) -> bool:

@@ -16,6 +16,7 @@ from bodies import DEVICES, EVAL, PREDICT, TRAIN, as_model_fn, build, good, matc
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 WITH_CASES = (
+    "test_devices",
     "test_loss_scale",
     "test_normalization",
     "test_tower_optimizer",

@@ -131,6 +131,20 @@ def test_the_report_of_towers(capsys, monkeypatch):
     assert "batch          6  at least 1.6e-05 MB" in str(report)
 
 
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_session_that_costs_time_is_told_of(messages, is_own):
+    base = tf.ConfigProto(device_count={"CPU": 3})
+    made = base if is_own else replicate.session_config(DEVICES, base)
+    config = replicate.estimator.RunConfig(session_config=made)
+    replicate.replicate_model_fn(model_fn, devices=DEVICES)(
+        tf.zeros([7, 1]), None, "train", config=config
+    )
+    told = [one for one in messages if "session_config" in one]
+    assert len(told) == is_own
+    if is_own:
+        assert told[0].endswith("session_config=replicate.session_config(devices, base=config)).")
+
+
 def of_pairs(size):
     """Returns a model of pairs of rows, which may be in two towers, with `size` numbers each."""
 
