@@ -52,11 +52,10 @@ def import_nodes(
     return chosen.rstrip("/"), made
 
 
-def unplaced(node_def: Any, name: str | None = None) -> Any:
-    """Returns a copy of a `NodeDef`, by another name maybe, without inputs, on no device."""
+def unplaced(node_def: Any) -> Any:
+    """Returns a copy of a `NodeDef`, without inputs and on no device."""
     node = tf.NodeDef()
     node.CopyFrom(node_def)
-    node.name = name or node.name
     node.device = ""
     node.attr.pop("_class", None)
     del node.input[:]

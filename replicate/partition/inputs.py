@@ -86,8 +86,8 @@ class Inputs:
             return self._part(tensor, demand.op, tower)
         if key in self._instead:
             return self._instead[key][tower]
-        given = tensor if is_small_constant(tensor) else self._whole(tensor)
-        return given.op.node_def if is_small_constant(given) else given
+        given = tensor if _is_small_constant(tensor) else self._whole(tensor)
+        return given.op.node_def if _is_small_constant(given) else given
 
     def are_there(self, own: Own, joined: dict[Any, Any]) -> None:
         """Gives stand-ins their values, once the copies are there.
@@ -266,7 +266,7 @@ def _size_there(tensor: Any, axis: int) -> Any:
         return tf.shape(tensor)[axis]
 
 
-def is_small_constant(tensor: Any) -> bool:
+def _is_small_constant(tensor: Any) -> bool:
     """Whether a tensor is copied rather than sent: a constant that waits for nothing."""
     operation = tensor.op
     small = (tensor.shape.num_elements() or 0) <= _LARGE

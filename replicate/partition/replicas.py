@@ -16,7 +16,6 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.gathering import packing
 from replicate.partition import effects, weights
-from replicate.partition.inputs import is_small_constant
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 
@@ -83,11 +82,8 @@ def follow(replicas: Replicas, placement: Placement) -> None:
                 if key not in names:
                     names[key] = name = f"{partitioning.RESERVED}given_{len(names)}"
                     own = replicas.handles.get(key)
-                    given = sent.get(key, tensor) if own is None else own[index]
-                    if is_small_constant(given):
-                        nodes.append(partitioning.unplaced(given.op.node_def, name))
-                    else:
-                        inputs[name] = given
+                    # Constants, too, are sent: `Variable.load` feeds that of an initializer.
+                    inputs[name] = sent.get(key, tensor) if own is None else own[index]
                 node.input.append(names[key])
             nodes.append(node)
         scope, _ = partitioning.import_nodes(
