@@ -21,7 +21,7 @@ SIGNATURES = {
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
-        "accumulate_steps=1, check_finite=False, gather='consolidation')"
+        "accumulate_steps=1, accumulate_reduction=None, check_finite=False, gather='consolidation')"
     ),
     "BatchNormalization": "(*args, **kwargs)",
     "batch_normalization": (
@@ -43,7 +43,7 @@ SIGNATURES = {
     "num_towers": "()",
     "tower_index": "()",
     "tower_report": "()",
-    "session_config": "(devices=None, **kwargs)",
+    "session_config": "(devices=None, base=None, **kwargs)",
 }
 OTHERS = {
     "Comparison",

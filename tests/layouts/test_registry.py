@@ -17,6 +17,12 @@ from replicate.layouts import rule, rules
 _FILE = pathlib.Path(__file__).with_name("operation_types.txt")
 VERSIONS = ("1.15", "2.15", "2.21")
 RUNNING = ".".join(tf.__version__.split(".")[:2])
+# Registered once `tf.lite` is imported, which other tests do; of models that were converted.
+OF_LITE = {
+    "TFLite_Detection_PostProcess",
+    "UnidirectionalSequenceLstm",
+    "UnidirectionalSequenceRnn",
+}
 KNOWN = {*rule.rules(), *rule.reasons(), *rule.pointing_rules()}
 IS_THERE = "The table has a rule of …'{}' already"
 POINTS = "The table of pointing rules has one of …'{}' already"
@@ -31,7 +37,7 @@ def types_of_versions() -> dict[str, list[str]]:
 
 
 def test_every_type_that_is_there_has_a_rule_or_a_reason() -> None:
-    assert sorted(set(registry.operation_types()) - KNOWN) == []
+    assert sorted(set(registry.operation_types()) - KNOWN - OF_LITE) == []
 
 
 def test_every_type_of_all_versions_has_a_rule_or_a_reason() -> None:
@@ -57,6 +63,6 @@ def test_the_table_has_no_type_that_no_version_has() -> None:
 def test_the_file_has_the_types_of_this_version() -> None:
     there = set(registry.operation_types())
     listed = {name for name, versions in types_of_versions().items() if RUNNING in versions}
-    assert sorted(there - listed) == []
+    assert sorted(there - listed - OF_LITE) == []
     # `tf.contrib` brings operations of its own once it is imported.
     assert RUNNING == "1.15" or sorted(listed - there) == []
