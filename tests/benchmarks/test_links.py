@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import selection
 from benchmarks import links
 from benchmarks.links import Link, Sent
 from replicate.bench import choices, models
@@ -67,8 +68,14 @@ def test_what_two_towers_of_an_mlp_send_each_other():
 LOSSLESS = ("default", "unpacked", "round_robin_variables", "round_robin", "replicated")
 
 
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("model", ["cnn", "mlp", "wide"])
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        selection.cell(model, count, is_quick=(model, count) in (("cnn", 2), ("mlp", 4)))
+        for model in ("cnn", "mlp", "wide")
+        for count in (2, 4)
+    ],
+)
 def test_auto_takes_what_is_predicted_to_be_fastest(model, count):
     """Where bytes take longer than messages; elsewhere it sends few more of these."""
     named = {name: choices.CHOICES[name] for name in (*LOSSLESS, "replicated_in_turn", "auto")}
