@@ -352,6 +352,19 @@ def detection_heads():
     return batch, loss
 
 
+def ragged_words():
+    """Averages the words of rows that have any number of them, as fastText does (Joulin, 2016)."""
+
+    def loss(batch):
+        words, labels = batch
+        rows = words.with_flat_values(_embedded("words", words.flat_values))
+        net = tf.reshape(tf.reduce_mean(rows, 1), [-1, WIDTH])
+        return _entropy(labels, _dense(_dense(net, 512, tf.nn.relu), 100))
+
+    values, splits = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int64, [None])
+    return (tf.RaggedTensor.from_row_splits(values, splits, validate=False), _ids()), loss
+
+
 NETWORKS = {
     **{name: _of(name) for name in networks.CASES},
     "efficientnet": efficientnet,
@@ -365,4 +378,5 @@ NETWORKS = {
     "din": din,
     "bilstm_crf": bilstm_crf,
     "detection_heads": detection_heads,
+    "ragged_words": ragged_words,
 }

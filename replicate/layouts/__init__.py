@@ -5,7 +5,7 @@ from replicate.layouts.arrays import array_of
 from replicate.layouts.costs import MULTIPLIES, Costs
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts, Measure
-from replicate.layouts.found import Layouts, Source, of_sparse
+from replicate.layouts.found import Layouts, Source, of_ragged, of_sparse
 from replicate.layouts.inference import infer
 from replicate.layouts.kinds import DIFFERS, RANDOM
 from replicate.layouts.layout import (
@@ -61,6 +61,7 @@ __all__ = [
     "dims",
     "infer",
     "meets_in_round",
+    "of_ragged",
     "of_sparse",
     "reasons",
     "rule_of",

@@ -45,6 +45,7 @@ class Facts:
             it is the number of entries of each row.
         ragged: Symbols that say how many entries all rows have together of what each has any
             number of; see `Shard.of`.
+        sums: By symbol: the sizes whose sum it is, as that of row splits, one more than the rows.
     """
 
     def __init__(self, rows: Dim, varying: Collection[tuple[Any, int]] = ()) -> None:
@@ -52,6 +53,7 @@ class Facts:
         self._varying = varying
         self.symbols: dict[str, Measure] = {}
         self.ragged: set[str] = set()
+        self.sums: dict[str, tuple[Dim, ...]] = {}
         self._dims: dict[Any, tuple[Dim, ...] | None] = {}
         self._values: dict[Any, np.ndarray | None] = {}
         self._counted: dict[Any, Any] = {}  # By what tells a count: the tensor that has it first.
@@ -61,6 +63,7 @@ class Facts:
         """Returns others that know as much, and learn by themselves."""
         other = Facts(self.rows, self._varying)
         other.symbols, other.ragged = dict(self.symbols), set(self.ragged)
+        other.sums = dict(self.sums)
         other._dims, other._values = dict(self._dims), dict(self._values)
         other._counted = dict(self._counted)
         return other
@@ -116,6 +119,10 @@ class Facts:
         if in_loop and tensor.op.type != "Exit":
             name += dims_lib.IN_LOOP
         self.symbols[name] = Measure(tensor, axis)
+        if tensor.op.type == "ConcatV2" and not in_loop:
+            joined = [self.dims(part) for part in tensor.op.inputs[:-1]]
+            if all(part is not None and len(part) > axis for part in joined):
+                self.sums[name] = tuple(part[axis] for part in joined if part is not None)
         return dims_lib.symbol(name)
 
     def _source_of_count(self, tensor: Any) -> Any:
@@ -163,6 +170,12 @@ class Facts:
             for index in range(1, len(made)):
                 made[index] = self.entry(tensor, index)
             self._values[graph_lib.reference(tensor)] = made
+
+    def put_splits(self, tensor: Any, per_row: int) -> None:
+        """Takes note that a tensor says where rows of the batch begin, and where the last ends."""
+        size = self.dims(tensor)
+        if size is not None and isinstance(size[0], dims_lib.Monomial):
+            self.sums[size[0].symbols[0]] = (dims_lib.times(self.rows, per_row), 1)
 
     def put_ragged(self, tensor: Any, of: str, measured: Any) -> None:
         """Takes note that axis 0 of a tensor of the batch counts what rows have any number of.
@@ -213,10 +226,24 @@ class Facts:
         finally:
             self._depth -= 1
         value = None if found is None else found[tensor.value_index]
+        if tensor.op.type == "Sub" and (value is None or None in value.flat):
+            value = self._rest(tensor.op)
         if value is not None and value.size > values.LARGEST:
             value = None
         self._values[key] = value
         return value
+
+    def _rest(self, operation: Any) -> np.ndarray | None:
+        """Returns what is left of a sum of sizes once one of them is taken away."""
+        whole, gone = (self.value(tensor) for tensor in operation.inputs)
+        if whole is None or gone is None or whole.shape != () or gone.shape != ():
+            return None
+        size = whole.item()
+        known = isinstance(size, dims_lib.Monomial) and size == dims_lib.symbol(size.symbols[0])
+        left = list(self.sums.get(size.symbols[0], ())) if known else []
+        if gone.item() in left:
+            left.remove(gone.item())
+        return np.array(left[0], object) if len(left) == 1 and known else None
 
     def are_formulas(self, operation: Any) -> bool:
         """Whether all that an operation gives are integers that follow from sizes.

@@ -39,11 +39,27 @@ def of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
     ]
 
 
+def of_ragged(ragged: tf.RaggedTensor, per_row: int) -> list[Source]:
+    """Returns the sources that the values and row splits of a ragged tensor are.
+
+    Args:
+        ragged: A tensor with one ragged axis, with its rows on axis 0, and values of known rank.
+        per_row: How many of these there are for each row of the batch.
+    """
+    of = f"{ragged.flat_values.name}[0]"
+    return [
+        Source(ragged.flat_values, 0, None, Shard(0, of)),
+        Source(ragged.row_splits, 0, per_row, WHOLE),
+    ]
+
+
 def put(source: Source, sources: Sequence[Source], facts: Facts) -> None:
     """Lets the facts have the shape of a tensor of the batch, one of `sources`."""
     layout = source.layout
     if layout is None:
         facts.put(source.tensor, source.axis, source.per_row)
+    elif layout == WHOLE:
+        facts.put_splits(source.tensor, source.per_row or 1)
     elif isinstance(layout, (Shard, Indices)):
         values = next(one.tensor for one in sources if one.layout == Shard(0, layout.of))
         facts.put_ragged(source.tensor, str(layout.of), values)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
 from replicate.gathering import chosen
-from replicate.layouts import RANDOM, Source, of_sparse
+from replicate.layouts import RANDOM, Source, of_ragged, of_sparse
 from replicate.partition import specs
 from replicate.partition.build import partition
 from replicate.partition.effects import HOLDERS
@@ -141,6 +141,9 @@ def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
         if isinstance(leaf, tf.SparseTensor):
             for source, own in _of_sparse(leaf, axis, each, parts):
                 found.setdefault(graph_lib.reference(source.tensor), (source, own))
+        elif isinstance(leaf, tf.RaggedTensor):
+            for source, own in _of_ragged(leaf, each, parts):
+                found.setdefault(graph_lib.reference(source.tensor), (source, own))
         elif isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
             found.setdefault(graph_lib.reference(leaf), (Source(leaf, axis, each), parts))
     return list(found.values())
@@ -157,3 +160,16 @@ def _of_sparse(
         return []
     own = [(part.indices, part.values, part.dense_shape) for part in parts]
     return list(zip(of_sparse(leaf, each), zip(*own)))
+
+
+def _of_ragged(
+    leaf: tf.RaggedTensor, each: int | None, parts: Sequence[tf.RaggedTensor]
+) -> list[tuple[Source, Sequence[Any]]]:
+    """Returns the sources that a ragged tensor is, with their shards; its splits stay whole.
+
+    None if axes within its rows are ragged as well.
+    """
+    if each is None or leaf.ragged_rank != 1 or leaf.flat_values.shape.rank is None:
+        return []
+    own = [part.flat_values for part in parts], [leaf.row_splits] * len(parts)
+    return list(zip(of_ragged(leaf, each), own))

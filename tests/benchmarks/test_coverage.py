@@ -9,8 +9,13 @@ from benchmarks import coverage, covered
 from replicate.layouts import rule
 
 # What takes joined rows and runs once: sizes of a mask, which is as wide as the longest row, and
-# the sparse gradient of a table that is looked up twice.
-ONCE = {"bilstm_crf": {"Shape"}, "din": {"concat"}, "seq2seq": {"Shape"}}
+# the sparse gradient of a table that is looked up twice, and of ragged rows.
+ONCE = {
+    "bilstm_crf": {"Shape"},
+    "din": {"concat"},
+    "ragged_words": {"GatherV2"},
+    "seq2seq": {"Shape"},
+}
 LARGE = ("bert", "mobilenet_v2", "resnet50")  # Built in seconds each.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`tf.nn.rnn_cell:UserWarning", "ignore:`layer.add_variable`:UserWarning"
