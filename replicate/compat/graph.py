@@ -1,6 +1,7 @@
 """What towers need of a TensorFlow graph under construction and has no public name."""
 
 import contextlib
+import functools
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
@@ -230,6 +231,7 @@ def predicates(op):
     return found
 
 
+@functools.lru_cache(maxsize=4096)  # Asked of every operation.
 def same_device(one, other):
     """Whether two device strings name one device, however they spell it."""
     first, second = (tf.DeviceSpec.from_string(device) for device in (one, other))
