@@ -60,7 +60,12 @@ setup(
     ],
     packages=find_packages(include=["replicate", "replicate.*"]),
     package_data={
-        "replicate": ["py.typed", "compat/contrib/names/*.txt", "scan/tensorflow_names.txt"],
+        "replicate": [
+            "py.typed",
+            "compat/contrib/names/*.txt",
+            "planning/page.html",
+            "scan/tensorflow_names.txt",
+        ],
     },
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.
     python_requires=">=3.7",

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from benchmarks import covered, pages
-from replicate.partition import plans
+from replicate.partition import plan_of
 from replicate.reports import report
 
 
@@ -40,7 +40,7 @@ def measured(name, towers):
         devices = [f"/cpu:{tower}" for tower in range(towers)]
         wrapped = replicate.replicate_model_fn(model_fn, devices=devices)
         wrapped({"batch": batch}, None, "train")
-        told, plan = report.last(), plans.plan_of(graph)
+        told, plan = report.last(), plan_of(graph)
         return {
             "network": name,
             "towers": towers,

@@ -2,8 +2,9 @@
 
 Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
 TensorFlow can be imported, that is an ImportError which says so. `python -m replicate bench` is
-`replicate.bench.command`, `python -m replicate compare` is `replicate.comparing.command`, and
-`python -m replicate scan`, which imports no TensorFlow, is `replicate.scan.command`.
+`replicate.bench.command`, `python -m replicate compare` is `replicate.comparing.command`,
+`python -m replicate plan` is `replicate.planning.command`, and `python -m replicate scan`, which
+imports no TensorFlow, is `replicate.scan.command`.
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from replicate.bench import command as benchmark
 
         return benchmark.main(argv[1:])
+    if argv[:1] == ["plan"]:
+        from replicate.planning import command as planning
+
+        return planning.main(argv[1:])
     if argv[:1] == ["compare"]:
         from replicate.comparing import command as comparison
 
@@ -79,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands")
     commands.add_parser("bench", help="times one device against several, engines side by side")
     commands.add_parser("compare", help="trains your model_fn on both, and says whether they agree")
+    commands.add_parser("plan", help="shows which parts of your model_fn would run in towers")
     commands.add_parser("scan", help="reads a codebase, and says what moving it takes")
     parser.parse_args(argv)
     print("\n".join(report()))

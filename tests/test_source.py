@@ -32,7 +32,7 @@ FLOORS = (
     ("cross_tower", "hooks", "loss_scale"),
     ("gradients", "normalization"),
     ("model_fn", "tower_optimizer"),
-    ("bench", "comparing", "scan"),
+    ("bench", "comparing", "planning", "scan"),
     ("__init__", "__main__"),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -238,7 +238,12 @@ def test_rooms_are_entered_by_the_front(module):
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_imports_the_flow_but_what_starts_it(module):
     # What compares towers with one device, or times them, runs both.
-    importers = {"replicate.__init__", "replicate.bench.engines", "replicate.comparing.task"}
+    importers = {
+        "replicate.__init__",
+        "replicate.bench.engines",
+        "replicate.comparing.task",
+        "replicate.planning.plan",
+    }
     if "replicate.model_fn" in own(MODULES[module]):
         assert module in importers
     if module.startswith("replicate.compat"):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
-from typing import Any, Sequence
+from typing import Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate import compat
+from replicate.arguments import named
 from replicate.comparing import flow, task
 
 _REDUCTIONS = ("SUM", "MEAN", "SUM_BY_NONZERO_WEIGHTS", "SUM_OVER_BATCH_SIZE")
@@ -75,59 +75,28 @@ def _task(args: argparse.Namespace) -> task.Task:
     sys.path.insert(0, os.getcwd())
     if args.tensorflow_1 is not None:
         compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
-    options = _json("--options", args.options) if args.options else {}
+    options = named.as_json("--options", args.options) if args.options else {}
     if args.loss_reduction:
         options["loss_reduction"] = getattr(tf.losses.Reduction, args.loss_reduction)
     params = None
     if args.params:
         is_json = args.params.lstrip().startswith("{")
-        params = _json("--params", args.params) if is_json else _made("--params", args.params)
+        params = (
+            named.as_json("--params", args.params)
+            if is_json
+            else named.made("--params", args.params)
+        )
     return task.of(
-        _named("model_fn", args.model_fn),
-        _named("input_fn", args.input_fn),
+        named.find("model_fn", args.model_fn),
+        named.find("input_fn", args.input_fn),
         params,
-        _made("--config", args.config) if args.config else None,
+        named.made("--config", args.config) if args.config else None,
         args.devices,
         args.steps,
-        _named("--eval_input_fn", args.eval_input_fn) if args.eval_input_fn else None,
-        _named("--original", args.original) if args.original else None,
+        named.find("--eval_input_fn", args.eval_input_fn) if args.eval_input_fn else None,
+        named.find("--original", args.original) if args.original else None,
         args.checkpoint_path,
         None,
         args.tolerance,
         options,
     )
-
-
-def _named(flag: str, name: str) -> Any:
-    """Returns what `module:name` names; `name` may have dots."""
-    module, _, attributes = name.partition(":")
-    try:
-        found = importlib.import_module(module)
-        for attribute in attributes.split("."):
-            found = getattr(found, attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"`{flag}` must name something as `module:name`, importable from here, but {name!r} "
-            f"is not: {error}. Run it where your modules are, or set PYTHONPATH."
-        ) from None
-    return found
-
-
-def _made(flag: str, name: str) -> Any:
-    """Returns what `module:name` names, or what it returns if it is a function."""
-    found = _named(flag, name)
-    # Parameters may be objects that can be called.
-    return found() if hasattr(found, "__code__") else found
-
-
-def _json(flag: str, text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        found = error
-    if not isinstance(found, dict):
-        raise ValueError(
-            f"`{flag}` must be a JSON object, but {text!r} is {found!r}. Quote it for the shell: "
-            "'{\"name\": 1}'"
-        )
-    return found

@@ -3,7 +3,7 @@
 from replicate.partition import model, placement, specs, summaries
 from replicate.partition.build import partition
 from replicate.partition.placement import Placement
-from replicate.partition.plans import plan_of
+from replicate.partition.plans import coverage_of, plan_of
 from replicate.partition.program import Program, current
 from replicate.partition.references import read_before_written
 from replicate.partition.rows import Rows
@@ -16,6 +16,7 @@ __all__ = [
     "Program",
     "Rows",
     "build_towers",
+    "coverage_of",
     "current",
     "model",
     "partition",

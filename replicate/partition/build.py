@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.gathering import nccl
 from replicate.layouts import Source, infer
-from replicate.partition import coverage, replicas, weights
+from replicate.partition import coverage, plans, replicas, weights
 from replicate.partition.lower import lower
 from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
@@ -53,6 +53,8 @@ def partition(
     run = [lowered.now(one) for one in asked] if is_measured else []
     measured = coverage.measure(plan, run, len(placement.devices)) if run else None
     partitioned = carry_out(plan, shards, rows, placement)
+    if measured is not None:
+        plans.keep_coverage(tf.get_default_graph(), measured)
 
     def whole(asked: Any) -> Any:
         now = lowered.now(asked)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Collection, Iterator, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors
-from replicate.layouts import MULTIPLIES, ROWS, WHOLE, Costs, Layouts, reasons, rule_of
-from replicate.partition.plan import Plan, is_shard
+from replicate.layouts import MULTIPLIES, ROWS, WHOLE, Costs, Layouts, Partial, reasons, rule_of
+from replicate.partition.plan import Plan, is_shard, runs_once
 
 _ROWS_PER_TOWER = 32  # Where the graph does not know how many there are.
 
@@ -26,6 +26,36 @@ class Once(NamedTuple):
     why: str
 
 
+class Counted(NamedTuple):
+    """An operation of a step.
+
+    Attributes:
+        operation: The operation.
+        kind: `'towers'`, `'once'` or `'updates'`, as in `Coverage`.
+        cost: What it computes.
+    """
+
+    operation: Any
+    kind: str
+    cost: float
+
+
+class Meeting(NamedTuple):
+    """What towers have parts of, and is put together.
+
+    Attributes:
+        maker: The operation that makes it.
+        takers: Operations that take it whole; none of what is asked for.
+        kind: `'join'` of rows; or by what parts are reduced, as `'sum'`.
+        size: The bytes of the whole.
+    """
+
+    maker: Any
+    takers: tuple[Any, ...]
+    kind: str
+    size: float
+
+
 class Coverage(NamedTuple):
     """What a step computes: additions, multiplications and functions of one number.
 
@@ -35,6 +65,8 @@ class Coverage(NamedTuple):
         updates: What no tower waits for and no row leads to, as the updates of variables.
         multiplied: What matrix products and convolutions are of `towers`, and of `once`.
         joined: What runs once since it takes joined rows, the first operation first.
+        operations: All operations of the step, in order.
+        meetings: What towers put together.
     """
 
     towers: float
@@ -42,6 +74,8 @@ class Coverage(NamedTuple):
     updates: float
     multiplied: tuple[float, float]
     joined: tuple[Once, ...]
+    operations: tuple[Counted, ...] = ()
+    meetings: tuple[Meeting, ...] = ()
 
     @property
     def share(self) -> float:
@@ -82,6 +116,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
     sums = {"towers": 0.0, "once": 0.0, "updates": 0.0}
     multiplied = {"towers": 0.0, "once": 0.0, "updates": 0.0}
     by_operation: dict[Any, float] = {}
+    counted: list[Counted] = []
     for operation in plan.operations:
         once = operation not in layouts.strategies
         if operation not in copied and not (once and operation in running):
@@ -100,6 +135,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
         else:
             kind = "updates"
         sums[kind] += cost
+        counted.append(Counted(operation, kind, cost))
         multiplied[kind] += cost if operation.type in MULTIPLIES else 0.0
     return Coverage(
         sums["towers"],
@@ -107,7 +143,35 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
         sums["updates"],
         (multiplied["towers"], multiplied["once"]),
         tuple(_joined(plan, by_operation)),
+        tuple(counted),
+        tuple(_meetings(plan, costs, set(asked), running)),
     )
+
+
+def _meetings(
+    plan: Plan, costs: Costs, asked: Collection[Any], running: Collection[Any]
+) -> Iterator[Meeting]:
+    """Yields what meets in a step; what only meets where it is asked for by name does not."""
+    copied = set(plan.copied)
+    named = {graph_lib.reference(one) for one in asked if hasattr(one, "dtype")}
+    for tensor in plan.met:
+        takers = tuple(
+            taker
+            for taker in tensor.consumers()
+            if (taker in copied and _demands_whole(taker, tensor, plan))
+            or (taker in running and runs_once(taker, plan.layouts))
+        )
+        if not takers and graph_lib.reference(tensor) not in named:
+            continue
+        layout = plan.layouts.of(tensor)
+        kind = layout.op if isinstance(layout, Partial) else "join"
+        yield Meeting(tensor.op, takers, kind, costs.entries(tensor) * tensor.dtype.size)
+
+
+def _demands_whole(taker: Any, tensor: Any, plan: Plan) -> bool:
+    key = graph_lib.reference(tensor)
+    demands = zip(taker.inputs, plan.layouts.strategies[taker].inputs)
+    return any(graph_lib.reference(one) == key and demand == WHOLE for one, demand in demands)
 
 
 def _is_shared(operation: Any, layouts: Layouts) -> bool:

@@ -46,6 +46,7 @@ WITH_CASES = (
     "gradients/test_gradients",
     "gradients/test_scaled_training",
     "layouts/test_registry",
+    "planning/test_plan",
     "reports/test_report",
     "scan/test_fixing",
     "scan/test_scan_command",

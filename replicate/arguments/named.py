@@ -1,0 +1,62 @@
+"""Names and JSON on a command line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+import sys
+from typing import Any
+
+
+def find(flag: str, name: str) -> Any:
+    """Returns what `module:name` or `file.py:name` names; `name` may have dots.
+
+    Args:
+        flag: The argument of the command line that says so, for the error.
+        name: The text.
+
+    Raises:
+        ValueError: If there is no such thing.
+    """
+    module, _, attributes = name.partition(":")
+    try:
+        found = _imported(module)
+        for attribute in attributes.split("."):
+            found = getattr(found, attribute)
+    except (ImportError, AttributeError, OSError, ValueError) as error:
+        raise ValueError(
+            f"`{flag}` must name something as `module:name`, importable from here, but {name!r} "
+            f"is not: {error}. Run it where your modules are, or set PYTHONPATH."
+        ) from None
+    return found
+
+
+def made(flag: str, name: str) -> Any:
+    """Returns what a text names, as `find` does, or what it returns if it is a function."""
+    found = find(flag, name)
+    # Parameters may be objects that can be called.
+    return found() if hasattr(found, "__code__") else found
+
+
+def as_json(flag: str, text: str) -> dict[str, Any]:
+    """Returns the JSON object that a text is; raises a ValueError if it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        found = error
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"`{flag}` must be a JSON object, but {text!r} is {found!r}. Quote it for the shell: "
+            "'{\"name\": 1}'"
+        )
+    return found
+
+
+def _imported(module: str) -> Any:
+    if not module.endswith(".py"):
+        return importlib.import_module(module)
+    path = pathlib.Path(module).resolve(strict=True)
+    # By the name of the file, and beside what lies with it, as a program is run.
+    sys.path.insert(0, str(path.parent))
+    return importlib.import_module(path.stem)

@@ -1,0 +1,184 @@
+"""The plan of a model's training step: what runs where, and what meets."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+import tensorflow.compat.v2 as tf2
+
+from replicate import devices as devices_lib
+from replicate.compat import estimator
+from replicate.graphs import line_of
+from replicate.model_fn import replicate_model_fn
+from replicate.partition import coverage_of
+from replicate.planning import scopes
+
+
+class Plan(NamedTuple):
+    """What a training step does; as a string, a report.
+
+    Attributes:
+        towers: N.
+        coverage: The `Coverage`.
+        root: The `Scope` of all.
+    """
+
+    towers: int
+    coverage: Any
+    root: scopes.Scope
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, depth: int = 2) -> str:
+        """Returns the report, with scopes down to a depth."""
+        told = self.coverage.share_told
+        share = "nothing" if told is None else f"{100 * told:.4g} % of {self.what}"
+        lines = [
+            f"{self.towers} towers run {share}",
+            "",
+            f"{'computed':>10}  {'in towers':>9}  {'meets':>10}  scope",
+        ]
+        met = _bytes_by_scope(self.coverage)
+        for scope in _down_to(self.root, depth):
+            part = "" if scope.share is None else f"{100 * scope.share:.4g} %"
+            size = met.get(scope.path, 0.0)
+            if not scope.computed and not size:
+                continue
+            lines.append(
+                f"{short(scope.computed):>10}  {part:>9}  "
+                f"{short(size) + 'B' if size else '':>10}  {scope.path or '(all)'}"
+            )
+        once = self.coverage.costliest
+        if once:
+            lines += ["", "runs once, on the rows of all towers"]
+        for one in once[:10]:
+            lines.append(
+                f"{short(one.cost):>10}  {one.operation.name}, {one.operation.type} at "
+                f"{line_of(one.operation)}: {one.why}"
+            )
+        return "\n".join(lines)
+
+    @property
+    def what(self) -> str:
+        """What the share in towers is of."""
+        multiplies = self.coverage.share_multiplied is not None
+        return "the multiplications" if multiplies else "what is computed with rows"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all of it, ready for JSON."""
+        return {
+            "towers": self.towers,
+            "share": self.coverage.share_told,
+            "share_of": self.what,
+            "computed_in_towers": self.coverage.towers,
+            "computed_once": self.coverage.once,
+            "scopes": _as_dict(self.root),
+            "meetings": [
+                {
+                    "from": "/".join(scopes.path_of(one.maker)),
+                    "to": sorted({"/".join(scopes.path_of(taker)) for taker in one.takers}),
+                    "tensor": one.maker.name,
+                    "kind": one.kind,
+                    "bytes": one.size,
+                }
+                for one in self.coverage.meetings
+            ],
+            "once": [
+                {
+                    "operation": one.operation.name,
+                    "type": one.operation.type,
+                    "line": line_of(one.operation),
+                    "computed": one.cost,
+                    "why": one.why,
+                }
+                for one in self.coverage.costliest
+            ],
+        }
+
+
+def of(
+    model_fn: Callable[..., Any],
+    input_fn: Callable[..., Any],
+    params: Any = None,
+    config: Any = None,
+    devices: Sequence[str] | None = None,
+    **options: Any,
+) -> Plan:
+    """Builds a training step, runs nothing of it, and returns its plan.
+
+    Args:
+        model_fn: The plain `model_fn`.
+        input_fn: The `input_fn` of the whole batch.
+        params: Its `params`, or None.
+        config: The `RunConfig`, or None.
+        devices: Of the towers. None: every GPU, or two CPU devices if there are not two.
+        **options: Further arguments of `replicate_model_fn`.
+
+    Raises:
+        ValueError: If the model runs on one device.
+    """
+    if devices is None:
+        devices = devices_lib.default(devices_lib.local())
+        devices = devices if len(devices) > 1 else ["/cpu:0", "/cpu:1"]
+    config = estimator.RunConfig() if config is None else config
+    mode = estimator.ModeKeys.TRAIN
+    given = {"mode": mode, "params": params, "config": config}
+    with tf.Graph().as_default() as graph:
+        tf.train.get_or_create_global_step()
+        made = input_fn(**_accepted(input_fn, given))
+        if isinstance(made, tf2.data.Dataset):
+            made = tf.data.make_initializable_iterator(made).get_next()
+        features, labels = made if isinstance(made, (list, tuple)) else (made, None)
+        wrapped = replicate_model_fn(model_fn, devices=list(devices), **options)
+        wrapped(features, labels, **_accepted(model_fn, given))
+        coverage = coverage_of(graph)
+    if coverage is None:
+        raise ValueError(
+            "A plan is that of a model which runs in several towers, but this one runs on one "
+            "device, is the program of one tower, or trains without gradients. Name several "
+            "devices, and leave out per_tower."
+        )
+    return Plan(len(devices), coverage, scopes.tree(coverage))
+
+
+def _accepted(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    names = inspect.signature(function).parameters
+    return {name: value for name, value in given.items() if name in names}
+
+
+def short(number: float) -> str:
+    """Returns a number in thousands, millions and so on."""
+    for unit, name in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if number >= unit:
+            return f"{number / unit:.3g}{name}"
+    return f"{number:.0f}" + " " * bool(number)
+
+
+def _down_to(scope: scopes.Scope, depth: int) -> list[scopes.Scope]:
+    below = scope.children.values() if depth else ()
+    return [scope, *(one for child in below for one in _down_to(child, depth - 1))]
+
+
+def _bytes_by_scope(coverage: Any) -> dict[str, float]:
+    """Returns the bytes that meet, by the scope of what makes them and all around it."""
+    found: dict[str, float] = {}
+    for one in coverage.meetings:
+        parts = scopes.path_of(one.maker)
+        for end in range(len(parts) + 1):
+            path = "/".join(parts[:end])
+            found[path] = found.get(path, 0.0) + one.size
+    return found
+
+
+def _as_dict(scope: scopes.Scope) -> dict[str, Any]:
+    return {
+        "name": scope.name,
+        "path": scope.path,
+        "line": scope.line,
+        "operations": len(scope.operations),
+        **scope.work,
+        "children": [_as_dict(child) for child in scope.children.values()],
+    }

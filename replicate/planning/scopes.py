@@ -1,0 +1,77 @@
+"""What each part of a model computes in towers and once, by name scope."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from replicate.graphs import line_of
+
+_GRADIENTS = re.compile(r"gradients(_\d+)?$")
+
+
+class Scope(NamedTuple):
+    """A name scope, with the gradients of what is in it.
+
+    Attributes:
+        name: Its last part; that of the whole model is empty.
+        path: All of it.
+        line: `file:line` of what made its first operation.
+        work: What it computes by kind: `'towers'`, `'once'` and `'updates'`; see `Coverage`.
+        operations: How many operations it has.
+        children: The scopes in it by name, in the order of their first operations.
+    """
+
+    name: str
+    path: str
+    line: str
+    work: dict[str, float]
+    operations: list[Any]
+    children: dict[str, Any]
+
+    @property
+    def computed(self) -> float:
+        """What is computed with rows, in towers and once."""
+        return self.work["towers"] + self.work["once"]
+
+    @property
+    def share(self) -> float | None:
+        """How much of that is in towers, from 0 to 1; None if nothing is computed."""
+        return self.work["towers"] / self.computed if self.computed else None
+
+
+def path_of(operation: Any) -> list[str]:
+    """Returns the scopes of an operation; those of a gradient are of what it is the gradient of."""
+    parts: list[str] = operation.name.split("/")
+    ends = [place for place, part in enumerate(parts) if part.endswith("_grad")]
+    if ends and _GRADIENTS.match(parts[0]):
+        return parts[1 : ends[-1]]
+    return parts[:-1]
+
+
+def tree(coverage: Any) -> Scope:
+    """Returns the scope of a whole model.
+
+    Args:
+        coverage: The `Coverage` of its training step.
+    """
+    root = _scope("", "", "")
+    for counted in coverage.operations:
+        scope, path = root, ""
+        _add(root, counted)
+        for part in path_of(counted.operation):
+            path = f"{path}/{part}" if path else part
+            if part not in scope.children:
+                scope.children[part] = _scope(part, path, line_of(counted.operation))
+            scope = scope.children[part]
+            _add(scope, counted)
+    return root
+
+
+def _scope(name: str, path: str, line: str) -> Scope:
+    return Scope(name, path, line, dict.fromkeys(("towers", "once", "updates"), 0.0), [], {})
+
+
+def _add(scope: Scope, counted: Any) -> None:
+    scope.work[counted.kind] += counted.cost
+    scope.operations.append(counted.operation)

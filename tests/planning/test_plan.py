@@ -1,0 +1,170 @@
+"""`python -m replicate plan`: the parts of a model that towers run, as text, JSON and a page."""
+
+import json
+import re
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import programs
+from bodies import matching
+from nas_search import nas_browser
+from replicate.planning import command, page, plan, scopes
+
+MODEL = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+
+def model_fn(features, labels, mode):
+    net = features
+    for size in (8, 4):
+        net = tf.layers.dense(net, size, tf.tanh, name=f"layer_{size}")
+    with tf.name_scope("halves"):
+        pairs = tf.reshape(net, [3, 8]) @ tf.get_variable("w", [8, 2])
+    loss = tf.reduce_mean(net) + tf.reduce_mean(pairs**2)
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors((np.ones([6, 5], np.float32), np.ones([6], np.float32)))
+"""
+pytestmark = pytest.mark.filterwarnings("ignore:`tf.layers:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The file of a model."""
+    path = tmp_path_factory.mktemp("plan") / "planned_model.py"
+    path.write_text(MODEL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(model):
+    """The `Plan` of the model."""
+    names = {}
+    exec(compile(model.read_text(), str(model), "exec"), names)
+    return plan.of(names["model_fn"], names["input_fn"], devices=["/cpu:0", "/cpu:1", "/cpu:2"])
+
+
+def test_scopes_hold_what_is_computed_in_them(made):
+    root = made.root
+    coverage = made.coverage
+    assert root.work == pytest.approx(
+        {"towers": coverage.towers, "once": coverage.once, "updates": coverage.updates}
+    )
+    first = root.children["layer_8"]
+    # Three products of six rows, and four functions of what the layer gives: bias and tanh, and
+    # their gradients.
+    assert first.work["towers"] == 3 * (2 * 6 * 5 * 8) + 4 * (6 * 8)
+    assert first.share == 1.0 and first.line.endswith("planned_model.py:9")
+    halves = root.children["halves"]
+    assert halves.share < 0.5 and halves.work["once"] > 0
+    assert "gradients" not in root.children["layer_4"].children
+
+
+def test_the_gradient_of_a_scope_is_of_it():
+    graph = tf.get_default_graph()
+    names = ("a/b/MatMul", "gradients/a/b/MatMul_grad/MatMul_1", "gradients_1/AddN", "top")
+    for name in names:
+        tf.no_op(name)
+    found = ["/".join(scopes.path_of(graph.get_operation_by_name(name))) for name in names]
+    assert found == ["a/b", "a/b", "gradients_1", ""]
+
+
+def test_what_meets_is_told(made):
+    told = made.as_dict()
+    joined = [one for one in told["meetings"] if one["kind"] == "join"]
+    assert [one["from"] for one in joined] == ["layer_4"]
+    assert joined[0]["bytes"] == 6 * 4 * 4
+    sums = {one["from"]: one["bytes"] for one in told["meetings"] if one["kind"] == "sum"}
+    assert sums["layer_8"] > 0
+    assert told["once"][0]["operation"] == "halves/Reshape"
+    assert told["share"] < 1 and told["share_of"] == "the multiplications"
+    json.dumps(told)
+
+
+def test_the_report_names_scopes_and_lines(made):
+    text = str(made)
+    assert text.startswith("3 towers run ") and " % of the multiplications\n" in text
+    assert "  layer_8\n" in text
+    assert "halves/Reshape, Reshape at " in text and "planned_model.py:11: " in text
+
+
+def test_the_command_writes_all_three(model, tmp_path):
+    out = tmp_path / "plan.html"
+    arguments = [f"{model}:model_fn", "--devices", "/cpu:0", "/cpu:1", "--html", str(out)]
+    done = programs.run("-m", "replicate", "plan", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["towers"] == 2 and told["scopes"]["children"]
+    text = out.read_text()
+    assert "planned_model.py:model_fn" in text
+    # Of other hosts it has a namespace alone, from which nothing is loaded.
+    assert set(re.findall(r"https?://[^\s\"]*", text)) == {"http://www.w3.org/2000/svg"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["nowhere.py:model_fn"],
+            "`model_fn` must name something…No such file or directory…nowhere.py",
+        ),
+        (["json:nothing"], "`model_fn` must name something as `module:name`…has no attribute"),
+        (["json:dumps", "--params", "[1]"], "must name something as `module:name`"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, told, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(arguments)
+    assert re.search(matching(told), capsys.readouterr().err.replace("\n", " "))
+
+
+ALONE = "A plan is that of a model which runs in several towers, but this one runs on one device…"
+
+
+def test_a_model_on_one_device_has_none():
+    def model_fn(features, mode):
+        loss = tf.reduce_mean(features * tf.get_variable("w", []))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with pytest.raises(ValueError, match=matching(ALONE)):
+        plan.of(model_fn, lambda: tf.ones([4, 1]), devices=["/cpu:0"])
+
+
+@pytest.mark.skipif(
+    not nas_browser.find(), reason=f"there is none of {', '.join(nas_browser.NAMES)}"
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_in_a_browser(made, tmp_path, scheme):
+    path = tmp_path / "plan.html"
+    path.write_text(page.of(made, "<b>model</b>"))
+    with nas_browser.started() as browser:
+        tab = nas_browser.Tab(browser, path, scheme=scheme)
+        assert tab.console() == []
+        assert tab.run("document.querySelector('h1').textContent") == "<b>model</b>"
+
+        def rows():
+            return tab.run("[...document.querySelectorAll('.box .name')].map(n => n.textContent)")
+
+        assert {"(all)", "layer_8", "halves"} <= set(rows())
+        before = len(rows())
+        assert tab.run("document.querySelectorAll('#drawing path').length") > 0
+        tab.run("document.querySelector('[data-path=\"layer_8\"]').click()")
+        assert len(rows()) >= before
+        tab.run("document.querySelector('[data-path=\"\"]').focus()")
+        tab.press("Enter")  # Of what is chosen: it closes again.
+        assert len(rows()) <= before + 3
+        find = "document.querySelector('#find')"
+        tab.run(f"{find}.value = 'halves'; {find}.dispatchEvent(new Event('input'))")
+        assert tab.run("document.querySelectorAll('.found').length") >= 1
+        tab.run("document.querySelector('#in').click()")
+        assert tab.run("document.querySelector('#same').textContent") == "120 %"
+        ground = tab.run("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(21, 25, 27)") == (scheme == "dark")
+        assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+        assert tab.console() == []
