@@ -14,6 +14,7 @@ from replicate.planning import command, page, plan, scopes
 MODEL = """
 import numpy as np
 import tensorflow.compat.v1 as tf
+from replicate import estimator
 
 
 def model_fn(features, labels, mode):
@@ -24,7 +25,7 @@ def model_fn(features, labels, mode):
         pairs = tf.reshape(net, [3, 8]) @ tf.get_variable("w", [8, 2])
     loss = tf.reduce_mean(net) + tf.reduce_mean(pairs**2)
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def input_fn():
@@ -59,7 +60,7 @@ def test_scopes_hold_what_is_computed_in_them(made):
     # Three products of six rows, and four functions of what the layer gives: bias and tanh, and
     # their gradients.
     assert first.work["towers"] == 3 * (2 * 6 * 5 * 8) + 4 * (6 * 8)
-    assert first.share == 1.0 and first.line.endswith("planned_model.py:9")
+    assert first.share == 1.0 and first.line.endswith("planned_model.py:10")
     halves = root.children["halves"]
     assert halves.share < 0.5 and halves.work["once"] > 0
     assert "gradients" not in root.children["layer_4"].children
@@ -90,7 +91,7 @@ def test_the_report_names_scopes_and_lines(made):
     text = str(made)
     assert text.startswith("3 towers run ") and " % of the multiplications\n" in text
     assert "  layer_8\n" in text
-    assert "halves/Reshape, Reshape at " in text and "planned_model.py:11: " in text
+    assert "halves/Reshape, Reshape at " in text and "planned_model.py:12: " in text
 
 
 def test_the_command_writes_all_three(model, tmp_path):
