@@ -23,7 +23,8 @@ if __name__ == "__main__":
 import curve_program  # noqa: E402
 from environments import HERE, OTHERS, PYTHONS, run  # noqa: E402
 
-pytestmark = pytest.mark.slow  # The first test waits for all of them.
+# The first test waits for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/compat/test_one_curve.py")]
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # Of the largest entry.
 CASES = list(curve_program.CASES)

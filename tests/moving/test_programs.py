@@ -7,7 +7,8 @@ import codebases
 import environments
 import runs_once
 
-pytestmark = pytest.mark.slow  # The first test waits for all of them.
+# The first test waits for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/moving/test_programs.py")]
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}  # Of the largest entry.
 KINDS = ("training", "evaluation", "weights", "predictions")

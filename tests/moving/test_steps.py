@@ -12,7 +12,8 @@ import runs
 import runs_once
 from page_steps import BEHAVIOUR, FIRST_FILE, KERAS, NEWEST, OLDEST, TOWERS
 
-pytestmark = pytest.mark.slow  # The first test waits for all of them.
+# The first test waits for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/moving/test_steps.py")]
 
 LAST = f"after {TOWERS}"
 PROOF = "Prove it"
