@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
+import os
 import pathlib
 import sys
 from typing import Any
+
+from replicate import compat
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds what commands take that build a model of the user's."""
+    parser.add_argument("--params", help="JSON, or module:name of them or of a function for them")
+    parser.add_argument("--config", help="module:name of a RunConfig, or of a function for one")
+    parser.add_argument(
+        "--devices", nargs="+", help="default: every GPU, or /cpu:0 /cpu:1 if there are not two"
+    )
+    parser.add_argument("--options", help="JSON of more arguments of replicate_model_fn")
+    parser.add_argument(
+        "--tensorflow_1",
+        nargs="*",
+        metavar="PACKAGE",
+        help="your files mean version 1 by `tensorflow`, `tf.contrib` included; and installed "
+        "packages that do",
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON, no report")
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Lets names be found from the current directory, and mean the TensorFlow that `args` say."""
+    sys.path.insert(0, os.getcwd())
+    if args.tensorflow_1 is not None:
+        compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
+
+
+def params(text: str | None) -> Any:
+    """Returns the `params` of `--params`, None if there are none; errors are as those of `find`."""
+    if not text:
+        return None
+    return (as_json if text.lstrip().startswith("{") else made)("--params", text)
 
 
 def find(flag: str, name: str) -> Any:

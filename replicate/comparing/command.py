@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from typing import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate import compat
 from replicate.arguments import named
 from replicate.comparing import flow, task
 
@@ -27,11 +24,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("model_fn", help="module:name of the model_fn, not replicated")
     made.add_argument("input_fn", help="module:name of the input_fn of the global batch")
-    made.add_argument("--params", help="JSON, or module:name of them or of a function for them")
-    made.add_argument("--config", help="module:name of a RunConfig, or of a function for one")
-    made.add_argument(
-        "--devices", nargs="+", help="default: every GPU, or /cpu:0 /cpu:1 if there are not two"
-    )
     made.add_argument("--steps", type=int, default=5, help="to train (default 5)")
     made.add_argument("--eval_input_fn", help="module:name (default: the batches of input_fn)")
     made.add_argument("--original", help="module:name of what one device runs instead")
@@ -40,15 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--loss_reduction", choices=_REDUCTIONS, help="as replicate_model_fn takes it"
     )
-    made.add_argument("--options", help="JSON of more arguments of replicate_model_fn")
-    made.add_argument(
-        "--tensorflow_1",
-        nargs="*",
-        metavar="PACKAGE",
-        help="your files mean version 1 by `tensorflow`, `tf.contrib` included; and installed "
-        "packages that do",
-    )
-    made.add_argument("--json", action="store_true", help="print one line of JSON, no report")
+    named.add_flags(made)
     return made
 
 
@@ -72,24 +56,14 @@ def _task(args: argparse.Namespace) -> task.Task:
         TypeError: As `replicate.compare` does.
         ValueError: Likewise, or if a name or JSON cannot be read.
     """
-    sys.path.insert(0, os.getcwd())
-    if args.tensorflow_1 is not None:
-        compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
+    named.prepare(args)
     options = named.as_json("--options", args.options) if args.options else {}
     if args.loss_reduction:
         options["loss_reduction"] = getattr(tf.losses.Reduction, args.loss_reduction)
-    params = None
-    if args.params:
-        is_json = args.params.lstrip().startswith("{")
-        params = (
-            named.as_json("--params", args.params)
-            if is_json
-            else named.made("--params", args.params)
-        )
     return task.of(
         named.find("model_fn", args.model_fn),
         named.find("input_fn", args.input_fn),
-        params,
+        named.params(args.params),
         named.made("--config", args.config) if args.config else None,
         args.devices,
         args.steps,

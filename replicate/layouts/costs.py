@@ -53,8 +53,8 @@ class Costs:
 
     Args:
         facts: The `Facts` of their graph.
-        sizes: By symbol: the size that is taken for it, `n` among them.
-        typical: The size that is taken for all others.
+        sizes: Assumed sizes by symbol; `n` is the number of rows.
+        typical: The assumed size of all other symbols.
     """
 
     def __init__(self, facts: Facts, sizes: Mapping[str, int], typical: int = 16) -> None:
@@ -73,11 +73,8 @@ class Costs:
             return 2 * self.entries(operation.outputs[0]) * inner
         if kind in _FILTERS:
             filters, places = (self._tensor(operation, index) for index in _FILTERS[kind])
-            made = 1.0 if kind.startswith("Depthwise") else (self._shape(filters) or [1.0])[-1]
-            size = self.entries(filters)
-            if kind.startswith("Depthwise"):
-                size /= _product((self._shape(filters) or [1.0])[-2:])
-            return 2 * self.entries(places) * size / max(made, 1.0)
+            own = 2 if kind.startswith("Depthwise") else 1  # Axes that each place has one entry of.
+            return 2 * self.entries(places) * _product(self._shape(filters)[:-own])
         if kind in _CELLS:
             rows, weights = (operation.inputs[index] for index in _CELLS[kind])
             return 2 * _product(self._shape(rows)[:-1]) * self.entries(weights)

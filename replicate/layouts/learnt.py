@@ -1,4 +1,4 @@
-"""What an inference of layouts learns on its way, and has to go back for."""
+"""Remembers what inference learns late, and which step it has to repeat."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from replicate.layouts.starts import Starts
 
 
 class Pass:
-    """What is known at one place of a graph, of all that lies before."""
+    """The state of inference before a step: layouts and facts of all earlier operations."""
 
     def __init__(self, sources: tuple[Source, ...], rows: Dim, learnt: Learnt) -> None:
         self._facts = Facts(rows, learnt.varying)

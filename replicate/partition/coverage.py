@@ -41,7 +41,7 @@ class Counted(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """What towers have parts of, and is put together.
+    """A tensor whose parts, one per tower, are put together.
 
     Attributes:
         maker: The operation that makes it.
@@ -57,7 +57,7 @@ class Meeting(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """What a step computes: additions, multiplications and functions of one number.
+    """The cost of a step: how many additions, multiplications and functions of a number.
 
     Attributes:
         towers: What towers compute, each for its rows.
@@ -84,13 +84,13 @@ class Coverage(NamedTuple):
 
     @property
     def share_told(self) -> float | None:
-        """What people are told: the share of multiplications, if there are any; else of all."""
+        """The share to report: that of multiplications if there are any, else that of all."""
         told = self.share_multiplied
         return told if told is not None or not self.towers + self.once else self.share
 
     @property
     def costliest(self) -> list[Once]:
-        """What runs once since it takes joined rows, the costliest first."""
+        """The operations that run once on joined rows, the costliest first."""
         return sorted((one for one in self.joined if one.cost), key=lambda one: -one.cost)
 
     @property

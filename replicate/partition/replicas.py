@@ -66,7 +66,11 @@ def follow(replicas: Replicas, placement: Placement) -> None:
     graph = tf.get_default_graph()
     copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
     taken = {graph_lib.reference(t): t for update in replicas.updates for t in update.inputs}
-    reads = [tensor for tensor in taken.values() if weights.can_be_packed(tensor.op)]
+    # Those of an initializer go by themselves: others may have no value yet when it runs.
+    variables = [*tf.global_variables(), *tf.local_variables()]
+    given = [getattr(variable.initializer, "inputs", ()) for variable in variables]
+    early = {graph_lib.reference(tensor) for inputs in given for tensor in inputs}
+    reads = [t for key, t in taken.items() if key not in early and weights.can_be_packed(t.op)]
     read = weights.send(reads, {}, placement)
     first, *others = placement.devices
     for index, device in enumerate(others if copies else (), 1):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pathlib
-import sys
 from typing import Sequence
 
-from replicate import compat
 from replicate.arguments import named
 from replicate.planning import page, plan
 
@@ -26,21 +23,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "input_fn", nargs="?", help="likewise, of the whole batch (default: input_fn beside it)"
     )
-    made.add_argument("--params", help="JSON, or module:name of them or of a function for them")
-    made.add_argument("--config", help="module:name of a RunConfig, or of a function for one")
-    made.add_argument(
-        "--devices", nargs="+", help="default: every GPU, or /cpu:0 /cpu:1 if there are not two"
-    )
-    made.add_argument("--options", help="JSON of more arguments of replicate_model_fn")
     made.add_argument("--depth", type=int, default=2, help="of scopes in the report (default 2)")
-    made.add_argument(
-        "--tensorflow_1",
-        nargs="*",
-        metavar="PACKAGE",
-        help="your files mean version 1 by `tensorflow`, `tf.contrib` included; and installed "
-        "packages that do",
-    )
-    made.add_argument("--json", action="store_true", help="print one line of JSON, no report")
+    named.add_flags(made)
     made.add_argument("--html", metavar="FILE", help="write a page with a drawing, too")
     return made
 
@@ -49,26 +33,16 @@ def main(argv: Sequence[str]) -> int:
     """Shows the plan that the command line `argv` asks for; returns the exit status."""
     of_flags = parser()
     args = of_flags.parse_args(argv)
-    sys.path.insert(0, os.getcwd())
-    if args.tensorflow_1 is not None:
-        compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
+    named.prepare(args)
     try:
-        params = None
-        if args.params:
-            is_json = args.params.lstrip().startswith("{")
-            read = named.as_json if is_json else named.made
-            params = read("--params", args.params)
         input_fn = args.input_fn or f"{args.model_fn.rpartition(':')[0]}:input_fn"
-        found = plan.of(
-            named.find("model_fn", args.model_fn),
-            named.find("input_fn", input_fn),
-            params,
-            named.made("--config", args.config) if args.config else None,
-            args.devices,
-            **(named.as_json("--options", args.options) if args.options else {}),
-        )
-    except (TypeError, ValueError) as error:
+        model = named.find("model_fn", args.model_fn), named.find("input_fn", input_fn)
+        params = named.params(args.params)
+        config = named.made("--config", args.config) if args.config else None
+        options = named.as_json("--options", args.options) if args.options else {}
+    except ValueError as error:
         of_flags.error(str(error))
+    found = plan.of(*model, params, config, args.devices, **options)
     if args.html:
         pathlib.Path(args.html).write_text(page.of(found, args.model_fn), encoding="utf-8")
     print(json.dumps(found.as_dict()) if args.json else found.text(args.depth), flush=True)

@@ -384,3 +384,21 @@ def test_what_a_hook_assigns_is_assigned_to_replicas(mode, hooks, placed, as_gpu
             np.testing.assert_array_equal(*raw.run([replica, weight]))
     assert replicas
     assert warnings() == []
+
+
+def test_a_variable_that_begins_with_another_is_initialised_before_the_rest():
+    """What initializers read goes to replicas by itself, not with what has no value yet."""
+
+    def model_fn(features, mode):
+        first = tf.get_variable("first", [WIDTH], initializer=tf.ones_initializer())
+        second = tf.get_variable("second", initializer=first.value())
+        loss = tf.reduce_mean(features * first * second)
+        train_op = tf.train.AdamOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    contract.replicated(model_fn, 2, **PLACED)(tf.ones([4, WIDTH]), None, mode="train")
+    made = {variable.op.name: variable for variable in tf.global_variables()}
+    with tf.Session(config=replicate.session_config(["/cpu:0", "/cpu:1"])) as session:
+        for name in ("first", "second"):
+            session.run(made[name].initializer)
+        assert session.run(made["second"]).tolist() == [1.0] * WIDTH
