@@ -153,9 +153,20 @@ def record_towers(
     )
 
 
-@functools.lru_cache(maxsize=None)
 def record_one_device(model_fn, batches, optimizer="sgd", reduction=MEAN):
-    """Returns the `Run` of `model_fn` as it is; each is done once."""
+    """Returns the `Run` of `model_fn` as it is; each is done once.
+
+    Initial values of TensorFlow 1.15 depend on the kind of variables: their seeds are numbers of
+    operations. So runs with references and runs with resources are kept apart.
+    """
+    return _record_once(
+        model_fn, batches, optimizer, reduction, resources=tf.resource_variables_enabled()
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def _record_once(model_fn, batches, optimizer, reduction, resources):
+    del resources  # What the run sees of it is a setting of the process.
     return record(model_fn, functools.partial(dataset, batches), make_params(optimizer, reduction))
 
 
