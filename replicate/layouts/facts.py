@@ -119,10 +119,11 @@ class Facts:
         if in_loop and tensor.op.type != "Exit":
             name += dims_lib.IN_LOOP
         self.symbols[name] = Measure(tensor, axis)
-        if tensor.op.type == "ConcatV2" and not in_loop:
-            joined = [self.dims(part) for part in tensor.op.inputs[:-1]]
-            if all(part is not None and len(part) > axis for part in joined):
-                self.sums[name] = tuple(part[axis] for part in joined if part is not None)
+        parts = (
+            None if in_loop else shapes.summands_of(self.of(tensor.op), tensor.value_index, axis)
+        )
+        if parts is not None:
+            self.sums[name] = tuple(parts)
         return dims_lib.symbol(name)
 
     def _source_of_count(self, tensor: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from replicate.layouts import (  # noqa: F401  # Fill the table.
     shapes_of_layers,
     shapes_of_loops,
+    shapes_of_parsing,
     shapes_of_parts,
     shapes_of_sparse,
 )
@@ -15,7 +16,7 @@ from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_of_arrays import partly_resolved, resolved
 from replicate.layouts.shapes_of_math import broadcast_shapes
-from replicate.layouts.shapes_table import Shape, function_of
+from replicate.layouts.shapes_table import Shape, function_of, summands_of
 from replicate.layouts.values_table import evaluate
 
 _elementwise: set[str] = set()
@@ -56,4 +57,4 @@ def _of_integers(op: Op, index: int) -> Shape | None:
     return None if value is None else value.shape
 
 
-__all__ = ["elementwise", "has", "partly_resolved", "resolved", "shape_of"]
+__all__ = ["elementwise", "has", "partly_resolved", "resolved", "shape_of", "summands_of"]

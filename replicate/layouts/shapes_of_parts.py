@@ -6,7 +6,7 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes, summands
 
 like("TensorStridedSliceUpdate", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
 like("TensorScatterMax", "TensorScatterMin")
@@ -28,6 +28,17 @@ def _concat(op: Op, index: int) -> Shape | None:
         size = None if size is None or own is None else dims_lib.added(size, own)
     made[axis[0] % rank] = size
     return made
+
+
+@summands("ConcatV2")
+def _joined(op: Op, index: int, axis: int) -> list[Dim] | None:
+    """The parts, on the axis that is joined."""
+    place, known = op.ints(len(op.inputs) - 1), [op.dims(i) for i in range(len(op.inputs) - 1)]
+    shapes_of_parts = [shape for shape in known if shape is not None]
+    rank = rank_of(op)
+    if place is None or rank is None or len(shapes_of_parts) < len(known):
+        return None
+    return [shape[axis] for shape in shapes_of_parts] if place[0] % rank == axis else None
 
 
 def alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:

@@ -13,7 +13,11 @@ Shape = Sequence[Optional[Dim]]
 # Given an operation and which of its outputs; returns None if nothing is known of its shape.
 Function = Callable[[Op, int], Optional[Shape]]
 
+# Given an operation, which of its outputs and an axis; returns the sizes whose sum that axis is.
+Summands = Callable[[Op, int, int], Optional[Sequence[Dim]]]
+
 _functions: dict[str, Function] = {}
+_summands: dict[str, Summands] = {}
 
 
 def shapes(*types: str) -> Callable[[Function], Function]:
@@ -24,6 +28,22 @@ def shapes(*types: str) -> Callable[[Function], Function]:
         return function
 
     return enter
+
+
+def summands(*types: str) -> Callable[[Summands], Summands]:
+    """Enters a function into the table of sizes that are sums, of types of operations."""
+
+    def enter(function: Summands) -> Summands:
+        _summands.update(dict.fromkeys(types, function))
+        return function
+
+    return enter
+
+
+def summands_of(op: Op, index: int, axis: int) -> Sequence[Dim] | None:
+    """Returns the sizes whose sum an axis of output `index` is, None if that is not known."""
+    function = _summands.get(op.type)
+    return None if function is None else function(op, index, axis)
 
 
 def function_of(name: str) -> Function | None:

@@ -99,6 +99,17 @@ class Batch:
         """Returns a new leaf of rows of words, some without any."""
         return self.rows(dtype=tf.string)
 
+    def records(self, make: Callable[[np.random.RandomState], bytes]) -> Any:
+        """Returns a new leaf of strings, a record of each row."""
+        made = tf.placeholder(tf.string, [self.steps[0].total if self.is_static else None])
+
+        def values(total: int) -> Sequence[Any]:
+            return [np.array([make(self.draw) for _ in range(total)], object)]
+
+        self._fed.append(_Fed([made], values))
+        self._leaves.append((made, 1, [Source(made, 0, 1)]))
+        return made
+
     def sparse(
         self, *shape: int, dtype: Any = tf.float64, each: int = 1, in_order: bool = True
     ) -> tf.SparseTensor:

@@ -32,8 +32,8 @@ def case(*types: str) -> Callable[[Case], Case]:
 
 def cases_of() -> dict[str, list[Case]]:
     """Returns all cases, by type."""
-    for name in ("pointing_cases_blocks", "pointing_cases_segments", "pointing_cases_sparse"):
-        importlib.import_module(f"layouts.{name}")
+    for name in ("blocks", "parsing", "segments", "sparse"):
+        importlib.import_module(f"layouts.pointing_cases_{name}")
     return dict(_cases)
 
 

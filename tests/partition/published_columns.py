@@ -145,6 +145,34 @@ def parsed_columns(features, labels, mode, params):
     return tables.spec_of(mode, {"score": logits}, loss, params)
 
 
+def parsed_lists(features, labels, mode, params):
+    """Lists that are padded to the longest of the batch."""
+    spec = {
+        "ids": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True, default_value=9),
+        "age": tf.FixedLenFeature([1], tf.float32),
+    }
+    found = tf.parse_example(features["example"], spec)
+    table = tf.get_variable("table", [10, 3], initializer=GLOROT())
+    mask = tf.cast(found["ids"] < 9, tf.float32)[:, :, None]
+    total = tf.reduce_sum(tf.gather(table, found["ids"]) * mask, 1)
+    logits = dense(dense(tf.concat([total, found["age"]], 1), 5, tf.nn.relu), 1)
+    predictions = {"score": logits, "ids": found["ids"]}
+    loss = None if labels is None else _entropy(labels, logits)
+    return tables.spec_of(mode, predictions, loss, params)
+
+
+def parsed_ragged(features, labels, mode, params):
+    """Ragged rows of a parser; TensorFlow 1.15 has none, and takes lists instead."""
+    if not hasattr(tf.io, "RaggedFeature"):
+        return parsed_lists(features, labels, mode, params)
+    found = tf.parse_example(features["example"], {"ids": tf.io.RaggedFeature(tf.int64)})["ids"]
+    table = tf.get_variable("table", [10, 3], initializer=GLOROT())
+    total = tf.reduce_sum(found.with_flat_values(tf.gather(table, found.flat_values)), 1)
+    logits = dense(dense(tf.reshape(total, [-1, 3]), 5, tf.nn.relu), 1)
+    loss = None if labels is None else _entropy(labels, logits)
+    return tables.spec_of(mode, {"score": logits}, loss, params)
+
+
 def columns_of_sequences(features, labels, mode, params):
     """Sequence columns and their lengths enter a recurrence."""
     clicked = COLUMN.sequence_categorical_column_with_identity("bag", 12)
@@ -170,4 +198,4 @@ MODELS = {
         columns_of_sequences,
     )
 }
-PARSED = {model.__name__: model for model in (parsed, parsed_columns)}
+PARSED = {model.__name__: model for model in (parsed, parsed_columns, parsed_lists, parsed_ragged)}

@@ -32,15 +32,12 @@ TABLES = {
     "training": tables.Table(published_training.MODELS),
     "random": tables.Table(published_training.RANDOM, random="batch"),
     "columns": COLUMNS,
-}
-# What parses examples, or has ragged rows, runs once where the number of rows is not known.
-WHOLE = {
-    "parsed": tables.Table(published_columns.PARSED, 1e-5, is_split=False),
-    "ragged": tables.Table(published_ragged.MODELS, is_split=False),
+    "parsed": tables.Table(published_columns.PARSED, 1e-5),
+    "ragged": tables.Table(published_ragged.MODELS),
 }
 MODELS = [
     pytest.param(table, name, id=f"{kind}-{name}")
-    for kind, table in {**TABLES, **WHOLE}.items()
+    for kind, table in TABLES.items()
     for name in table.models
 ]
 NEW = {"sequences": published_sequences, "crf": published_crf, "training": published_training}

@@ -7,9 +7,8 @@ from replicate.layouts.rules.whole import once
 once(
     "it makes or takes apart strings of any length",
     """
-    DecodeProtoV2 DecodeRaw EditDistance EncodeProto Fingerprint ParseExample ParseExampleV2
-    ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample ParseSingleSequenceExample
-    ParseTensor SerializeTensor StringFormat StringNGrams
+    DecodeProtoV2 DecodeRaw EditDistance EncodeProto Fingerprint ParseSingleExample
+    ParseSingleSequenceExample ParseTensor SerializeTensor StringFormat StringNGrams
     UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode UnsortedSegmentJoin
     """,
 )
