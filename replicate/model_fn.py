@@ -251,7 +251,7 @@ def replicate_model_fn(
         if training:
             spec = initialising(ahead.merge(spec))
             partition.read_before_written([spec.train_op, spec.loss])
-            report.publish(placed, shards, loss_reduction, spec, coverage)
+            report.publish(placed, shards, loss_reduction if per_tower else None, spec, coverage)
             report.tell_of_session(tower_devices, getattr(config, "session_config", None))
         return spec
 

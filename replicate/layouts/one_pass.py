@@ -137,7 +137,6 @@ class Pass:
         makers = loops.makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
-        has_rows = has_rows and not graph_lib.is_in_branch(operations[0])
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
             loop = loops.Loop(operations, self._of_rows, self._facts, self._arrays)
             found = loop.infer()

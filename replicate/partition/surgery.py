@@ -136,14 +136,16 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
     instead = {operation: copies.of(operation) for operation in _waited_for(plan, copied)}
     for operation in plan.operations:
         once = runs_once(operation, plan.layouts)
-        takes_sizes = once and not is_size(operation, plan.layouts)
+        is_formula = is_size(operation, plan.layouts)
+        takes_sizes = once and not is_formula
         for index, tensor in enumerate(list(operation.inputs)):
             if plan.layouts.of(tensor) == SIZE and not takes_sizes:
                 continue
             other = whole(tensor)
             if other is not tensor:
                 partitioning.take(operation, index, other)
-        if once:
+        # A round of one device's loop cannot wait for one of a tower.
+        if once and not (is_formula and graph_lib.in_while_loop(operation)):
             gone = dict.fromkeys(plan.unnoticed.get(operation, ()), ())
             partitioning.wait_instead(operation, {**instead, **gone} if gone else instead)
             extra_waits = [

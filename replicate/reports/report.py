@@ -49,7 +49,8 @@ class TowerReport(NamedTuple):
     """Device strings of the towers."""
     rows: tuple[int | None, ...]
     """Rows of the batch in each tower, None where only known when the graph runs."""
-    loss_reduction: str
+    loss_reduction: str | None
+    """How the towers' losses meet with `per_tower=True`, else None: there is one loss."""
     variables: int
     """How many variables all towers share, or have replicas of."""
     variable_bytes: int
@@ -87,7 +88,7 @@ class TowerReport(NamedTuple):
         lines = [
             f"towers     {len(self.devices)}, on {', '.join(self.devices)}",
             f"rows       {', '.join('?' if rows is None else str(rows) for rows in self.rows)}",
-            f"loss       {self.loss_reduction}",
+            *([f"loss       {self.loss_reduction}"] if self.loss_reduction else []),
             f"variables  {self.variables}, {_megabytes(self.variable_bytes)}, on "
             f"{', '.join(self.variable_devices) or 'no device'}{replicas}",
             *([f"placement  'auto': {self.why}"] if self.why else []),
@@ -134,7 +135,7 @@ def last() -> TowerReport:
 def publish(
     placement: Any,
     shards: Any,
-    loss_reduction: str,
+    loss_reduction: str | None,
     spec: tf.estimator.EstimatorSpec,
     coverage: Any = None,
 ) -> None:
@@ -143,7 +144,7 @@ def publish(
     Args:
         placement: The `Placement`.
         shards: The `Shards`.
-        loss_reduction: The `tf.losses.Reduction`.
+        loss_reduction: With `per_tower=True` the `tf.losses.Reduction`, else None.
         spec: The `EstimatorSpec` of all towers.
         coverage: The `Coverage`, None if it was not measured.
     """
@@ -174,7 +175,7 @@ def publish(
     )
     tf.logging.info(
         "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %s, on "
-        "%s%s; gradients summed on %s; %d tensors, %s cross devices in a step; loss reduction %s.",
+        "%s%s; gradients summed on %s; %d tensors, %s cross devices in a step%s.",
         shards.total if known else "of dynamic size",
         len(placement.devices),
         ", ".join(report.devices),
@@ -186,7 +187,7 @@ def publish(
         ", ".join(report.summed_on) or "no device",
         report.crossing.number,
         ("at least " if report.crossing.is_least else "") + _megabytes(report.crossing.size),
-        loss_reduction,
+        f"; loss reduction {loss_reduction}" if loss_reduction else "",
     )
     if report.share is not None:
         _tell_share(coverage, report.share, len(placement.devices), crossing)

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from partition.model_inputs import F64, get_variable, state
+from partition.model_inputs import F64, GLOROT, get_variable, state
 
 
 def _error(outputs, batch):
@@ -112,10 +112,95 @@ def loops(h, batch):
     return _error(made + tf.cond(h[0, 0] > 0, around, lambda: (3, h))[1], batch)
 
 
+def _steps(h):
+    """Returns steps of each row, [3, n, 3]."""
+    return tf.stack([h, tf.tanh(h), h * 0.5])
+
+
+def recurrences(h, batch):
+    """Each branch goes through time in its own way, with lengths or without."""
+    w = get_variable("recurrent", [3, 3])
+    steps = _steps(h)
+    lengths = tf.cast(h[:, 0] > 0, tf.int32) + 1
+
+    def by_network():
+        cell = tf.nn.rnn_cell.GRUCell(3, name="cell", kernel_initializer=GLOROT())
+        return tf.nn.dynamic_rnn(cell, steps, lengths, dtype=F64, time_major=True)[1]
+
+    def by_scan():
+        return tf.scan(lambda a, b: tf.tanh(a @ w + b), steps, tf.zeros_like(h))[-1]
+
+    return _error(tf.cond(tf.reduce_mean(h) > 0.05, by_network, by_scan), batch)
+
+
+def normalisers(h, batch):
+    """The normaliser of a conditional random field, of sentences of one word and of longer ones."""
+    transitions = get_variable("transitions", [3, 3])
+    steps = _steps(h)
+
+    def long():
+        def round_(t, a):
+            scores = a[:, :, None] + transitions[None]
+            return t + 1, tf.reduce_logsumexp(scores, 1) + steps[t]
+
+        return tf.reduce_logsumexp(
+            tf.while_loop(lambda t, _: t < tf.shape(steps)[0], round_, (1, steps[0]))[1], 1
+        )
+
+    short = tf.equal(tf.shape(steps)[0], 1)
+    norm = tf.cond(short, lambda: tf.reduce_logsumexp(steps[0], 1), long)
+    never = tf.cond(tf.shape(h)[0] > 100, long, lambda: tf.reduce_sum(h, 1))
+    return tf.reduce_mean(norm) + tf.reduce_mean(never**2)
+
+
+def loops_in_loops(h, batch):
+    """Loops in a branch of a round of a loop in a branch, of different numbers of rounds."""
+    step = tf.cast(tf.train.get_or_create_global_step(), tf.int32)
+
+    def inner(i, a):
+        return tf.while_loop(
+            lambda j, _: j < i, lambda j, b: (j + 1, tf.tanh(b) + 0.1 * h), (0, a)
+        )[1]
+
+    def body(i, a):
+        return i + 1, tf.cond(tf.equal(i % 2, 1), lambda: inner(i, a), lambda: a * 0.5)
+
+    def outer():
+        return tf.while_loop(lambda i, _: i < 3, body, (0, h))[1]
+
+    def mapped():
+        return tf.map_fn(lambda row: tf.sin(row), h)
+
+    made = tf.cond(tf.equal(step % 2, 0), outer, lambda: tf.cond(h[0, 0] > 0, mapped, lambda: h))
+    return _error(made, batch)
+
+
+def constants_in_loops(h, batch):
+    """Loops in branches that begin with zeros of rows, add up parts, and take what is outside."""
+    total = tf.reduce_sum(h, 0)
+
+    def added():
+        return tf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, a: (i + 1, a + tf.reduce_sum(tf.tanh(h) * tf.cast(i, F64), 0)),
+            (0, tf.zeros([3], F64)),
+        )[1]
+
+    def from_zeros():
+        begin = tf.zeros([tf.shape(h)[0], 3], F64)
+        made = tf.while_loop(
+            lambda i, _: i < 2, lambda i, a: (i + 1, tf.sin(a) + h * total), (0, begin)
+        )[1]
+        return tf.reduce_sum(made, 0)
+
+    made = tf.cond(tf.reduce_max(h) > 0.1, added, from_zeros)
+    return _error(h, batch) + tf.reduce_mean(made**2) / 10
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
         *(by_rows, by_steps, constants, sizes, statistics, nested, losses, gradients_inside),
-        *(parts, either_way, loops),
+        *(parts, either_way, loops, recurrences, normalisers, loops_in_loops, constants_in_loops),
     )
 }

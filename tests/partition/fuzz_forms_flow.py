@@ -154,8 +154,27 @@ def conditional(d: Draft) -> Made:
             f"tf.fill(tf.shape({x.name}), {d.number()})",
         ),
         (f"tf.cond(tf.size({y.name}) > 7, lambda: -{x.name}, lambda: tf.sin({x.name}))", x.name),
+        (_going_round(d, x.name), _going_round(d, x.name)),
+        (_going_round(d, x.name), f"{x.name} * .5"),
     )
     return Made(f"tf.cond({condition}, lambda: {one}, lambda: {other})", x.shape)
+
+
+def _going_round(d: Draft, x: str) -> str:
+    """Returns a loop in a branch."""
+    body = d.one_of(
+        "tf.tanh(a) * .9",
+        f"a * .5 + {x} * .3",
+        f"tf.tanh(a) * tf.reduce_max({x})",
+        "tf.sin(a) + tf.zeros(tf.shape(a), tf.float64)",
+        "tf.cond(tf.equal(i, 1), lambda: tf.tanh(a), lambda: a * .5)",
+        f"a * .5 + tf.reduce_sum(tf.sin({x})) * .1",
+    )
+    rounds = d.one_of("2", f"tf.minimum(tf.size({x}), 3)", "0")
+    return (
+        f"tf.while_loop(lambda i, _: i < {rounds}, lambda i, a: (i + 1, {body}), "
+        f"[tf.constant(0), {x}])[1]"
+    )
 
 
 @form(0.8)

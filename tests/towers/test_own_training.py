@@ -5,10 +5,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
+import versions
 from bodies import DEVICES, matching
 from conformance import version_2
 from replicate import estimator
 
+# On TensorFlow 1.15, what reads clusters races with what moves them, on one device too.
+WITHIN = 0.5 if versions.IS_1 else 1e-6
 X = np.random.RandomState(0).normal(size=(8, 2)).astype(np.float32)
 IN_A_CONDITION = "With `per_tower=True`…updates"  # Conditions are other ones on TensorFlow 1.15.
 BY_GRADIENTS = (
@@ -54,9 +57,9 @@ def _losses(make_model_fn, num_towers):
 @pytest.mark.parametrize(
     ("make_model_fn", "rtol"),
     [
-        (_k_means(use_mini_batch=False), 0.5),
-        (_k_means(initial_clusters=X[:2]), 0.5),
-        (_sdca, 0.5),
+        (_k_means(use_mini_batch=False), WITHIN),
+        (_k_means(initial_clusters=X[:2]), WITHIN),
+        (_sdca, 0.5),  # Its threads race, on one device too.
     ],
 )
 def test_as_on_one_device(make_model_fn, rtol, warnings):
