@@ -69,14 +69,12 @@ def _joined(op: Op, index: int) -> Shape | None:
     if op.type == "SparseConcat":
         given = op.dims(0)
         rank = None if given is None else given[1]
-    dims: dict[int, Shape] = {0: [None, rank], 1: _as_long_as(op, 0), 2: [rank]}
-    return dims[index]
+    return _as_long_as(op, 0) if index == 1 else ([None, rank], None, [rank])[index]
 
 
 @shapes("StringSplit", "StringSplitV2")
 def _strings(op: Op, index: int) -> Shape | None:
-    dims: dict[int, Shape] = {0: [None, 2], 1: _as_long_as(op, 0), 2: [2]}
-    return dims[index]
+    return _as_long_as(op, 0) if index == 1 else ([None, 2], None, [2])[index]
 
 
 @shapes("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
@@ -84,8 +82,7 @@ def _unique(op: Op, index: int) -> Shape | None:
     given = op.dims(0)
     if given is None or len(given) != 1:
         return None
-    dims: dict[int, Shape] = {0: [None], 1: given, 2: _as_long_as(op, 0)}
-    return dims[index]
+    return _as_long_as(op, 0) if index == 2 else ([None], given)[index]
 
 
 @values("SparseReshape")

@@ -28,7 +28,7 @@ from replicate.layouts import (
 )
 from replicate.partition import splits
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.rows import Formulas, Rows, in_blocks, ragged
+from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of
 
 _HOST = "/device:CPU:0"  # Where what kernels take for sizes stays.
 # Constants of more entries cross devices instead of being copied.
@@ -68,6 +68,7 @@ class Inputs:
         self._own: Own = {}
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
+        self._no_size: Any = None
         self._ragged: dict[Of, Rows] = {}
         self._offsets: dict[Any, Any] = {}
 
@@ -213,25 +214,29 @@ class Inputs:
         if is_there or (is_entry and tensor.op not in self._layouts.strategies):
             if is_entry:
                 return tf.cast(tensor[axis], tf.int32)
-            size = tf.shape(tensor)[axis]
+            size = size_of(tensor, axis)
             if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
                 return size
             return size // tf.maximum(self.rows_of(layout.of).total, 1)
         if key in self._own:
             return self._size_in_towers(measure)
-        with tf.control_dependencies(None):  # A constant would give shapes that size at once.
-            stand_in = tf.identity(tf.shape(tensor)[0 if is_entry else axis])
-        self._size_stand_ins.append((stand_in, measure, None))
-        return stand_in
+        return self._size_stand_in(measure, None)
 
     def _size_in(self, measure: Measure, tower: int) -> Any:
         """Returns the size of an axis as a tower has it, an int32 scalar tensor."""
         key = graph_lib.reference(measure.tensor)
         there = self._shards.get(key) or self._own.get(key)
+        if there is None:
+            return self._size_stand_in(measure, tower)
         with tf.control_dependencies(None):
-            if there is not None:
-                return _size_there(there[tower], measure.axis)
-            stand_in = tf.identity(tf.shape(measure.tensor)[measure.axis])
+            return _size_there(there[tower], measure.axis)
+
+    def _size_stand_in(self, measure: Measure, tower: int | None) -> Any:
+        """Returns a stand-in of a size of a tower, or of all of them."""
+        with tf.control_dependencies(None):
+            if self._no_size is None:  # A constant would give shapes that size at once.
+                self._no_size = tf.placeholder(tf.int32, [], "no_size")
+            stand_in = tf.identity(self._no_size)
         self._size_stand_ins.append((stand_in, measure, tower))
         return stand_in
 
@@ -263,7 +268,7 @@ class Inputs:
 def _size_there(tensor: Any, axis: int) -> Any:
     """Returns the size of an axis, an int32 scalar tensor, found where the tensor is."""
     with tf.device(tensor.device):
-        return tf.shape(tensor)[axis]
+        return size_of(tensor, axis)
 
 
 def _is_small_constant(tensor: Any) -> bool:

@@ -53,6 +53,15 @@ class Rows(NamedTuple):
         return dims_lib.symbol(dims_lib.ROWS_OR_NONE if self.may_be_none else ROWS)
 
 
+def size_of(tensor: Any, axis: int) -> Any:
+    """Returns the size of an axis, an int32 scalar tensor."""
+    rank = tensor.shape.rank
+    if rank is None:
+        return tf.shape(tensor)[axis]
+    # Operations themselves, which are fewer than those of a slice.
+    return tf.unstack(tf.raw_ops.Shape(input=tensor, out_type=tf.int32), rank)[axis]
+
+
 def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
     """Returns the towers' shares of what rows have any number of, as if these were the rows.
 
@@ -61,22 +70,13 @@ def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
         held: How many each tower computes: N int32 scalar tensors.
     """
     with tf.device(_HOST), tf.control_dependencies(None):
-        counts, starts = [], []
-        before: Any = 0
-        for many, of_rows in zip(held, rows.counts):
-            starts.append(before)
-            if isinstance(of_rows, int):
-                counts.append(many if of_rows else 0)
-            else:
-                counts.append(tf.where_v2(of_rows > 0, many, 0))
-            before = before + counts[-1]
-        for tower, of_rows in enumerate(rows.counts):
-            # A tower beyond the batch has those of the last row once more.
-            if not isinstance(of_rows, int):
-                starts[tower] = tf.where_v2(of_rows > 0, starts[tower], before - held[tower])
-            elif not of_rows:
-                starts[tower] = before - held[tower]
-    return Rows(counts, before, starts, held, is_ragged=True)
+        have_rows = tf.greater(tf.stack(rows.counts), 0)
+        own = tf.stack(held)
+        counts = tf.where_v2(have_rows, own, 0)
+        total = tf.reduce_sum(counts)
+        # A tower beyond the batch has those of the last row once more.
+        starts = tf.where_v2(have_rows, tf.cumsum(counts) - counts, total - own)
+        return Rows(tf.unstack(counts), total, tf.unstack(starts), held, is_ragged=True)
 
 
 def in_blocks(rows: Rows, blocks: Count) -> Rows:
@@ -169,20 +169,24 @@ class Formulas:
         return tf.reshape(tf.stack(made), shape) if len(shape) != 1 else tf.stack(made)
 
     def _times(self, each: Dim, rows: Count, dtype: Any) -> Any:
-        each = self._size(each, dtype)
-        if isinstance(each, int) and isinstance(rows, int):
-            return each * rows
-        return _cast(rows, dtype) * each
+        return _product(self._size(each, dtype), _cast(rows, dtype))
 
     def _size(self, entry: Dim, dtype: Any) -> Any:
         """Returns a size of the whole batch, an integer or a scalar tensor."""
         if not isinstance(entry, Monomial):
             return int(entry)
-        made = tf.constant(entry.coefficient, dtype)
+        made: Any = entry.coefficient
         for name in entry.symbols:
             known = self._rows.total if dims_lib.is_rows(name) else self._size_of(name)
-            made = made * _cast(known, dtype)
+            made = _product(made, _cast(known, dtype))
         return made
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Returns the product of integers or scalar tensors; that of 1 is no operation."""
+    if isinstance(a, int) and a == 1:
+        return b
+    return a if isinstance(b, int) and b == 1 else a * b
 
 
 def _cast(value: Any, dtype: Any) -> Any:

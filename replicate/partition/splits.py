@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from replicate.partition import rows as rows_lib
 from replicate.partition.rows import Rows
 
 
@@ -26,28 +27,33 @@ def split(tensor: Any, axis: int, rows: Rows, blocks: Any = None) -> list[Any]:
     if rows.are_known and size is not None and all(rows.counts):
         each = size // rows.total
         return list(tf.split(tensor, [each * count for count in rows.counts], axis))
-    shape = tf.shape(tensor)
-    entries = shape[axis]
+    entries = rows_lib.size_of(tensor, axis)
     each = entries // tf.maximum(rows.total, 1)
     # One entry in all may be one that a tower has none of.
     is_one = tf.equal(entries, 1) & tf.not_equal(rows.total, 1)
-    on_axis = tf.one_hot(axis, tf.size(shape) if rank is None else rank, dtype=tf.int32)
-    known = None if rank is None else tensor.shape.as_list()
-    if known is not None:
-        known[axis] = None
-    parts = []
-    for start, count in zip(rows.starts, rows.held):
-        begin = tf.where_v2(is_one, 0, start * each)
-        many = tf.where_v2(is_one, 1, count * each)
-        part = tf.slice(tensor, on_axis * begin, shape * (1 - on_axis) + on_axis * many)
-        part.set_shape(known)
-        parts.append(part)
-    return parts
+    begins = tf.unstack(tf.where_v2(is_one, 0, tf.stack(rows.starts) * each))
+    counts = tf.unstack(tf.where_v2(is_one, 1, tf.stack(rows.held) * each))
+    rank_now = tf.rank(tensor) if rank is None else rank
+    return [_slice(tensor, axis, begin, count, rank_now) for begin, count in zip(begins, counts)]
+
+
+def _slice(tensor: Any, axis: int, begin: Any, count: Any, rank: Any) -> Any:
+    """Returns `count` entries of an axis."""
+    if isinstance(rank, int):
+        zeros, alls = [0] * rank, [-1] * rank
+        zeros[axis], alls[axis] = begin, count
+        part = tf.slice(tensor, tf.stack(zeros), tf.stack(alls))
+        part.set_shape(
+            None if place == axis else size for place, size in enumerate(tensor.shape.as_list())
+        )
+        return part
+    on_axis = tf.one_hot(axis, rank, dtype=tf.int32)
+    return tf.slice(tensor, on_axis * begin, on_axis * (count + 1) - 1)
 
 
 def _split_blocks(tensor: Any, axis: int, rows: Rows, blocks: Any) -> list[Any]:
     """Splits every block of the rows. One entry is for all of them."""
-    is_one = tf.equal(tf.shape(tensor)[axis], 1)
+    is_one = tf.equal(rows_lib.size_of(tensor, axis), 1)
     # So many times one entry are as many blocks; what each tower gets of these is the same.
     parts = split(apart(tensor, axis, tf.where_v2(is_one, 1, blocks)), axis + 1, rows)
     return [together(part, axis) for part in parts]
