@@ -25,6 +25,7 @@ from replicate.layouts.layout import (
     Size,
     Strategy,
     Whole,
+    is_shard,
     meets_in_round,
 )
 from replicate.layouts.rule import reasons, rule_of
@@ -60,6 +61,7 @@ __all__ = [
     "array_of",
     "dims",
     "infer",
+    "is_shard",
     "meets_in_round",
     "of_ragged",
     "of_sparse",

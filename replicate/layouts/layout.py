@@ -122,6 +122,11 @@ ALL = Partial("all")
 ANY = Partial("any")
 
 
+def is_shard(layout: Layout | Demand) -> bool:
+    """Whether each tower has its own entries."""
+    return isinstance(layout, (Indices, Shard))
+
+
 # Parts that towers can put together in each round of a loop: those of a tower without rows of its
 # own, which computes the last row once more, change nothing.
 IN_ROUNDS = frozenset([MAX, MIN, ALL, ANY])

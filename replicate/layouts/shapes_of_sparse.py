@@ -93,8 +93,9 @@ def _new_shape(op: Op) -> Values:
         return None
     made: list[Dim | None] = list(new)
     if -1 in made:
-        others = dims_lib.product(size for size in new if size != -1)
-        rest = dims_lib.over(dims_lib.product(given), others)
+        others = [size for size in new if size != -1]
+        known = None not in [*given, *others]
+        rest = dims_lib.over(dims_lib.product(given), dims_lib.product(others)) if known else None
         made = [rest if size == -1 else size for size in new]
     return [None, array(made)]
 

@@ -6,8 +6,18 @@ from typing import Any, Collection, Iterator, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors
-from replicate.layouts import MULTIPLIES, ROWS, WHOLE, Costs, Layouts, Partial, reasons, rule_of
-from replicate.partition.plan import Plan, is_shard, runs_once
+from replicate.layouts import (
+    MULTIPLIES,
+    ROWS,
+    WHOLE,
+    Costs,
+    Layouts,
+    Partial,
+    is_shard,
+    reasons,
+    rule_of,
+)
+from replicate.partition.plan import Plan, runs_once
 
 _ROWS_PER_TOWER = 32  # Where the graph does not know how many there are.
 

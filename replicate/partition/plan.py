@@ -7,7 +7,8 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import DIFFERS, OWN, SIZE, Indices, Layouts, Shard
+from replicate.layouts import SIZE, Layouts
+from replicate.partition import named
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins, is_size
 
@@ -79,10 +80,8 @@ def make_plan(
     for tensor in apart:
         needs.copy(tensor.op)
     needs.follow()
-    for operation in operations:
-        if operation in layouts.strategies:
-            for tensor in _met_for_names(operation, needs, layouts, origins):
-                needs.whole(tensor)
+    for tensor in named.find(operations, needs, layouts, origins):
+        needs.whole(tensor)
     needs.follow()
     copied = tuple(operation for operation in operations if operation in needs.copied)
     met = tuple(
@@ -198,39 +197,8 @@ def _behind(gradients: Iterable[Any], needs: Needs) -> frozenset[Any]:
     return frozenset(found)
 
 
-def _met_for_names(
-    operation: Any, needs: Needs, layouts: Layouts, origins: Origins
-) -> Sequence[Any]:
-    """Returns tensors that are put together for those who ask for a tensor by its name.
-
-    An operation that towers run has its original left, which computes the whole batch's value from
-    originals, back to whatever is put together anyway. That would be all of the model for a loss,
-    and another value than the towers' where each draws or normalises for itself; or where the
-    memory of a variable is read, which nothing keeps from being written before.
-
-    Nothing outside of a loop can ask for what is in it.
-    """
-    if graph_lib.in_while_loop(operation):
-        return ()
-    if operation in needs.copied and (operation.type in DIFFERS or origins.reads(operation)):
-        return [t for t in operation.outputs if is_shard(layouts.of(t))]
-    is_last = operation not in needs.copied and not any(t.consumers() for t in operation.outputs)
-    is_number = any(
-        graph_lib.reference(tensor) in needs.met and tensor.shape.rank == 0
-        for tensor in operation.outputs
-    )
-    if not is_last and not is_number:
-        return ()
-    return [t for t in operation.inputs if t.op in needs.copied and layouts.of(t) != OWN]
-
-
 def runs_once(operation: Any, layouts: Layouts) -> bool:
     """Whether an operation itself runs once; one that only waits does so besides its copies."""
     if operation not in layouts.strategies:
         return True
     return operation.type == "NoOp" and not graph_lib.is_in_control_flow(operation)
-
-
-def is_shard(layout: Any) -> bool:
-    """Whether each tower has its rows."""
-    return isinstance(layout, (Indices, Shard))

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from layouts.graphs_of_sizes import Graph, integer_tensors
 from layouts.integer_steps import extended
-from replicate.layouts import values
+from replicate.layouts import ROWS, Facts, symbol, values
 
 SHAPES = (["n", 3], ["n", "t", 4], ["u", "t"], ["n", "t", "u", 1], [], [2, 0, 3])
 
@@ -63,3 +63,11 @@ def test_integers_are_what_a_session_gives(is_static: bool, seed: int) -> None:
     if is_static:
         never = [name for name, (asked, found) in known.items() if asked > 20 and not found]
         assert set(never) <= {"PlaceholderWithDefault"}
+
+
+def test_a_size_that_is_left_open_follows_from_none_that_is_unknown() -> None:
+    with tf.Graph().as_default():
+        given = tf.sparse_placeholder(tf.float32, [None, None])
+        made = tf.sparse.reshape(given, [tf.shape(given)[0], -1])
+        used = Facts(symbol(ROWS)).of(tf.identity(made.dense_shape).op)
+        assert list(values.entries(used, 0)) == [None, None]

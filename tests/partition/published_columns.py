@@ -141,6 +141,8 @@ def parsed_columns(features, labels, mode, params):
     ]
     found = tf.parse_example(features["example"], COLUMN.make_parse_example_spec(made))
     logits = dense(dense(COLUMN.input_layer(found, made), 5, tf.nn.relu), 1)
+    wide = COLUMN.categorical_column_with_hash_bucket("city", 8)
+    logits += COLUMN.linear_model(found, [wide])
     loss = None if labels is None else _entropy(labels, logits)
     return tables.spec_of(mode, {"score": logits}, loss, params)
 

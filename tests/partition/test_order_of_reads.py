@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+from bodies import control_flow
 from partition import harness
 
 pytestmark = pytest.mark.conformance
@@ -135,6 +136,50 @@ def test_what_is_fetched_by_name_is_made_of_what_towers_have_read(resource):
         (variable,) = [v for v in tf.trainable_variables() if v.op.name == "w"]
         found = {one.name.partition("/")[0] for one in readers(variable, ran)}
         assert found == ({"matmul"} if resource else {"tower_0", "tower_1", "tower_2"})
+
+
+def _looked_up(x):
+    """A state, [n, 4], by way of variables that each round reads, and all states, [3, n, 4]."""
+    table = tf.get_variable("table", [3, 4], use_resource=True)
+
+    def body(t, h, states):
+        h = tf.tanh(h + tf.nn.embedding_lookup(table, t))
+        return t + 1, h, states.write(t, h)
+
+    states = tf.TensorArray(tf.float32, 3)
+    _, h, states = tf.while_loop(lambda t, *_: t < 3, body, (0, x, states))
+    return h, states.stack()
+
+
+def _dropped(x):
+    """Likewise, by random numbers."""
+
+    def body(t, h, states):
+        h = tf.nn.dropout(h, rate=0.5)
+        return t + 1, h, states.write(t, h)
+
+    states = tf.TensorArray(tf.float32, 3)
+    _, h, states = tf.while_loop(lambda t, *_: t < 3, body, (0, x, states))
+    return h, states.stack()
+
+
+@pytest.mark.parametrize("version", [1, 2])  # Of control flow.
+@pytest.mark.parametrize("states_of", [_looked_up, _dropped])
+def test_what_is_fetched_behind_a_loop_is_made_of_the_towers_loops(states_of, version):
+    def model_fn(features, labels, mode):
+        h, states = states_of(features * tf.get_variable("w", [4]))
+        h, states = tf.square(h, "h"), tf.square(states, "states")
+        loss = tf.reduce_mean(tf.square(h)) + tf.reduce_mean(tf.square(states))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=by_an_optimizer(loss, h))
+
+    with harness.mechanism(), tf.Graph().as_default() as graph, control_flow(version):
+        tf.train.create_global_step()
+        rows = tf.placeholder(tf.float32, [None, 4])
+        harness.replicated(model_fn, 3)(rows, None, mode=ModeKeys.TRAIN)
+        for name in ("h", "states"):
+            ran = ancestors(graph.get_operation_by_name(name))
+            rounds = {one.name.partition("/")[0] for one in ran if one.type == "LoopCond"}
+            assert rounds == {"tower_0", "tower_1", "tower_2"}
 
 
 def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
