@@ -278,4 +278,4 @@ def set_replaced(op):
 
 def is_replaced(op):
     """Whether others run in place of an operation."""
-    return calls_functions(op) and _REPLACED in op.node_def.attr
+    return (op.type == "Merge" or calls_functions(op)) and _REPLACED in op.node_def.attr
