@@ -13,6 +13,10 @@ except ImportError:  # TensorFlow 2.12 and older
     from tensorflow.python.eager import tape as record
 
 
+# Types of operations by which a value, or the memory of a variable, enters a loop.
+ENTER = frozenset(["Enter", "RefEnter"])
+
+
 def set_collection(graph, key, items):
     """Makes the list `items` itself collection `key` of `graph`; an empty plain list removes it."""
     if items or type(items) is not list:
@@ -110,12 +114,14 @@ def loops_of(op):
     return found[::-1]
 
 
-def is_in_branch(op):
-    """Whether an operation, and the loops that it is in, belong to a branch of TensorFlow 1."""
-    flow, outermost = op._get_control_flow_context(), None
-    while flow is not None:
-        flow, outermost = flow.outer_context, flow
-    return outermost is not None and not outermost.IsWhileContext()
+def enters_as_a_wait(op):
+    """Whether something enters a loop of TensorFlow 1 only to be waited for there."""
+    if op.type not in ENTER:
+        return False
+    takers = [taker for tensor in op.outputs for taker in tensor.consumers()]
+    return bool(takers) and all(
+        taker.type == "Identity" and not taker.outputs[0].consumers() for taker in takers
+    )
 
 
 def in_control_flow(graph):

@@ -146,7 +146,9 @@ class Loop:
                 found = rule(self._facts.of(operation), layouts)
                 if found is not None:
                     return found
-            if graph_lib.is_stateful(operation) and kind not in _HARMLESS:
+            # Memory of a variable may be written by what takes it, but not by what waits for it.
+            is_harmless = kind in _HARMLESS or graph_lib.enters_as_a_wait(operation)
+            if graph_lib.is_stateful(operation) and not is_harmless:
                 return None
             return Strategy((WHOLE,) * len(layouts), (WHOLE,) * len(operation.outputs))
         return None if rule is None else self._by_rule(operation, layouts, rule)

@@ -12,7 +12,7 @@ from replicate.compat import graph as graph_lib
 def around(operation: Any) -> Sequence[Any]:
     """Returns the loops that an operation takes its inputs in; see `loops_of`."""
     loops = graph_lib.loops_of(operation)
-    return loops[:-1] if operation.type == "Enter" else loops
+    return loops[:-1] if operation.type in graph_lib.ENTER else loops
 
 
 def enter(
@@ -49,6 +49,9 @@ def change(node: Any, tower: int, shared: Collection[str]) -> None:
     if "frame_name" in node.attr:
         is_shared = node.attr["frame_name"].s.decode() in shared
         node.attr["frame_name"].s += b"/towers" if is_shared else f"/tower_{tower}".encode()
+    if node.op == "RefEnter":  # Memory does not cross devices; here, it is only waited for.
+        node.op = "Enter"
+        node.attr["T"].type = tf.as_dtype(node.attr["T"].type).base_dtype.as_datatype_enum
     for name in ("element_shape", "element_shape_except0"):
         if node.op.startswith("TensorArray") and name in node.attr:
             node.attr[name].shape.Clear()

@@ -15,7 +15,9 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
     """Returns operations in an order in which each follows what leads to it.
 
     Those of a loop of TensorFlow 1 follow one another, after all that enters it. What leads back to
-    where a loop begins is left out of account.
+    where a loop begins is left out of account. So are waits, where the loops are together only so:
+    a gradient that is made once updates have run lets the counter of a loop begin after updates
+    that the loop leads to.
 
     Args:
         operations: The operations, in the order in which they were made.
@@ -29,14 +31,24 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
         if found:
             loops.setdefault(found[0], []).append(operation)
 
-    def before_unit(one: Any) -> Iterator[Any]:
+    def units_before(one: Any, before: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
         for operation in loops.get(one, (one,)):
-            yield from (unit[each] for each in _before(operation) if each in there)
+            yield from (unit[each] for each in before(operation) if each in there)
 
+    units = list(dict.fromkeys(unit.values()))
+    found = _sorted(units, lambda one: units_before(one, _before))
+    if loops and not _is_sorted(found, lambda one: units_before(one, _before)):
+        found = _sorted(units, lambda one: units_before(one, _taken))
     made: list[Any] = []
-    for one in _sorted(dict.fromkeys(unit.values()), before_unit):
+    for one in found:
         made += _sorted(loops[one], _before) if one in loops else [one]
     return made
+
+
+def _is_sorted(items: Sequence[Any], before: Callable[[Any], Iterator[Any]]) -> bool:
+    """Whether each follows those before it."""
+    places = {item: place for place, item in enumerate(items)}
+    return all(places[one] <= places[item] for item in items for one in before(item))
 
 
 def _sorted(items: Any, before: Callable[[Any], Iterator[Any]]) -> list[Any]:
@@ -61,7 +73,14 @@ def _sorted(items: Any, before: Callable[[Any], Iterator[Any]]) -> list[Any]:
 
 def _before(operation: Any) -> Iterator[Any]:
     """Yields what leads to an operation."""
+    yield from _taken(operation)
+    yield from operation.control_inputs
+
+
+def _taken(operation: Any) -> Iterator[Any]:
+    """Yields what gives an operation its inputs."""
+    if graph_lib.enters_as_a_wait(operation):
+        return
     for tensor in operation.inputs:
         if tensor.op.type not in ("NextIteration", "RefNextIteration"):
             yield tensor.op
-    yield from operation.control_inputs

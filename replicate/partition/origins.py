@@ -153,7 +153,7 @@ class Origins:
         What takes the place of sizes, and of constants, is there in every round.
         """
         waits = list(operation.control_inputs)
-        if operation.type == "Enter" or operation not in self._layouts.strategies:
+        if operation.type in graph_lib.ENTER or operation not in self._layouts.strategies:
             return waits
         for index, tensor in enumerate(operation.inputs):
             if self._is_formula(operation, index):
@@ -172,7 +172,7 @@ class Origins:
             if one in seen:
                 continue
             seen.add(one)
-            if one.type == "Enter":
+            if one.type in graph_lib.ENTER:
                 continue
             if is_size(one, self._layouts):
                 pending += [tensor.op for tensor in one.inputs] + list(one.control_inputs)
@@ -231,7 +231,7 @@ class Origins:
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         # No value changes its layout in a loop, but on its way into it.
-        is_inside = operation.type != "Enter" and graph_lib.in_while_loop(operation)
+        is_inside = operation.type not in graph_lib.ENTER and graph_lib.in_while_loop(operation)
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)

@@ -140,7 +140,7 @@ def _hidden(copied: Sequence[Any], origins: Origins) -> dict[Any, list[Any]]:
             continue
         enters, inside = by_loop.setdefault(loops[0], ([], []))
         inside.append(operation)
-        if operation.type == "Enter" and len(loops) == 1:
+        if operation.type in graph_lib.ENTER and len(loops) == 1:
             enters.append(operation)
     for enters, inside in by_loop.values():
         found.update(dict.fromkeys(enters, origins.hidden(*inside)))

@@ -24,7 +24,7 @@ _REDUCE: dict[str, Callable[..., Any]] = {
 
 def meets(tensor: Any, operation: Any, layouts: Layouts) -> bool:
     """Whether towers put a tensor together in each round, for an operation that takes it."""
-    if operation.type == "Enter" or not graph_lib.in_while_loop(operation):
+    if operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation):
         return False
     layout, key = layouts.of(tensor), graph_lib.reference(tensor)
     demands = zip(operation.inputs, layouts.strategies[operation].inputs)
@@ -71,7 +71,7 @@ def put_together(
         return
     made: dict[Any, Any] = {}
     for operation in copied:
-        if operation.type == "Enter" or not graph_lib.in_while_loop(operation):
+        if operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation):
             continue
         demands = layouts.strategies[operation].inputs
         for index, (tensor, demand) in enumerate(zip(operation.inputs, demands)):

@@ -263,12 +263,34 @@ def until_one_is_done(h, batch):
     return _error(made[1], batch)
 
 
+def _averaged(h, batch, **kwargs):
+    """A recurrence; averages of what it gives move before its gradient is taken."""
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    outputs, _ = tf.nn.dynamic_rnn(cell, batch.steps, initial_state=h)
+    total = tf.reduce_sum(outputs, 1)
+    zeros = tf.zeros_initializer()
+    mean = get_variable("mean", [3], initializer=zeros, trainable=False, **kwargs)
+    tf.add_to_collection(
+        tf.GraphKeys.UPDATE_OPS, tf.assign(mean, 0.9 * mean + 0.1 * tf.reduce_mean(total, 0))
+    )
+    return _error(total, batch)
+
+
+def averaged(h, batch):
+    return _averaged(h, batch, use_resource=True)
+
+
+def averaged_in_memory(h, batch):
+    """The same; the counter of the gradient's rounds waits for the variable's memory."""
+    return _averaged(h, batch, use_resource=False)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
         *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
         *(branches, zeros_inside, scaled_inside, attending, normalised, wider),
-        *(raw_of_lengths, until_each_is_done, until_one_is_done),
+        *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
     )
 }
