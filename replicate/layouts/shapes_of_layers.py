@@ -114,15 +114,21 @@ def _blocks(op: Op, index: int) -> Shape | None:
     ]  # fmt: skip
 
 
-@shapes("SpaceToBatchND", "BatchToSpaceND")
+@shapes("SpaceToBatch", "BatchToSpace", "SpaceToBatchND", "BatchToSpaceND")
 def _batches(op: Op, index: int) -> Shape | None:
-    given, block, rank = op.dims(0), op.ints(1), rank_of(op)
+    given, block, rank = op.dims(0), blocks_of_space(op), rank_of(op)
     if given is None or block is None or rank is None:
         return None
     many = dims_lib.product(block)
-    to_batch = op.type == "SpaceToBatchND"
+    to_batch = op.type.startswith("SpaceToBatch")
     rows = dims_lib.times(given[0], many) if to_batch else dims_lib.over(given[0], many)
     return [rows, *[None] * len(block), *given[len(block) + 1 :]]
+
+
+def blocks_of_space(op: Op) -> Sequence[int] | None:
+    """Returns how many parts each axis of space has that become rows, None if not known."""
+    side = op.attr("block_size")
+    return op.ints(1) if side is None else (side, side)
 
 
 @shapes("BlockLSTM", "BlockLSTMV2")

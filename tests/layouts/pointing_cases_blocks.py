@@ -59,3 +59,43 @@ def time_first(batch: Batch, name: str) -> None:
     steps = tf.transpose(batch.rows(2, 3, each=batch.one_of(1, 2)), [1, 0, 2])
     flat = tf.reshape(steps, [-1, 3])
     tf.reshape(tf.tanh(flat), tf.shape(steps)) - steps
+
+
+def _images(batch: Batch) -> Any:
+    each, size = batch.one_of(1, 1, 2), batch.one_of(4, 8)
+    return batch.rows(size, 4, 3, each=each)
+
+
+def _apart(given: Any, name: str) -> Any:
+    """Returns parts of space as rows, by the type that does so if `name` does the reverse."""
+    if name.endswith("ND"):
+        return tf.raw_ops.SpaceToBatchND(input=given, block_shape=[2, 1], paddings=[[2, 2], [0, 0]])
+    return tf.raw_ops.SpaceToBatch(input=given, paddings=[[0, 0], [2, 2]], block_size=2)
+
+
+@case("SpaceToBatch", "SpaceToBatchND")
+def apart(batch: Batch, name: str) -> None:
+    made = _apart(_images(batch), name)
+    twice = _apart(tf.nn.conv2d(made, tf.ones([2, 2, 3, 4], tf.float64), 1, "SAME"), name)
+    tf.reduce_sum(tf.tanh(twice), [1, 2])
+
+
+@case("BatchToSpace", "BatchToSpaceND")
+def together(batch: Batch, name: str) -> None:
+    given = _images(batch)
+    made = tf.sin(_apart(batch.one_of(given, tf.concat([given, -given], 0)), name))
+    if name.endswith("ND"):
+        back = tf.raw_ops.BatchToSpaceND(input=made, block_shape=[2, 1], crops=[[1, 1], [0, 0]])
+    else:
+        back = tf.raw_ops.BatchToSpace(input=made, crops=[[0, 0], [1, 2]], block_size=2)
+    tf.gradients(tf.square(back), given)[0] * 2.0
+
+
+@case("SpaceToBatchND")
+def dilated(batch: Batch, name: str) -> None:
+    """A convolution of TensorFlow 1 with holes, of images whose size is known or not."""
+    given = _images(batch)
+    if batch.one_of(0, 1):
+        given = tf.placeholder_with_default(given, [None, None, None, 3])
+    filters = tf.sin(tf.reshape(tf.range(108, dtype=tf.float64), [3, 3, 3, 4]))
+    tf.tanh(tf.nn.atrous_conv2d(given, filters, 2, "SAME"))

@@ -24,6 +24,7 @@ from replicate.layouts.layout import (
     Strategy,
 )
 from replicate.layouts.rule import Op, pointing
+from replicate.layouts.shapes_of_layers import blocks_of_space
 
 
 def _is_free(op: Op) -> bool:
@@ -62,6 +63,23 @@ def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not isinstance(times, int) or times < 2 or layouts[1] != WHOLE:
         return None
     return Strategy((given, WHOLE), (Shard(given.axis, Blocks(times)),))
+
+
+@pointing("SpaceToBatch", "SpaceToBatchND", "BatchToSpace", "BatchToSpaceND")
+def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Lets parts of space be blocks of all rows, as dilated convolutions do, or the reverse."""
+    given, sides = layouts[0], blocks_of_space(op)
+    if not isinstance(given, Shard) or given.axis or sides is None or not _is_free(op):
+        return None
+    if given.of != ROWS and not isinstance(given.of, Blocks):
+        return None
+    before = given.of.many if isinstance(given.of, Blocks) else 1
+    many = dims_lib.product(sides)
+    to_batch = op.type.startswith("SpaceToBatch")
+    after = dims_lib.times(before, many) if to_batch else dims_lib.over(before, many)
+    if after is None:
+        return None
+    return Strategy((given, *[WHOLE] * (len(layouts) - 1)), (Shard(0, _of(after)),))
 
 
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:

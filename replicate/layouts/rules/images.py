@@ -23,15 +23,6 @@ whole_on_purpose(
     "StatelessSampleDistortedBoundingBox",
 )
 
-# All rows of a block come first, then those of the next: no tower's are side by side.
-whole_on_purpose(
-    "it moves rows apart, or together",
-    "SpaceToBatch",
-    "SpaceToBatchND",
-    "BatchToSpace",
-    "BatchToSpaceND",
-)
-
 RESIZING = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
 PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "DepthToSpace")
 
