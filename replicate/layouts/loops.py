@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
+import tensorflow.compat.v1 as tf
+
 from replicate.compat import graph as graph_lib
 from replicate.layouts import beginnings, branches
 from replicate.layouts import dims as dims_lib
@@ -88,6 +90,7 @@ class Loop:
 
     def _pass(self) -> dict[Any, Strategy] | None:
         strategies: dict[Any, Strategy] = {}
+        fits = True
         for operation in self._operations:
             layouts = [self._of(tensor) for tensor in operation.inputs]
             if self._is_size(operation, layouts):
@@ -95,14 +98,27 @@ class Loop:
                 continue
             seen = [WHOLE if layout == SIZE else layout for layout in layouts]
             strategy = self._strategy(operation, seen)
-            if strategy is None or not self._demands(operation, seen, strategy):
+            if strategy is not None and self._demands(operation, seen, strategy):
+                strategies[operation] = strategy
+                self._set(operation, strategy.outputs)
+                continue
+            if self._again:
                 return None
-            strategies[operation] = strategy
-            self._set(operation, strategy.outputs)
+            # It may fit once a variable, whose end of a round comes later, begins with rows.
+            fits = False
+            self._set(operation, self._guessed(operation))
         for operation in self._operations:
             if operation.type == "Merge" and not self._closes(operation):
                 return None
-        return strategies
+        return strategies if fits else None
+
+    def _guessed(self, operation: Any) -> list[Layout]:
+        """Returns layouts of what an operation gives that has no strategy, or not yet."""
+        is_of_array = array_of(operation) is not None
+        return [
+            OWN if is_of_array and tensor.dtype in (tf.variant, tf.resource) else WHOLE
+            for tensor in operation.outputs
+        ]
 
     def _of(self, tensor: Any) -> Layout:
         if tensor.op in self._inside:
