@@ -55,6 +55,25 @@ def find(
     return None
 
 
+def variable(tensor: Any, ends: Any, inside: Collection[Any]) -> Any:
+    """Returns what a variable of a loop enters by, None if that is not what leads to a tensor.
+
+    Args:
+        tensor: The tensor: the variable in a round.
+        ends: The operation whose only result is the variable at the end of the round.
+        inside: The operations of the loop.
+    """
+    while tensor.op.type in ("Identity", "Switch"):
+        tensor = tensor.op.inputs[0]
+    if tensor.op.type != "Merge" or not is_of_loop(tensor.op):
+        return None
+    enter, back = (given.op for given in tensor.op.inputs)
+    if back.type != "NextIteration" or back.inputs[0].op is not ends or enter.type != "Enter":
+        return None
+    takers = ends.outputs[0].consumers()
+    return enter if enter.inputs[0].op not in inside and takers == [back] else None
+
+
 def is_of_loop(operation: Any) -> bool:
     """Whether a `Merge` is a variable of a loop, and not of the branches of a condition."""
     return any(tensor.op.type == "NextIteration" for tensor in operation.inputs)

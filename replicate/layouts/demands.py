@@ -6,6 +6,7 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import Monomial
 from replicate.layouts.layout import (
     Demand,
+    Grown,
     Indices,
     Layout,
     Own,
@@ -32,7 +33,7 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         return (
             not isinstance(size, int) or dims_lib.over(size, count(demand.of, op.rows)) is not None
         )
-    if isinstance(demand, (Partial, Own, Indices)):
+    if isinstance(demand, (Partial, Own, Indices, Grown)):
         return layout == demand
     return not isinstance(layout, Own)
 

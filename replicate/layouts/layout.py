@@ -93,6 +93,22 @@ class Size(NamedTuple):
     kind: str = "size"
 
 
+class Grown(NamedTuple):
+    """Axis 0 begins the same in all towers, and has grown with each round of a loop.
+
+    A gradient in a loop of TensorFlow 1 collects slices so: those of a table, of which each round
+    looks up rows.
+
+    Attributes:
+        begin: How many entries there were before the first round.
+        each: How many each row adds in a round.
+    """
+
+    begin: int
+    each: Dim
+    kind: str = "grown"
+
+
 class Own(NamedTuple):
     """Each tower has its own, which cannot be put together, as reserved tensors of batch norm."""
 
@@ -107,7 +123,7 @@ class Share(NamedTuple):
     kind: str = "share"
 
 
-Layout = Union[Whole, Shard, Indices, Partial, Size, Own]
+Layout = Union[Whole, Shard, Indices, Partial, Size, Grown, Own]
 Demand = Union[Layout, Share]
 
 WHOLE = Whole()

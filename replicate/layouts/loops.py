@@ -27,6 +27,7 @@ from replicate.layouts.layout import (
     SIZE,
     WHOLE,
     Demand,
+    Grown,
     Layout,
     Partial,
     Shard,
@@ -37,6 +38,7 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import rule_of
 
 _PASS_ON = frozenset(["Exit", "Identity", "NextIteration"])
+_KEEP_GROWN = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch"])
 # Stateful, and nothing happens if each tower runs them.
 _HARMLESS = frozenset(
     ["Assert", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"]
@@ -148,6 +150,12 @@ class Loop:
             return Strategy((), (self._entered[operation],))
         if kind == "Merge" and beginnings.is_of_loop(operation):
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
+        if kind == "ConcatV2" and len(layouts) == 3:
+            grown = self._grown(operation, layouts)
+            if grown is not None:
+                return Strategy((grown, Shard(0), WHOLE), (grown,))
+        if any(isinstance(one, Grown) for one in layouts) and kind not in _KEEP_GROWN:
+            return None
         if kind in branches.TYPES:
             return branches.strategy(self._facts.of(operation), layouts)
         if kind == "LoopCond":
@@ -168,6 +176,18 @@ class Loop:
                 return None
             return Strategy((WHOLE,) * len(layouts), (WHOLE,) * len(operation.outputs))
         return None if rule is None else self._by_rule(operation, layouts, rule)
+
+    def _grown(self, operation: Any, layouts: Sequence[Layout]) -> Grown | None:
+        """Returns how a variable of the loop grows by what it is joined with, None if not so."""
+        before = operation.inputs[0]
+        if layouts[1] != Shard(0) or self._facts.of(operation).ints(2) != (0,):
+            return None
+        each = self._facts.of(operation).per_row(1, 0)
+        enter = beginnings.variable(before, operation, self._inside)
+        begin = None if enter is None else self._facts.dims(enter.inputs[0])
+        if each is None or dims_lib.is_of_loop(each) or not begin or not isinstance(begin[0], int):
+            return None
+        return Grown(begin[0], each)
 
     def _has_rows(self, operation: Any) -> bool:
         """Whether a value made from a shape has rows: its shape holds n, or rows need it so."""
@@ -234,6 +254,8 @@ class Loop:
             return layout == WHOLE and operation.outputs[0].shape.rank == 0
         if layout == OWN:
             return False
+        if isinstance(demand, Grown):
+            return layout == WHOLE
         if isinstance(demand, Shard):
             return can_be(self._facts.of(operation), 0, layout, demand)
         return demand == WHOLE or layout == WHOLE

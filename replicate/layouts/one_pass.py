@@ -19,11 +19,13 @@ from replicate.layouts.layout import (
     SIZE,
     WHOLE,
     Demand,
+    Grown,
     Indices,
     Layout,
     Own,
     Partial,
     Shard,
+    Size,
     Strategy,
     Whole,
 )
@@ -220,7 +222,7 @@ class Pass:
         is_branch = operation.type in branches.TYPES
         if rule is None and not is_branch and pointing_rule_of(operation.type) is None:
             return None
-        seen = [WHOLE if layout == SIZE else layout for layout in inputs]
+        seen = [WHOLE if isinstance(one, (Grown, Size)) else one for one in inputs]
         if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
             return None
         if self._is_met(operation, seen):

@@ -32,6 +32,8 @@ def _shape(op: Op) -> Values:
 @values("VariableShape")
 def _variable_shape(op: Op) -> Values:
     handle = op.inputs[0].op
+    while handle.type in ("Enter", "Identity", "Switch"):  # Into a loop, or a branch.
+        handle = handle.inputs[0].op
     if handle.type != "VarHandleOp":
         return None
     shape = tf.TensorShape(handle.get_attr("shape"))

@@ -18,6 +18,7 @@ from replicate.layouts import (
     SIZE,
     WHOLE,
     Blocks,
+    Grown,
     Indices,
     Layouts,
     Measure,
@@ -50,7 +51,6 @@ class Inputs:
         rows: The `Rows`.
         placement: The `Placement`.
         instead: What towers take in place of whole tensors.
-
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Inputs:
         self._constants: dict[Any, Any] = {}
         self._formulas = Formulas(rows, self._size_of)
         self._own: Own = {}
+        self._are_made = False
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
         self._no_size: Any = None
@@ -97,7 +98,7 @@ class Inputs:
             own: What the towers have.
             joined: Whole values, by references of tensors.
         """
-        self._own = own
+        self._own, self._are_made = own, True
         for key, stand_in in self._whole_stand_ins.items():
             partitioning.take(stand_in.op, 0, joined[key])
         for stand_in, measure, tower in self._size_stand_ins:
@@ -208,9 +209,11 @@ class Inputs:
         measure = facts.symbols[name]
         tensor, axis, is_entry = measure
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
-        if name in facts.ragged and tensor.op in self._layouts.strategies:
+        # What nothing that runs has needed, no tower has: an original computes it.
+        is_original = self._are_made and key not in self._own and key not in self._shards
+        if name in facts.ragged and tensor.op in self._layouts.strategies and not is_original:
             return self.rows_of(name).total
-        is_there = layout == WHOLE or key in self._shards
+        is_there = layout == WHOLE or key in self._shards or is_original
         if is_there or (is_entry and tensor.op not in self._layouts.strategies):
             if is_entry:
                 return tf.cast(tensor[axis], tf.int32)
@@ -247,6 +250,8 @@ class Inputs:
         what it says of all.
         """
         own = self._own[graph_lib.reference(measure.tensor)]
+        if isinstance(self._layouts.of(measure.tensor), Grown):
+            return self._grown_size(measure.tensor, own)
         if measure.is_entry:
             entries = [tf.cast(shape[measure.axis], tf.int32) for shape in own]
             return tf.reduce_max(tf.stack(entries))
@@ -258,6 +263,20 @@ class Inputs:
                 return self._each(own, measure.axis, layout.of)
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
+
+    def rounds(self, tensor: Any, first: Any) -> Any:
+        """Returns how many rounds a `Grown` tensor has grown in, by what the first tower has."""
+        layout = self._layouts.of(tensor)
+        assert isinstance(layout, Grown)
+        in_a_round = self._formulas.product(layout.each, self._rows.held[0], tf.int32)
+        return (size_of(first, 0) - layout.begin) // tf.maximum(in_a_round, 1)
+
+    def _grown_size(self, tensor: Any, own: Sequence[Any]) -> Any:
+        """Returns the size of axis 0 of a `Grown` tensor, an int32 scalar tensor."""
+        layout = self._layouts.of(tensor)
+        assert isinstance(layout, Grown)
+        in_a_round = self._formulas.product(layout.each, self._rows.total, tf.int32)
+        return layout.begin + self.rounds(tensor, own[0]) * in_a_round
 
     def _each(self, own: Sequence[Any], axis: int, of: Of) -> Any:
         """Returns how many entries of an axis there are for each of what `Shard.of` names."""

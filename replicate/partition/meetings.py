@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.gathering import Gather, Transport, collectives, nccl, packing
-from replicate.layouts import WHOLE, Partial, Shard
+from replicate.layouts import WHOLE, Grown, Partial, Shard
 from replicate.partition import splits
 from replicate.partition.rows import Rows
 
@@ -25,7 +25,8 @@ class Part(NamedTuple):
         rows: By how many of what the towers' parts count, see `Shard.of`.
         is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
             as users say.
-        blocks: How many `Blocks` of rows the axis of a shard has; None if it is not in these.
+        blocks: How many `Blocks` of rows the axis of a shard has, or how many rounds have added to
+            what has `Grown`; None of others.
     """
 
     tensor: Any
@@ -112,6 +113,10 @@ def _join(part: Part, rows: Rows, links: Transport) -> Any:
     layout, own, devices = part.layout, part.own, links.devices
     if layout == WHOLE:  # The same in all towers.
         return own[0]
+    if isinstance(layout, Grown):
+        grown = [value[layout.begin :] for value in own]
+        added = _join(part._replace(layout=Shard(0), own=tuple(grown)), rows, links)
+        return tf.concat([own[0][: layout.begin], added], 0)
     if isinstance(layout, Shard) and part.blocks is not None:
         counted = _counted(own, rows, devices, _without_entries(layout.axis))
         blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.layouts import SIZE, Indices, Partial, Shard
+from replicate.layouts import SIZE, Grown, Indices, Partial, Shard
 from replicate.partition import copies as copies_lib
 from replicate.partition import meetings, plans
 from replicate.partition.inputs import Inputs, Own
@@ -103,6 +103,9 @@ def _put_together(
             layout, own = Shard(0, layout.of), _of_one_device(tensor, own, inputs, placement)
         counted = inputs.rows_of(layout.of) if isinstance(layout, Partial) else rows
         blocks = inputs.blocks(layout.of) if isinstance(layout, Shard) else None
+        if isinstance(layout, Grown):
+            with tf.control_dependencies(None):
+                blocks = inputs.rounds(tensor, own[0])
         part = meetings.Part(tensor, layout, plan.together[key], own, place, counted, is_gradient)
         parts.append(part._replace(blocks=blocks))
     return meetings.meet(parts, rows, placement.devices, placement.gather, placement.wire_scale)

@@ -263,6 +263,17 @@ def until_one_is_done(h, batch):
     return _error(made[1], batch)
 
 
+def looked_up(h, batch):
+    """Each round looks up rows of a table, of which loops of TensorFlow 1 collect gradients."""
+    table, other = get_variable("table", [6, 3]), get_variable("other", [3, 3])
+
+    def body(i, a):
+        rows = tf.gather(table, batch.ids) * tf.cast(i + 1, F64)
+        return i + 1, tf.tanh(a + tf.reduce_sum(rows, 1) + tf.gather(other, batch.k))
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
 def decoding(h, batch):
     """Begins with zeros and the same token for all rows, which are constants if n is known."""
     n, w = tf.shape(batch.k)[0], get_variable("w", [3, 3])
@@ -305,7 +316,7 @@ LOSSES = {
         *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
         *(branches, zeros_inside, scaled_inside, attending, normalised, wider),
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
-        decoding,
+        *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
     )
 }

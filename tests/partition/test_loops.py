@@ -1,10 +1,11 @@
 """Loops of TensorFlow 1 run in towers, each of which goes round for itself, where they can."""
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from partition import harness, loop_models, tables
 from partition.harness import ModeKeys
-from partition.model_inputs import STATIC, UNKNOWN, UNKNOWN_FIRST
+from partition.model_inputs import F64, STATIC, UNKNOWN, UNKNOWN_FIRST, get_variable
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:`tf.nn.rnn_cell:UserWarning", "ignore:Converting sparse IndexedSlices:UserWarning"
@@ -44,3 +45,29 @@ def test_loops_take_weights_wherever_they_are(placement):
     for mine, other in zip(*trained):
         for got, want in zip(mine, other):
             harness.assert_close(got, want, 1e-9, "weight")
+
+
+def _collecting(features, labels, mode, params):
+    """Predicts the slices that a loop has collected of a gradient, and how many these are."""
+    table = get_variable("table", [6, 3])
+    x = features["x"][:, :3]
+
+    def body(i, a):
+        return i + 1, tf.tanh(a + tf.reduce_sum(tf.gather(table, features["ids"]), 1))
+
+    made = tf.while_loop(lambda i, _: i < 3, body, (0, x))[1]
+    slices = tf.gradients(tf.reduce_mean(made**2), table)[0]
+    found = {"values": slices.values, "indices": slices.indices, "size": tf.size(slices.indices)}
+    total = tf.stop_gradient(tf.reduce_sum(slices.values) / tf.cast(tf.size(slices.values), F64))
+    return tables.spec_of(mode, found, total * tf.reduce_mean(tf.square(table)), params)
+
+
+@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
+def test_slices_that_a_loop_collects_are_in_order(batches, num_towers):
+    model_fn = tables.of_old_control_flow(_collecting)
+    harness.check_training(model_fn, batches, num_towers)
+    with harness.mechanism() as made, harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
+        plan = made[0].plan
+    copied = {one.name for one in plan.copied}
+    assert {"while/LoopCond", "gradients/b_count_2"} <= copied

@@ -42,6 +42,18 @@ def test_sizes_are_those_of_the_whole_batch_in_evaluation(name):
     MODELS.check_applied(name, STATIC, 2)
 
 
+def test_sizes_that_nothing_needs_are_there_in_training():
+    """No step computes how many rows are kept; who fetches it gets one device's number."""
+
+    def model(features, labels, mode, params):
+        x = features["x"]
+        kept = tf.boolean_mask(x, tf.sin(x[:, 0]) > 0)
+        found = {"kept": tf.shape(kept)[0], "entries": tf.size(tf.tanh(kept))}
+        return tables.spec_of(mode, found, tf.reduce_mean(model_inputs.hidden(x) ** 2), params)
+
+    harness.check_training(model, UNKNOWN, 3)
+
+
 @pytest.mark.parametrize("num_towers, batches", CASES)
 def test_python_sees_the_whole_batch(num_towers, batches):
     seen = []
