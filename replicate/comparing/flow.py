@@ -44,8 +44,7 @@ def compare(
     from one checkpoint and take the same batches, which are read from `input_fn` once and kept in
     memory. Compared are the loss of each step, all global variables at the start and after each
     step, the last checkpoint, and what the trained models measure and predict. What in the towers'
-    graph can explain a difference is named with its line: random operations, statistics of the rows
-    at hand, sums that are divided by counts, updates from rows, padding.
+    graph can explain a difference is named with its line: random numbers, and fused batch norm.
 
     Everything is written into a temporary directory, whatever the `model_dir` of `config` is. Hooks
     of `model_fn` run, and write where they do. Values of one device lie there, a copy for each
