@@ -5,6 +5,7 @@ operations of the network that its name says, in the layers that it has; weights
 of their own.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -101,12 +102,16 @@ def _gelu(net):
     return 0.5 * net * (1.0 + tf.math.erf(net / np.sqrt(2.0)))
 
 
-def _encoder(features, labels, case):
+def _encoder(features, labels, case, dropout=0.0):
     """The encoder of BERT-base, of `case.width`, which predicts a token at each place.
 
-    Devlin et al., 2018, https://arxiv.org/abs/1810.04805; without dropout, which would draw other
-    numbers on each engine.
+    Devlin et al., 2018, https://arxiv.org/abs/1810.04805; by default without dropout, which would
+    draw other numbers on each engine.
     """
+
+    def dropped(net):
+        return tf.nn.dropout(net, rate=dropout, seed=next(numbers)) if dropout else net
+
     numbers = itertools.count()
     table = tf.get_variable(
         "tokens", [case.classes, case.width], initializer=models.seeded_initializer(next(numbers))
@@ -116,9 +121,10 @@ def _encoder(features, labels, case):
     )
     net = _layer_norm(tf.nn.embedding_lookup(table, features) + places, next(numbers))
     for _ in range(case.layers):
-        net = _layer_norm(net + _attention(net, numbers), next(numbers))
+        net = _layer_norm(net + dropped(_attention(net, numbers)), next(numbers))
         inner = _dense(net, 4 * case.width, next(numbers), activation=_gelu)
-        net = _layer_norm(net + _dense(inner, case.width, next(numbers)), next(numbers))
+        inner = _dense(inner, case.width, next(numbers))
+        net = _layer_norm(net + dropped(inner), next(numbers))
     logits = tf.tensordot(net, table, [[2], [1]])
     return tf.losses.sparse_softmax_cross_entropy(labels, logits)
 
@@ -176,6 +182,7 @@ def _wide_and_deep(features, labels, case):
 
 models.MODELS.update(
     bert=models.Model(_text, _encoder),
+    bert_dropout=models.Model(_text, functools.partial(_encoder, dropout=0.1)),
     lstm=models.Model(_text, _language_model),
     mobilenet_v2=models.classifier((64, 64, 3), _mobilenet_v2),
     wide_and_deep=models.Model(_click_rows, _wide_and_deep),
@@ -184,6 +191,15 @@ CASES = {
     "resnet50": models.CASES["resnet50"],
     "bert": models.Case(
         "bert", towers=1, layers=12, width=128, global_batch=16, classes=2000, optimizer="Momentum"
+    ),
+    "bert_dropout": models.Case(
+        "bert_dropout",
+        towers=1,
+        layers=12,
+        width=128,
+        global_batch=16,
+        classes=2000,
+        optimizer="Momentum",
     ),
     "mobilenet_v2": models.Case(
         "mobilenet_v2",
