@@ -24,7 +24,7 @@ def losses_of(case, num_towers):
 
     model_fn = models.make_model_fn(case, make_optimizer)
     if num_towers:
-        model_fn = replicate.replicate_model_fn(model_fn, devices=devices)
+        model_fn = replicate.replicate_model_fn(model_fn, devices=devices, random="batch")
     with tf.Graph().as_default():
         tf.set_random_seed(models.SEED)
         tf.train.create_global_step()
