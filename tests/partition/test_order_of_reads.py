@@ -163,6 +163,7 @@ def _dropped(x):
     return h, states.stack()
 
 
+@pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning")
 @pytest.mark.parametrize("version", [1, 2])  # Of control flow.
 @pytest.mark.parametrize("states_of", [_looked_up, _dropped])
 def test_what_is_fetched_behind_a_loop_is_made_of_the_towers_loops(states_of, version):
