@@ -187,20 +187,13 @@ models.MODELS.update(
     mobilenet_v2=models.classifier((64, 64, 3), _mobilenet_v2),
     wide_and_deep=models.Model(_click_rows, _wide_and_deep),
 )
+_BERT = models.Case(
+    "bert", towers=1, layers=12, width=128, global_batch=16, classes=2000, optimizer="Momentum"
+)
 CASES = {
     "resnet50": models.CASES["resnet50"],
-    "bert": models.Case(
-        "bert", towers=1, layers=12, width=128, global_batch=16, classes=2000, optimizer="Momentum"
-    ),
-    "bert_dropout": models.Case(
-        "bert_dropout",
-        towers=1,
-        layers=12,
-        width=128,
-        global_batch=16,
-        classes=2000,
-        optimizer="Momentum",
-    ),
+    "bert": _BERT,
+    "bert_dropout": _BERT._replace(model="bert_dropout"),
     "mobilenet_v2": models.Case(
         "mobilenet_v2",
         towers=1,

@@ -1,4 +1,4 @@
-"""The results of an operation by the names of its definition, of which one may be several."""
+"""Names the results of an operation as its definition does; a name may stand for several."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from replicate.layouts.rule import Op
 
 
 class Result(NamedTuple):
-    """An output: the name that the definition gives it, and which of those of that name it is."""
+    """The name of an output in the definition, and its place among those of that name."""
 
     name: str
     place: int
 
 
 def results(op: Op) -> list[Result]:
-    """Returns what each output of an operation is."""
+    """Returns a `Result` for each output of an operation."""
     made: list[Result] = []
     for argument in op.operation.op_def.output_arg:
         made += [Result(argument.name, place) for place in range(_many(op, argument))]

@@ -56,14 +56,14 @@ def find(
 
 
 def variable(tensor: Any, ends: Any, inside: Collection[Any]) -> Any:
-    """Returns what a variable of a loop enters by, None if that is not what leads to a tensor.
+    """Returns the `Enter` of a variable of a loop, None if a tensor is no such variable.
 
     Args:
         tensor: The tensor: the variable in a round.
         ends: The operation whose only result is the variable at the end of the round.
         inside: The operations of the loop.
     """
-    while tensor.op.type in ("Identity", "Switch"):
+    if tensor.op.type == "Switch":
         tensor = tensor.op.inputs[0]
     if tensor.op.type != "Merge" or not is_of_loop(tensor.op):
         return None

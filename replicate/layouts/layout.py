@@ -96,8 +96,7 @@ class Size(NamedTuple):
 class Grown(NamedTuple):
     """Axis 0 begins the same in all towers, and has grown with each round of a loop.
 
-    A gradient in a loop of TensorFlow 1 collects slices so: those of a table, of which each round
-    looks up rows.
+    A loop of TensorFlow 1 whose rounds look up rows of a table collects the gradient's slices so.
 
     Attributes:
         begin: How many entries there were before the first round.

@@ -115,7 +115,7 @@ class Loop:
         return strategies if fits else None
 
     def _guessed(self, operation: Any) -> list[Layout]:
-        """Returns layouts of what an operation gives that has no strategy, or not yet."""
+        """Returns the layouts to go on with if an operation has no strategy yet."""
         is_of_array = array_of(operation) is not None
         return [
             OWN if is_of_array and tensor.dtype in (tf.variant, tf.resource) else WHOLE

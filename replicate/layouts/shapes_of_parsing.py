@@ -12,10 +12,10 @@ from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, shapes, summands
 from replicate.layouts.values_table import Values, array, values
 
-_PARSERS = ("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2")
+PARSERS = ("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2")
 
 
-@shapes(*_PARSERS)
+@shapes(*PARSERS)
 def _parsed(op: Op, index: int) -> Shape | None:
     given, made = op.dims(0), results(op)
     name, place = made[index]
@@ -43,7 +43,7 @@ def _splits(op: Op, index: int, axis: int) -> list[Dim] | None:
     return [given[0], 1] if is_split else None
 
 
-@values(*_PARSERS)
+@values(*PARSERS)
 def _shapes(op: Op) -> Values:
     """The shapes of sparse features: n lists, as long as the longest."""
     given = op.dims(0)

@@ -220,7 +220,9 @@ class Inputs:
             size = size_of(tensor, axis)
             if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
                 return size
-            return size // tf.maximum(self.rows_of(layout.of).total, 1)
+            has_original = is_original and layout.of in facts.ragged
+            total = self._size_of(str(layout.of)) if has_original else self.rows_of(layout.of).total
+            return size // tf.maximum(total, 1)
         if key in self._own:
             return self._size_in_towers(measure)
         return self._size_stand_in(measure, None)

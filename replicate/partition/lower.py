@@ -101,11 +101,11 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
 
     kept = [operation for operation in operations if operation not in replaced]
     used = {one.op if isinstance(one, tf.Tensor) else one for one in map(now, asked)}
-    needed_too = _needed(kept, added, used)
-    for operation in set(added).difference(needed_too):
+    left = _needed(kept, added, used)
+    for operation in set(added).difference(left):
         if operation.type == "Merge":  # Lists that it alone brings together are apart.
             graph_lib.set_replaced(operation)
-    return Lowered(kept + needed_too, now)
+    return Lowered(kept + left, now)
 
 
 def _make(

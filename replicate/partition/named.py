@@ -89,7 +89,7 @@ def _loops(copied: Sequence[Any], origins: Origins) -> frozenset[Any]:
 
 
 def _behind(operation: Any, needs: Needs, layouts: Layouts, loops: frozenset[Any]) -> Iterator[Any]:
-    """Yields what is read of an array that such a loop has written, or of its reserved values."""
+    """Yields what is read of an array that such a loop has written."""
     for tensor in operation.inputs:
         while tensor.op.type in _PASS_ON:
             tensor = tensor.op.inputs[0]

@@ -15,9 +15,9 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
     """Returns operations in an order in which each follows what leads to it.
 
     Those of a loop of TensorFlow 1 follow one another, after all that enters it. What leads back to
-    where a loop begins is left out of account. So are waits, where the loops are together only so:
-    a gradient that is made once updates have run lets the counter of a loop begin after updates
-    that the loop leads to.
+    where a loop begins is left out of account. If waits
+    alone make a cycle of loops and other operations, they are left out as well: with a gradient
+    that waits for updates, the counter of a loop waits for updates that the loop itself leads to.
 
     Args:
         operations: The operations, in the order in which they were made.

@@ -17,7 +17,7 @@ from replicate.planning import scopes
 
 
 class Plan(NamedTuple):
-    """What a training step does; as a string, a report.
+    """The partition of a training step. Its string is the report that the command prints.
 
     Attributes:
         towers: N.
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What the share in towers is of."""
+        """The quantity that the share in towers is a share of."""
         multiplies = self.coverage.share_multiplied is not None
         return "the multiplications" if multiplies else "what is computed with rows"
 

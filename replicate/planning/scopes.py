@@ -1,4 +1,4 @@
-"""What each part of a model computes in towers and once, by name scope."""
+"""Adds up, by name scope, how much of a model runs in towers, and how much once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scope(NamedTuple):
 
     @property
     def computed(self) -> float:
-        """What is computed with rows, in towers and once."""
+        """How much is computed with rows, in towers and once together."""
         return self.work["towers"] + self.work["once"]
 
     @property

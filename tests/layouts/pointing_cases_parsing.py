@@ -67,8 +67,17 @@ def _names(batch: Batch) -> Any:
     return batch.one_of(tf.constant([], tf.string), batch.text())
 
 
-@case("ParseExample")
+@case("ParseExample", "ParseExampleV2")
 def parse(batch: Batch, name: str) -> None:
+    more: dict[str, Any] = {}
+    if name == "ParseExampleV2":
+        has_ragged = batch.draw.rand() < 0.2
+        more = {
+            "num_sparse": 2,
+            "ragged_keys": ["words"] * has_ragged,
+            "ragged_value_types": [tf.string] * has_ragged,
+            "ragged_split_types": [tf.int64] * has_ragged,
+        }
     made = raw(
         name,
         serialized=batch.records(_example),
@@ -78,26 +87,7 @@ def parse(batch: Batch, name: str) -> None:
         dense_defaults=[tf.zeros([0])],
         sparse_types=[tf.string, tf.float32],
         dense_shapes=[[WIDTH]],
-    )
-    _use(batch, list(zip(*made[:3])), made.dense_values)
-
-
-@case("ParseExampleV2")
-def parse_2(batch: Batch, name: str) -> None:
-    has_ragged = batch.draw.rand() < 0.2
-    made = raw(
-        name,
-        serialized=batch.records(_example),
-        names=_names(batch),
-        sparse_keys=["words", "list"],
-        dense_keys=["dense"],
-        ragged_keys=["words"] * has_ragged,
-        dense_defaults=[tf.zeros([0])],
-        num_sparse=2,
-        sparse_types=[tf.string, tf.float32],
-        ragged_value_types=[tf.string] * has_ragged,
-        ragged_split_types=[tf.int64] * has_ragged,
-        dense_shapes=[[WIDTH]],
+        **more,
     )
     _use(batch, list(zip(*made[:3])), made.dense_values)
 

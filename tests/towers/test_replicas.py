@@ -387,7 +387,7 @@ def test_what_a_hook_assigns_is_assigned_to_replicas(mode, hooks, placed, as_gpu
 
 
 def test_a_variable_that_begins_with_another_is_initialised_before_the_rest():
-    """What initializers read goes to replicas by itself, not with what has no value yet."""
+    """Replicas get it in a pack of its own: the other variables have no value yet."""
 
     def model_fn(features, mode):
         first = tf.get_variable("first", [WIDTH], initializer=tf.ones_initializer())

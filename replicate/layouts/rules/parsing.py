@@ -11,11 +11,10 @@ from replicate.layouts.arguments import Result, results
 from replicate.layouts.layout import SIZE, WHOLE, Demand, Indices, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, pointing
 from replicate.layouts.rules.pointing import counted
+from replicate.layouts.shapes_of_parsing import PARSERS
 
-_PARSERS = ("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2")
 
-
-@pointing(*_PARSERS)
+@pointing(*PARSERS)
 def parse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Parses what a tower has; indices of sparse features count its own rows."""
     if layouts[0] != Shard(0) or op.rank(0) != 1:
