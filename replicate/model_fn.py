@@ -18,7 +18,7 @@ from replicate.compat import environment, estimator, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
 from replicate.cross_tower import cross_tower_sum
-from replicate.engines import penalties, tpu_training
+from replicate.engines import tpu_training
 from replicate.faults import recovery
 from replicate.graphs import uncollected
 from replicate.reports import report
@@ -77,8 +77,8 @@ def replicate_model_fn(
             `replicate.batch.sharding`.
         loss_reduction: With `per_tower` or on TPU cores: how a tower makes its loss from the losses
             of rows, a `tf.losses.Reduction`. With `SUM` the towers' losses and gradients are added
-            up; with all others they are averaged, weighted by rows. Otherwise the loss is that of
-            the whole batch, and this changes nothing.
+            up, penalties of weights included; with all others they are averaged, weighted by rows.
+            Otherwise the loss is that of the whole batch, and this changes nothing.
         devices: List of device names, one per tower. None: every local GPU, or, if there is none,
             every local CPU device. TPU cores are named all together: every core of the TPU system,
             or the first alone.
@@ -221,17 +221,15 @@ def replicate_model_fn(
             shards, batch = ahead.stage(shards, tower_devices, cluster.worker, not per_tower)
         if per_tower:
             sharding.name_size(shards)
-            # What does not depend on rows, as weight penalties, counts once in a sum of losses.
-            with penalties.shared(len(tower_devices) if summed else 1):
-                spec = partition.build_towers(
-                    with_rows(arguments, shards, config),
-                    shards,
-                    mode,
-                    placed,
-                    summed=summed,
-                    which_summaries=summaries,
-                    since=since,
-                )
+            spec = partition.build_towers(
+                with_rows(arguments, shards, config),
+                shards,
+                mode,
+                placed,
+                summed=summed,
+                which_summaries=summaries,
+                since=since,
+            )
         else:
             own = {"features": batch[0], "labels": batch[1]}
             of_batch = {name: own.get(name, arguments[name]) for name in arguments}

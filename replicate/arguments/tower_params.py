@@ -29,24 +29,81 @@ def of_tower(params, shards, for_tpus, own_size):
             size is an integer.
 
     Returns:
-        A copy, so that the caller's stay as they are.
+        A copy, so that the caller's stay as they are. If it is the size of a shard and shards
+        differ, reading it from a dictionary is a ValueError.
 
     Raises:
         TypeError: If `own_size` is True, and the size there, but no integer.
-        ValueError: If it is the size of a shard, and shards differ.
+        ValueError: If it is the size of a shard, shards differ, and `params` is no dictionary.
     """
     own = _copy(params)
     if not _has_own_size(params, for_tpus, own_size):
         return own
     size = _size(params)
     sizes = _sizes(size, shards)
-    if len(set(sizes)) > 1:
-        raise ValueError(
-            "`params['batch_size']` is the size of a tower's shard where `model_fn` is written for "
-            f"TPUs, and the model is built once for all of them, but the shards have {sizes} rows. "
-            f"Make the batch a multiple of {len(sizes)} rows, or pass `per_tower_batch_size=False`."
-        )
-    return _with_size(own, sizes[0])
+    if len(set(sizes)) == 1:
+        return _with_size(own, sizes[0])
+    if isinstance(own, dict):
+        return _Uneven(own, _uneven(sizes))
+    raise ValueError(_uneven(sizes))
+
+
+class _Uneven(dict):
+    """Params of towers whose shards differ in size: there is no size that a model could read.
+
+    Args:
+        params: The dictionary.
+        message: The error of a model that reads it.
+    """
+
+    def __init__(self, params, message):
+        super().__init__(params)
+        super().__setitem__(_KEY, _NoSize(message))
+
+    def __getitem__(self, key):
+        return _read(super().__getitem__(key))
+
+    def get(self, key, default=None):
+        return _read(super().get(key, default))
+
+    def pop(self, key, *default):
+        return _read(super().pop(key, *default))
+
+
+class _NoSize:
+    """The size in copies of such params, which nothing can be computed with.
+
+    Args:
+        message: The error where it is computed with.
+    """
+
+    def __init__(self, message):
+        self._message = message
+
+    def raise_error(self, *_):
+        raise ValueError(self._message)
+
+    __int__ = __index__ = __float__ = __array__ = __add__ = __radd__ = __sub__ = raise_error
+    __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = raise_error
+    __rfloordiv__ = __mod__ = __rmod__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = raise_error
+    __hash__ = raise_error
+
+    def __repr__(self):
+        return f"<{self._message}>"
+
+
+def _read(value):
+    if isinstance(value, _NoSize):
+        value.raise_error()
+    return value
+
+
+def _uneven(sizes):
+    return (
+        "`params['batch_size']` is the size of a tower's shard where `model_fn` is written for "
+        f"TPUs, and the model is built once for all of them, but the shards have {sizes} rows. "
+        f"Make the batch a multiple of {len(sizes)} rows, or pass `per_tower_batch_size=False`."
+    )
 
 
 def _has_own_size(params, for_tpus, own_size):

@@ -1,6 +1,6 @@
 """What runs the copies of a model, behind one interface: towers, TPU cores, replicas, nothing."""
 
-from replicate.engines import context, finite, penalties, tower_engine, tpu_training
+from replicate.engines import context, finite, tower_engine, tpu_training
 from replicate.engines.accumulators import make_variable
 from replicate.engines.context import merge_call, num_towers, tower_index
 from replicate.engines.per_tower import PerTower
@@ -12,7 +12,6 @@ __all__ = [
     "make_variable",
     "merge_call",
     "num_towers",
-    "penalties",
     "tower_engine",
     "tower_index",
     "tpu_training",

@@ -15,7 +15,6 @@ from replicate.batch import losses_added_up, sharding
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.engines import penalties, tpu
 from replicate.graphs import state
 from replicate.partition import specs
 
@@ -129,13 +128,9 @@ def train(model, shards, devices, summed, session_config):
 
 
 def call_in_replica(model, summed):
-    """Calls `model()` in a TPU replica; if losses are summed, weight penalties still count once."""
+    """Calls `model()` in a TPU replica, whose losses are summed or averaged over replicas."""
     with losses_added_up(summed):
-        if not summed:
-            return model()
-        num_cores = tpu.number_of_shards() or 1  # None where a graph is built for a SavedModel.
-        with penalties.shared(num_cores):
-            return model()
+        return model()
 
 
 class Computation:

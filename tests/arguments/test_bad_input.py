@@ -202,7 +202,7 @@ OWN_SIZE = (
 
 def test_shards_of_other_sizes_than_a_model_for_tpus_has():
     def model_fn(features, mode, params):
-        pytest.fail("too late")
+        pytest.fail(f"too late: {params['batch_size']}")
 
     replicated = replicate.replicate_model_fn(
         model_fn, devices=DEVICES, per_tower=True, per_tower_batch_size=True

@@ -1,5 +1,6 @@
 """Model functions written for TPUEstimator, as towers: what comes out is one device's."""
 
+import copy
 import functools
 import types
 
@@ -207,6 +208,42 @@ def test_shards_of_tpu_style_code_are_equal(rows, shards, static):
         size_of(rows=rows, config=tpu_run_config(), static=static)
     assert size_of(rows=rows, config=plain_run_config(), static=static) == rows
     assert size_of(rows=rows, config=tpu_run_config(), static=static, per_tower=False) == rows
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda params: params["batch_size"],
+        lambda params: params.get("batch_size", 3),
+        lambda params: params.pop("batch_size"),
+        lambda params: tf.fill([dict(params)["batch_size"]], 1.0),
+        lambda params: tf.ones([3]) / dict(**params)["batch_size"],
+        lambda params: 2 * next(iter(params.values())),
+        lambda params: next(iter(params.values())) == 3,
+        lambda params: copy.copy(params)["batch_size"],
+    ],
+    ids=["item", "get", "pop", "copy", "keywords", "values", "compared", "copied"],
+)
+def test_uneven_shards_are_refused_where_their_size_is_read(read):
+    def model_fn(features, labels, mode, params):
+        if reads:
+            read(params)
+        rate = params["learning_rate"]
+        return tf.estimator.EstimatorSpec(mode, loss=rate * tf.reduce_sum(features))
+
+    params = {"batch_size": 7, "learning_rate": 0.1}
+    replicated = contract.replicated(model_fn, 3, per_tower=True)
+    reads = False
+    replicated(tf.ones([7]), None, EVAL, params, tpu_run_config())
+    reads = True
+    with pytest.raises(ValueError, match=matching(UNEVEN_SHARDS.format("[3, 2, 2]"))):
+        replicated(tf.ones([7]), None, EVAL, params, tpu_run_config())
+    assert params == {"batch_size": 7, "learning_rate": 0.1}
+
+
+def test_uneven_shards_are_refused_where_hparams_have_their_size():
+    with pytest.raises(ValueError, match=matching(UNEVEN_SHARDS.format("[3, 2, 2]"))):
+        size_of(rows=7, config=tpu_run_config(), params=HParams(batch_size=7))
 
 
 def test_the_batch_size_of_what_names_the_spec_of_tpus_is_that_of_the_shard():

@@ -189,26 +189,6 @@ def test_gradients_are_averaged_or_added_up_as_losses_are(reduction, fresh_graph
     assert divided == [reduction != SUM] * 2
 
 
-def test_weight_penalties_count_once_in_a_sum(fresh_graph):
-    def model_fn(features, labels, mode, params):
-        regularizer = tf.keras.regularizers.l2(1.0)
-        w = tf.get_variable("w", [3, 1], tf.float64, regularizer=regularizer)
-        tf.layers.dense(features["x"], 1, kernel_regularizer=regularizer)
-        tf.keras.layers.Dense(1, kernel_regularizer=regularizer, dtype="float64")
-        penalties.extend(tf.losses.get_regularization_losses())
-        loss = tf.reduce_sum(tf.matmul(features["x"], w)) + tf.add_n(penalties)
-        optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(1.0))
-        return tf.estimator.EstimatorSpec(mode, None, loss, optimizer.minimize(loss))
-
-    penalties = []
-    make(model_fn, loss_reduction=SUM)
-    assert len(penalties) == 2
-    for penalty in penalties:
-        share = penalty.op.inputs[1]
-        assert penalty.op.type == "Mul"
-        assert tf.get_static_value(share) == 1 / CORES
-
-
 # ---- what is computed
 
 

@@ -102,12 +102,13 @@ def test_towers_draw_numbers_of_their_own_and_begin_with_the_same_weights():
     assert not (first == second).any()
 
 
-def test_a_penalty_counts_once_in_a_sum_of_losses():
+def test_a_penalty_counts_in_each_tower_in_a_sum_of_losses():
     def model_fn(features, labels, mode):
         w = tf.get_variable(
             "w", [3], tf.float64, tf.ones_initializer(), regularizer=tf.keras.regularizers.l2(0.5)
         )
-        loss = tf.reduce_sum(features * w) + tf.losses.get_regularization_loss()
+        penalty = 3.0 / replicate.num_towers() * tf.losses.get_regularization_loss()
+        loss = tf.reduce_sum(features * w) + penalty
         optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(1.0))
         train_op = optimizer.minimize(loss)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)

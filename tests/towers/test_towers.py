@@ -745,3 +745,13 @@ def test_a_penalty_made_in_a_merge_counts_once(reduction):
 
     loss = build(body, tf.constant(ROWS), EVAL, 3, loss_reduction=reduction).loss
     np.testing.assert_allclose(run(loss), 8)
+
+
+@pytest.mark.parametrize(("reduction", "times"), [("weighted_sum", 3), ("weighted_mean", 1)])
+def test_a_penalty_is_part_of_each_towers_loss(reduction, times):
+    def body(index, features):
+        tf.get_variable("w", [], initializer=ONES, regularizer=lambda w: 8 * w)
+        return spec(EVAL, tf.losses.get_regularization_loss() + 0 * tf.reduce_sum(features))
+
+    loss = build(body, tf.constant(ROWS), EVAL, 3, loss_reduction=reduction).loss
+    np.testing.assert_allclose(run(loss), 8 * times)
