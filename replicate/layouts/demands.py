@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import Monomial
 from replicate.layouts.layout import (
     Demand,
     Grown,
@@ -39,14 +38,13 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
 
 
 def _has_share(op: Op, index: int, demand: Share) -> bool:
-    """Whether of known integers the one at `axis`, and no other, is the towers' to share."""
+    """Whether of known integers the one at `axis` is the towers' to share.
+
+    Others are those of the whole batch: all pairs of rows have n on an axis of each row, too.
+    """
     value, axis, many = op.value(index), demand.axis, count(demand.of, op.rows)
     if value is None or value.ndim > 1 or not -value.size <= axis < value.size:
         return False
-    for place, entry in enumerate(value.flat):
-        if place == axis % value.size:
-            if dims_lib.over(entry, many) is None and entry != -1:
-                return False
-        elif isinstance(many, Monomial) and dims_lib.holds(entry, many.symbols[0]):
-            return False
-    return not any(dims_lib.is_of_loop(entry) for entry in value.flat)
+    entry = value.flat[axis]
+    is_multiple = entry == -1 or dims_lib.over(entry, many) is not None
+    return is_multiple and not any(dims_lib.is_of_loop(entry) for entry in value.flat)

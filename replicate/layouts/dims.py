@@ -34,6 +34,11 @@ def symbol(name: str) -> Monomial:
     return Monomial(1, (name,))
 
 
+def name_of(dim: Dim) -> str:
+    """Returns the symbol that a size is, "" if it is a number or a product."""
+    return dim.symbols[0] if isinstance(dim, Monomial) and dim == symbol(dim.symbols[0]) else ""
+
+
 def _parts(dim: Dim) -> tuple[int, tuple[str, ...]]:
     return (dim.coefficient, dim.symbols) if isinstance(dim, Monomial) else (int(dim), ())
 

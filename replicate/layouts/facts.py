@@ -70,7 +70,7 @@ class Facts:
 
     def of(self, operation: Any, of: Of = dims_lib.ROWS) -> Op:
         """Returns an operation as rules see it, of rows or of what `Shard.of` names."""
-        return Op(operation, self.dims, self.value, self.count(of), self.entry)
+        return Op(operation, self.dims, self.value, self.count(of), self.entry, self.rest)
 
     def count(self, of: Of) -> Dim:
         """Returns how many there are in the batch of what `Shard.of` names."""
@@ -227,24 +227,24 @@ class Facts:
         finally:
             self._depth -= 1
         value = None if found is None else found[tensor.value_index]
-        if tensor.op.type == "Sub" and (value is None or None in value.flat):
-            value = self._rest(tensor.op)
         if value is not None and value.size > values.LARGEST:
             value = None
         self._values[key] = value
         return value
 
-    def _rest(self, operation: Any) -> np.ndarray | None:
-        """Returns what is left of a sum of sizes once one of them is taken away."""
-        whole, gone = (self.value(tensor) for tensor in operation.inputs)
-        if whole is None or gone is None or whole.shape != () or gone.shape != ():
-            return None
-        size = whole.item()
-        known = isinstance(size, dims_lib.Monomial) and size == dims_lib.symbol(size.symbols[0])
-        left = list(self.sums.get(size.symbols[0], ())) if known else []
-        if gone.item() in left:
-            left.remove(gone.item())
-        return np.array(left[0], object) if len(left) == 1 and known else None
+    def rest(self, whole: Dim, gone: Dim) -> Dim | None:
+        """Returns a size without another one, None if no size says what is left.
+
+        Of a sum of sizes one can be taken away, as rows of what is joined to others.
+        """
+        parts = list(self.sums.get(dims_lib.name_of(whole), ()))
+        if gone not in parts:
+            return dims_lib.added(whole, dims_lib.times(-1, gone))
+        parts.remove(gone)
+        left: Dim | None = 0
+        for part in parts:
+            left = None if left is None else dims_lib.added(left, part)
+        return left
 
     def are_formulas(self, operation: Any) -> bool:
         """Whether all that an operation gives are integers that follow from sizes.

@@ -23,6 +23,8 @@ class Op:
             how many there are of these.
         entry: Function of a tensor that is a shape and of an index that returns what it holds there
             as a symbol.
+        rest: Function of two sizes that returns the first without the second, None if no size says
+            what is left.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Op:
         value: Callable[[Any], np.ndarray | None],
         rows: Dim,
         entry: Callable[[Any, int], Dim],
+        rest: Callable[[Dim, Dim], Dim | None],
     ) -> None:
         self.operation = operation
         self.type: str = operation.type
@@ -41,6 +44,12 @@ class Op:
         self._dims = dims
         self._value = value
         self.entry_of = entry
+        self.rest = rest
+
+    def beside(self, operation: Any, value: Callable[[Any], np.ndarray | None] | None = None) -> Op:
+        """Returns another operation, with the facts that this one has, or integers by `value`."""
+        known = self._value if value is None else value
+        return Op(operation, self._dims, known, self.rows, self.entry_of, self.rest)
 
     def dims_of(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of any tensor; see the class."""

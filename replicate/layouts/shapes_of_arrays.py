@@ -114,6 +114,15 @@ def _drawn(op: Op, index: int) -> Shape | None:
     return None if shape is None or parameters is None else [*shape, *parameters]
 
 
+@shapes(
+    "AllCandidateSampler", "FixedUnigramCandidateSampler", "LearnedUnigramCandidateSampler",
+    "LogUniformCandidateSampler", "ThreadUnsafeUnigramCandidateSampler", "UniformCandidateSampler",
+)  # fmt: skip
+def _sampler(op: Op, index: int) -> Shape | None:
+    """Tells of how likely each of the true classes, [n, k], and of the sampled ones is."""
+    return op.dims(0) if index == 1 else [op.attr("num_sampled")]
+
+
 @shapes("Multinomial")
 def _classes(op: Op, index: int) -> Shape | None:
     logits, count = op.dims(0), sizes(op, 1)

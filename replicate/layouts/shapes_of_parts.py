@@ -126,7 +126,7 @@ def _slice(op: Op, index: int) -> Shape | None:
     for axis, entry in enumerate(size):
         if entry == -1:
             low = None if begin is None else begin[axis]
-            made[axis] = None if low is None else _added(given[axis], dims_lib.times(-1, low))
+            made[axis] = None if low is None else op.rest(given[axis], low)
     return made
 
 

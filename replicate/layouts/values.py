@@ -42,8 +42,7 @@ def _entries(
         if value is None and tensor.dtype.is_integer:
             if depth:
                 inner = functools.partial(_entries, op=op, found=found, depth=depth - 1)
-                one = Op(tensor.op, op.dims_of, inner, op.rows, op.entry_of)
-                made = evaluate(one)
+                made = evaluate(op.beside(tensor.op, inner))
                 value = None if made is None else made[tensor.value_index]
             count = tensor.shape.num_elements()
             if value is None and count is not None and count <= LARGEST:

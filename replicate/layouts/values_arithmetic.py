@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS, Dim, Monomial
 from replicate.layouts.rule import Op
-from replicate.layouts.values_table import Values, array, beside, least, numbers, values
+from replicate.layouts.values_table import Values, array, least, numbers, values
 
 Function = Callable[[Dim, Dim], Optional[Dim]]
 
@@ -25,10 +25,6 @@ def _combined(function: Function, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _multiplied(a: Dim, b: Dim) -> Dim | None:
     return dims_lib.times(a, b)
-
-
-def _subtracted(a: Dim, b: Dim) -> Dim | None:
-    return dims_lib.added(a, dims_lib.times(-1, b))
 
 
 def _divided(a: Dim, b: Dim) -> Dim | None:
@@ -94,13 +90,18 @@ _BINARY: dict[str, Function] = {
     "Mul": _multiplied,
     "Add": dims_lib.added,
     "AddV2": dims_lib.added,
-    "Sub": _subtracted,
     "FloorMod": _modulo,
     "Mod": _remainder,
     "TruncateMod": _remainder,
     "Maximum": _maximum,
     "Minimum": _minimum,
 }
+
+
+@values("Sub")
+def _subtracted(op: Op) -> Values:
+    a, b = op.value(0), op.value(1)
+    return None if a is None or b is None else [_combined(op.rest, a, b)]
 
 
 @values(*_BINARY)
@@ -124,7 +125,7 @@ def _at_least_one(op: Op) -> np.ndarray | None:
     divisor = op.inputs[1].op
     if divisor.type != "Maximum":
         return None
-    of = beside(op, divisor)
+    of = op.beside(divisor)
     for x, other in ((0, 1), (1, 0)):
         if set(of.ints(other) or ()) == {1}:
             return of.value(x)
@@ -231,6 +232,6 @@ def _truths(op: Op) -> np.ndarray | None:
         return np.asarray(tf.make_ndarray(condition.get_attr("value")))
     if condition.type not in _COMPARISONS:
         return None
-    of = beside(op, condition)
+    of = op.beside(condition)
     a, b = numbers(of.value(0)), numbers(of.value(1))
     return None if a is None or b is None else _COMPARISONS[condition.type](a, b)

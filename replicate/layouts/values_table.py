@@ -62,11 +62,6 @@ def _fits(entry: Dim | None, dtype: tf.DType) -> bool:
     return bool(dtype.min <= number <= dtype.max) and (entry == number or dtype.size >= 4)
 
 
-def beside(op: Op, operation: Any) -> Op:
-    """Returns another operation as functions see it, with the facts that `op` has."""
-    return Op(operation, op.dims_of, op.value_of, op.rows, op.entry_of)
-
-
 def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> np.ndarray:
     """Returns `Dim`s as an array of `shape`, by default a vector."""
     made = np.empty(len(entries), object)

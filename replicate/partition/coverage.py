@@ -13,10 +13,12 @@ from replicate.layouts import (
     Costs,
     Layouts,
     Partial,
+    Shard,
     is_shard,
     reasons,
     rule_of,
 )
+from replicate.partition.origins import is_size
 from replicate.partition.plan import Plan, runs_once
 
 _ROWS_PER_TOWER = 32  # Where the graph does not know how many there are.
@@ -128,6 +130,8 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
     by_operation: dict[Any, float] = {}
     counted: list[Counted] = []
     for operation in plan.operations:
+        if is_size(operation, layouts):
+            continue  # Formulas take its place.
         once = operation not in layouts.strategies
         if operation not in copied and not (once and operation in running):
             continue
@@ -168,8 +172,8 @@ def _meetings(
         takers = tuple(
             taker
             for taker in tensor.consumers()
-            if (taker in copied and _demands_whole(taker, tensor, plan))
-            or (taker in running and runs_once(taker, plan.layouts))
+            if (taker in copied and _takes_otherwise(taker, tensor, plan))
+            or (taker in running and _takes_values(taker, plan))
         )
         if not takers and graph_lib.reference(tensor) not in named:
             continue
@@ -178,10 +182,23 @@ def _meetings(
         yield Meeting(tensor.op, takers, kind, costs.entries(tensor) * tensor.dtype.size)
 
 
-def _demands_whole(taker: Any, tensor: Any, plan: Plan) -> bool:
-    key = graph_lib.reference(tensor)
+def _takes_values(taker: Any, plan: Plan) -> bool:
+    """Whether an operation runs once and takes more of its inputs than their sizes."""
+    return runs_once(taker, plan.layouts) and not is_size(taker, plan.layouts)
+
+
+def _takes_otherwise(taker: Any, tensor: Any, plan: Plan) -> bool:
+    """Whether towers take a tensor whole, or split along another axis than they have it."""
+    key, layout = graph_lib.reference(tensor), plan.layouts.of(tensor)
     demands = zip(taker.inputs, plan.layouts.strategies[taker].inputs)
-    return any(graph_lib.reference(one) == key and demand == WHOLE for one, demand in demands)
+    return any(
+        graph_lib.reference(one) == key and (demand == WHOLE or _is_resharded(layout, demand))
+        for one, demand in demands
+    )
+
+
+def _is_resharded(layout: Any, demand: Any) -> bool:
+    return isinstance(layout, Shard) and isinstance(demand, Shard) and layout.axis != demand.axis
 
 
 def _is_shared(operation: Any, layouts: Layouts) -> bool:
