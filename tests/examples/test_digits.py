@@ -115,8 +115,10 @@ def test_the_program_fails_if_the_runs_differ(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_program_runs_as_the_readme_says(tmp_path):
-    result = programs.run("-m", "examples.digits", f"--out={tmp_path}")
+    native = {"TF_CPP_MIN_LOG_LEVEL": "3"}  # As `make demo` has it.
+    result = programs.run("-m", "examples.digits", f"--out={tmp_path}", env=native)
     assert result.returncode == 0, result.stderr
     assert "agree: no deviation exceeds the tolerance of 1e-05 (float32)" in result.stdout
+    assert "warn" not in result.stderr.lower()
     assert "deprecated" not in result.stderr
     assert "replicate: global batch" in result.stderr

@@ -1,6 +1,7 @@
 """`make search`, with fewer steps: the whole story, and what it leaves."""
 
 import json
+import logging
 
 import pytest
 
@@ -8,9 +9,10 @@ from examples.nas_search import demo
 
 
 @pytest.mark.slow
-def test_the_story_runs_and_names_its_files(tmp_path, capsys):
+def test_the_story_runs_and_names_its_files(tmp_path, capsys, caplog):
     argv = ["--quick", "--num_random", "2", "--out", str(tmp_path)]
     assert demo.main(argv) == 0
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     out = capsys.readouterr().out
     comparison = json.loads((tmp_path / "comparison.json").read_text())
     assert [row["network"] for row in comparison] == ["found", "random 1", "random 2"]
