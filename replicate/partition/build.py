@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.gathering import nccl
 from replicate.layouts import Source, infer
-from replicate.partition import coverage, plans, replicas, weights
+from replicate.partition import coverage, moments, plans, replicas, weights
 from replicate.partition.lower import lower
 from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
@@ -27,6 +27,7 @@ def partition(
     runs_once: Callable[[Any], bool] = lambda operation: False,
     gradients: Iterable[Any] = (),
     is_measured: bool = False,
+    of_all_rows: bool = False,
 ) -> Partitioned:
     """Partitions what was built in the default graph.
 
@@ -41,24 +42,32 @@ def partition(
         runs_once: Function that says of an operation whether it runs once whatever its rule says.
         gradients: What optimizers apply.
         is_measured: Whether it is measured how much of it runs in towers.
+        of_all_rows: Whether fused batch norm has the moments of all rows.
     """
     asked = list(asked)
     given = in_order(operations)
     lowered = lower(given, sources, asked)
     operations = in_order(lowered.operations) if lowered.operations is not given else given
+    written = moments.write_out(operations if of_all_rows else (), sources)
+    if written.instead:
+        operations = in_order(written.operations)
+
+    def now(asked: Any) -> Any:
+        return written.now(lowered.now(asked))
+
     layouts = infer(operations, sources, rows.dim, filter(runs_once, operations))
-    applied = [lowered.now(leaf) for leaf in _tensors(gradients)]
-    needed = [lowered.now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
+    applied = [now(leaf) for leaf in _tensors(gradients)]
+    needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     plan = make_plan(operations, layouts, needed, applied)
-    run = [lowered.now(one) for one in asked] if is_measured else []
+    run = [now(one) for one in asked] if is_measured else []
     measured = coverage.measure(plan, run, len(placement.devices)) if run else None
     partitioned = carry_out(plan, shards, rows, placement)
     if measured is not None:
         plans.keep_coverage(tf.get_default_graph(), measured)
 
     def whole(asked: Any) -> Any:
-        now = lowered.now(asked)
-        return partitioned.whole(now) if isinstance(now, tf.Tensor) else now
+        found = now(asked)
+        return partitioned.whole(found) if isinstance(found, tf.Tensor) else found
 
     return partitioned._replace(whole=whole, coverage=measured)
 

@@ -105,6 +105,7 @@ def build(
         exact.runs_once,
         choice.gradients,
         is_measured=is_trained,
+        of_all_rows=exact.moments,
     )
     _say_what_differs(partitioned.plan.copied)
     spec = specs.map_tensors(spec, partitioned.whole)

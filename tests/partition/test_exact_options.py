@@ -9,10 +9,12 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+from replicate.partition import coverage_of
 
 pytestmark = pytest.mark.usefixtures("resource_variables")
 
 SIZES = (6, 7, 4)
+FLOAT = 4
 EXACT = {"batch_norm": "batch", "random": "batch"}
 
 
@@ -102,13 +104,49 @@ def test_towers_go_on_with_rows_that_were_made_once(is_static, fresh_graph):
     tf.train.create_global_step()
     features, labels = tf.data.make_one_shot_iterator(dataset(is_static)).get_next()
     contract.replicated(model_fn, 2, **EXACT)(features, labels, "train", contract.make_params())
-    in_tower = {op.type for op in fresh_graph.get_operations() if op.name.startswith("tower_1/")}
+    copies = [op for op in fresh_graph.get_operations() if op.name.startswith("tower_1/")]
+    in_tower = {op.type for op in copies}
     assert in_tower >= {
         "Conv2D",
         "Conv2DBackpropFilter",
+        "FusedBatchNormV3",
+        "FusedBatchNormGradV3",
         "Square",
     }
-    assert not {"FusedBatchNormV3", "RandomUniform"} & in_tower
+    assert "RandomUniform" not in in_tower
+    assert not any(op.get_attr("is_training") for op in copies if op.type.startswith("FusedBatch"))
+    # Of batch norm, towers meet in numbers for each of three channels.
+    met = [one for one in coverage_of(fresh_graph).meetings if "written_out" in one.maker.name]
+    assert {one.size for one in met} == {3 * FLOAT}
+    assert [one.kind for one in met[:2]] == ["mean", "mean"]
+
+
+def normed(features, mode):
+    """A convolution and batch norm that is written out; its sizes are those of the batch."""
+    x = tf.layers.conv2d(features, 3, 2, use_bias=False)
+    x = tf.layers.batch_normalization(x, training=True, fused=False)
+    loss = tf.reduce_mean(tf.square(x - 0.3))
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        optimizer = tf.train.GradientDescentOptimizer(0.05)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def test_batch_norm_that_is_written_out_meets_in_two_moments(fresh_graph):
+    tf.train.create_global_step()
+    features = tf.placeholder(tf.float32, [None, 4, 4, 2])
+    contract.replicated(normed, 2)(features, None, "train")
+    meetings = coverage_of(fresh_graph).meetings
+    forward = [one for one in meetings if not one.maker.name.startswith("gradients/")]
+    assert [(one.kind, one.maker.name, one.size) for one in forward] == [
+        ("mean", "batch_normalization/moments/mean", 3 * 4),
+        ("mean", "batch_normalization/moments/variance", 3 * 4),
+        ("mean", "Mean", 4),
+    ]
+    # Backward, too, sums of a number per channel, and the kernel's gradient; nothing is joined.
+    backward = [one for one in meetings if one not in forward]
+    assert {one.kind for one in backward} == {"sum"}
+    assert sorted({one.size for one in backward}) == [3 * 4, 2 * 2 * 2 * 3 * 4]
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "random"])

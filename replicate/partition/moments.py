@@ -1,0 +1,190 @@
+"""Writes fused batch norm out, so that each tower normalizes its rows by the moments of all rows.
+
+Forward, mean and variance are means over rows, and the kernel takes them as given, as it does in
+evaluation. Backward, with M entries to a channel and z = (x - mean) / deviation, gradients are
+those of Ioffe and Szegedy, "Batch Normalization", 2015:
+
+    d offset = Σ dy    d scale = Σ dy z    dx = scale / deviation (dy - (d offset + z d scale) / M)
+
+The kernel of given moments gives both sums, and scale / deviation dy. So towers meet in a few
+numbers for each channel, and no activation leaves its tower.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import function_graphs, partitioning
+from replicate.compat import graph as graph_lib
+from replicate.layouts import Source
+
+_GRADIENTS = {
+    "FusedBatchNorm": "FusedBatchNormGrad",
+    "FusedBatchNormV2": "FusedBatchNormGradV2",
+    "FusedBatchNormV3": "FusedBatchNormGradV3",
+}
+_RESERVED = 3  # Outputs from here on are the gradient's.
+
+
+class Written(NamedTuple):
+    """A graph whose batch norm in training is written out.
+
+    Attributes:
+        operations: Its operations, without those that were replaced.
+        instead: By reference of a tensor of these: what takes its place.
+    """
+
+    operations: Sequence[Any]
+    instead: dict[Any, Any]
+
+    def now(self, asked: Any) -> Any:
+        """Returns what takes the place of a tensor; operations are their own."""
+        is_tensor = isinstance(asked, tf.Tensor)
+        return self.instead.get(graph_lib.reference(asked), asked) if is_tensor else asked
+
+
+def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Written:
+    """Writes out the fused batch norm of rows in training.
+
+    What is in loops and branches stays, and so does what adds to moving averages by itself.
+
+    Args:
+        operations: The operations of the graph, each after all that leads to it.
+        sources: The tensors of the batch.
+    """
+    instead: dict[Any, Any] = {}
+    replaced: dict[Any, list[Any]] = {}
+    added: list[Any] = []
+    with_rows = {source.tensor.op for source in sources}
+    for operation in operations:
+        if not with_rows.isdisjoint(tensor.op for tensor in operation.inputs):
+            with_rows.add(operation)
+    for operation in operations:
+        if operation.inputs and operation.inputs[0].op in with_rows and _can_be(operation):
+            gradients = _gradients(operation)
+            made, new = _made(operation, _forward)
+            replaced[operation], moments = new, made[_RESERVED : _RESERVED + 2]
+            _replace(operation, made, instead)
+            added += new
+            for gradient in gradients:
+                made, new = _made(gradient, lambda op, own=tuple(moments): _backward(op, *own))
+                replaced[gradient] = new
+                _replace(gradient, made, instead)
+                added += new
+    if not replaced:
+        return Written(operations, {})
+    kept = [operation for operation in operations if operation not in replaced]
+    for operation in kept:
+        partitioning.wait_instead(operation, replaced)
+    return Written(kept + added, instead)
+
+
+def _can_be(operation: Any) -> bool:
+    if operation.type not in _GRADIENTS or not operation.get_attr("is_training"):
+        return False
+    # An attribute of newer versions of the operation.
+    adds_by_itself = "exponential_avg_factor" in operation.node_def.attr and (
+        operation.get_attr("exponential_avg_factor") != 1
+    )
+    gradients = _gradients(operation)
+    reserved = [one for tensor in operation.outputs[_RESERVED:] for one in tensor.consumers()]
+    takers = {one for one in reserved if one.type != "ZerosLike"}
+    around = [operation, *gradients]
+    return (
+        not adds_by_itself
+        and operation.inputs[0].shape.rank is not None
+        and takers == set(gradients)
+        and not any(graph_lib.is_in_control_flow(one) for one in around)
+    )
+
+
+def _gradients(operation: Any) -> list[Any]:
+    wanted = _GRADIENTS[operation.type]
+    found = [one for one in operation.outputs[_RESERVED].consumers() if one.type == wanted]
+    return list(dict.fromkeys(found))
+
+
+def _made(operation: Any, function: Any) -> tuple[list[Any], list[Any]]:
+    """Returns the tensors that a function makes in place of an operation, and all operations."""
+    scope, waits = f"{operation.name}/written_out/", operation.control_inputs
+    on_device = function_graphs.made_on(operation.graph, str(operation.device))
+    with on_device as found, tf.name_scope(scope), tf.control_dependencies(waits):
+        made = function(operation)
+    return made, found
+
+
+def _replace(operation: Any, made: Sequence[Any], instead: dict[Any, Any]) -> None:
+    for tensor, other in zip(operation.outputs, made):
+        instead[graph_lib.reference(tensor)] = other
+        for taker in tensor.consumers():
+            for index, given in enumerate(taker.inputs):
+                if given is tensor:
+                    partitioning.take(taker, index, other)
+
+
+def _forward(operation: Any) -> list[Any]:
+    x, scale, offset = operation.inputs[:3]
+    entries = tf.cast(x, scale.dtype)
+    axes = _axes_of_entries(operation, x)
+    mean = tf.reduce_mean(entries, axes, keepdims=True)
+    variance = tf.reduce_mean(tf.math.squared_difference(entries, mean), axes)
+    mean = tf.reshape(mean, tf.shape(variance))
+    count = _count(x, variance)
+    kernel = getattr(tf.raw_ops, operation.type)(
+        x=x,
+        scale=scale,
+        offset=offset,
+        mean=mean,
+        variance=variance,
+        epsilon=operation.get_attr("epsilon"),
+        data_format=_format(operation),
+        is_training=False,
+    )
+    # What updates moving averages has Bessel's correction.
+    unbiased = variance * (count / tf.maximum(count - 1.0, 1.0))
+    return [kernel[0], mean, unbiased, mean, variance, *kernel[5:]]
+
+
+def _backward(operation: Any, mean: Any, variance: Any) -> list[Any]:
+    dy, x, scale = operation.inputs[:3]
+    further = {"reserve_space_3": operation.inputs[5]} if len(operation.inputs) > 5 else {}
+    epsilon = operation.get_attr("epsilon")
+    kernel = getattr(tf.raw_ops, operation.type)(
+        y_backprop=dy,
+        x=x,
+        scale=scale,
+        reserve_space_1=mean,
+        reserve_space_2=variance,
+        epsilon=epsilon,
+        data_format=_format(operation),
+        is_training=False,
+        **further,
+    )
+    direct, d_scale, d_offset = kernel[:3]
+    inverse = tf.rsqrt(variance + epsilon)
+    each = scale * inverse / _count(x, variance)
+    slope = each * inverse * d_scale
+    start = each * d_offset - slope * mean
+    shape = [1] * x.shape.rank
+    shape[_channels(operation, x)] = -1
+    rest = tf.cast(x, scale.dtype) * tf.reshape(slope, shape) + tf.reshape(start, shape)
+    return [direct - tf.cast(rest, direct.dtype), d_scale, d_offset, *kernel[3:]]
+
+
+def _format(operation: Any) -> str:
+    return str(operation.get_attr("data_format").decode())
+
+
+def _channels(operation: Any, x: Any) -> int:
+    return 1 if _format(operation).startswith("NC") else int(x.shape.rank) - 1
+
+
+def _axes_of_entries(operation: Any, x: Any) -> list[int]:
+    return [axis for axis in range(x.shape.rank) if axis != _channels(operation, x)]
+
+
+def _count(x: Any, of_channels: Any) -> Any:
+    """Returns how many entries a channel has, a scalar of the moments' type."""
+    return tf.cast(tf.size(x) // tf.size(of_channels), of_channels.dtype)
