@@ -104,7 +104,7 @@ FIRST_MORE := \
     $(call in,gathering,gather packing) \
     $(call in,gradients,accumulation gradients same_graph scaled_training) \
     $(call in,layouts,registry) \
-    $(call in,partition,fuzz order_of_reads towers_without_rows) \
+    $(call in,partition,exact_options fuzz large_heads order_of_reads towers_without_rows) \
     $(call in,reports,report) \
     $(call in,towers,failing_towers nothing_left \
     prefetching references replicas specs summaries towers variables)

@@ -2,7 +2,8 @@
 
     python -m benchmarks.partitioning --cases resnet50x4,bertx4,wide4 --rounds 3
 
-The engine `exact` is `replicate` with `batch_norm="batch"` and `random="batch"`.
+The engine `exact` is `replicate` with `batch_norm="batch"` and `random="batch"`; `plain_session` has
+a `ConfigProto` that lacks what `replicate.session_config` adds.
 
 Rounds, medians and ratios are those of `benchmarks.towers`, in processes of their own. Prints one
 JSON line per case and engine, then a table, which `--page` writes into the documentation.
@@ -14,7 +15,7 @@ from benchmarks import networks, pages, partitioning_engine, towers
 from replicate.bench import models
 from replicate.bench.harness import names_of
 
-ENGINES = ("single", "replicate", "exact", "mirrored", "central")
+ENGINES = ("single", "replicate", "exact", "plain_session", "mirrored", "central")
 CASES = {
     "wide4": models.CASES["wide"]._replace(towers=4),
     **{f"{name}x4": case._replace(towers=4) for name, case in networks.CASES.items()},

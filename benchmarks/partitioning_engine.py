@@ -2,6 +2,8 @@
 
 import sys
 
+import tensorflow.compat.v1 as tf
+
 from benchmarks import networks  # noqa: F401  Adds its models.
 from replicate.bench import engines
 
@@ -13,7 +15,15 @@ def _exact(case, devices, choice):
     return engines.ENGINES["replicate"](case, devices, {**choice, **_EXACT})
 
 
+def _plain_session(case, devices, choice):
+    """A session as users have it who have not heard of `replicate.session_config`."""
+    model_fn, config, shares = engines.ENGINES["replicate"](case, devices, choice)
+    own = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": len(devices)})
+    return model_fn, config.replace(session_config=own), shares
+
+
 engines.ENGINES["exact"] = _exact
+engines.ENGINES["plain_session"] = _plain_session
 
 if __name__ == "__main__":
     engines.main(sys.argv[1:])

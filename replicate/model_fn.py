@@ -116,7 +116,8 @@ def replicate_model_fn(
             evaluation and in prediction.
         batch_norm: `'tower'`: the fused kernel of batch norm takes the moments of each tower's rows
             in training, as data-parallel trainers do. `'batch'`: those of all rows, as on one
-            device; the kernel runs once then. Batch norm of other kernels is that of all rows.
+            device, for which towers meet in every layer. Batch norm of other kernels is that of all
+            rows.
         random: `'tower'`: each tower draws random numbers for its rows, as of dropout. `'batch'`:
             they are drawn once for the batch, the same as on one device, and split.
         per_tower: Whether `model_fn` is the program of one tower instead, as it is on TPU cores:

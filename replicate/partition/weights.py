@@ -11,6 +11,7 @@ from typing import Any, Container, Iterator, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 from replicate.gathering import packing
 from replicate.layouts import WHOLE
 from replicate.partition.initializers import needed
@@ -40,22 +41,30 @@ def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
     """
     instead: Instead = {}
     for one in _packs(weights, needed_by, placement):
-        joined = None
-        by_tower: list[Sequence[Any]] = []
         place = _place(one[0])
-        with tf.name_scope(packing.WEIGHTS_SCOPE), tf.control_dependencies(None):
-            for device in placement.devices:
-                if graph_lib.same_device(device, place):
-                    by_tower.append(one)
-                    continue
-                if joined is None:
-                    with tf.device(place):
-                        joined = packing.join(one)
-                with tf.device(device):
-                    by_tower.append(packing.slices(joined, [weight.shape for weight in one]))
+        others = [each for each in placement.devices if not graph_lib.same_device(each, place)]
+        sent = dict(zip(others, _sent(one, place, others)))
+        by_tower = [sent.get(device, one) for device in placement.devices]
         for weight, *own in zip(one, *by_tower):
             instead[graph_lib.reference(weight)] = tuple(own)
     return instead
+
+
+def _sent(weights: Sequence[Any], place: str, devices: Sequence[str]) -> list[Sequence[Any]]:
+    """Returns weights of a pack on each of some devices."""
+    if not devices:
+        return []
+    graph = tf.get_default_graph()
+    with tf.name_scope(packing.WEIGHTS_SCOPE), tf.control_dependencies(None):
+        with tf.device(place):
+            joined = packing.join(weights)
+        before = len(graph.get_operations())
+        with tf.device(devices[0]):
+            made = [packing.slices(joined, [weight.shape for weight in weights])]
+    operations, scope = graph.get_operations()[before:], f"{packing.WEIGHTS_SCOPE}sent"
+    for device in devices[1:]:
+        made.append(partitioning.repeat(operations, made[0], {joined.name: joined}, scope, device))
+    return made
 
 
 def _reads(plan: Plan) -> list[Any]:

@@ -72,8 +72,14 @@ def _not_at_all(optimizer):
     return optimizer if hasattr(optimizer, "apply_gradients") else optimizer()
 
 
+def _replicated(model_fn, count, params):
+    """Runs a model in towers; one with a network of its own for each is the program of one."""
+    per_tower = "num_towers" in params
+    return replicate.replicate_model_fn(model_fn, devices=devices(count), per_tower=per_tower)
+
+
 def _towers(count, model_fn, directory, params):
-    model_fn = replicate.replicate_model_fn(model_fn, devices=devices(count))
+    model_fn = _replicated(model_fn, count, params)
     return estimator.Estimator(model_fn, config=_config(directory, count), params=params)
 
 
@@ -84,7 +90,7 @@ def _strategy(make, model_fn, directory, params):
 
 def _tpu_estimator(count, model_fn, directory, params):
     if count > 1:
-        model_fn = replicate.replicate_model_fn(model_fn, devices=devices(count))
+        model_fn = _replicated(model_fn, count, params)
     return estimator.tpu.TPUEstimator(
         model_fn,
         config=_config(directory, count, estimator.tpu.RunConfig),

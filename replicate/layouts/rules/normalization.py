@@ -42,8 +42,8 @@ def batch_norm_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if rows is None or (op.attr("is_training") and not all(_is_own(own) for own in moments)):
         return None
     kept = tuple(own if _is_own(own) else WHOLE for own in moments)
-    # The last two outputs are zeros, in the place of gradients of moments that are given.
-    return Strategy((*rows.inputs[:3], *kept), (Shard(0), SUM, SUM, SUM, SUM))
+    # The last two outputs are placeholders: those of TensorFlow 1.15 lie about their shape.
+    return Strategy((*rows.inputs[:3], *kept), (Shard(0), SUM, SUM, OWN, OWN))
 
 
 def _is_own(layout: Layout) -> bool:
