@@ -75,10 +75,10 @@ def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Written:
                 added += new
     if not replaced:
         return Written(operations, {})
-    kept = [operation for operation in operations if operation not in replaced]
-    for operation in kept:
+    left = [operation for operation in operations if operation not in replaced] + added
+    for operation in left:
         partitioning.wait_instead(operation, replaced)
-    return Written(kept + added, instead)
+    return Written(left, instead)
 
 
 def _can_be(operation: Any) -> bool:

@@ -231,8 +231,8 @@ def tell_of_session(devices: Sequence[str], config: tf.ConfigProto | None) -> No
     if devices_lib.costs_time(devices, config):
         tf.logging.info(
             "replicate: with the session_config of this RunConfig, TensorFlow's graph optimizer "
-            "looks at the operations of every tower, and each kernel may use all cores, so that "
-            "the first step and all others take longer. Write "
+            "looks at the operations of every tower, so that the first step ends up to twice as "
+            "late, and each kernel may use all cores. Write "
             "RunConfig(session_config=replicate.session_config(devices, base=config))."
         )
 
