@@ -2,8 +2,8 @@
 
     python -m benchmarks.partitioning --cases resnet50x4,bertx4,wide4 --rounds 3
 
-The engine `exact` is `replicate` with `batch_norm="batch"` and `random="batch"`; `plain_session` has
-a `ConfigProto` that lacks what `replicate.session_config` adds.
+The engine `exact` is `replicate` with `batch_norm="batch"` and `random="batch"`. `plain_session` is
+`replicate` with a `ConfigProto` that lacks what `replicate.session_config` adds.
 
 Rounds, medians and ratios are those of `benchmarks.towers`, in processes of their own. Prints one
 JSON line per case and engine, then a table, which `--page` writes into the documentation.

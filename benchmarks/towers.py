@@ -29,6 +29,7 @@ TITLES = {
     "ancestor": "ancestor",
     "replicate": "`replicate`",
     "exact": "`replicate`, exact",
+    "plain_session": "`replicate`, session of one's own",
 }
 ROWS = {
     "step_ms_p50": ("step ms", "{:.1f}"),
