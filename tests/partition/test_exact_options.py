@@ -121,6 +121,36 @@ def test_towers_go_on_with_rows_that_were_made_once(is_static, fresh_graph):
     assert {one.kind for one in met} == {"sum"}
 
 
+def twice_normed(dtype):
+    """Returns a model of two batch norms, one behind the other, whose moments are in the loss."""
+
+    def model(features, labels, mode, params):
+        x = tf.cast(features, dtype)
+        scale = tf.get_variable("scale", [2], initializer=tf.ones_initializer())
+        offset = tf.get_variable("offset", [2], initializer=tf.zeros_initializer())
+        x, mean, variance = tf.nn.fused_batch_norm(x, scale, offset, is_training=True)
+        x, _, _ = tf.nn.fused_batch_norm(x, scale, offset, is_training=True)
+        loss = tf.reduce_mean(tf.square(tf.nn.relu(tf.cast(x, tf.float32)) - 0.3))
+        loss += 0.01 * tf.reduce_mean(mean * variance)
+        optimizer = tf.train.GradientDescentOptimizer(0.5)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return model
+
+
+@pytest.mark.parametrize("num_towers", [2, 3])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(tf.float32, 1e-5), (tf.float16, 2e-3), (tf.bfloat16, 2e-2)]
+)
+def test_moments_are_of_all_rows_in_half_precision_too(dtype, tolerance, num_towers):
+    fn, data = twice_normed(dtype), functools.partial(dataset, False)
+    want = contract.record(fn, data, contract.make_params(), 1)
+    replicated = contract.replicated(fn, num_towers, batch_norm="batch")
+    got = contract.record(replicated, data, contract.make_params(), num_towers)
+    contract.assert_same_run(got, want, tolerance)
+
+
 def normed(features, mode):
     """A convolution and batch norm that is written out; its sizes are those of the batch."""
     x = tf.layers.conv2d(features, 3, 2, use_bias=False)
