@@ -151,7 +151,7 @@ def _searching(engine, params, images, labels, networks):
     kinds = {"stored": Stored, "all": AllBranches}
     build = model_fn.model_fn
     if engine == "towers":
-        build = replicate.replicate_model_fn(build, devices=["/cpu:0", "/cpu:1"])
+        build = replicate.replicate_model_fn(build, devices=["/cpu:0", "/cpu:1"], per_tower=True)
     with mock.patch.object(switch, "Switch", kinds.get(engine, switch.Switch)):
         spec = build(features=images, labels=labels, mode="train", params=params)
     each = params["num_towers"]
