@@ -48,12 +48,13 @@ def partition(
     given = in_order(operations)
     lowered = lower(given, sources, asked)
     operations = in_order(lowered.operations) if lowered.operations is not given else given
-    written = moments.write_out(operations if of_all_rows else (), sources)
-    if written.instead:
+    written = moments.write_out(operations, sources) if of_all_rows else None
+    if written is not None and written.operations is not operations:
         operations = in_order(written.operations)
 
     def now(asked: Any) -> Any:
-        return written.now(lowered.now(asked))
+        found = lowered.now(asked)
+        return found if written is None else written.now(found)
 
     layouts = infer(operations, sources, rows.dim, filter(runs_once, operations))
     applied = [now(leaf) for leaf in _tensors(gradients)]

@@ -19,7 +19,7 @@ from replicate.partition.inline import Inliner, Made, Place
 
 
 class Lowered(NamedTuple):
-    """A graph without functions where rows are.
+    """A graph some of whose operations were replaced by others.
 
     Attributes:
         operations: Its operations, without those that were replaced.

@@ -12,13 +12,14 @@ numbers for each channel, and no activation leaves its tower.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import function_graphs, partitioning
 from replicate.compat import graph as graph_lib
 from replicate.layouts import Source
+from replicate.partition.lower import Lowered
 
 _GRADIENTS = {
     "FusedBatchNorm": "FusedBatchNormGrad",
@@ -28,24 +29,7 @@ _GRADIENTS = {
 _RESERVED = 3  # Outputs from here on are the gradient's.
 
 
-class Written(NamedTuple):
-    """A graph whose batch norm in training is written out.
-
-    Attributes:
-        operations: Its operations, without those that were replaced.
-        instead: By reference of a tensor of these: what takes its place.
-    """
-
-    operations: Sequence[Any]
-    instead: dict[Any, Any]
-
-    def now(self, asked: Any) -> Any:
-        """Returns what takes the place of a tensor; operations are their own."""
-        is_tensor = isinstance(asked, tf.Tensor)
-        return self.instead.get(graph_lib.reference(asked), asked) if is_tensor else asked
-
-
-def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Written:
+def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
     """Writes out the fused batch norm of rows in training.
 
     What is in loops and branches stays, and so does what adds to moving averages by itself.
@@ -54,31 +38,37 @@ def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Written:
         operations: The operations of the graph, each after all that leads to it.
         sources: The tensors of the batch.
     """
-    instead: dict[Any, Any] = {}
+    instead: dict[Any, Any] = {}  # By reference of a tensor.
     replaced: dict[Any, list[Any]] = {}
-    added: list[Any] = []
+
+    def replace(operation: Any, function: Callable[..., list[Any]], *moments: Any) -> list[Any]:
+        made, replaced[operation] = _made(operation, function, *moments)
+        for tensor, other in zip(operation.outputs, made):
+            instead[graph_lib.reference(tensor)] = other
+            _take_instead(tensor, other)
+        return made
+
     with_rows = {source.tensor.op for source in sources}
     for operation in operations:
         if not with_rows.isdisjoint(tensor.op for tensor in operation.inputs):
             with_rows.add(operation)
     for operation in operations:
-        if operation.inputs and operation.inputs[0].op in with_rows and _can_be(operation):
-            gradients = _gradients(operation)
-            made, new = _made(operation, _forward)
-            replaced[operation], moments = new, made[_RESERVED : _RESERVED + 2]
-            _replace(operation, made, instead)
-            added += new
-            for gradient in gradients:
-                made, new = _made(gradient, lambda op, own=tuple(moments): _backward(op, *own))
-                replaced[gradient] = new
-                _replace(gradient, made, instead)
-                added += new
-    if not replaced:
-        return Written(operations, {})
-    left = [operation for operation in operations if operation not in replaced] + added
-    for operation in left:
+        if not _can_be(operation) or operation.inputs[0].op not in with_rows:
+            continue
+        gradients = _gradients(operation)
+        mean, variance = replace(operation, _forward)[_RESERVED : _RESERVED + 2]
+        for gradient in gradients:
+            replace(gradient, _backward, mean, variance)
+    left = [operation for operation in operations if operation not in replaced]
+    left += [one for made in replaced.values() for one in made]
+    for operation in left if replaced else ():
         partitioning.wait_instead(operation, replaced)
-    return Written(left, instead)
+
+    def now(asked: Any) -> Any:
+        is_tensor = isinstance(asked, tf.Tensor)
+        return instead.get(graph_lib.reference(asked), asked) if is_tensor else asked
+
+    return Lowered(left if replaced else operations, now)
 
 
 def _can_be(operation: Any) -> bool:
@@ -106,22 +96,23 @@ def _gradients(operation: Any) -> list[Any]:
     return list(dict.fromkeys(found))
 
 
-def _made(operation: Any, function: Any) -> tuple[list[Any], list[Any]]:
+def _made(
+    operation: Any, function: Callable[..., list[Any]], *moments: Any
+) -> tuple[list[Any], list[Any]]:
     """Returns the tensors that a function makes in place of an operation, and all operations."""
     scope, waits = f"{operation.name}/written_out/", operation.control_inputs
     on_device = function_graphs.made_on(operation.graph, str(operation.device))
     with on_device as found, tf.name_scope(scope), tf.control_dependencies(waits):
-        made = function(operation)
+        made = function(operation, *moments)
     return made, found
 
 
-def _replace(operation: Any, made: Sequence[Any], instead: dict[Any, Any]) -> None:
-    for tensor, other in zip(operation.outputs, made):
-        instead[graph_lib.reference(tensor)] = other
-        for taker in tensor.consumers():
-            for index, given in enumerate(taker.inputs):
-                if given is tensor:
-                    partitioning.take(taker, index, other)
+def _take_instead(tensor: Any, other: Any) -> None:
+    """Lets all that takes a tensor take another one."""
+    for taker in tensor.consumers():
+        for index, given in enumerate(taker.inputs):
+            if given is tensor:
+                partitioning.take(taker, index, other)
 
 
 def _forward(operation: Any) -> list[Any]:
