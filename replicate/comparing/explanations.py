@@ -13,7 +13,7 @@ from replicate import partition
 from replicate.comparing import deviations
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors, line_of
-from replicate.layouts import DIFFERS, RANDOM
+from replicate.layouts import RANDOM, takes_moments
 
 # These pass on what they take, whatever its type.
 _PASS_ON = re.compile(
@@ -56,9 +56,10 @@ def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
             continue
         if _computes(operation):
             types.update(tensor.dtype.base_dtype.name for tensor in operation.outputs)
-        if operation.type not in DIFFERS or operation.type.startswith("FusedBatchNormGrad"):
+        is_random = operation.type in RANDOM
+        if not is_random and not takes_moments(operation):
             continue
-        kind = "random" if operation.type in RANDOM else "batch norm"
+        kind = "random" if is_random else "batch norm"
         # In functions that come with TensorFlow, there is no line of the user's code.
         line = line_of(_made_for(operation), within=__file__)
         found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))

@@ -7,7 +7,7 @@ from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts, Measure
 from replicate.layouts.found import Layouts, Source, of_ragged, of_sparse
 from replicate.layouts.inference import infer
-from replicate.layouts.kinds import DIFFERS, RANDOM
+from replicate.layouts.kinds import RANDOM, differs, takes_moments
 from replicate.layouts.layout import (
     MEAN,
     OWN,
@@ -32,7 +32,6 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import reasons, rule_of
 
 __all__ = [
-    "DIFFERS",
     "MEAN",
     "MULTIPLIES",
     "OWN",
@@ -61,6 +60,7 @@ __all__ = [
     "Strategy",
     "Whole",
     "array_of",
+    "differs",
     "dims",
     "infer",
     "is_shard",
@@ -70,4 +70,5 @@ __all__ = [
     "reasons",
     "rule_of",
     "symbol",
+    "takes_moments",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 # What may have rows though none enters: random numbers, of a shape that has as many entries.
 STARTS = frozenset(
     ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
@@ -17,7 +19,17 @@ SOURCES = STARTS | FILLS | frozenset(["Range"])
 # Each tower draws these for its rows.
 RANDOM = STARTS | frozenset(["Multinomial"])
 
-# Towers get other values of these than one device: random numbers, and the moments of their rows.
-DIFFERS = RANDOM | frozenset(
-    f"FusedBatchNorm{part}{version}" for part in ("", "Grad") for version in ("", "V2", "V3")
-)
+_MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
+_OF_MOMENTS = frozenset(f"FusedBatchNormGrad{version}" for version in ("", "V2", "V3"))
+
+
+def takes_moments(operation: Any) -> bool:
+    """Whether an operation is fused batch norm in training: each tower takes those of its rows."""
+    return operation.type in _MOMENTS and bool(operation.get_attr("is_training"))
+
+
+def differs(operation: Any) -> bool:
+    """Whether towers get other values of an operation than one device does."""
+    if operation.type in _OF_MOMENTS:
+        return bool(operation.get_attr("is_training"))
+    return operation.type in RANDOM or takes_moments(operation)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
 from replicate.gathering import chosen
-from replicate.layouts import RANDOM, Source, of_ragged, of_sparse
+from replicate.layouts import RANDOM, Source, of_ragged, of_sparse, takes_moments
 from replicate.partition import specs
 from replicate.partition.build import partition
 from replicate.partition.effects import HOLDERS
@@ -24,7 +24,6 @@ _WITHOUT_GRADIENTS = (
     "SdcaOptimizer",
     "BoostedTrees",
 )
-_MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 
 
 class Exact(NamedTuple):
@@ -42,7 +41,7 @@ class Exact(NamedTuple):
         """Whether an operation runs once for that."""
         if operation.type in RANDOM:
             return self.random
-        return self.moments and operation.type in _MOMENTS and _is_training(operation)
+        return self.moments and takes_moments(operation)
 
 
 class Built(NamedTuple):
@@ -116,7 +115,7 @@ def build(
 def _say_what_differs(copied: Sequence[Any]) -> None:
     """Says in the log which of the two differences from one device there are."""
     draws = sum(operation.type in RANDOM for operation in copied)
-    norms = sum(operation.type in _MOMENTS and _is_training(operation) for operation in copied)
+    norms = sum(takes_moments(operation) for operation in copied)
     if draws:
         tf.logging.info(
             "replicate: each tower draws random numbers for its rows (%d operations); "
@@ -129,10 +128,6 @@ def _say_what_differs(copied: Sequence[Any]) -> None:
             'batch_norm="batch" takes those of all rows.',
             norms,
         )
-
-
-def _is_training(operation: Any) -> bool:
-    return bool(operation.get_attr("is_training"))
 
 
 def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:

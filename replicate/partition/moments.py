@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import function_graphs, partitioning
 from replicate.compat import graph as graph_lib
-from replicate.layouts import Source
+from replicate.layouts import Source, takes_moments
 from replicate.partition.lower import Lowered
 
 _GRADIENTS = {
@@ -72,7 +72,7 @@ def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
 
 
 def _can_be(operation: Any) -> bool:
-    if operation.type not in _GRADIENTS or not operation.get_attr("is_training"):
+    if not takes_moments(operation):
         return False
     # An attribute of newer versions of the operation.
     adds_by_itself = "exponential_avg_factor" in operation.node_def.attr and (

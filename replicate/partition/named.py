@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import DIFFERS, OWN, Layouts, array_of, is_shard
+from replicate.layouts import OWN, Layouts, array_of, differs, is_shard
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins
 
@@ -45,7 +45,7 @@ def find(
 
 def _is_another(operation: Any, origins: Origins) -> bool:
     """Whether an original would give another value than the towers' copies."""
-    return operation.type in DIFFERS or origins.reads(operation)
+    return differs(operation) or origins.reads(operation)
 
 
 def _shards(operation: Any, needs: Needs, layouts: Layouts) -> Iterator[Any]:

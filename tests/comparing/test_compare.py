@@ -186,6 +186,11 @@ def test_models_that_differ_and_why(name, kind, step):
     assert {one.what for one in made.predictions if not one.passes} == {"y"}
 
 
+def test_batch_norm_by_all_rows_explains_nothing():
+    made = compare(models.fused, steps=3, batch_norm="batch")
+    assert made.equal and not made.explanations
+
+
 def test_the_first_step_and_variable_at_which_they_part():
     filters = list(tf.get_logger().filters)
     made = compare(models.late, original=models.late_of_first, steps=5)

@@ -1,6 +1,6 @@
 """Normalization kernels. In training, batch norm's have the moments of each tower's rows.
 
-These moments are one of two differences from one device, see `DIFFERS`. Batch norm of other
+These moments are one of two differences from one device, see `kinds.differs`. Batch norm of other
 kernels is made of means over rows, and exact.
 """
 
