@@ -102,7 +102,9 @@ class LocalCluster:
         self._flags = list(flags)
         self._logs = pathlib.Path(logs)
         self._program = program
-        self._env = {**os.environ, **(env or {})}
+        # Unbuffered, Python writes a line and its end apart, and a log line of another thread comes
+        # between them: both streams are one pipe here.
+        self._env = {**os.environ, **(env or {}), "PYTHONUNBUFFERED": ""}
         self._echo = echo
         self.tasks = {}
         """The last process of each task, by its name, such as `worker/0`."""

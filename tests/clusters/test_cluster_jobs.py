@@ -103,6 +103,23 @@ def test_the_local_cluster_shows_steps_and_what_was_measured(capsys):
     assert lines[0].endswith("loss 1.25")
 
 
+def test_lines_of_a_task_are_whole_while_another_thread_logs(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    program = """
+import sys, threading
+log = lambda: [sys.stderr.write("a log line\\n") for _ in range(3000)]
+thread = threading.Thread(target=log)
+thread.start()
+for step in range(3000):
+    print("step", step, flush=True)
+thread.join()
+"""
+    with local.LocalCluster(1, [], tmp_path, ps=0, program=["-c", program]) as cluster:
+        task = cluster.start("chief/0")
+        assert task.wait(60) == 0
+    assert set(task.lines) == {"a log line", *(f"step {step}" for step in range(3000))}
+
+
 def test_exit_statuses_that_the_manifest_names():
     assert f"({StallHook.EXIT_STATUS})" in (EXAMPLE / "tfjob.yaml").read_text()
 
