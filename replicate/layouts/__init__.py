@@ -29,7 +29,7 @@ from replicate.layouts.layout import (
     is_shard,
     meets_in_round,
 )
-from replicate.layouts.rule import reasons, rule_of
+from replicate.layouts.rule import reason_of, rule_of
 
 __all__ = [
     "MEAN",
@@ -67,7 +67,7 @@ __all__ = [
     "meets_in_round",
     "of_ragged",
     "of_sparse",
-    "reasons",
+    "reason_of",
     "rule_of",
     "symbol",
     "takes_moments",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
@@ -148,6 +149,9 @@ def pointing(*types: str) -> Callable[[Rule], Rule]:
 def whole_on_purpose(reason: str, *types: str) -> None:
     """Says of types of operations that they run once, and why.
 
+    A `*` in a type stands for any letters. A rule goes before it, and the first pattern before
+    others.
+
     Raises:
         ValueError: If a type has a rule or a reason already.
     """
@@ -181,6 +185,13 @@ def rules() -> dict[str, Rule]:
     return dict(_rules)
 
 
+def reason_of(name: str) -> str | None:
+    """Returns why a type of operation runs once on purpose, None if nothing says so."""
+    if name in _whole:
+        return _whole[name]
+    return next((_whole[one] for one in _whole if fnmatch.fnmatchcase(name, one)), None)
+
+
 def reasons() -> dict[str, str]:
-    """Returns why types of operations run once, by type."""
+    """Returns why types of operations run once, by type or pattern."""
     return dict(_whole)

@@ -15,7 +15,7 @@ from replicate.layouts import (
     Partial,
     Shard,
     is_shard,
-    reasons,
+    reason_of,
     rule_of,
 )
 from replicate.partition.origins import is_size
@@ -260,8 +260,6 @@ def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[Once]:
 
 
 def _why(operation: Any) -> str:
-    if operation.type in reasons():
-        return reasons()[operation.type]
-    if rule_of(operation.type) is None:
-        return f"there is no rule for {operation.type}"
-    return "it needs all rows"
+    if rule_of(operation.type) is not None:
+        return "it needs all rows"
+    return reason_of(operation.type) or f"there is no rule for {operation.type}"

@@ -29,14 +29,6 @@ from replicate.layouts.rules import (
     sparse,
     tables,
     whole,
-    whole_contrib,
-    whole_devices,
-    whole_effects,
-    whole_flow,
-    whole_input,
-    whole_kernels,
-    whole_state,
-    whole_strings,
 )
 
 __all__ = [
@@ -68,12 +60,4 @@ __all__ = [
     "sparse",
     "tables",
     "whole",
-    "whole_contrib",
-    "whole_devices",
-    "whole_effects",
-    "whole_flow",
-    "whole_input",
-    "whole_kernels",
-    "whole_state",
-    "whole_strings",
 ]
