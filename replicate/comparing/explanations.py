@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from replicate import partition
 from replicate.comparing import deviations
-from replicate.compat import graph as graph_lib
+from replicate.compat import op_types
 from replicate.graphs import ancestors, line_of
 from replicate.layouts import RANDOM, takes_moments
 
@@ -74,7 +74,7 @@ def _made_for(operation: Any) -> Any:
             call = operation.graph.get_operation_by_name("/".join(scopes[:depth]))
         except KeyError:
             continue
-        if graph_lib.calls_functions(call):
+        if op_types.calls_functions(call):
             return call
     return operation
 

@@ -7,6 +7,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 from tensorflow.python.util import nest
 
+from replicate.compat import op_types
+
 try:
     from tensorflow.python.eager import record
 except ImportError:  # TensorFlow 2.12 and older
@@ -106,7 +108,10 @@ def loops_of(op):
     Each is a pair: the name of its frame, and how many rounds of it may run at a time. An `Enter`
     is in the loop that it leads into, an `Exit` in the one that it leads out of.
     """
-    found, flow = [], op._get_control_flow_context()
+    flow = op._get_control_flow_context()
+    if flow is None:
+        return []
+    found = []
     while flow is not None:
         if flow.IsWhileContext():
             found.append((flow.name, flow.parallel_iterations))
@@ -260,28 +265,6 @@ def device_within(device, around):
     return merged.to_string()
 
 
-_calls = {}  # By type of operation.
-
-
-def calls_functions(op):
-    """Whether an operation runs functions of its graph."""
-    if op.type not in _calls:
-        _calls[op.type] = any(attr.type in ("func", "list(func)") for attr in op.op_def.attr)
-    return _calls[op.type]
-
-
-_stateful = {}
-
-
-def is_stateful(op):
-    """Whether operations of this type have a state, or act on one, such as a variable's memory."""
-    if op.type not in _stateful:
-        definition = op.op_def
-        changes = any(argument.is_ref for argument in definition.input_arg)
-        _stateful[op.type] = definition.is_stateful or changes
-    return _stateful[op.type]
-
-
 _REPLACED = "_replicate_replaced"
 
 
@@ -292,4 +275,4 @@ def set_replaced(op):
 
 def is_replaced(op):
     """Whether others run in place of an operation."""
-    return (op.type == "Merge" or calls_functions(op)) and _REPLACED in op.node_def.attr
+    return (op.type == "Merge" or op_types.calls_functions(op)) and _REPLACED in op.node_def.attr

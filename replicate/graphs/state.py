@@ -9,6 +9,8 @@ from typing import Dict, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import op_types
+
 # Operations that take a handle and leave what it names as it is.
 _READS = re.compile(
     "Identity|IdentityN|Snapshot|Shape|Size|Rank|Gather(V2|Nd)?|StridedSlice"
@@ -31,7 +33,6 @@ _SUMMARIES = re.compile("Write.*Summary|.*SummaryWriter|ImportEvent")
 class _Kind(NamedTuple):
     is_stateful: bool
     is_random: bool
-    calls_functions: bool
     takes_references: bool  # Any other takes the value of what is a reference.
     is_of_step: bool
 
@@ -40,19 +41,17 @@ _kinds: Dict[str, _Kind] = {}  # By type; there are far more operations than typ
 
 
 def kind(op):
-    """Returns what is true of all operations of a type: stateful, random, calling functions."""
+    """Returns what is true of all operations of a type: stateful, random, and so on."""
     found = _kinds.get(op.type)
     if found is None:
         definition, is_of_step = op.op_def, _OF_STEP.match(op.type) is not None
         if definition is None:  # A function of TensorFlow 1, called by its name.
-            return _Kind(True, False, True, False, is_of_step)
-        calls_functions = any(attr.type in ("func", "list(func)") for attr in definition.attr)
+            return _Kind(True, False, False, is_of_step)
         passes = op.type in _PASSES
         reads = _READS.fullmatch(op.type) is not None
         found = _kinds[op.type] = _Kind(
             definition.is_stateful,
             definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr),
-            calls_functions,
             any(arg.is_ref for arg in definition.input_arg) or passes or reads,
             is_of_step,
         )
@@ -102,4 +101,4 @@ def writes_summaries(op):
 def draws(op):
     """Whether an operation draws random numbers, or calls functions that may."""
     found = kind(op)
-    return found.is_random or (found.calls_functions and found.is_stateful)
+    return found.is_random or (op_types.calls_functions(op) and found.is_stateful)

@@ -16,6 +16,7 @@ from typing import Any, Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import op_types
 from replicate.layouts import beginnings, branches
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.arrays import Arrays, array_of
@@ -172,7 +173,7 @@ class Loop:
                     return found
             # Memory of a variable may be written by what takes it, but not by what waits for it.
             is_harmless = kind in _HARMLESS or graph_lib.enters_as_a_wait(operation)
-            if graph_lib.is_stateful(operation) and not is_harmless:
+            if op_types.is_stateful(operation) and not is_harmless:
                 return None
             return Strategy((WHOLE,) * len(layouts), (WHOLE,) * len(operation.outputs))
         return None if rule is None else self._by_rule(operation, layouts, rule)

@@ -7,6 +7,7 @@ that symbols can be, 0 and 1 too, wherever the operation itself does not fail.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
@@ -58,8 +59,15 @@ def _checked(value: np.ndarray | None, dtype: tf.DType) -> np.ndarray | None:
 
 def _fits(entry: Dim | None, dtype: tf.DType) -> bool:
     number = entry.coefficient if isinstance(entry, Monomial) else entry or 0
+    least, most = _range(dtype)
     # Products with sizes are no larger than 4 bytes hold, or the graph itself is wrong.
-    return bool(dtype.min <= number <= dtype.max) and (entry == number or dtype.size >= 4)
+    return least <= number <= most and (entry == number or dtype.size >= 4)
+
+
+@functools.lru_cache(maxsize=None)
+def _range(dtype: tf.DType) -> tuple[int, int]:
+    """Returns the range of a type of integers."""
+    return int(dtype.min), int(dtype.max)
 
 
 def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> np.ndarray:

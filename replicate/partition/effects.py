@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import op_types
 
 # They hold variables.
 HOLDERS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
@@ -124,7 +125,7 @@ def acts(operation: Any) -> bool:
     """Whether an operation changes a state, draws a number or has to be fed."""
     if operation.type == "Placeholder":
         return True
-    return operation.type not in READS and graph_lib.is_stateful(operation)
+    return operation.type not in READS and op_types.is_stateful(operation)
 
 
 def is_inside(operation: Any) -> bool:
@@ -134,7 +135,7 @@ def is_inside(operation: Any) -> bool:
     """
     if graph_lib.is_in_control_flow(operation):
         return True
-    return graph_lib.calls_functions(operation) and acts(operation)
+    return op_types.calls_functions(operation) and acts(operation)
 
 
 def leaves(operation: Any) -> bool:

@@ -27,7 +27,7 @@ def needed(operations: Sequence[Any], layouts: Layouts) -> dict[Any, int]:
     for variable in [*tf.global_variables(), *tf.local_variables()]:
         before = _ancestors(getattr(variable.initializer, "inputs", ())[1:])
         others = (one for one in before if one.type in HOLDERS or one not in there)
-        if any(others) or not before.isdisjoint(layouts.strategies):
+        if any(others) or any(one in layouts.strategies for one in before):
             found.update((one, found.get(one, 0) | bit) for one in before)
             bit <<= 1
     return found

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import function_graphs, partitioning
+from replicate.compat import function_graphs, op_types, partitioning
 from replicate.compat import graph as graph_lib
 from replicate.layouts import Source
 from replicate.partition import bodies as bodies_lib
@@ -82,7 +82,7 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
                     with function_graphs.made_on(graph, place.device) as found:
                         waiting[operation] = tf.group(*made.done)
                     added += found
-        elif not is_written and graph_lib.is_stateful(operation):
+        elif not is_written and op_types.is_stateful(operation):
             is_written = bodies.writes(operation.node_def)
         results = [operation]
         if made is None:
@@ -157,7 +157,7 @@ def _needed(kept: Sequence[Any], added: Sequence[Any], used: set[Any]) -> list[A
 def _is_idle(operation: Any, there: set[Any], used: set[Any]) -> bool:
     if graph_lib.in_while_loop(operation) and operation.type != "Exit":
         return False
-    if graph_lib.is_stateful(operation):
+    if op_types.is_stateful(operation):
         return False
     if operation in used:
         return False

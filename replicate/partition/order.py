@@ -31,13 +31,16 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
         if found:
             loops.setdefault(found[0], []).append(operation)
 
+    if not loops:
+        return _sorted(operations, _before)
+
     def units_before(one: Any, before: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
         for operation in loops.get(one, (one,)):
             yield from (unit[each] for each in before(operation) if each in there)
 
     units = list(dict.fromkeys(unit.values()))
     found = _sorted(units, lambda one: units_before(one, _before))
-    if loops and not _is_sorted(found, lambda one: units_before(one, _before)):
+    if not _is_sorted(found, lambda one: units_before(one, _before)):
         found = _sorted(units, lambda one: units_before(one, _taken))
     made: list[Any] = []
     for one in found:

@@ -32,6 +32,9 @@ class Origin(NamedTuple):
     branches: int = 0
 
 
+_NOTHING = Origin()
+
+
 class Origins:
     """The origins of operations.
 
@@ -42,6 +45,8 @@ class Origins:
 
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
+        replaced = ((operation, _formulas(operation, layouts)) for operation in operations)
+        self._formulas = {operation: indices for operation, indices in replaced if indices}
         self._found: dict[Any, Origin] = {}
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
@@ -68,7 +73,7 @@ class Origins:
 
     def of(self, operation: Any) -> Origin:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
-        return self._found.get(operation, Origin())
+        return self._found.get(operation, _NOTHING)
 
     def together(self, tensor: Any) -> Any:
         """Returns what tensors that cross devices together have in common; see above."""
@@ -109,7 +114,9 @@ class Origins:
 
     def dead_with(self, operation: Any) -> list[Any]:
         """Returns what is dead where an operation is, but for integers that formulas replace."""
-        if not self._has_branches or graph_lib.in_while_loop(operation):
+        if operation not in self._formulas or not self._has_branches:
+            return []
+        if graph_lib.in_while_loop(operation):
             return []
         by_formula, otherwise = [], 0
         for index, tensor in enumerate(operation.inputs):
@@ -182,6 +189,8 @@ class Origins:
 
     def hidden(self, *operations: Any) -> list[Any]:
         """Returns what acts before operations only by way of integers that formulas replace."""
+        if not any(operation in self._formulas for operation in operations):
+            return []
         by_formula, otherwise = 0, 0
         for operation in operations:
             for index, tensor in enumerate(operation.inputs):
@@ -206,9 +215,7 @@ class Origins:
 
     def _is_formula(self, operation: Any, index: int) -> bool:
         """Whether a formula takes the place of an input."""
-        strategy = self._layouts.strategies.get(operation)
-        share = strategy is not None and isinstance(strategy.inputs[index], Share)
-        return share or self._layouts.of(operation.inputs[index]) == SIZE
+        return index in self._formulas.get(operation, ())
 
     def _named(self, acts: int, dead: int) -> list[Any]:
         """Returns the operations of bits that can be waited for.
@@ -230,16 +237,15 @@ class Origins:
         meetings, acts, fails, reads, _ = self.of(operation)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
-        # No value changes its layout in a loop, but on its way into it.
-        is_inside = operation.type not in graph_lib.ENTER and graph_lib.in_while_loop(operation)
+        formulas = self._formulas.get(operation, ())
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
-            meets = layout not in (WHOLE, SIZE) and layout != demand and not is_inside
+            meets = layout not in (WHOLE, SIZE, demand) and not _is_inside(operation)
             meetings = max(meetings, before.meetings + meets)
             acts |= before.acts
-            if not self._is_formula(operation, index):
+            if index not in formulas:
                 fails, reads = fails | before.fails, reads | before.reads
         for one in operation.control_inputs:
             before = self.of(one)
@@ -248,6 +254,22 @@ class Origins:
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
         return Origin(meetings, acts, fails, reads, self._branches_in(operation))
+
+
+def _is_inside(operation: Any) -> bool:
+    """Whether no value that an operation takes changes its layout: but on its way into a loop."""
+    return operation.type not in graph_lib.ENTER and graph_lib.in_while_loop(operation)
+
+
+def _formulas(operation: Any, layouts: Layouts) -> list[int]:
+    """Returns which inputs of an operation formulas take the place of."""
+    strategy = layouts.strategies.get(operation)
+    return [
+        index
+        for index, tensor in enumerate(operation.inputs)
+        if layouts.of(tensor) == SIZE
+        or (strategy is not None and isinstance(strategy.inputs[index], Share))
+    ]
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:

@@ -49,6 +49,7 @@ class _Pass:
         self._may_be_dead: set[Any] = set()  # Of these: what a condition of TensorFlow 1 skips.
         self._given = {tensor.op for tensor in sources}
         self._given.update(one.mark for one in program.of_towers)
+        self._put_together = {operation for operation, _ in program.layouts}
         self._runs_once = _ranges(program.once)
         self._first_values = _leading_to_initial_values()
 
@@ -75,12 +76,12 @@ class _Pass:
     def _is_own(self, operation: Any) -> bool:
         if operation in self._given:
             return False
-        layouts = self._program.layouts
-        if any(graph_lib.reference(tensor) in layouts for tensor in operation.outputs):
-            return True  # It is put together, also if it is the same in all towers.
-        if any(self._of(tensor) != WHOLE for tensor in operation.inputs):
+        if operation in self._put_together:
+            return True  # Also if it is the same in all towers.
+        inputs = operation.inputs
+        if any(self._of(tensor) != WHOLE for tensor in inputs):
             # What is put together is taken by what runs once.
-            return not any(graph_lib.reference(tensor) in layouts for tensor in operation.inputs)
+            return not any(tensor.op in self._put_together for tensor in inputs)
         waits = self._strategies if operation.type == "NoOp" else self._may_be_dead
         if any(before in waits for before in operation.control_inputs):
             return True

@@ -12,7 +12,7 @@ from typing import Any, Iterator, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import partitioning
+from replicate.compat import op_types, partitioning
 from replicate.compat.functions import function_bodies, functions_of
 from replicate.graphs import line_of, state
 from replicate.layouts import MEAN, SUM, WHOLE, Layouts, Shard
@@ -49,7 +49,7 @@ def put_together(operations: Sequence[Any], layouts: Layouts, program: Program) 
             if variable is not None:
                 _check(operation, variable)
                 _update(operation, variable, layouts, program)
-        elif graph_lib.calls_functions(operation):
+        elif op_types.calls_functions(operation):
             _check_functions(operation, bodies)
 
 
@@ -94,7 +94,7 @@ def _check(operation: Any, variable: Any) -> None:
 def _check_functions(operation: Any, bodies: dict[str, Any]) -> None:
     """Raises a ValueError if a function that towers call by themselves updates a variable."""
     handles = [tensor for tensor in operation.inputs if tensor.dtype == tf.resource]
-    if not handles or not graph_lib.is_stateful(operation):
+    if not handles or not op_types.is_stateful(operation):
         return
     if not bodies:
         bodies.update(function_bodies(operation.graph))

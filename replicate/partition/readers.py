@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from replicate.compat import op_types
+
 # They read a variable when they run.
 _READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 # They give values of their own, whatever they are given. Of all others some pass memory on, for
@@ -28,8 +30,7 @@ def find(operations: Sequence[Any]) -> list[Any]:
     found = []
     for operation in operations:
         takes = any(tensor.op in shared for tensor in operation.inputs)
-        gives = any(tensor.dtype != tensor.dtype.base_dtype for tensor in operation.outputs)
-        if gives or (takes and operation.type not in _MAKE_NEW):
+        if op_types.gives_reference(operation) or (takes and operation.type not in _MAKE_NEW):
             shared.add(operation)
         if takes or operation.type in _READ_NOW:
             found.append(operation)

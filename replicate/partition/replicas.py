@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import partitioning
+from replicate.compat import op_types, partitioning
 from replicate.gathering import packing
 from replicate.partition import effects, weights
 from replicate.partition.placement import Instead, Placement
@@ -204,7 +204,7 @@ def _closed(by_handle: dict[Any, Any], plan: Plan) -> list[Any]:
 
 def _can_be_copied(update: Any) -> bool:
     """Whether a copy of an update does the same: functions may draw numbers of their own."""
-    return not graph_lib.is_in_control_flow(update) and not graph_lib.calls_functions(update)
+    return not graph_lib.is_in_control_flow(update) and not op_types.calls_functions(update)
 
 
 def _replica(variable: Any, index: int, device: str) -> Any:

@@ -62,10 +62,12 @@ def build_towers(
     device = tf.device(placement.device_function(HOLDERS))
     with entered, own_seeds, program.building(), device, chosen.listening() as choice:
         spec = model_fn(features, labels)
-    layouts = _infer(program, first)
+    layouts, last = _infer(program, first), graph_lib.last_id(graph)
     own_updates.put_together(graph.get_operations()[first:], layouts, program)
     spec = summaries.put_together(spec, layouts, program, which_summaries)
-    spec = _of_batch(spec, mode, _infer(program, first), program)
+    if graph_lib.last_id(graph) > last:  # Else they have changed nothing.
+        layouts = _infer(program, first)
+    spec = _of_batch(spec, mode, layouts, program)
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
     partitioned = _partition(asked, program, placement.gathering(choice), choice, first)
     spec = specs.map_tensors(spec, partitioned.whole)
@@ -111,13 +113,13 @@ def _partition(
     first: int,
 ) -> Partitioned:
     """Makes the other towers, and gives marks the values of all."""
-    operations = in_order(program.graph.get_operations()[first:])
-    layouts = own.infer(operations, program, [one.tensor for one in program.own])
+    layouts = _infer(program, first)
     for operation in layouts.strategies:
         if operation.device == placement.consolidation and not _is_at_resource(operation):
             partitioning.place(operation, placement.devices[0])
     apart = [one.tensor for one in program.of_towers]
     tensors = [one for one in asked if isinstance(one, tf.Tensor)]
+    operations = in_order(program.graph.get_operations()[first:])
     plan = make_plan(operations, layouts, tensors, choice.gradients, apart)
     shards = [one.values for one in program.own]
     partitioned = carry_out(plan, shards, program.rows, placement, first=1)

@@ -21,7 +21,7 @@ from replicate.graphs import ancestors
 KINDS = ("weights", "gradients", "sums", "batch", "prefetched", "other")
 
 # They name a variable or a table, which stays where it is, and is read and updated there.
-_HANDLES = (tf.resource, tf.variant)
+_HANDLES = frozenset([tf.resource, tf.variant])
 _READS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 _PASSES_ON = frozenset(["Identity", "Snapshot"])
 
@@ -87,7 +87,7 @@ def crossing(fetches):
         destination = _device_of(op, devices)
         for tensor in op.inputs:
             source = _device_of(tensor.op, devices)
-            if source != destination and tensor.dtype.base_dtype not in _HANDLES:
+            if source != destination and tensor.dtype not in _HANDLES:
                 key = reference(tensor), destination
                 found.setdefault(key, Transfer(tensor, source, destination, op))
     return list(found.values())
@@ -100,7 +100,7 @@ def _device_of(op, known):
     """
     if op in known:
         return known[op]
-    handles = [tensor for tensor in op.inputs if tensor.dtype.base_dtype in _HANDLES]
+    handles = [tensor for tensor in op.inputs if tensor.dtype in _HANDLES]
     device = _device_of(handles[0].op, known) if handles else op.device
     if not device:
         groups = [group[len(b"loc:@") :].decode() for group in op.colocation_groups()]

@@ -12,7 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from bodies import matching
-from replicate.compat import registry
+from replicate.compat import op_types
 from replicate.layouts import rule, rules
 
 _FILE = pathlib.Path(__file__).with_name("operation_types.txt")
@@ -57,7 +57,7 @@ def _matches(name, patterns):
 
 
 def test_every_type_that_is_there_has_a_rule_or_a_reason() -> None:
-    assert without_rule_and_reason(registry.operation_types()) == []
+    assert without_rule_and_reason(op_types.operation_types()) == []
 
 
 def test_every_type_of_all_versions_has_a_rule_or_a_reason() -> None:
@@ -82,7 +82,7 @@ def test_the_table_has_no_type_that_no_version_has() -> None:
 
 @pytest.mark.skipif(RUNNING not in VERSIONS, reason="operation_types.txt lacks this version")
 def test_the_file_has_the_types_of_this_version() -> None:
-    there = set(registry.operation_types())
+    there = set(op_types.operation_types())
     listed = {name for name, versions in types_of_versions().items() if RUNNING in versions}
     assert sorted(there - listed - OF_LITE) == []
     # `tf.contrib` brings operations of its own once it is imported.

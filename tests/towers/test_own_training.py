@@ -58,8 +58,9 @@ def _losses(make_model_fn, num_towers):
     ("make_model_fn", "rtol"),
     [
         (_k_means(use_mini_batch=False), WITHIN),
-        (_k_means(initial_clusters=X[:2]), WITHIN),
-        (_sdca, 0.5),  # Its threads race, on one device too.
+        # Their updates race with what reads the variables, on one device too.
+        (_k_means(initial_clusters=X[:2]), 0.5),
+        (_sdca, 0.5),
     ],
 )
 def test_as_on_one_device(make_model_fn, rtol, warnings):

@@ -1,0 +1,48 @@
+"""Tells what types of operations there are, and what they do."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from tensorflow.python.framework import c_api_util
+
+
+def operation_types() -> list[str]:
+    """Returns the types of operations that the running TensorFlow has, in order."""
+    return sorted(c_api_util.ApiDefMap().op_names())
+
+
+def _by_type(ask: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Lets a question about the definition of an operation be asked once for each type.
+
+    A function of TensorFlow 1 that is called by its name has no definition, and may do anything.
+    """
+    known: dict[str, bool] = {}
+
+    @functools.wraps(ask)
+    def answer(operation: Any) -> bool:
+        if operation.type not in known:
+            definition = operation.op_def
+            known[operation.type] = definition is None or ask(definition)
+        return known[operation.type]
+
+    return answer
+
+
+@_by_type
+def calls_functions(definition: Any) -> bool:
+    """Whether an operation runs functions of its graph."""
+    return any(attr.type in ("func", "list(func)") for attr in definition.attr)
+
+
+@_by_type
+def gives_reference(definition: Any) -> bool:
+    """Whether an operation gives a reference: the memory of a variable itself."""
+    return any(argument.is_ref for argument in definition.output_arg)
+
+
+@_by_type
+def is_stateful(definition: Any) -> bool:
+    """Whether operations of this type have a state, or act on one, such as a variable's memory."""
+    return definition.is_stateful or any(argument.is_ref for argument in definition.input_arg)
