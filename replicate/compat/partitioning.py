@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Container, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -98,19 +98,23 @@ def take(operation: Any, index: int, tensor: Any) -> None:
     operation._update_input(index, tensor)
 
 
-def wait_instead(operation: Any, others: Mapping[Any, Sequence[Any]]) -> None:
+def wait_instead(
+    operation: Any, others: Mapping[Any, Sequence[Any]], gone: Container[Any] = ()
+) -> None:
     """Lets an operation wait for others than it waits for now.
 
     Args:
         operation: The operation.
         others: By operation: the operations to wait for in its place.
+        gone: What it need not wait for.
     """
     before = list(operation.control_inputs)
-    if not any(one in others for one in before):
+    if not any(one in others or one in gone for one in before):
         return
     now: dict[Any, None] = {}
     for one in before:
-        now.update(dict.fromkeys(others.get(one, (one,))))
+        if one not in gone:
+            now.update(dict.fromkeys(others.get(one, (one,))))
     graph_lib.set_control_inputs(operation, list(now))
 
 

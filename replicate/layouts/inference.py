@@ -18,7 +18,9 @@ from replicate.layouts.lateness import run_late
 from replicate.layouts.learnt import Learnt, Step
 from replicate.layouts.one_pass import Pass
 
-_BETWEEN = 500  # How many operations there are from one state that is saved to the next.
+# How many operations there are from one state that is saved to the next, and how many are saved.
+_BETWEEN = 500
+_SAVED = 16
 
 
 def infer(
@@ -45,11 +47,12 @@ def infer(
     ]
     learnt = Learnt(once, steps)
     one_pass = Pass(sources, rows, learnt)
+    between = max(_BETWEEN, len(steps) // _SAVED)
     saved = [(0, one_pass.copy())]
     at = 0
     while at < len(steps):
         before, _ = saved[-1]
-        if at - before >= (1 if steps[at].is_loop else _BETWEEN):
+        if at - before >= (1 if steps[at].is_loop else between):
             saved.append((at, one_pass.copy()))
         one_pass.run(steps[at])
         at += 1

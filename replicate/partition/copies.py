@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Container, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import partitioning, py_functions
+from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
 from replicate.layouts import OWN, WHOLE, Indices, Shard
 from replicate.partition import aliases, frames, rounds
+from replicate.partition.constants import Constant
 from replicate.partition.inputs import Given, Inputs, Own
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
@@ -38,6 +39,46 @@ class Copies(NamedTuple):
         ]
 
 
+class _Given(NamedTuple):
+    """An input of a copy that is not just another copy.
+
+    Attributes:
+        place: Which input.
+        tensor: The tensor of one device.
+        demand: The layout that is demanded.
+        is_copied: Whether it is a copy's `Indices`, which become those of one device.
+    """
+
+    place: int
+    tensor: Any
+    demand: Any
+    is_copied: bool
+
+
+class _Template(NamedTuple):
+    """What is the same in all towers of the copies of an operation.
+
+    Attributes:
+        node: The `NodeDef`, with the names of those inputs that are copies as well.
+        given: All other inputs.
+        resources: Resources that it takes, and the layouts: a copy is where the resource is.
+        loops: The loops that it takes its inputs in.
+        part: The layout of a constant in a loop, if each tower has a part of it; else None.
+        device: The device that the operation asks for.
+        has_seed: Whether a tower draws other random numbers.
+        is_framed: Whether `frames.change` has to see it.
+    """
+
+    node: Any
+    given: Sequence[_Given]
+    resources: Sequence[tuple[Any, Any]]
+    loops: Sequence[Any]
+    part: Any
+    device: str
+    has_seed: bool
+    is_framed: bool
+
+
 def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Copies:
     """Copies what towers run.
 
@@ -51,10 +92,10 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     copied = set(plan.copied)
     behind = aliases.find(plan)
     needed = [one for one in plan.copied if not one.outputs or behind(one.outputs[0]).op is one]
-    templates = [(one, _template(one, plan.waits.get(one, ()), copied)) for one in needed]
+    templates = [(one, _template(one, plan, copied, behind)) for one in needed]
     shared = rounds.shared_frames(plan.copied, plan.layouts)
     towers = [
-        _define(templates, plan, inputs, placement, behind, index, shared)
+        _define(templates, inputs, placement, index, shared)
         for index in range(first, len(placement.devices))
     ]
     wanted = _wanted(plan)
@@ -62,17 +103,19 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     scopes: list[str | None] = [None] * first
     made: list[Any] = [wanted] * first
     functions = functools.lru_cache(maxsize=None)(lambda: function_bodies(graph))
-    for index, (nodes, given) in enumerate(towers, first):
+    calls = {one.type for one in needed if op_types.calls_functions(one)}
+    for index, nodes in enumerate(towers, first):
         here = placement.devices[index]
         firsts = dict.fromkeys((placement.consolidation, placement.devices[0]), here)
         bodies = Bodies(functions, f"_tower_{index}", firsts, seed=index)
         tokens = py_functions.Tokens(graph)
-        for node in nodes:
-            bodies.change(node)
+        for node in nodes.nodes:
+            if node.op in calls:
+                bodies.change(node)
             if index:  # The first tower has the function itself.
                 tokens.change(node)
         scope, own = partitioning.import_nodes(
-            graph, nodes, given, f"tower_{index}", here, names, bodies.added
+            graph, nodes.nodes, nodes.inputs, f"tower_{index}", here, names, bodies.added
         )
         scopes.append(scope)
         made.append(own)
@@ -96,64 +139,72 @@ def _wanted(plan: Plan) -> list[Any]:
     return list(wanted.values())
 
 
-def _template(operation: Any, waits: Sequence[Any], copied: Any) -> Any:
-    """Returns the `NodeDef` that is the same in all towers."""
+def _template(
+    operation: Any, plan: Plan, copied: Container[Any], behind: Callable[[Any], Any]
+) -> _Template:
     node = operation.node_def
     node.attr.pop("_class", None)
     del node.input[len(operation.inputs) :]
-    node.input.extend(f"^{one.name}" for one in waits if one in copied)
-    return node
+    node.input.extend(f"^{one.name}" for one in plan.waits.get(operation, ()) if one in copied)
+    given, resources = [], []
+    for index, (tensor, demand) in enumerate(
+        zip(operation.inputs, plan.layouts.strategies[operation].inputs)
+    ):
+        resource = _entered(tensor) if tensor.dtype == tf.resource else None
+        if resource is not None and resource.op not in copied:
+            resources.append((resource, demand))
+        layout, is_copied = plan.layouts.of(tensor), tensor.op in copied
+        if is_copied and (layout == demand or rounds.meets(tensor, operation, plan.layouts)):
+            node.input[index] = behind(tensor).name
+            continue
+        points = is_copied and isinstance(layout, Indices) and isinstance(demand, Shard)
+        given.append(_Given(index, behind(tensor) if points else tensor, demand, points))
+    part = plan.layouts.of(operation.outputs[0]) if operation.type == "Const" else WHOLE
+    return _Template(
+        node=node,
+        given=given,
+        resources=resources,
+        loops=frames.around(operation),
+        part=None if part in (WHOLE, OWN) else part,
+        device=str(operation.device),
+        has_seed="seed2" in node.attr,
+        is_framed=frames.concerns(node),
+    )
 
 
 def _define(
-    templates: Sequence[tuple[Any, Any]],
-    plan: Plan,
+    templates: Sequence[tuple[Any, _Template]],
     inputs: Inputs,
     placement: Placement,
-    behind: Callable[[Any], Any],
     tower: int,
     shared: frozenset[str],
-) -> tuple[list[Any], dict[str, Any]]:
-    """Returns the `NodeDef`s of a tower, and what they take of the graph, by name."""
+) -> _Nodes:
+    """Returns the `NodeDef`s of a tower."""
     made = _Nodes(shared)
-    copied = set(plan.copied)
     for operation, template in templates:
         node = tf.NodeDef()
-        node.CopyFrom(template)
-        change_seed(node, tower)
-        place = str(operation.device)
-        for index, (tensor, demand) in enumerate(
-            zip(operation.inputs, plan.layouts.strategies[operation].inputs)
-        ):
-            resource = _entered(tensor) if tensor.dtype == tf.resource else None
-            if resource is not None and resource.op not in copied:
-                held: Any = inputs.of_tower(resource, demand, tower)
-                place = str(held.op.device)  # The copy has to be where the resource is.
-            layout = plan.layouts.of(tensor)
-            if tensor.op in copied and (
-                layout == demand or rounds.meets(tensor, operation, plan.layouts)
-            ):
-                node.input[index] = behind(tensor).name
-                continue
-            if tensor.op in copied and isinstance(layout, Indices) and isinstance(demand, Shard):
+        node.CopyFrom(template.node)
+        if template.has_seed:
+            change_seed(node, tower)
+        place = template.device
+        for resource, demand in template.resources:
+            held: Any = inputs.of_tower(resource, demand, tower)
+            place = str(held.op.device)
+        for index, tensor, demand, is_copied in template.given:
+            if is_copied:
                 offset = made.name_of(inputs.offset(tensor, tower), (), tower)
-                node.input[index] = made.sum_of(behind(tensor), offset)
+                node.input[index] = made.sum_of(tensor, offset)
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower)
-            node.input[index] = made.name_of(given, frames.around(operation), tower)
-        layouts = [plan.layouts.of(tensor) for tensor in operation.outputs]
-        if operation.type == "Const" and layouts[0] not in (WHOLE, OWN):
-            # In a loop: each tower has its part.
-            part = inputs.of_tower(operation.outputs[0], layouts[0], tower)
-            frames.pass_on(node, made.name_of(part, frames.around(operation), tower))
-        frames.change(node, tower, made.shared)
+            node.input[index] = made.name_of(given, template.loops, tower)
+        if template.part is not None:  # In a loop: each tower has its part.
+            part = inputs.of_tower(operation.outputs[0], template.part, tower)
+            frames.pass_on(node, made.name_of(part, template.loops, tower))
+        if template.is_framed:
+            frames.change(node, tower, made.shared)
         node.device = "" if placement.is_first(place) else place
         made.nodes.append(node)
-    return made.nodes, made.inputs
-
-
-def _dtype(given: Given) -> Any:
-    return tf.as_dtype(given.attr["dtype"].type if isinstance(given, tf.NodeDef) else given.dtype)
+    return made
 
 
 def _entered(tensor: Any) -> Any:
@@ -164,7 +215,7 @@ def _entered(tensor: Any) -> Any:
 
 
 class _Nodes:
-    """The `NodeDef`s of a tower, while they are made, and the names of what they take."""
+    """The `NodeDef`s of a tower, and the names of what they take."""
 
     def __init__(self, shared: frozenset[str]) -> None:
         self.shared = shared  # Frames that all towers have together.
@@ -179,7 +230,8 @@ class _Nodes:
             key = name, *loops[: depth + 1]
             if key not in self._names:
                 self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
-                node = frames.enter(self._names[key], name, _dtype(given), loop, tower, self.shared)
+                dtype = tf.as_dtype(given.dtype)
+                node = frames.enter(self._names[key], name, dtype, loop, tower, self.shared)
                 self.nodes.append(node)
             name = self._names[key]
         return name
@@ -197,8 +249,8 @@ class _Nodes:
     def _name_outside(self, given: Given) -> str:
         if isinstance(given, np.ndarray):
             key: Any = (given.tobytes(), given.shape, given.dtype.str)
-        elif isinstance(given, tf.NodeDef):  # Graphs hold many constants of one value.
-            key = given.attr["value"].SerializeToString()
+        elif isinstance(given, Constant):  # Graphs hold many of one value.
+            key = given.value
         else:
             key = given.name
         if key not in self._names:
@@ -207,12 +259,12 @@ class _Nodes:
         return self._names[key]
 
     def _add(self, name: str, given: Given) -> None:
-        if not isinstance(given, (np.ndarray, tf.NodeDef)):
+        if not isinstance(given, (np.ndarray, Constant)):
             self.inputs[name] = given
             return
         node = tf.NodeDef()
-        if isinstance(given, tf.NodeDef):
-            node = partitioning.unplaced(given)
+        if isinstance(given, Constant):
+            node.CopyFrom(given.node)
         else:
             node.op = "Const"
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(given))

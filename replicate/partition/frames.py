@@ -38,6 +38,12 @@ def enter(
     return node
 
 
+def concerns(node: Any) -> bool:
+    """Whether `change` has something to do."""
+    changes = node.op.startswith("TensorArray") or node.op in ("RefEnter", "OptionalGetValue")
+    return changes or "frame_name" in node.attr
+
+
 def change(node: Any, tower: int, shared: Collection[str]) -> None:
     """Gives what enters a loop the frame of a tower, and arrays elements of any shape.
 

@@ -27,19 +27,17 @@ from replicate.layouts import (
     Shard,
     Share,
 )
-from replicate.partition import splits
+from replicate.partition import constants, splits
+from replicate.partition.constants import Constant
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of
 
 _HOST = "/device:CPU:0"  # Where what kernels take for sizes stays.
-# Constants of more entries cross devices instead of being copied.
-_LARGE = 2**16
 
 Own = Dict[Any, Tuple[Any, ...]]
 """By references of tensors of one device's graph: those of N towers."""
-
-Given = Union[np.ndarray, Any]
-"""An input of a copy: a tensor, an array of constants, or the `NodeDef` of a constant."""
+Given = Union[np.ndarray, Constant, Any]
+"""An input of a copy: a tensor, or what becomes a constant."""
 
 
 class Inputs:
@@ -63,7 +61,7 @@ class Inputs:
         self._instead = instead
         self._splits: dict[Any, Sequence[Any]] = {}
         self._nothing: dict[Any, Any] = {}
-        self._constants: dict[Any, Any] = {}
+        self._constants = constants.Constants(placement.consolidation)
         self._formulas = Formulas(rows, self._size_of)
         self._own: Own = {}
         self._are_made = False
@@ -88,8 +86,8 @@ class Inputs:
             return self._part(tensor, demand.op, tower)
         if key in self._instead:
             return self._instead[key][tower]
-        given = tensor if _is_small_constant(tensor) else self._whole(tensor)
-        return given.op.node_def if _is_small_constant(given) else given
+        given = tensor if constants.is_small(tensor) else self._whole(tensor)
+        return self._constants.copied(given) if constants.is_small(given) else given
 
     def are_there(self, own: Own, joined: dict[Any, Any]) -> None:
         """Gives stand-ins their values, once the copies are there.
@@ -183,7 +181,7 @@ class Inputs:
         """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
         if tensor.op.type == "Const" and graph_lib.in_while_loop(tensor.op):
-            return self._constant(tensor)
+            return self._constants.outside(tensor)
         in_towers = tensor.op in self._layouts.strategies  # Maybe the same in all of them.
         if key in self._shards or (layout == WHOLE and not in_towers):
             return tensor
@@ -193,15 +191,6 @@ class Inputs:
             with tf.control_dependencies(None), tf.device(self._place):
                 self._whole_stand_ins[key] = tf.identity(tensor)
         return self._whole_stand_ins[key]
-
-    def _constant(self, tensor: Any) -> Any:
-        """Returns a constant of a loop outside of it."""
-        key = graph_lib.reference(tensor)
-        if key not in self._constants:
-            with tf.control_dependencies(None), tf.device(self._place):
-                value = tf.make_ndarray(tensor.op.get_attr("value"))
-                self._constants[key] = tf.constant(value, tensor.dtype)
-        return self._constants[key]
 
     def _size_of(self, name: str) -> Any:
         """Returns the size that a symbol stands for, an int32 scalar tensor."""
@@ -290,10 +279,3 @@ def _size_there(tensor: Any, axis: int) -> Any:
     """Returns the size of an axis, an int32 scalar tensor, found where the tensor is."""
     with tf.device(tensor.device):
         return size_of(tensor, axis)
-
-
-def _is_small_constant(tensor: Any) -> bool:
-    """Whether a tensor is copied rather than sent: a constant that waits for nothing."""
-    operation = tensor.op
-    small = (tensor.shape.num_elements() or 0) <= _LARGE
-    return operation.type == "Const" and small and not operation.control_inputs

@@ -48,6 +48,7 @@ class Origins:
         replaced = ((operation, _formulas(operation, layouts)) for operation in operations)
         self._formulas = {operation: indices for operation, indices in replaced if indices}
         self._found: dict[Any, Origin] = {}
+        self._waits: dict[Any, list[Any]] = {}
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
@@ -93,9 +94,15 @@ class Origins:
         of one operation wait for each other so; those that take weights have to be waited for where
         the memory of the weights is the variable's.
         """
+        if operation not in self._waits:
+            self._waits[operation] = self._noticed(operation)
+        return self._waits[operation]
+
+    def _noticed(self, operation: Any) -> list[Any]:
         if graph_lib.in_while_loop(operation):
             return self._in_round(operation)
-        if not operation.control_inputs:
+        control_inputs = operation.control_inputs
+        if not control_inputs:
             return []
         acts, fails, reads, dead = 0, 0, 0, 0
         for index, tensor in enumerate(operation.inputs):
@@ -105,7 +112,7 @@ class Origins:
             acts, fails, reads = acts | origin.acts, fails | origin.fails, reads | origin.reads
             dead |= self._branches(tensor)
         kept = []
-        for before in self._in_place_of_sizes(operation.control_inputs):
+        for before in self._in_place_of_sizes(control_inputs):
             origin = self.of(before)
             is_seen = origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads
             if is_seen or origin.branches & ~dead:

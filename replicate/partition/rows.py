@@ -98,6 +98,7 @@ class Formulas:
         self._rows = rows
         self._size_of = size_of
         self._made: dict[tuple[Any, ...], Any] = {}
+        self._sizes: dict[tuple[Dim, Any], Any] = {}
 
     def product(self, each: Dim, count: Count, dtype: Any) -> Any:
         """Returns a size times a number, a scalar tensor or an integer."""
@@ -175,6 +176,11 @@ class Formulas:
         """Returns a size of the whole batch, an integer or a scalar tensor."""
         if not isinstance(entry, Monomial):
             return int(entry)
+        if (entry, dtype) not in self._sizes:
+            self._sizes[entry, dtype] = self._multiplied(entry, dtype)
+        return self._sizes[entry, dtype]
+
+    def _multiplied(self, entry: Monomial, dtype: Any) -> Any:
         made: Any = entry.coefficient
         for name in entry.symbols:
             known = self._rows.total if dims_lib.is_rows(name) else self._size_of(name)

@@ -149,8 +149,8 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
                 partitioning.take(operation, index, other)
         # A round of one device's loop cannot wait for one of a tower.
         if once and not (is_formula and graph_lib.in_while_loop(operation)):
-            gone = dict.fromkeys(plan.unnoticed.get(operation, ()), ())
-            partitioning.wait_instead(operation, {**instead, **gone} if gone else instead)
+            gone = plan.unnoticed.get(operation, ())
+            partitioning.wait_instead(operation, instead, gone)
             extra_waits = [
                 copy
                 for before in plan.extra_waits.get(operation, ())
