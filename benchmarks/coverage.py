@@ -4,11 +4,13 @@
 
 Builds the training step of each network and counts what it computes, from shapes, and what crosses
 devices. Nothing runs, so that figures are the same on every machine. Prints one JSON line for each
-network, then a table, which `--page` writes into the documentation.
+network, then a table and what users read in the log, which `--page` writes into the documentation.
 """
 
 import argparse
+import contextlib
 import json
+import logging
 import sys
 
 import tensorflow.compat.v1 as tf
@@ -39,7 +41,8 @@ def measured(name, towers):
         batch, make_loss = covered.NETWORKS[name]()
         devices = [f"/cpu:{tower}" for tower in range(towers)]
         wrapped = replicate.replicate_model_fn(model_fn, devices=devices)
-        wrapped({"batch": batch}, None, "train")
+        with _logged() as lines:
+            wrapped({"batch": batch}, None, "train")
         told, plan = report.last(), plan_of(graph)
         return {
             "network": name,
@@ -48,8 +51,30 @@ def measured(name, towers):
             "share": told.share,
             "once": list(told.once),
             "transfers": told.crossing.number,
+            "log": next(line for line in lines if " run in " in line),
             "by_kind": {kind: one.size for kind, one in told.kinds.items() if one.number},
         }
+
+
+@contextlib.contextmanager
+def _logged():
+    """A scope whose lines in TensorFlow's log are collected, from INFO on; gives their list."""
+    lines, handler, logger = [], logging.Handler(), logging.getLogger("tensorflow")
+    handler.emit = lambda record: lines.append(record.getMessage())
+    level, handlers, propagates = logger.level, logger.handlers, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.handlers, logger.propagate = [handler], False
+    try:
+        yield lines
+    finally:
+        logger.setLevel(level)
+        logger.handlers, logger.propagate = handlers, propagates
+
+
+def log(made):
+    """Returns what users of the networks read in the log, as Markdown."""
+    lines = [f"{one['network'] + ':':<17}{one['log']}" for one in made]
+    return "\n".join(["```text", *lines, "```"])
 
 
 def table(made):
@@ -81,9 +106,10 @@ def main(argv=None):
     for name in args.networks.split(","):
         made.append(measured(name, args.towers))
         print(json.dumps(made[-1]), flush=True)
-    print("\n" + table(made))
+    text = f"{table(made)}\n\nTheir users read in the log:\n\n{log(made)}"
+    print("\n" + text)
     if args.page:
-        text = f"TensorFlow {tf.__version__}, {args.towers} towers.\n\n{table(made)}"
+        text = f"TensorFlow {tf.__version__}, {args.towers} towers.\n\n{text}"
         pages.write(args.page, "benchmarks.coverage", text)
 
 

@@ -43,11 +43,14 @@ def test_a_rule_that_is_lost_is_seen():
     assert "dense/Relu" in measured["once"]
 
 
-def test_a_run_prints_a_line_for_each_network_and_a_table(capsys, tmp_path):
+def test_a_run_prints_a_line_for_each_network_a_table_and_the_log(capsys, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- made by benchmarks.coverage -->\n<!-- end -->\n")
     coverage.main(["--networks", "vae", "--towers", "2", "--page", str(page)])
-    line, _, *table = capsys.readouterr().out.splitlines()
+    line, _, *text = capsys.readouterr().out.splitlines()
     assert json.loads(line)["network"] == "vae"
-    assert table[-1].startswith("| `vae` |") and "| 100.00 % |" in table[-1]
-    assert table[-1] in page.read_text()
+    (row,) = (line for line in text if line.startswith("| `vae` |"))
+    assert "| 100.00 % |" in row and row in page.read_text()
+    told = "replicate: 100 % of the multiplications run in 2 towers; 854 k gradients are summed in"
+    (logged,) = (line for line in text if line.startswith("vae: "))
+    assert told in logged and logged in page.read_text()
