@@ -8,19 +8,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import ROWS, ShapeOf, cut, leading, linear, rows_first
-
-whole_on_purpose(
-    "no TensorFlow of today runs it",
-    "Conv3DBackpropInput",
-    "Conv3DBackpropFilter",
-)
-whole_on_purpose(
-    "it has no kernel on CPUs, by which a rule could be proven",
-    "Conv2DBackpropInputV2",
-    "Conv2DBackpropFilterV2",
-)
 
 
 @rule("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative")

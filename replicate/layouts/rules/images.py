@@ -5,23 +5,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import ROWS, cut, leading, linear, rows_first
-
-whole_on_purpose("no TensorFlow of today runs it", "AdjustContrast")
-whole_on_purpose("around images, it draws random numbers", "ExtractGlimpse", "ExtractGlimpseV2")
-whole_on_purpose(
-    "it takes the boxes of one image",
-    "NonMaxSuppression",
-    "NonMaxSuppressionV2",
-    "NonMaxSuppressionV3",
-    "NonMaxSuppressionV4",
-    "NonMaxSuppressionV5",
-    "NonMaxSuppressionWithOverlaps",
-    "SampleDistortedBoundingBox",
-    "SampleDistortedBoundingBoxV2",
-    "StatelessSampleDistortedBoundingBox",
-)
 
 RESIZING = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
 PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "DepthToSpace")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.moves import moved
-
-whole_on_purpose("an attribute says how many rows it makes: those of the whole", "ParallelConcat")
 
 
 @rule("Concat", "ConcatV2")

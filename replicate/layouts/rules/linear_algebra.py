@@ -5,41 +5,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import OWN, Layout, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import Labels, cut, leading, linear
-
-whole_on_purpose(
-    "it has no kernel on CPUs, by which a rule could be proven",
-    "FFTND",
-    "IFFTND",
-    "RFFTND",
-    "IRFFTND",
-    "BatchFFT",
-    "BatchFFT2D",
-    "BatchFFT3D",
-    "BatchIFFT",
-    "BatchIFFT2D",
-    "BatchIFFT3D",
-)
-whole_on_purpose(
-    "no TensorFlow of today runs it",
-    "SelfAdjointEig",
-    "MatrixExponential",
-    "BatchCholesky",
-    "BatchCholeskyGrad",
-    "BatchMatrixBandPart",
-    "BatchMatrixDeterminant",
-    "BatchMatrixDiag",
-    "BatchMatrixDiagPart",
-    "BatchMatrixInverse",
-    "BatchMatrixSetDiag",
-    "BatchMatrixSolve",
-    "BatchMatrixSolveLs",
-    "BatchMatrixTriangularSolve",
-    "BatchSelfAdjointEig",
-    "BatchSelfAdjointEigV2",
-    "BatchSvd",
-)
 
 DECOMPOSITIONS = (
     *("Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant", "MatrixLogarithm"),

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import Layout, Shard, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.elementwise import aligned
-
-whole_on_purpose(
-    "labels or decoded sequences are sparse, and name rows by their places in the batch",
-    "CTCLoss",
-    "CTCLossV2",
-    "CTCGreedyDecoder",
-    "CTCBeamSearchDecoder",
-)
 
 
 @rule("Softmax", "LogSoftmax")

@@ -9,14 +9,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import MEAN, OWN, SUM, WHOLE, Layout, Own, Shard, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import cut, leading, linear, rows_first
-
-whole_on_purpose(
-    "no TensorFlow of today runs it",
-    "BatchNormWithGlobalNormalization",
-    "BatchNormWithGlobalNormalizationGrad",
-)
 
 
 @rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import linear, rows_first
-
-whole_on_purpose(
-    "it draws the regions that it pools, the same for all rows",
-    "FractionalMaxPool",
-    "FractionalAvgPool",
-)
-whole_on_purpose(
-    "it has no kernel on CPUs, by which a rule could be proven", "MaxPoolGradGradWithArgmax"
-)
 
 
 @rule("MaxPool", "MaxPoolV2", "MaxPool3D")

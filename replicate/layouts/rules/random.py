@@ -6,56 +6,7 @@ from typing import Sequence
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.layout import WHOLE, Layout, Shard, Share, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
-
-whole_on_purpose(
-    "what follows from a seed is what one device has",
-    "NonDeterministicInts",  # Seeds themselves.
-    "RandomIndexShuffle",
-    "StatelessMultinomial",
-    "StatelessParameterizedTruncatedNormal",
-    "StatelessRandomBinomial",
-    "StatelessRandomGammaV2",
-    "StatelessRandomGammaV3",
-    "StatelessRandomGetAlg",
-    "StatelessRandomGetKeyCounter",
-    "StatelessRandomGetKeyCounterAlg",
-    "StatelessRandomNormal",
-    "StatelessRandomNormalV2",
-    "StatelessRandomPoisson",
-    "StatelessRandomUniform",
-    "StatelessRandomUniformFullInt",
-    "StatelessRandomUniformFullIntV2",
-    "StatelessRandomUniformInt",
-    "StatelessRandomUniformIntV2",
-    "StatelessRandomUniformV2",
-    "StatelessShuffle",
-    "StatelessTruncatedNormal",
-    "StatelessTruncatedNormalV2",
-    "StochasticCastToInt",
-)
-whole_on_purpose(
-    "the generator's state is a variable, and one device's",
-    "RngReadAndSkip",
-    "RngSkip",
-    "StatefulRandomBinomial",
-    "StatefulStandardNormal",
-    "StatefulStandardNormalV2",
-    "StatefulTruncatedNormal",
-    "StatefulUniform",
-    "StatefulUniformFullInt",
-    "StatefulUniformInt",
-)
-whole_on_purpose("one order is drawn for all rows", "RandomShuffle")
-whole_on_purpose(
-    "one sample of classes is drawn for all rows",
-    "AllCandidateSampler",
-    "FixedUnigramCandidateSampler",
-    "LearnedUnigramCandidateSampler",
-    "LogUniformCandidateSampler",
-    "ThreadUnsafeUnigramCandidateSampler",
-    "UniformCandidateSampler",
-)
+from replicate.layouts.rule import Op, rule
 
 
 @rule("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt")

@@ -14,14 +14,8 @@ import tensorflow.compat.v1 as tf
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.layout import MEAN, PROD, SUM, WHOLE, Layout, Shard, Share, Strategy
-from replicate.layouts.rule import Op, rule, whole_on_purpose
+from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.moves import moved
-
-whole_on_purpose(
-    "it assigns to a variable, which is one device's",
-    "ResourceStridedSliceAssign",
-    "StridedSliceAssign",
-)
 
 
 @rule("Slice")

@@ -1,6 +1,7 @@
 """Types of operations that run once on purpose, and why: the end of "It runs once, since ...".
 
-A `*` stands for any letters. Types of a family that has rules are in the file of the family.
+A `*` stands for any letters. A name without one goes before patterns, and the first pattern before
+others.
 """
 
 from __future__ import annotations
@@ -42,6 +43,25 @@ _ONCE = {
         SparseSparseM* SparseSplit SparseTensorDenseAdd
     """,
     "no rule was written for its ragged rows": "CompositeTensor* Ragged*",
+    # Random numbers.
+    "it takes the boxes of one image": "NonMaxSuppression* *SampleDistortedBoundingBox*",
+    "what follows from a seed is what one device has": """
+        NonDeterministicInts RandomIndexShuffle Stateless* StochasticCastToInt
+    """,
+    "the generator's state is a variable, and one device's": "Rng* Stateful*",
+    "one order is drawn for all rows": "RandomShuffle",
+    "one sample of classes is drawn for all rows": "*CandidateSampler",
+    "around images, it draws random numbers": "ExtractGlimpse*",
+    "it draws the regions that it pools, the same for all rows": """
+        FractionalAvgPool FractionalMaxPool
+    """,
+    # Others of families that have rules.
+    "an attribute says how many rows it makes: those of the whole": "ParallelConcat",
+    "labels or decoded sequences are sparse, and name rows by their places in the batch": "CTC*",
+    "it assigns to a variable, which is one device's": "*StridedSliceAssign",
+    "it has no kernel on CPUs, by which a rule could be proven": """
+        *FFTND BatchFFT* BatchIFFT* Conv2DBackprop*V2 MaxPoolGradGradWithArgmax
+    """,
     # Control flow, functions and state.
     "loops and branches of graphs have rules of their own": """
         Abort ControlTrigger Enter Exit LoopCond Merge NextIteration NoOp RefEnter RefExit RefMerge
@@ -125,7 +145,11 @@ _ONCE = {
     "it is about a device or a variable": "*Bytes* ZeroInitializer ZeroVarInitializer",
     "GPUs alone run it, and nothing was proven there": "Cudnn* GenerateBoundingBoxProposals",
     "XLA alone runs it": "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2",
-    "no TensorFlow of today runs it": "LookupTableFind RandomPoisson Reverse TileGrad TopK",
+    "no TensorFlow of today runs it": """
+        AdjustContrast BatchCholesky* BatchMatrix* BatchNormWith* BatchSelfAdjointEig* BatchSvd
+        Conv3DBackpropFilter Conv3DBackpropInput LookupTableFind MatrixExponential RandomPoisson
+        Reverse SelfAdjointEig TileGrad TopK
+    """,
     # Graphs that are not for training.
     "the runtime makes it, and no graph that is built has it": "_*",
     "quantized numbers are for inference, and most have one range": """
