@@ -8,7 +8,6 @@ from typing import Any, Counter, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import branches, loops, ragged
-from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.arrays import array_of
 from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim

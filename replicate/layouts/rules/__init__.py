@@ -1,63 +1,9 @@
-"""The table of rules, one file per family."""
+"""The table of rules, one file per family: importing the package enters those of all files."""
 
-from replicate.layouts.rules import (
-    blocks,
-    channels,
-    contractions,
-    convolutions,
-    elementwise,
-    images,
-    indexing,
-    joining,
-    labels,
-    linear_algebra,
-    losses,
-    moves,
-    normalization,
-    ordering,
-    parsing,
-    partials,
-    pointing,
-    pooling,
-    random,
-    recurrent,
-    reductions,
-    reshaping,
-    scattering,
-    segments,
-    slicing,
-    sparse,
-    tables,
-    whole,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    "blocks",
-    "channels",
-    "contractions",
-    "convolutions",
-    "elementwise",
-    "images",
-    "indexing",
-    "joining",
-    "labels",
-    "linear_algebra",
-    "losses",
-    "moves",
-    "normalization",
-    "ordering",
-    "parsing",
-    "partials",
-    "pointing",
-    "pooling",
-    "random",
-    "recurrent",
-    "reductions",
-    "reshaping",
-    "scattering",
-    "segments",
-    "slicing",
-    "sparse",
-    "tables",
-    "whole",
-]
+__all__ = [module.name for module in pkgutil.iter_modules(__path__)]
+
+for _name in __all__:
+    importlib.import_module(f"{__name__}.{_name}")
