@@ -9,45 +9,45 @@ from replicate.layouts import (  # noqa: F401  # Fill the table.
     shapes_of_layers,
     shapes_of_loops,
     shapes_of_parsing,
-    shapes_of_parts,
     shapes_of_sparse,
 )
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_of_arrays import partly_resolved, resolved
+from replicate.layouts.shapes_of_arrays import resolved
 from replicate.layouts.shapes_of_math import broadcast_shapes
-from replicate.layouts.shapes_table import Shape, function_of, summands_of
+from replicate.layouts.shapes_of_parts import alike
+from replicate.layouts.shapes_table import Shape, function_of, rank_of, shapes, summands_of
 from replicate.layouts.values_table import evaluate
-
-_elementwise: set[str] = set()
 
 
 def elementwise(*types: str) -> None:
     """Says that operations broadcast their inputs to the shape of their output."""
-    _elementwise.update(types)
+    shapes(*types)(_broadcast)
 
 
-def has(name: str) -> bool:
-    """Whether shapes of the results of a type of operations are followed."""
-    return name in _elementwise or function_of(name) is not None
+def _broadcast(op: Op, index: int) -> Shape | None:
+    known = [op.dims(place) for place in range(len(op.inputs))]
+    given = [shape for shape in known if shape is not None]
+    return broadcast_shapes(list(given)) if len(given) == len(known) else None
+
+
+def of_one_shape(*types: str) -> None:
+    """Says that operands have one shape, that of the output; but for scalars, and conditions."""
+    shapes(*types)(_alike)
+
+
+def _alike(op: Op, index: int) -> Shape | None:
+    known = [op.dims(place) for place in range(op.type == "Select", len(op.inputs))]
+    ranks = [len(shape) for shape in known if shape is not None]
+    rank = max(ranks) if len(ranks) == len(known) else rank_of(op)
+    return None if rank is None else alike(known, rank)
 
 
 def shape_of(op: Op, index: int) -> tuple[Dim | None, ...] | None:
     """Returns the shape of output `index`, with None for sizes that are not known."""
     function = function_of(op.type)
-    if function is not None:
-        found = function(op, index)
-    elif op.type in _elementwise:
-        found = _broadcast(op)
-    else:
-        found = _of_integers(op, index)
+    found = _of_integers(op, index) if function is None else function(op, index)
     return None if found is None else tuple(found)
-
-
-def _broadcast(op: Op) -> Shape | None:
-    known = [op.dims(index) for index in range(len(op.inputs))]
-    given = [shape for shape in known if shape is not None]
-    return broadcast_shapes(list(given)) if len(given) == len(known) else None
 
 
 def _of_integers(op: Op, index: int) -> Shape | None:
@@ -57,4 +57,4 @@ def _of_integers(op: Op, index: int) -> Shape | None:
     return None if value is None else value.shape
 
 
-__all__ = ["elementwise", "has", "partly_resolved", "resolved", "shape_of", "summands_of"]
+__all__ = ["elementwise", "of_one_shape", "resolved", "shape_of", "summands_of"]

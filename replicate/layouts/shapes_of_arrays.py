@@ -8,26 +8,29 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts import values
 from replicate.layouts.dims import Dim, Monomial
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, of_shape, rank_of, shapes, sizes
 
 like(
-    "ReverseV2", "Reverse", "ReverseSequence", "Roll", "Print", "RandomShuffle", "MatrixBandPart",
-    "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "Switch", "DataFormatDimMap",
+    "ReverseV2", "ReverseSequence", "Roll", "Print", "RandomShuffle", "MatrixBandPart",
+    "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "DataFormatDimMap",
 )  # fmt: skip
+like("IdentityN", of=None)
+of_shape(
+    "Fill", "Empty", "RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
+    "ParameterizedTruncatedNormal", "StatelessRandomUniform", "StatelessRandomUniformV2",
+    "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessTruncatedNormal",
+    "StatelessTruncatedNormalV2", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2",
+    "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2", by=0,
+)  # fmt: skip
+of_shape("BroadcastTo", "SparseToDense", by=1)
 
 
-def resolved(shape: Sequence[Dim], given: Sequence[Dim]) -> tuple[Dim, ...] | None:
+def resolved(shape: Shape, given: Sequence[Dim]) -> list[Dim | None]:
     """Returns the shape that `Reshape` gives to what has the shape `given`; -1 is resolved.
 
     This holds unless a size that is cancelled is 0: then `Reshape` cannot know what -1 stands for,
     and makes up a number.
     """
-    found = partly_resolved(shape, given)
-    return None if None in found else tuple(size for size in found if size is not None)
-
-
-def partly_resolved(shape: Shape, given: Sequence[Dim]) -> list[Dim | None]:
-    """Returns what `resolved` does, with None for a -1 that is not known, as for other sizes."""
     if -1 not in shape:
         return list(shape)
     others = [size for size in shape if size is not None and size != -1]
@@ -44,7 +47,7 @@ def _reshape(op: Op, index: int) -> Shape | None:
         return None
     if given is None:
         return [None if size == -1 else size for size in shape]
-    return partly_resolved(list(shape), given)
+    return resolved(list(shape), given)
 
 
 @shapes("Transpose", "ConjugateTranspose")
@@ -92,23 +95,7 @@ def _tile(op: Op, index: int) -> Shape | None:
     ]
 
 
-@shapes("BroadcastTo")
-def _broadcast_to(op: Op, index: int) -> Shape | None:
-    return sizes(op, 1)
-
-
-@shapes(
-    "Fill", "Empty", "RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
-    "ParameterizedTruncatedNormal", "StatelessRandomUniform", "StatelessRandomUniformV2",
-    "StatelessRandomNormal", "StatelessRandomNormalV2", "StatelessTruncatedNormal",
-    "StatelessTruncatedNormalV2", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2",
-    "StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2",
-)  # fmt: skip
-def _made(op: Op, index: int) -> Shape | None:
-    return sizes(op, 0)
-
-
-@shapes("RandomGamma", "RandomPoisson", "RandomPoissonV2")
+@shapes("RandomGamma", "RandomPoissonV2")
 def _drawn(op: Op, index: int) -> Shape | None:
     shape, parameters = sizes(op, 0), op.dims(1)
     return None if shape is None or parameters is None else [*shape, *parameters]
@@ -137,11 +124,6 @@ def _range(op: Op, index: int) -> Shape | None:
         return None
     size = limit.item()
     return [size if isinstance(size, Monomial) and size.coefficient > 0 else None]
-
-
-@shapes("IdentityN")
-def _identities(op: Op, index: int) -> Shape | None:
-    return op.dims(index)
 
 
 @shapes("Diag")
@@ -180,11 +162,6 @@ def _matrix_diagonal(op: Op, index: int) -> Shape | None:
     if main and given[-1] == given[-2]:
         return given[:-1]
     return [*given[:-2], *[None] * (rank - len(given) + 2)]
-
-
-@shapes("SparseToDense")
-def _dense(op: Op, index: int) -> Shape | None:
-    return sizes(op, 1)
 
 
 @shapes("Where")

@@ -7,19 +7,21 @@ from typing import Sequence
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, of_shape, rank_of, shapes, sizes
 
 like(
-    "LRN", "LRNGrad", "AdjustContrast", "AdjustContrastv2", "AdjustHue", "AdjustSaturation",
+    "LRN", "LRNGrad", "AdjustContrastv2", "AdjustHue", "AdjustSaturation",
     "RGBToHSV", "HSVToRGB", "MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad",
     "MaxPoolGradWithArgmax", "Dilation2DBackpropInput",
 )  # fmt: skip
 like("MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad", "ResizeBilinearGrad", of=1)
 like("ResizeBicubicGrad", "Dilation2DBackpropFilter", of=1)
+of_shape("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", by=1)
+of_shape("DepthwiseConv2dNativeBackpropFilter", by=1)
 
 
-def _channels(op: Op, rank: int) -> int:
-    """Returns the axis of channels of images."""
+def channel(op: Op, rank: int) -> int:
+    """Returns the axis of channels of an operation that has a data format, by default NHWC."""
     data_format = op.attr("data_format", b"NHWC") or b"NHWC"
     return 1 if data_format.startswith(b"NC") and rank > 1 else rank - 1
 
@@ -33,7 +35,7 @@ def _windows(op: Op, index: int) -> Shape | None:
     given, steps = op.dims(0), op.attr("strides")
     if given is None or op.attr("data_format", b"NHWC") not in _FORMATS:
         return None
-    last, window = _channels(op, len(given)), op.attr("ksize")
+    last, window = channel(op, len(given)), op.attr("ksize")
     keeps = op.attr("padding") == b"SAME" and steps is not None
     made: list[Dim | None] = [given[0]]
     for axis in range(1, len(given)):
@@ -63,11 +65,6 @@ def _rows_alone(op: Op, index: int) -> Shape | None:
 def _backprop(op: Op, index: int) -> Shape | None:
     shape = sizes(op, 0)
     return None if shape is None or len(shape) != rank_of(op) else shape
-
-
-@shapes("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter")
-def _filter(op: Op, index: int) -> Shape | None:
-    return sizes(op, 1)
 
 
 @shapes(
@@ -101,7 +98,7 @@ def _blocks(op: Op, index: int) -> Shape | None:
     given, block = op.dims(0), op.attr("block_size")
     if given is None or op.attr("data_format") not in _FORMATS:
         return None
-    last = _channels(op, 4)
+    last = channel(op, 4)
     merges = op.type == "SpaceToDepth"
 
     def scaled(size: Dim, factor: int, up: bool) -> Dim | None:

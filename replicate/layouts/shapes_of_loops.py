@@ -30,13 +30,8 @@ def _merge(op: Op, index: int) -> Shape | None:
     return _agreed([op.dims(place) for place in range(len(op.inputs))])
 
 
-@shapes("StackPopV2", "TensorArrayReadV3")
+@shapes("StackPopV2", "TensorArrayReadV3", "OptionalGetValue", "TensorListGetItem")
 def _read(op: Op, index: int) -> Shape | None:
-    return _element(op)
-
-
-@shapes("OptionalGetValue", "TensorListGetItem")
-def _get(op: Op, index: int) -> Shape | None:
     return _element(op)
 
 

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_of_parts import alike
 from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
 from replicate.layouts.values import broadcast
 
 like(
     "Softmax", "LogSoftmax", "BiasAdd", "BiasAddV1", "Cumsum", "Cumprod", "CumulativeLogsumexp",
-    "Cross", "Cholesky", "CholeskyGrad", "MatrixInverse", "MatrixExponential", "MatrixLogarithm",
-    "MatrixSquareRoot", "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D",
-    "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
+    "Cross", "Cholesky", "CholeskyGrad", "MatrixInverse", "MatrixLogarithm", "MatrixSquareRoot",
+    "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D", "QuantizeAndDequantizeV2",
+    "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
 )  # fmt: skip
-
-
-@shapes(
-    "Select", "AddN", "AccumulateNV2", "ApproximateEqual", "ReluGrad", "Relu6Grad", "LeakyReluGrad",
-    "EluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad", "TanhGrad", "SigmoidGrad", "SqrtGrad",
-    "RsqrtGrad", "ReciprocalGrad", "InvGrad", "FakeQuantWithMinMaxArgsGradient",
-)  # fmt: skip
-def _of_one_shape(op: Op, index: int) -> Shape | None:
-    """Takes operands that have one shape; all but the condition of `Select` do."""
-    rank = rank_of(op)
-    known = [op.dims(place) for place in range(op.type == "Select", len(op.inputs))]
-    return None if rank is None else alike([shape for shape in known if shape is not None], rank)
+like("InTopK", "InTopKV2", of=1)
 
 
 @shapes("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm", "ReduceJoin")
+@shapes("ArgMax", "ArgMin")
 def _reduction(op: Op, index: int) -> Shape | None:
     given, axes = op.dims(0), op.ints(1)
     if given is None or axes is None:
@@ -42,32 +31,16 @@ def _reduction(op: Op, index: int) -> Shape | None:
     ]
 
 
-@shapes("ArgMax", "ArgMin")
-def _arg(op: Op, index: int) -> Shape | None:
-    given, axis = op.dims(0), op.ints(1)
-    if given is None or axis is None:
-        return None
-    place = axis[0] % len(given)
-    return [*given[:place], *given[place + 1 :]]
-
-
-@shapes("TopK", "TopKV2")
+@shapes("TopKV2")
 def _top(op: Op, index: int) -> Shape | None:
-    given, count = op.dims(0), sizes(op, 1) if op.type == "TopKV2" else None
-    if given is None:
-        return None
-    return [*given[:-1], op.attr("k") if count is None else count[0]]
+    given, count = op.dims(0), sizes(op, 1)
+    return None if given is None else [*given[:-1], None if count is None else count[0]]
 
 
 @shapes("NthElement")
 def _nth(op: Op, index: int) -> Shape | None:
     given = op.dims(0)
     return None if given is None else given[:-1]
-
-
-@shapes("InTopK", "InTopKV2")
-def _in_top(op: Op, index: int) -> Shape | None:
-    return op.dims(1)
 
 
 def broadcast_shapes(known: list[Shape]) -> list[Dim | None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes, summands
+from replicate.layouts.shapes_table import Shape, like, of_shape, rank_of, shapes, sizes, summands
 
 like("TensorStridedSliceUpdate", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
 like("TensorScatterMax", "TensorScatterMin")
+of_shape("StridedSliceGrad", by=0)
+of_shape("ScatterNd", by=2)
 
 
 @shapes("ConcatV2", "Concat")
@@ -21,7 +25,7 @@ def _concat(op: Op, index: int) -> Shape | None:
     axis, rank = op.ints(place), rank_of(op)
     if axis is None or rank is None:
         return None
-    made: list[Dim | None] = alike([shape for shape in known if shape is not None], rank)
+    made = alike(known, rank)
     size: Dim | None = 0
     for shape in known:
         own = None if shape is None else shape[axis[0] % rank]
@@ -41,10 +45,15 @@ def _joined(op: Op, index: int, axis: int) -> list[Dim] | None:
     return [shape[axis] for shape in shapes_of_parts] if place[0] % rank == axis else None
 
 
-def alike(known: list[tuple[Dim, ...]], rank: int) -> list[Dim | None]:
-    """Returns the shape that several tensors have, by numbers or the rows if one says so."""
+def alike(known: Sequence[tuple[Dim, ...] | None], rank: int) -> list[Dim | None]:
+    """Returns the shape that several tensors have, by numbers or the rows if one says so.
+
+    Those of another rank, such as scalars, have another one, and do not count.
+    """
     made: list[Dim | None] = [None] * rank
     for shape in known:
+        if shape is None or len(shape) != rank:
+            continue
         made = [b if a is None or _says_more(b, a) else a for a, b in zip(made, shape)]
     return made
 
@@ -58,11 +67,10 @@ def _says_more(one: Dim, other: Dim) -> bool:
 
 @shapes("Pack")
 def _pack(op: Op, index: int) -> Shape | None:
-    known = [op.dims(part) for part in range(len(op.inputs))]
     rank = rank_of(op)
     if rank is None:
         return None
-    made = alike([shape for shape in known if shape is not None], rank - 1)
+    made = alike([op.dims(part) for part in range(len(op.inputs))], rank - 1)
     place = op.attr("axis") % rank
     return [*made[:place], len(op.inputs), *made[place:]]
 
@@ -112,11 +120,6 @@ def _strided_slice(op: Op, index: int) -> Shape | None:
     ]
 
 
-@shapes("StridedSliceGrad", "ScatterNd")
-def _of_shape(op: Op, index: int) -> Shape | None:
-    return sizes(op, 2 if op.type == "ScatterNd" else 0)
-
-
 @shapes("Slice")
 def _slice(op: Op, index: int) -> Shape | None:
     given, begin, size = op.dims(0), values.entries(op, 1), values.entries(op, 2)
@@ -160,8 +163,8 @@ def _gather(op: Op, index: int) -> Shape | None:
     return [*given[:place], *indices[batch:], *given[place + 1 :]]
 
 
-@shapes("ResourceGather")
-def _resource_gather(op: Op, index: int) -> Shape | None:
+@shapes("ResourceGather", "LookupTableFindV2")
+def _looked_up(op: Op, index: int) -> Shape | None:
     indices, rank = op.dims(1), rank_of(op)
     if indices is None or rank is None:
         return None
@@ -180,11 +183,15 @@ def _gather_nd(op: Op, index: int) -> Shape | None:
 
 
 @shapes("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
-def _unsorted_segments(op: Op, index: int) -> Shape | None:
-    data, ids, count = op.dims(0), op.dims(1), sizes(op, 2)
-    if data is None or ids is None:
+@shapes("DynamicPartition", "DynamicStitch", "ParallelDynamicStitch")
+def _sorted(op: Op, index: int) -> Shape | None:
+    """Puts entries on one axis, in place of those of the integers that say where each goes."""
+    data, places = (len(op.inputs) // 2, 0) if op.type.endswith("DynamicStitch") else (0, 1)
+    given, by = op.dims(data), op.dims(places)
+    if given is None or by is None:
         return None
-    return [None if count is None else count[0], *data[len(ids) :]]
+    count = sizes(op, 2) if op.type.startswith("Unsorted") else None
+    return [None if count is None else count[0], *given[len(by) :]]
 
 
 @shapes(
@@ -201,19 +208,6 @@ def _segments(op: Op, index: int) -> Shape | None:
     return [None if count is None else count[0], *data[1:]]
 
 
-@shapes("DynamicPartition")
-def _partition(op: Op, index: int) -> Shape | None:
-    data, partitions = op.dims(0), op.dims(1)
-    return None if data is None or partitions is None else [None, *data[len(partitions) :]]
-
-
-@shapes("DynamicStitch", "ParallelDynamicStitch")
-def _stitch(op: Op, index: int) -> Shape | None:
-    half = len(op.inputs) // 2
-    places, data = op.dims(0), op.dims(half)
-    return None if data is None or places is None else [None, *data[len(places) :]]
-
-
 @shapes("OneHot")
 def _one_hot(op: Op, index: int) -> Shape | None:
     given, depth = op.dims(0), sizes(op, 1)
@@ -221,11 +215,3 @@ def _one_hot(op: Op, index: int) -> Shape | None:
         return None
     place = op.attr("axis") % (len(given) + 1)
     return [*given[:place], None if depth is None else depth[0], *given[place:]]
-
-
-@shapes("LookupTableFind", "LookupTableFindV2")
-def _lookup(op: Op, index: int) -> Shape | None:
-    keys, rank = op.dims(1), rank_of(op)
-    if keys is None or rank is None:
-        return None
-    return [*keys, *[None] * (rank - len(keys))]

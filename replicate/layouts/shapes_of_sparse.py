@@ -5,8 +5,11 @@ from __future__ import annotations
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, shapes, sizes
+from replicate.layouts.shapes_table import Shape, like, shapes, sizes
 from replicate.layouts.values_table import Values, array, values
+
+like("SparseReorder", of=None)
+like("SparseSoftmax", "SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv", of=1)
 
 
 def _as_long_as(op: Op, output: int) -> list[Dim | None]:
@@ -22,11 +25,6 @@ def _reshape(op: Op, index: int) -> Shape | None:
         return given
     new = op.dims(2)
     return [given[0], new[0] if new else None]
-
-
-@shapes("SparseReorder")
-def _reorder(op: Op, index: int) -> Shape | None:
-    return op.dims(index)
 
 
 @shapes("SparseFillEmptyRows")
@@ -47,11 +45,6 @@ def _fill_empty_rows_grad(op: Op, index: int) -> Shape | None:
     return [] if index else op.dims(0)
 
 
-@shapes("SparseSoftmax", "SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
-def _values(op: Op, index: int) -> Shape | None:
-    return op.dims(1)
-
-
 @shapes("SparseReduceSum", "SparseReduceMax")
 def _reduced(op: Op, index: int) -> Shape | None:
     shape, axes = sizes(op, 2), op.ints(3)
@@ -64,17 +57,13 @@ def _reduced(op: Op, index: int) -> Shape | None:
 
 
 @shapes("SparseConcat", "SparseCross", "SparseCrossV2", "SparseCrossHashed")
+@shapes("StringSplit", "StringSplitV2")
 def _joined(op: Op, index: int) -> Shape | None:
     rank: Dim | None = 2
     if op.type == "SparseConcat":
         given = op.dims(0)
         rank = None if given is None else given[1]
     return _as_long_as(op, 0) if index == 1 else ([None, rank], None, [rank])[index]
-
-
-@shapes("StringSplit", "StringSplitV2")
-def _strings(op: Op, index: int) -> Shape | None:
-    return _as_long_as(op, 0) if index == 1 else ([None, 2], None, [2])[index]
 
 
 @shapes("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")

@@ -51,11 +51,20 @@ def function_of(name: str) -> Function | None:
     return _functions.get(name)
 
 
-def like(*types: str, of: int = 0) -> None:
-    """Says that results have the shape of input `of`."""
+def like(*types: str, of: int | None = 0) -> None:
+    """Says that results have the shape of input `of`, each that of an input of its own if None."""
 
     def function(op: Op, index: int) -> Shape | None:
-        return op.dims(of)
+        return op.dims(index if of is None else of)
+
+    shapes(*types)(function)
+
+
+def of_shape(*types: str, by: int) -> None:
+    """Says that input `by` is the shape of results."""
+
+    def function(op: Op, index: int) -> Shape | None:
+        return sizes(op, by)
 
     shapes(*types)(function)
 

@@ -13,10 +13,11 @@ from layouts import proof
 from layouts.operations import Operation
 from layouts.worlds import Known
 from replicate.compat import graph as graph_lib
-from replicate.layouts import shapes, symbol
+from replicate.layouts import symbol
 from replicate.layouts.dims import ROWS, Dim, Monomial
+from replicate.layouts.shapes_table import function_of
 
-TYPES = {name: own for name, own in proof.types().items() if shapes.has(name)}
+TYPES = {name: own for name, own in proof.types().items() if function_of(name)}
 EXAMPLES = 6
 # Of some operations of these, all sizes are known.
 FULLY = (

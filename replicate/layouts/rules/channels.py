@@ -8,13 +8,9 @@ from replicate.layouts import shapes
 from replicate.layouts.layout import SUM, WHOLE, Demand, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules import partials
+from replicate.layouts.shapes_of_layers import channel
 
 shapes.elementwise("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
-
-
-def channel(op: Op, rank: int) -> int:
-    """Returns the axis of channels of an operation that has a data format, by default NHWC."""
-    return 1 if op.attr("data_format", b"NHWC").startswith(b"NC") else rank - 1
 
 
 def by_channel(

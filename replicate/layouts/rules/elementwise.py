@@ -44,8 +44,8 @@ BROADCAST = (
     "RandomGammaGrad",
 )  # fmt: skip
 
-shapes.elementwise(*UNARY, *ALIKE, *BROADCAST)
-shapes.elementwise("Equal", "NotEqual", "EnsureShape", "AccumulateNV2", "Substr")
+shapes.elementwise(*UNARY, *BROADCAST, "Equal", "NotEqual", "EnsureShape", "Substr")
+shapes.of_one_shape(*ALIKE, "Select", "AccumulateNV2")
 
 
 @rule(*BROADCAST)

@@ -20,7 +20,7 @@ from replicate.layouts.layout import (
     Strategy,
 )
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.channels import channel
+from replicate.layouts.shapes_of_layers import channel
 
 # By type: of what a reduction over rows is a part.
 OVER_ROWS: dict[str, Partial] = {

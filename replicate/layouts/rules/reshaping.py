@@ -40,7 +40,7 @@ def _place_of_rows(
     """
     if not dims_lib.over(before[axis], rows):
         return None
-    known = shapes.partly_resolved(after, before)
+    known = shapes.resolved(after, before)
     left = dims_lib.product(before[:axis])
     for place, size in enumerate(known):
         many = None if size is None else dims_lib.over(size, rows)
