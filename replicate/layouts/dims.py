@@ -83,6 +83,14 @@ def added(a: Dim, b: Dim) -> Dim | None:
     return _make(x + y, p) if p == q else None
 
 
+def total(dims: Iterable[Dim | None]) -> Dim | None:
+    """Returns the sum of sizes, None if one is not known, or if that is no product."""
+    made: Dim | None = 0
+    for dim in dims:
+        made = None if made is None or dim is None else added(made, dim)
+    return made
+
+
 def holds(dim: Dim, name: str) -> bool:
     """Whether a size depends on a symbol."""
     return isinstance(dim, Monomial) and name in dim.symbols

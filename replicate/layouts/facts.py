@@ -241,10 +241,7 @@ class Facts:
         if gone not in parts:
             return dims_lib.added(whole, dims_lib.times(-1, gone))
         parts.remove(gone)
-        left: Dim | None = 0
-        for part in parts:
-            left = None if left is None else dims_lib.added(left, part)
-        return left
+        return dims_lib.total(parts)
 
     def are_formulas(self, operation: Any) -> bool:
         """Whether all that an operation gives are integers that follow from sizes.

@@ -8,15 +8,16 @@ from __future__ import annotations
 from replicate.layouts import (  # noqa: F401  # Fill the table.
     shapes_of_layers,
     shapes_of_loops,
+    shapes_of_math,
     shapes_of_parsing,
     shapes_of_sparse,
 )
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_of_arrays import resolved
-from replicate.layouts.shapes_of_math import broadcast_shapes
 from replicate.layouts.shapes_of_parts import alike
 from replicate.layouts.shapes_table import Shape, function_of, rank_of, shapes, summands_of
+from replicate.layouts.values import broadcast_shapes
 from replicate.layouts.values_table import evaluate
 
 

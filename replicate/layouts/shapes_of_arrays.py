@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Sequence
-
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import values
 from replicate.layouts.dims import Dim, Monomial
@@ -25,7 +23,7 @@ of_shape(
 of_shape("BroadcastTo", "SparseToDense", by=1)
 
 
-def resolved(shape: Shape, given: Sequence[Dim]) -> list[Dim | None]:
+def resolved(shape: Shape, given: Shape) -> list[Dim | None]:
     """Returns the shape that `Reshape` gives to what has the shape `given`; -1 is resolved.
 
     This holds unless a size that is cancelled is 0: then `Reshape` cannot know what -1 stands for,
@@ -34,9 +32,9 @@ def resolved(shape: Shape, given: Sequence[Dim]) -> list[Dim | None]:
     if -1 not in shape:
         return list(shape)
     others = [size for size in shape if size is not None and size != -1]
-    complete = len(others) == len(shape) - 1
-    product = dims_lib.product(given)
-    rest = dims_lib.over(product, dims_lib.product(others)) if complete else None
+    known = [size for size in given if size is not None]
+    complete = len(others) == len(shape) - 1 and len(known) == len(given)
+    rest = dims_lib.over(dims_lib.product(known), dims_lib.product(others)) if complete else None
     return [rest if size == -1 else size for size in shape]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, like, rank_of, shapes, sizes
-from replicate.layouts.values import broadcast
+from replicate.layouts.values import broadcast_shapes
 
 like(
     "Softmax", "LogSoftmax", "BiasAdd", "BiasAddV1", "Cumsum", "Cumprod", "CumulativeLogsumexp",
@@ -41,16 +41,6 @@ def _top(op: Op, index: int) -> Shape | None:
 def _nth(op: Op, index: int) -> Shape | None:
     given = op.dims(0)
     return None if given is None else given[:-1]
-
-
-def broadcast_shapes(known: list[Shape]) -> list[Dim | None]:
-    """Returns the shape to which several are broadcast, aligned at the last axis."""
-    rank = max(len(shape) for shape in known)
-    made: list[Dim | None] = [1] * rank
-    for shape in known:
-        for axis, size in enumerate(shape, rank - len(shape)):
-            made[axis] = broadcast(made[axis], size)
-    return made
 
 
 @shapes("MatMul", "SparseMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")

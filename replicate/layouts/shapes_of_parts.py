@@ -20,17 +20,14 @@ of_shape("ScatterNd", by=2)
 def _concat(op: Op, index: int) -> Shape | None:
     """Adds sizes on the axis that is joined; on others, all parts are as long."""
     last = len(op.inputs) - 1
-    place, parts = (last, range(last)) if op.type == "ConcatV2" else (0, range(1, last + 1))
+    along, parts = (last, range(last)) if op.type == "ConcatV2" else (0, range(1, last + 1))
     known = [op.dims(part) for part in parts]
-    axis, rank = op.ints(place), rank_of(op)
+    axis, rank = op.ints(along), rank_of(op)
     if axis is None or rank is None:
         return None
     made = alike(known, rank)
-    size: Dim | None = 0
-    for shape in known:
-        own = None if shape is None else shape[axis[0] % rank]
-        size = None if size is None or own is None else dims_lib.added(size, own)
-    made[axis[0] % rank] = size
+    place = axis[0] % rank
+    made[place] = dims_lib.total(None if shape is None else shape[place] for shape in known)
     return made
 
 
@@ -133,13 +130,6 @@ def _slice(op: Op, index: int) -> Shape | None:
     return made
 
 
-def _added(*dims: Dim | None) -> Dim | None:
-    total: Dim | None = 0
-    for dim in dims:
-        total = None if total is None or dim is None else dims_lib.added(total, dim)
-    return total
-
-
 @shapes("Pad", "PadV2", "MirrorPad", "MirrorPadGrad")
 def _pad(op: Op, index: int) -> Shape | None:
     given, paddings = op.dims(0), values.entries(op, 1)
@@ -147,7 +137,7 @@ def _pad(op: Op, index: int) -> Shape | None:
         return None
     sign = -1 if op.type == "MirrorPadGrad" else 1
     return [
-        _added(size, *(None if pad is None else dims_lib.times(sign, pad) for pad in own))
+        dims_lib.total([size, *(None if pad is None else dims_lib.times(sign, pad) for pad in own)])
         for size, own in zip(given, paddings)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
+from replicate.layouts.shapes_of_arrays import resolved
 from replicate.layouts.shapes_table import Shape, like, shapes, sizes
 from replicate.layouts.values_table import Values, array, values
 
@@ -80,13 +81,7 @@ def _new_shape(op: Op) -> Values:
     given, new = op.value(1), op.value(2)
     if given is None or new is None:
         return None
-    made: list[Dim | None] = list(new)
-    if -1 in made:
-        others = [size for size in new if size != -1]
-        known = None not in [*given, *others]
-        rest = dims_lib.over(dims_lib.product(given), dims_lib.product(others)) if known else None
-        made = [rest if size == -1 else size for size in new]
-    return [None, array(made)]
+    return [None, array(resolved(list(new), list(given)))]
 
 
 @values("SparseConcat")
@@ -98,9 +93,7 @@ def _concatenated(op: Op) -> Values:
     axis = op.attr("concat_dim") % len(parts[0])
     made: list[Dim] = list(parts[0])
     sizes = [part[axis] for part in parts if part is not None]
-    total: Dim | None = 0
-    for size in sizes:
-        total = None if total is None else dims_lib.added(total, size)
+    total = dims_lib.total(sizes)
     made[axis] = op.entry_of(op.outputs[2], axis) if total is None else total
     return [None, None, array(made)]
 

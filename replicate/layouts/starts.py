@@ -6,7 +6,7 @@ from typing import Any
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import ROWS, Monomial
+from replicate.layouts.dims import ROWS
 from replicate.layouts.facts import Facts
 from replicate.layouts.layout import SIZE, WHOLE, Layout
 
@@ -67,10 +67,8 @@ class Starts:
             key = graph_lib.reference(tensor)
             if dims and dims[0] == self._facts.rows:
                 self._splits[key] = ROWS
-            elif dims and isinstance(dims[0], Monomial):
-                of = next((one for one in dims[0].symbols if one in self._facts.ragged), None)
-                if of is not None and dims[0] == dims_lib.symbol(of):
-                    self._splits[key] = of
+            elif dims and dims_lib.name_of(dims[0]) in self._facts.ragged:
+                self._splits[key] = dims_lib.name_of(dims[0])
 
     def are_split(self, operation: Any) -> list[str | None]:
         """Returns of each input of an operation by what towers may split it, None if not at all."""

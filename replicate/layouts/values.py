@@ -10,7 +10,7 @@ import numpy as np
 from replicate.compat import graph as graph_lib
 from replicate.layouts import values_arithmetic, values_arrangement  # noqa: F401  # Fill the table.
 from replicate.layouts.rule import Op
-from replicate.layouts.values_of_shapes import broadcast
+from replicate.layouts.values_of_shapes import broadcast_shapes
 from replicate.layouts.values_table import LARGEST, Values, array, evaluate, least
 
 # Integers that are known in part are followed for so many operations.
@@ -51,4 +51,4 @@ def _entries(
     return found[key]
 
 
-__all__ = ["LARGEST", "Values", "array", "broadcast", "entries", "least", "values_of"]
+__all__ = ["LARGEST", "Values", "array", "broadcast_shapes", "entries", "least", "values_of"]

@@ -200,7 +200,7 @@ def _folded(function: Function, first: Dim | None) -> Callable[[Sequence[Any]], 
 
 _FOLDS = {
     "Prod": _folded(_multiplied, 1),
-    "Sum": _folded(dims_lib.added, 0),
+    "Sum": dims_lib.total,
     "Max": _folded(_maximum, None),
     "Min": _folded(_minimum, None),
 }

@@ -96,7 +96,15 @@ def _concat_offset(op: Op) -> Values:
     return made
 
 
-def broadcast(a: Dim | None, b: Dim | None) -> Dim | None:
+def broadcast_shapes(known: Sequence[Entries]) -> list[Dim | None]:
+    """Returns the shape to which several are broadcast, aligned at the last axis."""
+    made: list[Dim | None] = []
+    for shape in known:
+        made = [_broadcast(a, b) for a, b in _aligned(made, shape)]
+    return made
+
+
+def _broadcast(a: Dim | None, b: Dim | None) -> Dim | None:
     """Returns the size of an axis to which axes of two sizes are broadcast, None if not known."""
     if 1 in (a, b):
         return b if a == 1 else a
@@ -115,7 +123,7 @@ def _broadcast_args(op: Op) -> Values:
     a, b = op.value(0), op.value(1)
     if a is None or b is None:
         return None
-    return [array([broadcast(x, y) for x, y in _aligned(list(a), list(b))])]
+    return [array(broadcast_shapes([list(a), list(b)]))]
 
 
 @values("BroadcastGradientArgs")

@@ -160,11 +160,9 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     found = _bounds(op, given.axis, given.of, dims)
     if found is None:
         return None
-    step, taken, bounds = found
-    if step.made is None:
-        return None
+    made, taken, bounds = found
     size = dims_lib.times(taken.block, taken.many)
-    return Strategy((given, *bounds, WHOLE), (Shard(step.made, _of(taken.many)),), (size,))
+    return Strategy((given, *bounds, WHOLE), (Shard(made, _of(taken.many)),), (size,))
 
 
 @pointing("StridedSliceGrad")
@@ -190,8 +188,8 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 def _bounds(
     op: Op, axis: int, of: Of, dims: Sequence[Dim]
-) -> tuple[strides.Taken, _Taken, tuple[Demand, Demand]] | None:
-    """Returns the step of an axis, the blocks that it takes, and demands of `begin` and `end`."""
+) -> tuple[int, _Taken, tuple[Demand, Demand]] | None:
+    """Returns where an axis is afterwards, the blocks that are taken, and what bounds demand."""
     steps = strides.steps(op, len(dims))
     step = next((one for one in steps or () if one.axis == axis), None)
     if step is None or step.place is None or step.made is None:
@@ -203,4 +201,4 @@ def _bounds(
     share = Share(step.place)
     begin: Demand = WHOLE if taken.first == 0 else share
     is_open = op.attr("end_mask") >> step.place & 1
-    return step, taken, (begin, WHOLE if is_open else share)
+    return step.made, taken, (begin, WHOLE if is_open else share)

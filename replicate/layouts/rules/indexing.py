@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from replicate.layouts.layout import WHOLE, Layout, Partial, Shard, Strategy
+from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import Labels, cut
+from replicate.layouts.rules.moves import moved
 
 
 @rule("Gather", "GatherV2")
@@ -31,7 +32,7 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return Strategy((params, WHOLE, *others), (Shard(params.axis + shift),))
     if isinstance(indices, Shard):
         return Strategy((WHOLE, indices, *others), (Shard(axis + indices.axis - batch),))
-    return _parts(layouts)
+    return moved(op, layouts)
 
 
 def _axes(op: Op) -> tuple[int, int] | None:
@@ -49,10 +50,10 @@ def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows of indices, and of axes that are taken whole."""
     found = coordinates(op.rank(1), op.rank(0), _rank_of_taken(op))
     if found is None:
-        return _parts(layouts)
+        return moved(op, layouts)
     outer, indexed, inner = found
     operands = ((*indexed, *inner), outer)
-    return cut(op, layouts, operands, [(*outer, *inner)]) or _parts(layouts)
+    return cut(op, layouts, operands, [(*outer, *inner)]) or moved(op, layouts)
 
 
 def _rank_of_taken(op: Op) -> int | None:
@@ -93,14 +94,6 @@ def unravel_index(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return Strategy((Shard(0), WHOLE), (Shard(1),))
 
 
-def _parts(layouts: Sequence[Layout]) -> Strategy | None:
-    """Returns the strategy for parameters in parts: all towers take the same entries."""
-    params = layouts[0]
-    if not isinstance(params, Partial):
-        return None
-    return Strategy((params, *[WHOLE] * (len(layouts) - 1)), (params,))
-
-
 @rule("ResourceGather", "ResourceGatherNd")
 def resource_gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows of indices; the variable is the same for all towers."""
@@ -130,7 +123,7 @@ def roll(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows on axes whose entries are not shifted, and parts."""
     given, axes, rank = layouts[0], op.ints(2), op.rank(0)
     if not isinstance(given, Shard):
-        return _parts(layouts)
+        return moved(op, layouts)
     if axes is None or rank is None or given.axis in [axis % rank for axis in axes]:
         return None
     return Strategy((given, WHOLE, WHOLE), (given,))

@@ -12,7 +12,7 @@ from typing import Any, Sequence
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
-from replicate.layouts.dims import ROWS, Dim, Monomial
+from replicate.layouts.dims import ROWS, Dim
 from replicate.layouts.layout import (
     WHOLE,
     Blocks,
@@ -31,10 +31,7 @@ from replicate.layouts.rules import blocks
 def counted(op: Op, index: int = 0) -> str | None:
     """Returns the name of the size of axis 0 of an output, None if a loop may change it."""
     dims = op.dims_of(op.outputs[index])
-    size = dims[0] if dims else None
-    if not isinstance(size, Monomial) or dims_lib.is_of_loop(size):
-        return None
-    return size.symbols[0] if size == dims_lib.symbol(size.symbols[0]) else None
+    return None if not dims or dims_lib.is_of_loop(dims[0]) else dims_lib.name_of(dims[0]) or None
 
 
 def pointed_to(op: Op, indices: Indices) -> Dim:

@@ -5,27 +5,26 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts import dims as dims_lib
+from replicate.layouts.kinds import STARTS
 from replicate.layouts.layout import WHOLE, Layout, Shard, Share, Strategy
 from replicate.layouts.rule import Op, rule
 
 
-@rule("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt")
+@rule(*STARTS)
 def drawn(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Draw rows where the shape begins with them; other inputs are limits."""
+    """Draw rows where the shape begins with them; other inputs are limits, or parameters.
+
+    As many are drawn for each parameter as the shape says; the parameters' axes come last.
+    """
+    given = layouts[1] if op.type in ("RandomGamma", "RandomPoissonV2") else WHOLE
+    if isinstance(given, Shard):
+        rank, out_rank = op.rank(1), op.out_rank()
+        if rank is None or out_rank is None:
+            return None
+        return Strategy((WHOLE, given), (Shard(out_rank - rank + given.axis),))
     if not begins_with_rows(op):
         return None
     return Strategy((Share(0), *[WHOLE] * (len(layouts) - 1)), (Shard(0),))
-
-
-@rule("RandomGamma", "RandomPoissonV2")
-def drawn_by_parameters(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Draw as many as the shape says for each parameter; the parameters' axes come last."""
-    parameters, rank, out_rank = layouts[1], op.rank(1), op.out_rank()
-    if isinstance(parameters, Shard):
-        if rank is None or out_rank is None:
-            return None
-        return Strategy((WHOLE, parameters), (Shard(out_rank - rank + parameters.axis),))
-    return Strategy((Share(0), WHOLE), (Shard(0),)) if begins_with_rows(op) else None
 
 
 @rule("Multinomial")

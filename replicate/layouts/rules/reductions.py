@@ -34,7 +34,7 @@ OVER_ROWS: dict[str, Partial] = {
 }
 
 
-@rule(*OVER_ROWS, "EuclideanNorm", "ReduceJoin")
+@rule(*OVER_ROWS, "EuclideanNorm", "ReduceJoin", "ArgMax", "ArgMin")
 def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keep rows that are not reduced; towers have parts of what is reduced over rows."""
     given, rank, axes = layouts[0], op.rank(0), op.ints(1)
@@ -85,15 +85,6 @@ def bias_add_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not isinstance(given, Shard) or rank is None or given.axis > channel(op, rank):
         return None
     return Strategy((given,), (Shard(0) if given.axis == channel(op, rank) else SUM,))
-
-
-@rule("ArgMax", "ArgMin")
-def position(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that are not on the axis that is searched, which is gone afterwards."""
-    given, rank, axis = layouts[0], op.rank(0), op.ints(1)
-    if not isinstance(given, Shard) or rank is None or axis is None or axis[0] % rank == given.axis:
-        return None
-    return Strategy((given, WHOLE), (Shard(given.axis - (axis[0] % rank < given.axis)),))
 
 
 @rule("Cumsum", "Cumprod", "CumulativeLogsumexp")
