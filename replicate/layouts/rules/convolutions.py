@@ -9,7 +9,17 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import ROWS, ShapeOf, cut, leading, linear, rows_first
+from replicate.layouts.rules.labels import ROWS, ShapeOf, by_labels, cut, leading, linear, of_rows
+
+# Images and the gradient; what comes out is summed over rows.
+by_labels(
+    "Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
+    own=of_rows(0, 2), results=[()], linear_in=[0, 2],
+)  # fmt: skip
+# The filter is the same for all; its gradient is summed over rows.
+by_labels("Dilation2D", own=of_rows(0))
+by_labels("Dilation2DBackpropInput", own=of_rows(0, 2), linear_in=[2])
+by_labels("Dilation2DBackpropFilter", own=of_rows(0, 2), results=[()], linear_in=[2])
 
 
 @rule("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative")
@@ -26,22 +36,3 @@ def input_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     # Two integers are the height and width alone.
     shape = ShapeOf(() if sizes is not None and len(sizes) == 2 else ROWS)
     return cut(op, layouts, (shape, (), ROWS), [ROWS]) or linear(op, layouts, [1, 2])
-
-
-@rule("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter")
-def filter_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut images and the gradient; what comes out is summed over rows."""
-    return cut(op, layouts, (ROWS, (), ROWS), [()]) or linear(op, layouts, [0, 2])
-
-
-@rule("Dilation2D")
-def dilation(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the images; the filter is the same for all."""
-    return rows_first(op, layouts, [0])
-
-
-@rule("Dilation2DBackpropInput", "Dilation2DBackpropFilter")
-def dilation_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut images and the gradient; that of the filter is summed over rows."""
-    result = ROWS if op.type == "Dilation2DBackpropInput" else ()
-    return cut(op, layouts, (ROWS, (), ROWS), [result]) or linear(op, layouts, [2])

@@ -6,46 +6,32 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import ROWS, cut, leading, linear, rows_first
+from replicate.layouts.rules.labels import ROWS, by_labels, by_leading_axes, cut, linear, of_rows
 
 RESIZING = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
 PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "DepthToSpace")
 
-
-@rule(*RESIZING, *PATCHES, "ResizeNearestNeighborGrad", "ScaleAndTranslate")
-def resize(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the images, which come first; sizes, if they are inputs, are the same for all."""
-    return rows_first(op, layouts, [0]) or linear(op, layouts, [0])
-
-
-@rule("ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad")
-def resize_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the gradient and the images; of these, no more than the shape is taken."""
-    return rows_first(op, layouts, [0, 1]) or linear(op, layouts, [0])
-
-
-@rule("CropAndResize")
-def crop(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the boxes; each is of any image."""
-    return rows_first(op, layouts, [1, 2]) or linear(op, layouts, [0])
-
-
-@rule("CropAndResizeGradImage")
-def crop_gradient_of_images(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the boxes; what comes out is summed over them."""
-    return cut(op, layouts, (ROWS, ROWS, ROWS, ()), [()]) or linear(op, layouts, [0])
-
-
-@rule("CropAndResizeGradBoxes")
-def crop_gradient_of_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the boxes; each is of any image."""
-    return rows_first(op, layouts, [0, 2, 3]) or linear(op, layouts, [0])
-
-
-@rule("DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression")
-def with_boxes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut images and their boxes, or boxes and their scores."""
-    return rows_first(op, layouts, [0, 1])
+# Images come first; sizes, if they are inputs, are the same for all.
+by_labels(
+    *RESIZING, *PATCHES, "ResizeNearestNeighborGrad", "ScaleAndTranslate",
+    own=of_rows(0), linear_in=[0],
+)  # fmt: skip
+# Of images, no more than the shape is taken.
+by_labels(
+    "ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad",
+    own=of_rows(0, 1), linear_in=[0],
+)  # fmt: skip
+# Boxes are cut: each is of any image. The gradient of images is summed over boxes.
+by_labels("CropAndResize", own=of_rows(1, 2), linear_in=[0])
+by_labels("CropAndResizeGradImage", own=of_rows(0, 1, 2), results=[()], linear_in=[0])
+by_labels("CropAndResizeGradBoxes", own=of_rows(0, 2, 3), linear_in=[0])
+# Images and their boxes, or boxes and their scores.
+by_labels(
+    "DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression", own=of_rows(0, 1)
+)
+# Channels are seen together, for contrast all of an image.
+by_leading_axes("AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB")
+by_leading_axes("AdjustContrastv2", but=3, linear_in=[0])
 
 
 @rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
@@ -54,14 +40,3 @@ def project(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     operands = (ROWS, ROWS, *[()] * (len(layouts) - 2))
     kept = cut(op, layouts, operands, [ROWS], broadcast=frozenset(ROWS))
     return kept or (linear(op, layouts, [0]) if op.type == "ImageProjectiveTransformV2" else None)
-
-
-@rule("AdjustContrastv2", "AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB")
-def adjust(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut all axes but those that are seen together: channels, for contrast all of an image."""
-    rank = op.rank(0)
-    if rank is None:
-        return None
-    labels = leading(rank - (3 if op.type == "AdjustContrastv2" else 1))
-    kept = cut(op, layouts, [labels, ()][: len(layouts)], [labels])
-    return kept or (linear(op, layouts, [0]) if op.type == "AdjustContrastv2" else None)

@@ -7,7 +7,7 @@ parts of the sum. An operand without the label is the same for all towers.
 
 from __future__ import annotations
 
-from typing import Hashable, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Hashable, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from replicate.layouts.dims import Dim, Monomial, over
 from replicate.layouts.layout import (
@@ -21,7 +21,7 @@ from replicate.layouts.layout import (
     Share,
     Strategy,
 )
-from replicate.layouts.rule import Op
+from replicate.layouts.rule import Op, rule
 
 # One label for each axis, no label twice; None labels an axis that has to be whole, as are those
 # that are left out at the end.
@@ -46,20 +46,80 @@ def leading(axes: int) -> Labels:
     return tuple(range(axes))
 
 
-def rows_first(
-    op: Op, layouts: Sequence[Layout], operands: Sequence[int], shape: int | None = None
+def of_rows(*indices: int) -> dict[int, Labels]:
+    """Returns the labels of inputs that have rows on axis 0, by index."""
+    return dict.fromkeys(indices, ROWS)
+
+
+def by_labels(
+    *types: str,
+    own: Mapping[int, Operand],
+    results: Sequence[Labels] | None = None,
+    linear_in: Sequence[int] = (),
+) -> None:
+    """Enters the rule of types of operations whose axes always have the same labels.
+
+    Args:
+        types: The types.
+        own: By index of an input, the labels of its axes; other inputs are the same for all rows.
+        results: Those of each output's axes, by default those of the first of `own` that has axes.
+        linear_in: The indices of inputs in each of which the operations are linear.
+    """
+    first = next(labels for labels in own.values() if not isinstance(labels, ShapeOf))
+
+    @rule(*types)
+    def labelled(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+        operands = [own.get(index, ()) for index in range(len(layouts))]
+        made = [first] * len(op.outputs) if results is None else results
+        return cut(op, layouts, operands, made) or linear(op, layouts, linear_in)
+
+
+def by_leading_axes(
+    *types: str, operands: Sequence[int] = (0,), but: int = 1, linear_in: Sequence[int] = ()
+) -> None:
+    """Enters the rule of operations that keep all axes of some operands but the last ones.
+
+    Args:
+        types: The types.
+        operands: The indices of these inputs; others are the same for all rows.
+        but: How many axes are the last ones.
+        linear_in: The indices of inputs in each of which the operations are linear.
+    """
+
+    @rule(*types)
+    def leads(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+        found = cut_leading(op, layouts, operands, op.rank(operands[0]), but)
+        return found or linear(op, layouts, linear_in)
+
+
+def cut_leading(
+    op: Op, layouts: Sequence[Layout], operands: Sequence[int], rank: int | None, but: int
 ) -> Strategy | None:
+    """Returns the strategy that cuts leading axes, in some operands and in all that comes out.
+
+    Args:
+        op: The operation.
+        layouts: Those of its inputs.
+        operands: The indices of the inputs that have the leading axes; others are whole.
+        rank: The number of axes of one of them.
+        but: So many of these are its own.
+    """
+    if rank is None:
+        return None
+    labels = leading(rank - but)
+    given = [labels if index in operands else () for index in range(len(layouts))]
+    return cut(op, layouts, given, [labels] * len(op.outputs))
+
+
+def rows_first(op: Op, layouts: Sequence[Layout], operands: Sequence[int]) -> Strategy | None:
     """Returns the strategy of an operation that works on each entry of axis 0 by itself.
 
     Args:
         op: The operation.
         layouts: Those of its inputs.
         operands: The indices of inputs that have rows; others are the same for all rows.
-        shape: The index of an input that is a shape that begins with the number of entries.
     """
-    labels: list[Operand] = [ROWS if i in operands else () for i in range(len(layouts))]
-    if shape is not None:
-        labels[shape] = ShapeOf(ROWS)
+    labels = [ROWS if index in operands else () for index in range(len(layouts))]
     return cut(op, layouts, labels, [ROWS] * len(op.outputs))
 
 

@@ -6,7 +6,7 @@ from typing import Sequence
 
 from replicate.layouts.layout import OWN, Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import Labels, cut, leading, linear
+from replicate.layouts.rules.labels import Labels, by_leading_axes, cut, cut_leading, linear
 
 DECOMPOSITIONS = (
     *("Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant", "MatrixLogarithm"),
@@ -15,47 +15,27 @@ DECOMPOSITIONS = (
 
 TRIANGULAR = ("MatrixTriangularSolve", "BandedTriangularSolve")
 
-
-@rule("FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D")
-@rule("RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D")
-def fourier(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut all axes but those that are transformed; lengths, if given, are the same for all."""
-    axes = int(op.type[-2]) if op.type.endswith("D") else 1
-    return _leading(op, layouts, [0], op.rank(0), axes) or linear(op, layouts, [0])
-
-
-def _leading(
-    op: Op, layouts: Sequence[Layout], operands: Sequence[int], rank: int | None, axes: int = 2
-) -> Strategy | None:
-    """Returns the strategy that cuts leading axes, in some operands and in all that comes out.
-
-    Args:
-        op: The operation.
-        layouts: Those of its inputs.
-        operands: The indices of the inputs that have the leading axes; others are whole.
-        rank: The number of axes of one of them.
-        axes: So many of these are its own.
-    """
-    if rank is None:
-        return None
-    labels = leading(rank - axes)
-    given = [labels if index in operands else () for index in range(len(layouts))]
-    return cut(op, layouts, given, [labels] * len(op.outputs))
+# What is transformed; lengths, if they are inputs, are the same for all.
+by_leading_axes("FFT", "IFFT", "RFFT", "IRFFT", linear_in=[0])
+by_leading_axes("FFT2D", "IFFT2D", "RFFT2D", "IRFFT2D", but=2, linear_in=[0])
+by_leading_axes("FFT3D", "IFFT3D", "RFFT3D", "IRFFT3D", but=3, linear_in=[0])
+# The gradient alone is linear.
+by_leading_axes("CholeskyGrad", operands=[0, 1], but=2, linear_in=[1])
+by_leading_axes("MatrixBandPart", "MatrixDiagPart", but=2, linear_in=[0])
+# Which diagonals, and what fills them up, is the same for all.
+by_leading_axes("MatrixDiagPartV2", "MatrixDiagPartV3", but=2)
+by_leading_axes("MatrixDiag", linear_in=[0])
+# Matrices and their diagonals.
+by_leading_axes("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", operands=[0, 1], but=2)
 
 
 @rule(*DECOMPOSITIONS)
 def decompose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut leading axes; vectors that are not asked for are of no shape, and nobody's."""
-    kept = _leading(op, layouts, [0], op.rank(0))
+    kept = cut_leading(op, layouts, [0], op.rank(0), 2)
     if kept is None or op.attr("compute_uv", op.attr("compute_v", True)):
         return kept
     return Strategy(kept.inputs, (kept.outputs[0], *[OWN] * (len(op.outputs) - 1)))
-
-
-@rule("CholeskyGrad")
-def cholesky_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes; the gradient alone is linear."""
-    return _leading(op, layouts, [0, 1], op.rank(0)) or linear(op, layouts, [1])
 
 
 @rule("MatrixSolve", "MatrixSolveLs", *TRIANGULAR, "TridiagonalSolve")
@@ -90,31 +70,7 @@ def _columns(
     return cut(op, layouts, operands, [result], wide) or linear(op, layouts, [right])
 
 
-@rule("MatrixBandPart", "MatrixDiagPart")
-def part(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes."""
-    return _leading(op, layouts, [0], op.rank(0)) or linear(op, layouts, [0])
-
-
-@rule("MatrixDiagPartV2", "MatrixDiagPartV3")
-def padded_part(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes; which diagonals, and what fills them up, is the same for all."""
-    return _leading(op, layouts, [0], op.rank(0))
-
-
-@rule("MatrixDiag")
-def diagonal(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes of vectors."""
-    return _leading(op, layouts, [0], op.rank(0), 1) or linear(op, layouts)
-
-
 @rule("MatrixDiagV2", "MatrixDiagV3")
 def diagonals(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut leading axes; a single diagonal has an axis less than several."""
-    return _leading(op, layouts, [0], op.out_rank())
-
-
-@rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
-def set_diagonal(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes of matrices, and of their diagonals."""
-    return _leading(op, layouts, [0, 1], op.rank(0))
+    return cut_leading(op, layouts, [0], op.out_rank(), 2)

@@ -10,7 +10,11 @@ from typing import Sequence
 
 from replicate.layouts.layout import MEAN, OWN, SUM, WHOLE, Layout, Own, Shard, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import cut, leading, linear, rows_first
+from replicate.layouts.rules.labels import by_labels, leading, rows_first
+
+# Entries are normalized along the last axis; the gradient alone is linear.
+by_labels("LRN", own={0: leading(3)})
+by_labels("LRNGrad", own=dict.fromkeys(range(3), leading(3)), linear_in=[0])
 
 
 @rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
@@ -42,15 +46,3 @@ def batch_norm_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 def _is_own(layout: Layout) -> bool:
     return isinstance(layout, Own)
-
-
-@rule("LRN")
-def local_response(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut any axis but the last, along which entries are normalized."""
-    return cut(op, layouts, [leading(3)], [leading(3)])
-
-
-@rule("LRNGrad")
-def local_response_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut any axis but the last; the gradient alone is linear."""
-    return cut(op, layouts, [leading(3)] * 3, [leading(3)]) or linear(op, layouts, [0])

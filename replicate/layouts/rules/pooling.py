@@ -6,19 +6,20 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import linear, rows_first
+from replicate.layouts.rules.labels import ROWS, ShapeOf, by_labels, linear, of_rows, rows_first
 
-
-@rule("MaxPool", "MaxPoolV2", "MaxPool3D")
-def largest(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the images."""
-    return rows_first(op, layouts, [0])
-
-
-@rule("AvgPool", "AvgPool3D")
-def average(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the images."""
-    return rows_first(op, layouts, [0]) or linear(op, layouts)
+by_labels("MaxPool", "MaxPoolV2", "MaxPool3D", own=of_rows(0))
+by_labels("AvgPool", "AvgPool3D", own=of_rows(0), linear_in=[0])
+# Images, what was made of them, and the gradient, which alone is linear.
+by_labels(
+    "MaxPoolGrad", "MaxPoolGradV2", "MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGrad",
+    "MaxPool3DGradGrad", "FractionalMaxPoolGrad", own=of_rows(0, 1, 2), linear_in=[2],
+)  # fmt: skip
+# The images' shape is the tower's.
+by_labels(
+    "AvgPoolGrad", "AvgPool3DGrad", "FractionalAvgPoolGrad",
+    own={0: ShapeOf(ROWS), 1: ROWS}, linear_in=[1],
+)  # fmt: skip
 
 
 @rule("MaxPoolWithArgmax")
@@ -32,16 +33,3 @@ def gradient_with_places(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Cut images, the gradient, and places, if these are counted in each image."""
     kept = None if op.attr("include_batch_in_index") else rows_first(op, layouts, [0, 1, 2])
     return kept or linear(op, layouts, [1])
-
-
-@rule("MaxPool3DGradGrad", "FractionalMaxPoolGrad")
-@rule("MaxPoolGrad", "MaxPoolGradV2", "MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGrad")
-def largest_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut images, what was made of them, and the gradient, which alone is linear."""
-    return rows_first(op, layouts, [0, 1, 2]) or linear(op, layouts, [2])
-
-
-@rule("AvgPoolGrad", "AvgPool3DGrad", "FractionalAvgPoolGrad")
-def average_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the gradient; the images' shape is the tower's."""
-    return rows_first(op, layouts, [1], shape=0) or linear(op, layouts, [1])

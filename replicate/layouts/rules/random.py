@@ -8,6 +8,10 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts.kinds import STARTS
 from replicate.layouts.layout import WHOLE, Layout, Shard, Share, Strategy
 from replicate.layouts.rule import Op, rule
+from replicate.layouts.rules.labels import by_labels, of_rows
+
+# Of each row of logits.
+by_labels("Multinomial", own=of_rows(0))
 
 
 @rule(*STARTS)
@@ -25,12 +29,6 @@ def drawn(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not begins_with_rows(op):
         return None
     return Strategy((Share(0), *[WHOLE] * (len(layouts) - 1)), (Shard(0),))
-
-
-@rule("Multinomial")
-def classes(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Draw classes for each row of logits."""
-    return Strategy((Shard(0), WHOLE), (Shard(0),)) if layouts[0] == Shard(0) else None
 
 
 def begins_with_rows(op: Op) -> bool:
