@@ -23,15 +23,14 @@ class Taken(NamedTuple):
     made: int | None
 
 
-def steps(op: Op, rank: int, first: int = 1) -> list[Taken] | None:
+def steps(op: Op, rank: int) -> list[Taken] | None:
     """Returns the steps of a slice in the order of the result's axes, None if they are not known.
 
     Args:
         op: `StridedSlice`, or an operation with its masks.
         rank: That of what is sliced.
-        first: Which input is `begin`; `end` and `strides` come after it.
     """
-    count = op.inputs[first].shape.num_elements()
+    count = op.inputs[1].shape.num_elements()
     if count is None:
         return None
     kinds = [_kind(op, place) for place in range(count)]
@@ -73,9 +72,9 @@ class Range(NamedTuple):
     stride: Dim | None
 
 
-def taken_range(op: Op, place: int, size: Dim, first: int = 1) -> Range:
+def taken_range(op: Op, place: int, size: Dim) -> Range:
     """Returns what is taken of an axis of `size` entries; see `steps`."""
-    begin, end, strides = (values.entries(op, first + i) for i in range(3))
+    begin, end, strides = (values.entries(op, index) for index in (1, 2, 3))
     low = None if begin is None else begin[place]
     high = None if end is None else end[place]
     stride = None if strides is None else strides[place]
@@ -86,7 +85,7 @@ def taken_range(op: Op, place: int, size: Dim, first: int = 1) -> Range:
     return Range(low, high, stride)
 
 
-def takes_of_each(op: Op, step: Taken, size: Dim, rows: Dim, first: int = 1) -> bool:
+def takes_of_each(op: Op, step: Taken, size: Dim, rows: Dim) -> bool:
     """Whether a step takes the same entries of each row, and so of a tower's rows as of all.
 
     Args:
@@ -94,25 +93,24 @@ def takes_of_each(op: Op, step: Taken, size: Dim, rows: Dim, first: int = 1) -> 
         step: The step.
         size: How many entries the axis has.
         rows: n.
-        first: See `steps`.
     """
     if step.place is None:
         return True
-    low, stride = _of_all(op, step, size, first)
+    low, stride = _of_all(op, step, size)
     each = over(size, rows)
     if low is None or stride is None:
         return False
     return stride == 1 or (isinstance(each, int) and each % stride == 0)
 
 
-def _of_all(op: Op, step: Taken, size: Dim, first: int) -> tuple[int | None, int | None]:
+def _of_all(op: Op, step: Taken, size: Dim) -> tuple[int | None, int | None]:
     """Returns the first entry and the stride of a slice that goes through all of an axis.
 
     Both are None if it does not, or not in a way that is the same for any multiple of the stride.
     """
     if step.axis is None or step.made is None or step.place is None:
         return None, None
-    low, high, stride = taken_range(op, step.place, size, first)
+    low, high, stride = taken_range(op, step.place, size)
     if not isinstance(low, int) or not isinstance(stride, int) or not 0 <= low < stride:
         return None, None
     return (low, stride) if high is not None and _is_least(size, high) else (None, None)
@@ -126,16 +124,16 @@ def _is_least(size: Dim, high: Dim) -> bool:
     return isinstance(many, int) and many >= 1
 
 
-def size_taken(op: Op, step: Taken, size: Dim, first: int = 1) -> Dim | None:
+def size_taken(op: Op, step: Taken, size: Dim) -> Dim | None:
     """Returns how many entries a step takes of an axis of `size` entries, None if not known."""
     if step.place is None:
         return size
     if step.axis is None:
         return 1
-    _, by = _of_all(op, step, size, first)
+    _, by = _of_all(op, step, size)
     if by is not None and over(size, by) is not None:
         return over(size, by)
-    low, high, stride = taken_range(op, step.place, size, first)
+    low, high, stride = taken_range(op, step.place, size)
     if not isinstance(size, int) or not isinstance(stride, int) or not stride:
         return None
     masks = [op.attr(f"{name}_mask") >> step.place & 1 for name in ("begin", "end")]

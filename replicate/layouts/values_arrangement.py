@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -16,22 +16,26 @@ def _same(op: Op) -> Values:
     return [op.value(index) for index in range(len(op.inputs))]
 
 
-@values("ExpandDims")
-def _expand_dims(op: Op) -> Values:
-    value, axis = op.value(0), op.ints(1)
-    return None if value is None or axis is None else [np.expand_dims(value, axis[0])]
+# By type: what NumPy does with an array and the integers of the second input.
+_ARRANGED: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
+    "BroadcastTo": np.broadcast_to,
+    "ExpandDims": lambda value, axis: np.expand_dims(value, axis[0]),
+    "Reshape": np.reshape,
+    "ReverseV2": np.flip,
+    "Transpose": np.transpose,
+}
+
+
+@values(*_ARRANGED)
+def _arranged(op: Op) -> Values:
+    value, how = op.value(0), op.ints(1)
+    return None if value is None or how is None else [_ARRANGED[op.type](value, how)]
 
 
 @values("Squeeze")
 def _squeeze(op: Op) -> Values:
     value, axes = op.value(0), op.attr("squeeze_dims")
     return None if value is None else [np.squeeze(value, tuple(axes) or None)]
-
-
-@values("Reshape")
-def _reshape(op: Op) -> Values:
-    value, shape = op.value(0), op.ints(1)
-    return None if value is None or shape is None else [value.reshape(shape)]
 
 
 @values("Pack")
@@ -136,26 +140,6 @@ def _tile(op: Op) -> Values:
     if value is None or times is None or value.size * np.prod(times, dtype=np.int64) > LARGEST:
         return None
     return [np.tile(value, times)]
-
-
-@values("BroadcastTo")
-def _broadcast_to(op: Op) -> Values:
-    value, shape = op.value(0), op.ints(1)
-    if value is None or shape is None or np.prod(shape, dtype=np.int64) > LARGEST:
-        return None
-    return [np.broadcast_to(value, shape)]
-
-
-@values("Transpose")
-def _transpose(op: Op) -> Values:
-    value, order = op.value(0), op.ints(1)
-    return None if value is None or order is None else [np.transpose(value, order)]
-
-
-@values("ReverseV2")
-def _reverse(op: Op) -> Values:
-    value, axes = op.value(0), op.ints(1)
-    return None if value is None or axes is None else [np.flip(value, axes)]
 
 
 @values("InvertPermutation")
