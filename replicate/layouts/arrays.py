@@ -9,15 +9,31 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from replicate.layouts import lists
-from replicate.layouts.layout import OWN, WHOLE, Layout, Partial, Shard, Strategy
+from replicate.layouts.kinds import PASS_ON
+from replicate.layouts.layout import OWN, WHOLE, Demand, Layout, Partial, Shard, Strategy
 
 _MAKE = frozenset(["TensorArrayV3", "StackV2"])
-_PASS_ON = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
-_USE = frozenset(
-    ["TensorArrayConcatV3", "TensorArrayGatherV3", "TensorArrayReadV3", "TensorArraySizeV3"]
-    + ["TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayWriteV3", "TensorArrayCloseV3"]
-    + ["TensorArrayGradV3", "StackPushV2", "StackPopV2"]
-)
+# By type: which input is written, and how many of its axes come before those of an element.
+_WRITTEN = {
+    "StackPushV2": (1, 0),
+    "TensorArrayScatterV3": (2, 1),
+    "TensorArrayWriteV3": (2, 0),
+}
+_PUT = {**_WRITTEN, "TensorArraySplitV3": (1, 0)}  # Elements are parts of what is split.
+# The layouts of what each operation on an array gives.
+_OUTPUTS: dict[str, lists.Outputs] = {
+    "StackPopV2": lists.read,
+    "StackPushV2": lists.read,
+    "TensorArrayCloseV3": lambda arrays, maker: (),
+    "TensorArrayConcatV3": lambda arrays, maker: (arrays.element(maker), WHOLE),
+    "TensorArrayGatherV3": lists.stacked,
+    "TensorArrayGradV3": lambda arrays, maker: (OWN, OWN),
+    "TensorArrayReadV3": lists.read,
+    "TensorArrayScatterV3": lists.of_own,
+    "TensorArraySizeV3": lambda arrays, maker: (WHOLE,),
+    "TensorArraySplitV3": lists.of_own,
+    "TensorArrayWriteV3": lists.of_own,
+}
 
 
 def array_of(operation: Any) -> Any:
@@ -29,10 +45,10 @@ def array_of(operation: Any) -> Any:
         return operation
     if lists.is_of_list(operation):
         return lists.maker_of(operation)
-    if operation.type not in _USE:
+    if operation.type not in _OUTPUTS:
         return None
     maker = operation.inputs[0].op
-    while maker.type in _PASS_ON or maker.type == "TensorArrayGradV3":
+    while maker.type in PASS_ON or maker.type == "TensorArrayGradV3":
         maker = maker.inputs[0].op
     return maker if maker.type in _MAKE else None
 
@@ -54,14 +70,11 @@ def written(operation: Any) -> Iterator[tuple[Any, int]]:
             if operation in seen:
                 continue
             seen.add(operation)
-            if operation.type in _PASS_ON:
+            if operation.type in PASS_ON:
                 pending += operation.outputs
-            elif operation.type == "StackPushV2":
-                yield operation.inputs[1], 0
-            elif operation.type == "TensorArrayWriteV3":
-                yield operation.inputs[2], 0
-            elif operation.type == "TensorArrayScatterV3":
-                yield operation.inputs[2], 1
+            elif operation.type in _WRITTEN:
+                index, axes = _WRITTEN[operation.type]
+                yield operation.inputs[index], axes
 
 
 class Arrays(lists.Elements):
@@ -102,7 +115,23 @@ class Arrays(lists.Elements):
             return lists.strategy(self, maker, operation, layouts)
         if operation.type in _MAKE:
             return Strategy((WHOLE,) * len(layouts), (OWN,) * len(operation.outputs))
-        return _STRATEGIES[operation.type](self, maker, layouts)
+        if operation.type == "TensorArraySplitV3" and layouts[1] == Shard(0):
+            return None  # Elements take some of the rows each.
+        found = self.element(maker)
+        if operation.type == "TensorArrayConcatV3" and (
+            found == Shard(0) or isinstance(found, Partial)
+        ):
+            return None
+        # The array comes first, and last what puts changes of it in order.
+        ends = (0, len(layouts) - 1)
+        demands: list[Demand] = [OWN if i in ends else WHOLE for i in range(len(layouts))]
+        if operation.type in _PUT:
+            index, axes = _PUT[operation.type]
+            put = self.put(maker, layouts[index], axes)
+            if put is None:
+                return None
+            demands[index] = put
+        return Strategy(tuple(demands), _OUTPUTS[operation.type](self, maker))
 
     def element(self, maker: Any, axes: int = 0) -> Layout:
         """Returns the layout of what is read of an array, with `axes` before an element's."""
@@ -125,72 +154,5 @@ class Arrays(lists.Elements):
             return None
         return self.element(maker, axes)
 
-
-def _gradient(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy:
-    return Strategy((OWN, OWN), (OWN, OWN))
-
-
-def _push(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy | None:
-    put = arrays.put(maker, layouts[1])
-    return None if put is None else Strategy((OWN, put), (put,))
-
-
-def _pop(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy:
-    return Strategy((OWN,), (arrays.element(maker),))
-
-
-def _write(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy | None:
-    put = arrays.put(maker, layouts[2])
-    return None if put is None else Strategy((OWN, WHOLE, put, OWN), (OWN,))
-
-
-def _read(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy:
-    return Strategy((OWN, WHOLE, OWN), (arrays.element(maker),))
-
-
-def _scatter(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy | None:
-    put = arrays.put(maker, layouts[2], axes=1)
-    return None if put is None else Strategy((OWN, WHOLE, put, OWN), (OWN,))
-
-
-def _gather(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy:
-    return Strategy((OWN, WHOLE, OWN), (arrays.element(maker, axes=1),))
-
-
-def _split(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy | None:
-    if layouts[1] == Shard(0):
-        return None  # Elements take some of the rows each.
-    put = arrays.put(maker, layouts[1])
-    return None if put is None else Strategy((OWN, put, WHOLE, OWN), (OWN,))
-
-
-def _concat(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy | None:
-    found = arrays.element(maker)
-    if found == Shard(0) or isinstance(found, Partial):
-        return None
-    return Strategy((OWN, OWN), (found, WHOLE))
-
-
-def _size(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy:
-    return Strategy((OWN, OWN), (WHOLE,))
-
-
-def _close(arrays: Arrays, maker: Any, layouts: Sequence[Layout]) -> Strategy:
-    return Strategy((OWN,), ())
-
-
-_STRATEGIES = {
-    "StackPopV2": _pop,
-    "StackPushV2": _push,
-    "TensorArrayCloseV3": _close,
-    "TensorArrayConcatV3": _concat,
-    "TensorArrayGatherV3": _gather,
-    "TensorArrayGradV3": _gradient,
-    "TensorArrayReadV3": _read,
-    "TensorArrayScatterV3": _scatter,
-    "TensorArraySizeV3": _size,
-    "TensorArraySplitV3": _split,
-    "TensorArrayWriteV3": _write,
-}
 
 __all__ = ["Arrays", "array_of", "written"]

@@ -6,11 +6,9 @@ from typing import Any, Callable, Collection
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.facts import Facts
-from replicate.layouts.kinds import SOURCES
+from replicate.layouts.kinds import PASS_ON, SOURCES
 from replicate.layouts.layout import WHOLE, Demand, Layout, Partial, Shard, Share
 from replicate.layouts.rule import rule_of
-
-_LEAD_BACK = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
 
 
 def find(
@@ -39,7 +37,7 @@ def find(
             return operation
         if operation.type == "Merge" and not is_of_loop(operation):
             return None
-        if operation.type in _LEAD_BACK:
+        if operation.type in PASS_ON:
             tensor = operation.inputs[0]
         elif operation.type == "Const":
             return operation if _may_be(tensor, wanted, facts) else None

@@ -1,4 +1,4 @@
-"""Types of operations that get rows, or other values than on one device, in a way of their own."""
+"""Types of operations by how they get rows, differ from one device, or pass values on."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ SOURCES = STARTS | FILLS | frozenset(["Range"])
 
 # Each tower draws these for its rows.
 RANDOM = STARTS | frozenset(["Multinomial"])
+
+# What passes on a value into loops and branches, within them, and out of them.
+PASS_ON = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
 
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 _OF_MOMENTS = frozenset(f"FusedBatchNormGrad{version}" for version in ("", "V2", "V3"))

@@ -14,13 +14,13 @@ from typing import Any, Callable, Collection, Iterator, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.layouts.kinds import PASS_ON
 from replicate.layouts.layout import OWN, WHOLE, Demand, Layout, Shard, Share, Strategy
 
 _MAKE = frozenset(
     ["EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListScatterV2"]
     + ["OptionalFromValue", "OptionalNone"]
 )
-_PASS_ON = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
 _COMBINE = frozenset(["AddN", "ZerosLike"])
 
 # By type: which input is written, and how many of its axes come before those of an element.
@@ -71,7 +71,7 @@ def maker_of(operation: Any) -> Any:
     found = _makers.setdefault(operation.graph, {})
     if operation not in found:
         together, others = _together(operation)
-        known = all(is_of_list(one) or one.type in _PASS_ON for one in (*together, *others))
+        known = all(is_of_list(one) or one.type in PASS_ON for one in (*together, *others))
         makers = [one for one in together if one.type in _MAKE and known]
         first = min(makers, key=graph_lib.id_of, default=None)
         found.update(dict.fromkeys(filter(is_of_list, together), first))
@@ -214,41 +214,45 @@ _SHAPES = {
     "TensorListStack": 1,
 }
 
-_Outputs = Callable[[Elements, Any], "tuple[Layout, ...]"]
+# Given what knows the elements, and what makes the list; returns the layouts of all outputs.
+Outputs = Callable[[Elements, Any], "tuple[Layout, ...]"]
 
 
-def _list(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+def of_own(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+    """Gives a list, or an array."""
     return (OWN,)
 
 
-def _read(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+def read(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+    """Gives an element."""
     return (elements.element(maker),)
 
 
-def _stacked(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+def stacked(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+    """Gives elements along a new axis."""
     return (elements.element(maker, axes=1),)
 
 
 # The layouts of what each operation gives. The shape of a list's elements is the tower's own.
-_STRATEGIES: dict[str, _Outputs] = {
-    "EmptyTensorList": _list,
-    "OptionalFromValue": _list,
-    "OptionalGetValue": _read,
+_STRATEGIES: dict[str, Outputs] = {
+    "EmptyTensorList": of_own,
+    "OptionalFromValue": of_own,
+    "OptionalGetValue": read,
     "OptionalHasValue": lambda elements, maker: (WHOLE,),
-    "OptionalNone": _list,
-    "TensorListElementShape": _list,
-    "TensorListFromTensor": _list,
-    "TensorListGather": _stacked,
-    "TensorListGetItem": _read,
+    "OptionalNone": of_own,
+    "TensorListElementShape": of_own,
+    "TensorListFromTensor": of_own,
+    "TensorListGather": stacked,
+    "TensorListGetItem": read,
     "TensorListLength": lambda elements, maker: (WHOLE,),
     "TensorListPopBack": lambda elements, maker: (OWN, elements.element(maker)),
-    "TensorListPushBack": _list,
-    "TensorListReserve": _list,
-    "TensorListResize": _list,
-    "TensorListScatterIntoExistingList": _list,
-    "TensorListScatterV2": _list,
-    "TensorListSetItem": _list,
-    "TensorListStack": _stacked,
+    "TensorListPushBack": of_own,
+    "TensorListReserve": of_own,
+    "TensorListResize": of_own,
+    "TensorListScatterIntoExistingList": of_own,
+    "TensorListScatterV2": of_own,
+    "TensorListSetItem": of_own,
+    "TensorListStack": stacked,
 }
 
 __all__ = ["forget", "is_of_list", "maker_of", "strategy", "written"]
