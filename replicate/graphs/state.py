@@ -24,8 +24,10 @@ _PASSES = frozenset(
     + ["NextIteration", "RefNextIteration", "Identity", "RefIdentity", "IdentityN"]
 )
 _OF_STEP = re.compile("TensorArray|Stack|TemporaryVariable|DestroyTemporaryVariable")
-# Operations that change a variable; those of references give that back.
-_ASSIGNS = re.compile("(Resource)?(Assign|Scatter|Apply|SparseApply|StridedSliceAssign)")
+# Operations that change a variable; those of references give that back. `ScatterNd` takes values.
+_ASSIGNS = re.compile(
+    "(Resource)?(Assign|Scatter(?!Nd$|NdNonAliasing)|Apply|SparseApply|StridedSliceAssign)"
+)
 # Operations that write summaries, which are tower 0's.
 _SUMMARIES = re.compile("Write.*Summary|.*SummaryWriter|ImportEvent")
 

@@ -59,6 +59,23 @@ def called(x):
     return tf.ensure_shape(tf.py_func(lambda rows: rows.sum() * rows, [x], tf.float64), x.shape)
 
 
+def scattered(x):
+    """Entries of a tensor that is made of the tower's rows."""
+    rows = tf.shape(x)[0]
+    backwards = tf.range(rows)[::-1, None]
+    return tf.scatter_nd(backwards, x, [rows, 3]) * 2.0
+
+
+def gathered(x):
+    """What was taken of the tower's rows, whose gradient is put where it was."""
+    some = tf.gather_nd(x, [[0, 1], [0, 2], [0, 1]])
+    (gradient,) = tf.gradients(tf.reduce_sum(some * some), x)
+    return gradient
+
+
+BODIES = [chosen, repeated, mapped, normalised, called, scattered, gathered]
+
+
 def predicted(body, rows, num_towers):
     def model_fn(features, labels, mode):
         return tf.estimator.EstimatorSpec(mode, predictions=body(features))
@@ -74,7 +91,7 @@ def predicted(body, rows, num_towers):
 
 @pytest.mark.parametrize("num_towers", [2, 3])
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("body", [chosen, repeated, mapped, normalised, called])
+@pytest.mark.parametrize("body", BODIES)
 def test_each_tower_has_the_results_of_its_rows(body, version, num_towers):
     with control_flow(version):
         got = predicted(body, ROWS, num_towers)
