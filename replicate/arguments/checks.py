@@ -20,7 +20,6 @@ class Arguments(NamedTuple):
         on_tpus: Whether the devices are the cores of a TPU.
         whole_features: Paths, as `entries.whole_paths` gives them.
         batch_axis: Axes by path, as `entries.axes_by_path` gives them.
-        summaries: One of `summaries.HOW`.
         prefetch_to_devices: Whether steps stage the next batch.
         exact: The `Exact`: options that give one device's numbers, and cost time.
     """
@@ -30,7 +29,6 @@ class Arguments(NamedTuple):
     on_tpus: bool
     whole_features: Sequence[str]
     batch_axis: Dict[str, Any]
-    summaries: str
     prefetch_to_devices: bool
     exact: partition.model.Exact
 
@@ -110,7 +108,6 @@ def check(
         on_tpus,
         whole_features,
         batch_axis,
-        summaries,
         prefetch_to_devices,
         partition.model.Exact(random=random == "batch", moments=batch_norm == "batch"),
     )

@@ -19,14 +19,6 @@ except ImportError:  # TensorFlow 2.12 and older
 ENTER = frozenset(["Enter", "RefEnter"])
 
 
-def set_collection(graph, key, items):
-    """Makes the list `items` itself collection `key` of `graph`; an empty plain list removes it."""
-    if items or type(items) is not list:
-        graph._collections[key] = items
-    else:
-        graph._collections.pop(key, None)
-
-
 @contextlib.contextmanager
 def entered_once(graph):
     """A scope in which it costs little to enter `graph` again, where that changes nothing.
@@ -140,23 +132,6 @@ def in_control_flow_v1():
     Those of TensorFlow 2's are graphs of their own.
     """
     return tf.get_default_graph()._get_control_flow_context() is not None
-
-
-@contextlib.contextmanager
-def control_flow_for(variables):
-    """A scope in which the branches of a `tf.cond` can assign all of `variables`.
-
-    To those that are no resources, only branches of TensorFlow 1's control flow can.
-    """
-    are_refs = [variable.dtype != variable.dtype.base_dtype for variable in variables]
-    needs_v1 = any(are_refs) and tf.control_flow_v2_enabled()
-    if needs_v1:
-        tf.disable_control_flow_v2()
-    try:
-        yield
-    finally:
-        if needs_v1:
-            tf.enable_control_flow_v2()
 
 
 def tapes_stopped():

@@ -44,13 +44,12 @@ def check_types(variable, dtypes):
     return first
 
 
-def scale(gradient, weight, multiply=None):
+def scale(gradient, weight):
     """Returns a gradient, a tensor or `tf.IndexedSlices`, times a number; see `tf.multiply`."""
-    multiply = multiply or tf.multiply
     if isinstance(gradient, tf.IndexedSlices):
-        values = multiply(gradient.values, weight)
+        values = tf.multiply(gradient.values, weight)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return multiply(gradient, weight)
+    return tf.multiply(gradient, weight)
 
 
 def total(grads, variable):

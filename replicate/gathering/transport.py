@@ -20,39 +20,16 @@ class Transport(NamedTuple):
     """What they are multiplied by meanwhile, a scalar tensor; None: nothing."""
 
     def send(self, gradient, index):
-        """Returns tower `index`'s gradient, a tensor or `tf.IndexedSlices`, as it arrives."""
+        """Returns tower `index`'s gradient, a tensor, as it arrives."""
         dtype = gradient.dtype.base_dtype
         if self.devices[index] == self.place or not self.how.narrows(dtype):
             return gradient
-        if self.scale is None:
-            with tf.device(self.devices[index]):
-                sent = narrow(gradient, self.how)
-            return widen(sent, gradient)
         with tf.device(self.devices[index]):
-            scaled = _with_values(gradient, lambda values: values * tf.cast(self.scale, dtype))
-            sent = narrow(scaled, self.how)
-        received = widen(sent, gradient)
-        return _with_values(received, lambda values: values / tf.cast(self.scale, dtype))
-
-
-def narrow(gradient, how):
-    """Returns a gradient, a tensor or `tf.IndexedSlices`, in the type in which it crosses."""
-    if not how.narrows(gradient.dtype.base_dtype):
-        return gradient
-    return _with_values(gradient, lambda values: tf.cast(values, how.wire_dtype))
-
-
-def widen(gradient, given):
-    """Returns a gradient that has crossed devices in the type of the one that was `given`."""
-    if gradient.dtype == given.dtype:
-        return gradient
-    return _with_values(gradient, lambda values: tf.cast(values, given.dtype.base_dtype))
-
-
-def _with_values(gradient, fn):
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(fn(gradient.values), gradient.indices, gradient.dense_shape)
-    return fn(gradient)
+            if self.scale is not None:
+                gradient = gradient * tf.cast(self.scale, dtype)
+            sent = tf.cast(gradient, self.how.wire_dtype)
+        received = tf.cast(sent, dtype)
+        return received if self.scale is None else received / tf.cast(self.scale, dtype)
 
 
 def check(how, variables, devices, consolidation, may_be_one):

@@ -117,26 +117,24 @@ class TrainingStep:
         scale = self._wrapped.loss_scale
         return None if scale is None or self.how.wire_dtype != tf.float16 else scale()
 
-    def apply(self, grads_and_vars, args, kwargs, apply=None, **makes):
+    def apply(self, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, or accumulates them.
 
         Args:
             grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
             args: What the wrapped optimizer's `apply_gradients` takes besides.
             kwargs: Likewise.
-            apply: Function that takes what `apply_gradients` does, in place of that one.
-            **makes: What an `Accumulation` makes variables with.
 
         Returns:
             What `update` does.
         """
         if not self.accumulates:
-            return self.update(grads_and_vars, args, kwargs, apply)
-        accumulation = self.accumulation(grads_and_vars, losses_are_added_up(), **makes)
+            return self.update(grads_and_vars, args, kwargs)
+        accumulation = self.accumulation(grads_and_vars, losses_are_added_up())
         accumulation.prepare(grads_and_vars)
 
         def update(count):
-            return self.update(accumulation.read(count), args, kwargs, apply)
+            return self.update(accumulation.read(count), args, kwargs)
 
         return accumulation.every(accumulation.add(grads_and_vars), update)
 
@@ -161,7 +159,7 @@ class TrainingStep:
             setattr(self.saved, f"accumulation_{number}" if number else "accumulation", made.saved)
         return self._accumulations[key]
 
-    def update(self, grads_and_vars, args, kwargs, apply=None):
+    def update(self, grads_and_vars, args, kwargs):
         """Updates with gradients of the whole batch, unless a loss scale finds them not finite.
 
         Args:
@@ -169,14 +167,11 @@ class TrainingStep:
                 batches.
             args: What the wrapped optimizer's `apply_gradients` takes besides.
             kwargs: Likewise.
-            apply: Function that takes what `apply_gradients` does, in place of that one.
 
         Returns:
             What the wrapped optimizer does; if the update may be skipped, an operation.
         """
-        return self.if_finite(
-            grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs, apply)
-        )
+        return self.if_finite(grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs))
 
     def if_finite(self, grads_and_vars, apply):
         """Calls `apply` for the steps that the loss scale does not skip, and adjusts the scale.
@@ -194,9 +189,9 @@ class TrainingStep:
         rescale, is_finite = update_gathered(self._wrapped.loss_scale, grads)
         return tf.group(operations([rescale, run_if(is_finite, apply)]))
 
-    def apply_now(self, grads_and_vars, args, kwargs, apply=None):
+    def apply_now(self, grads_and_vars, args, kwargs):
         """Transforms and applies gradients; takes and returns what `update` does."""
-        apply = apply or self._wrapped.optimizer.apply_gradients
+        apply = self._wrapped.optimizer.apply_gradients
         return apply(self.transform(grads_and_vars), *args, **kwargs)
 
     @property

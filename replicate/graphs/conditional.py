@@ -1,9 +1,11 @@
 """Runs something in some steps only."""
 
+import contextlib
+
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import conditional
-from replicate.compat import graph as graph_lib
+from replicate.compat.function_graphs import old_control_flow
 
 
 def run_if(condition, fn):
@@ -43,7 +45,9 @@ def run_if(condition, fn):
     def skip():
         return [tf.identity(False), *(tf.constant("") for _ in summaries)]
 
-    with graph_lib.control_flow_for(tf.global_variables()):
+    # Branches of TensorFlow 2 cannot assign to references.
+    are_references = any(one.dtype != one.dtype.base_dtype for one in tf.global_variables())
+    with old_control_flow() if are_references else contextlib.nullcontext():
         if conditional.is_possible():
             ran, *made = conditional.cond(condition, run, skip)
         else:

@@ -15,7 +15,7 @@ from replicate.layouts import OWN, WHOLE, Facts, Layout, Layouts, Source, Strate
 from replicate.partition.program import Program
 
 
-def infer(operations: Sequence[Any], program: Program, own: Iterable[Any]) -> Layouts:
+def infer(operations: Sequence[Any], program: Program) -> Layouts:
     """Returns the layouts of a program's tensors: each tower's own, or the same for all.
 
     A tower has its own of what its rows enter, or its index, or random numbers, and of whatever is
@@ -24,12 +24,10 @@ def infer(operations: Sequence[Any], program: Program, own: Iterable[Any]) -> La
     Args:
         operations: The operations, each after all that leads to it, those of a loop together.
         program: The `Program`.
-        own: Tensors that towers have other values of.
     """
-    sources = tuple(own)
     learnt: set[Any] = set()  # Arrays that towers have.
     while True:
-        one_pass = _Pass(program, sources, learnt)
+        one_pass = _Pass(program, learnt)
         one_pass.run(operations)
         if one_pass.arrays <= learnt:
             return one_pass.layouts()
@@ -39,15 +37,15 @@ def infer(operations: Sequence[Any], program: Program, own: Iterable[Any]) -> La
 class _Pass:
     """One pass over the operations."""
 
-    def __init__(self, program: Program, sources: Sequence[Any], arrays: set[Any]) -> None:
+    def __init__(self, program: Program, arrays: set[Any]) -> None:
         self._program = program
-        self._sources = sources
+        self._sources = tuple(one.tensor for one in program.own)
         self._known = arrays
         self.arrays: set[Any] = set()
-        self._layouts: dict[Any, Layout] = {graph_lib.reference(one): OWN for one in sources}
+        self._layouts: dict[Any, Layout] = {graph_lib.reference(one): OWN for one in self._sources}
         self._strategies: dict[Any, Strategy] = {}
         self._may_be_dead: set[Any] = set()  # Of these: what a condition of TensorFlow 1 skips.
-        self._given = {tensor.op for tensor in sources}
+        self._given = {tensor.op for tensor in self._sources}
         self._given.update(one.mark for one in program.of_towers)
         self._put_together = {operation for operation, _ in program.layouts}
         self._runs_once = _ranges(program.once)

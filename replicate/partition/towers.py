@@ -76,7 +76,7 @@ def build_towers(
 
 def _infer(program: Program, first: int) -> Layouts:
     operations = in_order(program.graph.get_operations()[first:])
-    return own.infer(operations, program, [one.tensor for one in program.own])
+    return own.infer(operations, program)
 
 
 def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -> Any:
