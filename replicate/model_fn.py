@@ -214,12 +214,14 @@ def replicate_model_fn(
                 batch_axis=checked.batch_axis,
             )
 
-        ahead = prefetching.of(batch, training and checked.prefetch_to_devices)
-        is_staged = isinstance(ahead, prefetching.Prefetched)
+        is_staged = training and checked.prefetch_to_devices
+        ahead = prefetching.Prefetched(batch) if is_staged else None
         shards = coverage = None
-        if per_tower or is_staged:
+        if ahead:
             shards = shard(*ahead.batch)
             shards, batch = ahead.stage(shards, tower_devices, cluster.worker, not per_tower)
+        elif per_tower:
+            shards = shard(*batch)
         if per_tower:
             sharding.name_size(shards)
             spec = partition.build_towers(
@@ -248,7 +250,7 @@ def replicate_model_fn(
             )
             sharding.name_size(shards)
         if training:
-            spec = initialising(ahead.merge(spec))
+            spec = initialising(ahead.merge(spec) if ahead else spec)
             partition.read_before_written([spec.train_op, spec.loss])
             report.publish(placed, shards, loss_reduction if per_tower else None, spec, coverage)
             report.tell_of_session(tower_devices, getattr(config, "session_config", None))

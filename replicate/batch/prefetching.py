@@ -24,38 +24,6 @@ _SMALL = 2**16
 """Elements of a constant that is one on each device."""
 
 
-def of(batch, is_wanted):
-    """Returns what gives a step its batch.
-
-    Args:
-        batch: Pair of features and labels.
-        is_wanted: Whether it is to be staged a step before.
-    """
-    return Prefetched(batch) if is_wanted else Direct(batch)
-
-
-class Direct:
-    """A batch that is taken from where it comes when a step begins.
-
-    Args:
-        batch: Pair of features and labels.
-    """
-
-    variables = ()
-
-    def __init__(self, batch):
-        self.batch = batch
-
-    def stage(self, shards, devices, worker, is_whole):
-        """Returns the shards, and the batch, as they are."""
-        del devices, worker, is_whole
-        return shards, self.batch
-
-    def merge(self, spec):
-        """Returns the spec as it is."""
-        return spec
-
-
 class Prefetched:
     """A batch that is taken from its iterators a step before towers train it.
 

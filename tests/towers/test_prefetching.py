@@ -275,7 +275,7 @@ def test_one_device_and_evaluation_ignore_it():
 def test_variables_on_gpus_hold_the_bits_of_what_gpus_have_no_variables_of(fresh_graph):
     tf.train.get_or_create_global_step()
     features, labels = tf.data.make_initializable_iterator(known()()).get_next()
-    ahead = replicate.batch.prefetching.of((features, labels), True)
+    ahead = replicate.batch.prefetching.Prefetched((features, labels))
     shards = replicate.batch.sharding.shard(*ahead.batch, 2, need_row=True)
     staged, _ = ahead.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "", is_whole=False)
     by_place = collections.Counter(
