@@ -199,6 +199,12 @@ def id_of(op):
     return op._id
 
 
+def count(graph):
+    """Returns how many operations a graph has, without a list of them."""
+    by_id = getattr(graph, "_nodes_by_id", None)  # TensorFlow 2.12 and older
+    return graph.version if by_id is None else len(by_id)
+
+
 def last_id(graph):
     """Returns the number of the operation that was made last, 0 if there is none."""
     operations = graph.get_operations()

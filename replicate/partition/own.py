@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import collections
 import itertools
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -48,7 +47,7 @@ class _Pass:
         self._given = {tensor.op for tensor in self._sources}
         self._given.update(one.mark for one in program.of_towers)
         self._put_together = {operation for operation, _ in program.layouts}
-        self._runs_once = _ranges(program.once)
+        self._runs_once = program.once()
         self._first_values = _leading_to_initial_values()
 
     def layouts(self) -> Layouts:
@@ -87,7 +86,7 @@ class _Pass:
             return True
         # An iterator that calls functions draws nothing.
         draws = state.draws(operation) and not state.makes_state(operation)
-        draws = draws and not self._runs_once(operation)
+        draws = draws and operation not in self._runs_once
         return draws and operation not in self._first_values
 
     def _goes_back(self, operation: Any) -> bool:
@@ -119,23 +118,6 @@ class _Pass:
 
     def _of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
-
-
-def _ranges(pairs: Iterable[tuple[int, int]]) -> Callable[[Any], bool]:
-    """Returns a function that says whether an operation's number is in one of some ranges."""
-    pairs = sorted(pair for pair in pairs if pair[0] <= pair[1])
-    ends, last = [], 0
-    for _, end in pairs:
-        last = max(last, end)
-        ends.append(last)
-    starts = [start for start, _ in pairs]
-
-    def is_in(operation: Any) -> bool:
-        number = graph_lib.id_of(operation)
-        place = bisect.bisect_right(starts, number) - 1
-        return place >= 0 and number <= ends[place]
-
-    return is_in
 
 
 def _leading_to_initial_values() -> set[Any]:

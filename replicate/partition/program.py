@@ -63,7 +63,6 @@ class Program:
         layouts: By reference of a tensor whose towers' values are put together: how.
         own: What towers have another value of, each an `Own`.
         of_towers: Marks for the values of single towers, each an `OfTower`.
-        once: Ids of operations that run once, in pairs of the first and the last.
     """
 
     def __init__(
@@ -78,11 +77,11 @@ class Program:
         self.layouts: dict[Any, Layout] = {}
         self.own: list[Own] = []
         self.of_towers: list[OfTower] = []
-        self.once: list[tuple[int, int]] = []
         self.graph = tf.get_default_graph()
         self._scopes = graph_lib.Scopes(self.graph)
         self._index: Any = None
         self._shares: dict[Any, Any] = {}
+        self._once: list[tuple[int, int]] = []  # Where what runs once begins and ends in the graph.
 
     @property
     def index(self) -> Any:
@@ -172,10 +171,15 @@ class Program:
     @contextlib.contextmanager
     def running_once(self) -> Iterator[None]:
         """A scope whose operations run once, on the consolidation device."""
-        first = graph_lib.last_id(self.graph) + 1
+        begin = graph_lib.count(self.graph)
         with self._scopes.again(), tf.device(self.consolidation):
             yield
-        self.once.append((first, graph_lib.last_id(self.graph)))
+        self._once.append((begin, graph_lib.count(self.graph)))
+
+    def once(self) -> set[Any]:
+        """Returns the operations that were made in `running_once`."""
+        made = self.graph.get_operations()
+        return {operation for begin, end in self._once for operation in made[begin:end]}
 
     @contextlib.contextmanager
     def in_merge_function(self) -> Iterator[None]:
