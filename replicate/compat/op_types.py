@@ -46,3 +46,9 @@ def gives_reference(definition: Any) -> bool:
 def is_stateful(definition: Any) -> bool:
     """Whether operations of this type have a state, or act on one, such as a variable's memory."""
     return definition.is_stateful or any(argument.is_ref for argument in definition.input_arg)
+
+
+@_by_type
+def is_random(definition: Any) -> bool:
+    """Whether operations of this type draw random numbers."""
+    return definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr)

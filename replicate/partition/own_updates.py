@@ -45,7 +45,7 @@ def put_together(operations: Sequence[Any], layouts: Layouts, program: Program) 
                 if layouts.of(tensor) != WHOLE:
                     partitioning.take(operation, index, program.each(tensor)[0])
         elif state.assigns(operation):
-            variable = variables.get(state.source(state.handles(operation)[0]))
+            variable = variables.get(state.source(operation.inputs[0]))
             if variable is not None:
                 _check(operation, variable)
                 _update(operation, variable, layouts, program)
