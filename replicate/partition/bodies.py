@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import function_graphs
 from replicate.compat.function_graphs import Body
+from replicate.partition.effects import READ_NOW, READS
 
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 CONDITIONS = frozenset(["If", "StatelessIf"])
@@ -15,17 +16,15 @@ CASES = frozenset(["Case", "StatelessCase"])
 LOOPS = frozenset(["While", "StatelessWhile"])
 TYPES = CALLS | CONDITIONS | CASES | LOOPS
 
-# Stateful, but running them is not noticed by what reads variables.
-_WRITE_NOTHING = frozenset(
-    ["Assert", "Print", "PrintV2", "ReadVariableOp", "ResourceGather", "ResourceGatherNd"]
-    + ["VarHandleOp", "VariableShape", "VarIsInitializedOp"]
-)
+# Stateful, but running them is not noticed by what reads variables. Writes to references do not say
+# that they are stateful: what holds a reference does.
+_WRITE_NOTHING = READS - {"Variable", "VariableV2"} | {"Assert", "Print", "PrintV2"}
 # What makes loops and conditions of TensorFlow 1, which know each other in their own graph alone.
 _OLD_FLOW = frozenset(
     ["Enter", "Exit", "LoopCond", "Merge", "NextIteration", "RefEnter", "RefExit", "RefMerge"]
     + ["RefNextIteration", "RefSwitch", "Switch"]
 )
-_READ = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp"])
+_READ = READ_NOW | {"VarIsInitializedOp"}
 
 
 def functions_of(node: Any) -> list[str]:

@@ -10,11 +10,11 @@ from replicate.compat import op_types
 # They hold variables.
 HOLDERS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
+# They read values of a variable when they run.
+READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
+
 # Stateful, but to run them once more changes nothing.
-READS = frozenset(
-    ["VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "ResourceGather"]
-    + ["ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"]
-)
+READS = HOLDERS | READ_NOW | {"VariableShape", "VarIsInitializedOp", "IsVariableInitialized"}
 
 # These neither have a state nor fail for values that they are given.
 _TOTAL = frozenset(

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from replicate.compat import op_types
+from replicate.partition.effects import READ_NOW
 
-# They read a variable when they run.
-_READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 # They give values of their own, whatever they are given. Of all others some pass memory on, for
 # some values: a sum along no axis, a slice of everything, a stack of one.
 _MAKE_NEW = frozenset(
@@ -32,6 +31,6 @@ def find(operations: Sequence[Any]) -> list[Any]:
         takes = any(tensor.op in shared for tensor in operation.inputs)
         if op_types.gives_reference(operation) or (takes and operation.type not in _MAKE_NEW):
             shared.add(operation)
-        if takes or operation.type in _READ_NOW:
+        if takes or operation.type in READ_NOW:
             found.append(operation)
     return found
