@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
-from replicate.compat import graph as graph_lib
 from replicate.gathering import chosen
+from replicate.graphs import ancestors
 
 
 def check() -> None:
@@ -41,4 +41,8 @@ def is_for_export(features: Any, mode: str | None) -> bool:
     if estimator.is_exporting():
         return True
     # Code that exports by hand feeds placeholders; `Estimator.predict` has none.
-    return mode == estimator.ModeKeys.PREDICT and graph_lib.is_fed(features)
+    if mode != estimator.ModeKeys.PREDICT:
+        return False
+    leaves = tf.nest.flatten(features, expand_composites=True)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
+    return any(op.type == "Placeholder" for op in ancestors(tensors, waits=False))

@@ -4,10 +4,9 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import graph as graph_lib
 from replicate.compat.functions import functions_of
 from replicate.compat.graph import id_of
-from replicate.graphs import ancestors, line_of
+from replicate.graphs import ancestors, descendants, line_of, takers
 
 _NEXT = "IteratorGetNext"
 # What else gives another batch in each step.
@@ -70,7 +69,7 @@ def check_goes_nowhere_else(last, inputs):
         inputs: See `taken_from_iterators`.
     """
     kept = _in_collections(tf.get_default_graph())
-    for op in sorted(_made_of(last), key=id_of):
+    for op in sorted(descendants(last), key=id_of):
         if op not in inputs and _has_effect(op, kept):
             raise _taken_elsewhere(op)
 
@@ -83,9 +82,9 @@ def check_is_left_alone(operations, first, last):
         first: Id of the last operation that was there before what stages it.
         last: Id of the last operation that does.
     """
-    before = [op for op in _made_of(operations) if id_of(op) <= first]
+    before = [op for op in descendants(operations) if id_of(op) <= first]
     for op in operations + before:
-        for after in _takers(op):
+        for after in takers(op):
             if id_of(after) > last:
                 raise _taken_elsewhere(after)
 
@@ -98,28 +97,11 @@ def forbid_fetching(operations, first):
         first: Id of the last operation that was there before what stages it.
     """
     graph = tf.get_default_graph()
-    for op in [*operations, *_made_of(operations)]:
+    for op in descendants(operations):
         if id_of(op) <= first:
             graph.prevent_fetching(op)
             for output in op.outputs:
                 graph.prevent_feeding(output)
-
-
-def _made_of(operations):
-    """Returns the set of operations that are made of what `operations` give, or wait for them."""
-    found, pending = set(), list(operations)
-    while pending:
-        for after in _takers(pending.pop()):
-            if after not in found:
-                found.add(after)
-                pending.append(after)
-    return found
-
-
-def _takers(op):
-    """Returns the operations that take what an operation gives, or wait for it."""
-    takers = [after for output in op.outputs for after in output.consumers()]
-    return takers + graph_lib.control_outputs(op)
 
 
 def _in_collections(graph):

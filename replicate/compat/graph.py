@@ -151,25 +151,6 @@ def record_on_tapes(outputs, inputs, gradient):
     record.record_operation("CrossTowerSum", outputs, inputs, gradient)
 
 
-def is_fed(structure):
-    """Whether a tensor in a nested structure is computed from a placeholder."""
-    pending = [
-        tensor.op
-        for tensor in tf.nest.flatten(structure, expand_composites=True)
-        if isinstance(tensor, tf.Tensor)
-    ]
-    seen = set(pending)
-    while pending:
-        op = pending.pop()
-        if op.type == "Placeholder":
-            return True
-        for tensor in op.inputs:
-            if tensor.op not in seen:
-                seen.add(tensor.op)
-                pending.append(tensor.op)
-    return False
-
-
 def set_control_inputs(op, control_inputs):
     """Makes the existing operation `op` wait for `control_inputs`, and for nothing else."""
     op._remove_all_control_inputs()

@@ -15,7 +15,7 @@ from replicate.batch import losses_added_up, sharding
 from replicate.compat import estimator
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
-from replicate.graphs import state
+from replicate.graphs import descendants, state
 from replicate.partition import specs
 
 _OF_SCAFFOLDS = (
@@ -225,15 +225,7 @@ def _check_gathered(graph):
 
 def _made_from(kind, graph):
     """Returns the set of operations that take what operations of type `kind` give."""
-    pending = [op for op in graph.get_operations() if op.type == kind]
-    found = set(pending)
-    while pending:
-        op = pending.pop()
-        for after in [use for output in op.outputs for use in output.consumers()]:
-            if after not in found:
-                found.add(after)
-                pending.append(after)
-    return found
+    return descendants([op for op in graph.get_operations() if op.type == kind], waits=False)
 
 
 def _check_spec(spec):

@@ -1,7 +1,7 @@
 """Answers questions about a graph: its state, its source lines, the ancestors of operations."""
 
 from replicate.graphs import state
-from replicate.graphs.ancestors import ancestors
+from replicate.graphs.ancestors import ancestors, descendants, takers
 from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
 from replicate.graphs.garbage import uncollected
@@ -12,11 +12,13 @@ __all__ = [
     "ancestors",
     "call_site",
     "code_of",
+    "descendants",
     "line_of",
     "names_in",
     "operations",
     "run_if",
     "state",
+    "takers",
     "uncollected",
     "unwrapped",
 ]

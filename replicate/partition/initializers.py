@@ -10,6 +10,7 @@ from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from replicate.graphs import ancestors
 from replicate.layouts import Layouts
 from replicate.partition.effects import HOLDERS
 
@@ -25,20 +26,9 @@ def needed(operations: Sequence[Any], layouts: Layouts) -> dict[Any, int]:
     found: dict[Any, int] = {}
     bit = 1
     for variable in [*tf.global_variables(), *tf.local_variables()]:
-        before = _ancestors(getattr(variable.initializer, "inputs", ())[1:])
+        before = ancestors(getattr(variable.initializer, "inputs", ())[1:], waits=False)
         others = (one for one in before if one.type in HOLDERS or one not in there)
         if any(others) or any(one in layouts.strategies for one in before):
             found.update((one, found.get(one, 0) | bit) for one in before)
             bit <<= 1
     return found
-
-
-def _ancestors(tensors: Sequence[Any]) -> set[Any]:
-    seen: set[Any] = set()
-    pending = [tensor.op for tensor in tensors]
-    while pending:
-        operation = pending.pop()
-        if operation not in seen:
-            seen.add(operation)
-            pending += [tensor.op for tensor in operation.inputs]
-    return seen

@@ -9,7 +9,7 @@ from typing import Any, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.graphs import state
+from replicate.graphs import ancestors, state
 from replicate.layouts import OWN, WHOLE, Facts, Layout, Layouts, Source, Strategy, array_of
 from replicate.partition.program import Program
 
@@ -122,17 +122,10 @@ class _Pass:
 
 def _leading_to_initial_values() -> set[Any]:
     """Returns the operations that make what variables begin with."""
-    found: set[Any] = set()
-    pending = []
-    for variable in [*tf.global_variables(), *tf.local_variables()]:
-        initializer = getattr(variable, "initializer", None)
-        pending.append(getattr(initializer, "op", initializer))
-    while pending:
-        operation = pending.pop()
-        if isinstance(operation, tf.Operation) and operation not in found:
-            found.add(operation)
-            pending += [tensor.op for tensor in operation.inputs]
-    return found
+    variables = [*tf.global_variables(), *tf.local_variables()]
+    given = [getattr(variable, "initializer", None) for variable in variables]
+    made = [getattr(one, "op", one) for one in given]
+    return ancestors([one for one in made if isinstance(one, tf.Operation)], waits=False)
 
 
 def _outermost_loop(operation: Any) -> Any:

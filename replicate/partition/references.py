@@ -13,9 +13,11 @@ from typing import Any, Iterable, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.graphs import ancestors, state
+from replicate.graphs import ancestors, descendants, state
 
 _SCOPE = "replicate/references/"
+# They hold what a reference names.
+_HOLDERS = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
 # What gives the memory that it takes.
 _SAME_MEMORY = frozenset(["Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient"])
 # By which it gets into loops, that nobody outside can wait for.
@@ -28,10 +30,12 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     Args:
         fetches: Operations and tensors that a step runs, in towers.
     """
+    if not any(op.type in _HOLDERS for op in tf.get_default_graph().get_operations()):
+        return
     running = ancestors(fetches)
     writes = [op for op in running if state.assigns(op) and _is_reference(op.inputs[0])]
     begun = sorted({_begins(op) for op in writes} - {None}, key=graph_lib.id_of)
-    later = _after(begun)
+    later = descendants(begun)
     by_device: dict[str, list[Any]] = {}
     for op in running - later if begun else ():
         if op.type not in _SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):
@@ -67,15 +71,3 @@ def _has_memory(tensor: Any) -> bool:
     while tensor.op.type in _SAME_MEMORY:
         tensor = tensor.op.inputs[0]
     return _is_reference(tensor) and state.makes_state(state.source(tensor))
-
-
-def _after(ops: Iterable[Any]) -> set[Any]:
-    """Returns what operations lead to, and themselves."""
-    found, pending = set(ops), list(ops)
-    while pending:
-        op = pending.pop()
-        takers = [taker for output in op.outputs for taker in output.consumers()]
-        takers = [taker for taker in takers + graph_lib.control_outputs(op) if taker not in found]
-        found.update(takers)
-        pending += takers
-    return found
