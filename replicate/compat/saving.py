@@ -5,58 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.training.saving import saveable_object
-
-
-class _Whole(saveable_object.SaveableObject):
-    """Several variables in a checkpoint's place for one, or for each part of one."""
-
-    def __init__(self, variables, initial, merge, parts):
-        first = variables[0].op.name
-        with tf.control_dependencies(None), tf.name_scope(f"save_{first}"):
-            whole = merge([variable.read_value() for variable in variables])
-            values = {first: whole} if parts is None else _part(whole, parts)
-        specs = [saveable_object.SaveSpec(v, "", name, v.dtype) for name, v in values.items()]
-        super().__init__(whole, specs, first)
-        self._variables = variables
-        self._initial = initial
-        self._is_parted = parts is not None
-
-    def restore(self, restored_tensors, restored_shapes):
-        """Gives the first variable the whole, and the others nothing."""
-        del restored_shapes
-        whole = restored_tensors[0]
-        if self._is_parted:
-            whole = tf.concat([tf.reshape(part, [-1]) for part in restored_tensors], axis=0)
-        first, *others = self._variables
-        values = [whole] + [self._initial() for _ in others]
-        return tf.group(
-            *(
-                variable.assign(value, read_value=False)
-                for variable, value in zip([first, *others], values)
-            )
-        )
-
-
-def _part(whole, parts):
-    """Returns the parts of a tensor of rank 1 by their names, which are of no other operation."""
-    with tf.name_scope(None):
-        names = [tf.get_default_graph().unique_name(name) for name, _ in parts]
-    shapes = [shape for _, shape in parts]
-    values = tf.split(whole, [shape.num_elements() for shape in shapes])
-    return {name: tf.reshape(value, shape) for name, value, shape in zip(names, values, shapes)}
-
-
-def save_as_one(variables, initial, merge, parts=None):
-    """Lets the savers of this graph save variables as one.
-
-    Args:
-        variables: Variables in no collection. The first gives the name in the checkpoint.
-        initial: Function without arguments that returns their initial value, which adds nothing.
-        merge: Function from the list of their values to what is saved.
-        parts: If that, of rank 1, is saved in parts, the pairs of their names and shapes.
-    """
-    tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, _Whole(variables, initial, merge, parts))
 
 
 def track(holder, value, name):

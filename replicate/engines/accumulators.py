@@ -37,7 +37,7 @@ def make_variable(initial, name, shape=None, **kwargs):
             **kwargs,
         )
         if is_local:
-            saving.save_as_one([variable], initial, lambda values: values[0])
+            tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, variable)
             # A session initialises its local variables after it has restored a checkpoint.
             is_new = tf.logical_not(variable.is_initialized())
             made = run_if(is_new, lambda: variable.assign(initial()).op)

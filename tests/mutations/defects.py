@@ -113,12 +113,6 @@ DEFECTS = (
         "            return [zero]",
     ),
     Defect(
-        "packs that are accumulated are restored in another order",
-        "compat/saving.py",
-        "for part in restored_tensors]",
-        "for part in restored_tensors[::-1]]",
-    ),
-    Defect(
         "a loss scale looks at the gradients of one tower",
         "engines/finite.py",
         '    (bad,), _ = context.engine().add([_bad(grads)], "finite gradients")',
