@@ -6,7 +6,6 @@ import contextvars
 import tensorflow.compat.v1 as tf
 
 from replicate.engines import context
-from replicate.gathering import packing
 
 _same = contextvars.ContextVar("replicate_same_gradients", default=False)
 
@@ -55,7 +54,7 @@ def _bad(grads):
 def _are_finite(grads):
     """Returns whether all gradients here are finite, a boolean scalar tensor."""
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
-    flags = [_is_finite(value) for value, _ in packing.wholes(values)]
+    flags = [_is_finite(value) for value in values]
     # Updates wait for this, and for each operation on the way to it.
     return flags[0] if len(flags) == 1 else tf.reduce_all(tf.convert_to_tensor(flags, tf.bool))
 

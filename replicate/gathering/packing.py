@@ -1,10 +1,4 @@
-"""Packs small tensors: each that crosses devices costs time however small it is.
-
-What is done to every element alike is done to a pack before it is parted: an operation for each
-variable costs time, too.
-"""
-
-import contextlib
+"""Packs small tensors: each that crosses devices costs time however small it is."""
 
 import tensorflow.compat.v1 as tf
 
@@ -49,10 +43,7 @@ def size_of_variable(variable):
 
 
 def join(tensors):
-    """Returns one tensor of rank 1 that holds the values of all; of what `part` made, as it was."""
-    whole, positions = wholes(tensors)[0]
-    if whole.shape.rank == 1 and positions == [[i] for i in range(len(tensors))]:
-        return whole
+    """Returns one tensor of rank 1 that holds the values of all."""
     reshape = _Reshape()
     return tf.concat([reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
@@ -80,81 +71,6 @@ def slices(joined, shapes):
             values[position].set_shape(shape)
         begin += size
     return values
-
-
-def wholes(tensors):
-    """Finds the packs that all parts of are among tensors, by the operations that made them.
-
-    Args:
-        tensors: List of tensors and anything else.
-
-    Returns:
-        Pairs of a tensor and the positions in the list of what it holds the values of: of a pack
-        those of its parts, in order, for each a list; of all else, its own. Eager tensors are never
-        of a pack.
-    """
-    found, by_split = [], {}
-    for position, tensor in enumerate(tensors):
-        split, part_of = _origin(tensor)
-        if split is None:
-            found.append((tensor, [[position]]))
-        else:
-            parts = by_split.setdefault(id(split), (split, [[] for _ in split.outputs]))[1]
-            parts[part_of].append(position)
-    for split, parts in by_split.values():
-        if all(parts) and all(_are_of_one_shape([tensors[i] for i in same]) for same in parts):
-            found.append((split.inputs[0], parts))
-        else:
-            found += [(tensors[i], [[i]]) for positions in parts for i in positions]
-    return found
-
-
-def each(fn, tensors):
-    """Calls a function of the elements of a tensor, on its device, with packs as they are.
-
-    Args:
-        fn: Function of a tensor, or of anything else in the list, that returns one of the same
-            shape, each of whose elements depends on the same one of the given.
-        tensors: List of what `wholes` takes.
-
-    Returns:
-        The list of what it returns for each.
-    """
-    made = [None] * len(tensors)
-    for whole, positions in wholes(tensors):
-        with _device_of(whole):
-            parts = [fn(whole)]
-            if whole is not tensors[positions[0][0]]:
-                parts = part(parts[0], [tensors[same[0]].shape for same in positions])
-        for same, value in zip(positions, parts):
-            for position in same:
-                made[position] = value
-    return made
-
-
-def _are_of_one_shape(tensors):
-    return all(tensor.shape == tensors[0].shape for tensor in tensors)
-
-
-def _device_of(tensor):
-    """A scope of the device of a tensor or gradient; of what has none, of that which is current."""
-    device = getattr(tensor, "device", None)
-    return tf.device(device) if device else contextlib.nullcontext()
-
-
-def _origin(tensor):
-    """Returns the operation that parted a pack of which this is a part, and which one, or None."""
-    if (
-        isinstance(tensor, tf.Tensor)
-        and hasattr(tensor, "graph")
-        and tensor.shape.is_fully_defined()
-    ):
-        op, index = tensor.op, tensor.value_index
-        if op.type == "Reshape":
-            op, index = op.inputs[0].op, op.inputs[0].value_index
-        if op.type == "SplitV" and op.inputs[0].shape.rank == 1:
-            return op, index
-    return None, None
 
 
 class _Reshape:

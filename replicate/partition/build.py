@@ -86,8 +86,9 @@ def carry_out(
     copies = replicas.make(plan, placement)
     instead = {**weights.pack(plan, placement, copies.instead), **copies.instead}
     partitioned = perform(plan, shards, rows, placement, instead, first)
-    replicas.follow(copies, placement)
-    return partitioned._replace(hooks=(*hooks, replicas.FollowLater(copies, placement)))
+    replicas.follow(copies, placement, partitioned.packs)
+    later = replicas.FollowLater(copies, placement, partitioned.packs)
+    return partitioned._replace(hooks=(*hooks, later))
 
 
 def _tensors(gradients: Iterable[Any]) -> list[Any]:

@@ -39,9 +39,21 @@ class Part(NamedTuple):
     blocks: Any = None
 
 
+class Pack(NamedTuple):
+    """Whole values that are put together as one tensor.
+
+    Attributes:
+        whole: That tensor.
+        parts: The values.
+    """
+
+    whole: Any
+    parts: Sequence[Any]
+
+
 def meet(
     parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather, scale: Any = None
-) -> dict[Any, Any]:
+) -> tuple[dict[Any, Any], list[Pack]]:
     """Puts together what towers have.
 
     Args:
@@ -52,20 +64,26 @@ def meet(
         scale: What gradients are multiplied by while they cross devices in float16; or None.
 
     Returns:
-        The whole tensors, by references of the tensors of one device's graph.
+        The whole tensors, by references of the tensors of one device's graph; and the packs in
+        which several of them are.
     """
     whole: dict[Any, Any] = {}
+    packs = []
     for pack in _packs(parts, how):
         with tf.name_scope(_scope_of(pack[0])), tf.device(pack[0].place):
-            made = _sum_pack(pack, rows, Transport(devices, pack[0].place, how, scale))
-        for part, total in zip(pack, made):
-            whole[graph_lib.reference(part.tensor)] = total
+            total = _sum_pack(pack, rows, Transport(devices, pack[0].place, how, scale))
+            made = [total]
+            if len(pack) > 1:
+                made = packing.part(total, [part.own[0].shape for part in pack])
+                packs.append(Pack(total, made))
+        for part, value in zip(pack, made):
+            whole[graph_lib.reference(part.tensor)] = value
     for part in parts:
         key = graph_lib.reference(part.tensor)
         if key not in whole:
             with tf.name_scope(_scope_of(part)), tf.device(part.place):
                 whole[key] = _join(part, rows, Transport(devices, part.place, how, scale))
-    return whole
+    return whole, packs
 
 
 def _scope_of(part: Part) -> str:
@@ -89,7 +107,7 @@ def _is_sum(layout: Any) -> bool:
     return isinstance(layout, Partial) and layout.op in ("sum", "mean")
 
 
-def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> list[Any]:
+def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
     flat, devices = [], links.devices
     for index, device in enumerate(devices):
         own = [part.own[index] for part in pack]
@@ -99,14 +117,10 @@ def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> list[Any]:
         flat = _weighted(flat, pack[0].rows, devices)
     flat = _counted(flat, rows, devices, _zeros)
     if not pack[0].is_gradient:
-        total = tf.add_n(flat)
-    elif links.how.where == "nccl":
-        total = nccl.add(flat, devices, links.place)
-    else:
-        total = tf.add_n([links.send(own, index) for index, own in enumerate(flat)])
-    if len(pack) == 1:
-        return [total]
-    return packing.part(total, [part.own[0].shape for part in pack])
+        return tf.add_n(flat)
+    if links.how.where == "nccl":
+        return nccl.add(flat, devices, links.place)
+    return tf.add_n([links.send(own, index) for index, own in enumerate(flat)])
 
 
 def _join(part: Part, rows: Rows, links: Transport) -> Any:

@@ -16,6 +16,7 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
 from replicate.gathering import packing
 from replicate.partition import effects, weights
+from replicate.partition.meetings import Pack
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 
@@ -49,20 +50,27 @@ def make(plan: Plan, placement: Placement) -> Replicas:
         for variable in tf.global_variables()
         if hasattr(variable, "handle") and _is_on(variable.handle.op, placement.devices[0])
     }
-    chosen = _closed(by_handle, plan)
+    there = set(plan.operations)
+    chosen = _closed(by_handle, there)
     handles: Instead = {}
     for key in chosen:
         variable = by_handle[key]
         made = [_replica(variable, index, device) for index, device in enumerate(placement.devices)]
         handles[key] = tuple(made)
     updates = partitioning.add_nodes_in_order(
-        {update for key in chosen for update in _updates(by_handle[key], plan)}
+        {update for key in chosen for update in _updates(by_handle[key], there)}
     )
     return Replicas(tuple(updates), {**handles, **_values(plan, handles)}, handles)
 
 
-def follow(replicas: Replicas, placement: Placement) -> None:
-    """Lets replicas follow what changes their variables, once the graph is partitioned."""
+def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> None:
+    """Lets replicas follow what changes their variables, once the graph is partitioned.
+
+    Args:
+        replicas: The `Replicas`.
+        placement: The `Placement`.
+        packs: Packs of which updates may take the parts.
+    """
     graph = tf.get_default_graph()
     copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
     taken = {graph_lib.reference(t): t for update in replicas.updates for t in update.inputs}
@@ -74,7 +82,7 @@ def follow(replicas: Replicas, placement: Placement) -> None:
     read = weights.send(reads, {}, placement)
     first, *others = placement.devices
     for index, device in enumerate(others if copies else (), 1):
-        sent = _sent_in_packs(list(taken.values()), device)
+        sent = _sent_in_packs(taken, packs, device)
         nodes: list[Any] = []
         inputs: dict[str, Any] = {}
         names: dict[Any, str] = {}
@@ -97,7 +105,7 @@ def follow(replicas: Replicas, placement: Placement) -> None:
             copied = graph.get_operation_by_name(f"{scope}/{update.name}")
             graph_lib.add_control_inputs(copied, list(update.control_inputs))
             copies[update].append(copied)
-    sent = _sent_in_packs(list(taken.values()), first)
+    sent = _sent_in_packs(taken, packs, first)
     for update, made in copies.items():
         for position, tensor in enumerate(update.inputs):
             if graph_lib.reference(tensor) in sent:
@@ -105,21 +113,19 @@ def follow(replicas: Replicas, placement: Placement) -> None:
         graph_lib.add_control_inputs(update, made)
 
 
-def _sent_in_packs(tensors: Sequence[Any], device: str) -> dict[Any, Any]:
-    """Returns, on a device, those of these tensors that towers have put together in packs.
+def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) -> dict[Any, Any]:
+    """Returns, on a device, those of the tensors that updates take which are all of a pack.
 
     They go to the device as one again. Other packs could wait for each other: what one update takes
     may be made after another update.
     """
     sent: dict[Any, Any] = {}
-    for whole, positions in packing.wholes(tensors):
-        parts = [tensors[same[0]] for same in positions]
-        if whole is parts[0] or graph_lib.same_device(whole.device, device):
+    for whole, parts in packs:
+        keys = [graph_lib.reference(part) for part in parts]
+        if not all(key in taken for key in keys) or graph_lib.same_device(whole.device, device):
             continue
         with tf.device(device), tf.name_scope("replicate/"), tf.control_dependencies(None):
-            made = packing.part(whole, [part.shape for part in parts])
-        for same, value in zip(positions, made):
-            sent.update((graph_lib.reference(tensors[position]), value) for position in same)
+            sent.update(zip(keys, packing.part(whole, [part.shape for part in parts])))
     return sent
 
 
@@ -129,11 +135,13 @@ class FollowLater(tf.train.SessionRunHook):
     Args:
         replicas: The `Replicas`.
         placement: The `Placement`.
+        packs: As `follow` takes them.
     """
 
-    def __init__(self, replicas: Replicas, placement: Placement) -> None:
+    def __init__(self, replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> None:
         self._replicas = replicas
         self._placement = placement
+        self._packs = packs
 
     def begin(self) -> None:
         """Copies what changes variables and is not copied yet."""
@@ -155,7 +163,7 @@ class FollowLater(tf.train.SessionRunHook):
                     update.name,
                 )
         copied = tuple(update for update in updates if _can_be_copied(update))
-        follow(self._replicas._replace(updates=copied), self._placement)
+        follow(self._replicas._replace(updates=copied), self._placement, self._packs)
         self._replicas = self._replicas._replace(updates=(*known, *updates))
 
 
@@ -163,9 +171,8 @@ def _is_on(operation: Any, device: str) -> bool:
     return not operation.device or graph_lib.same_device(operation.device, device)
 
 
-def _updates(variable: Any, plan: Plan) -> list[Any]:
+def _updates(variable: Any, there: set[Any]) -> list[Any]:
     """Returns the operations that change a variable; `load` runs its initializer."""
-    there = set(plan.operations)
     return [
         taker
         for taker in variable.handle.consumers()
@@ -173,7 +180,7 @@ def _updates(variable: Any, plan: Plan) -> list[Any]:
     ]
 
 
-def _closed(by_handle: dict[Any, Any], plan: Plan) -> list[Any]:
+def _closed(by_handle: dict[Any, Any], there: set[Any]) -> list[Any]:
     """Returns the handles of variables that are trained, and of all that changes with them.
 
     Where one of them cannot have replicas, neither can those that change with it.
@@ -194,7 +201,7 @@ def _closed(by_handle: dict[Any, Any], plan: Plan) -> list[Any]:
                 continue
             group.add(key)
             possible = key in by_handle
-            for update in _updates(by_handle[key], plan) if possible else ():
+            for update in _updates(by_handle[key], there) if possible else ():
                 possible = possible and _can_be_copied(update)
                 pending += [graph_lib.reference(t) for t in update.inputs if t.dtype == tf.resource]
         if possible:

@@ -32,6 +32,7 @@ class Partitioned(NamedTuple):
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
         own: What towers have of the tensors that are needed outside of their copies.
+        packs: The packs in which towers have put several tensors together.
         hooks: What has to run with it in training.
         coverage: The `Coverage`, None if it was not measured.
     """
@@ -39,6 +40,7 @@ class Partitioned(NamedTuple):
     plan: Plan
     whole: Callable[[Any], Any]
     own: Own
+    packs: Sequence[meetings.Pack]
     hooks: tuple[Any, ...] = ()
     coverage: Any = None
 
@@ -69,7 +71,7 @@ def perform(
     inputs = Inputs(plan.layouts, by_source, rows, placement, instead)
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
         copies = copies_lib.copy(plan, inputs, placement, first)
-        joined = _put_together(plan, copies, inputs, rows, placement)
+        joined, packs = _put_together(plan, copies, inputs, rows, placement)
         if not first:  # Else shapes are those of a tower.
             _set_shapes(plan, joined)
         inputs.are_there(copies.own, joined)
@@ -86,13 +88,13 @@ def perform(
 
     _reconnect(plan, copies, whole)
     plans.keep(graph, plan)
-    return Partitioned(plan, whole, {**by_source, **copies.own})
+    return Partitioned(plan, whole, {**by_source, **copies.own}, packs)
 
 
 def _put_together(
     plan: Plan, copies: copies_lib.Copies, inputs: Inputs, rows: Rows, placement: Placement
-) -> dict[Any, Any]:
-    """Returns the whole values of what towers have, by references of the originals."""
+) -> tuple[dict[Any, Any], list[meetings.Pack]]:
+    """Returns the whole values of what towers have, by references of the originals, and packs."""
     keys = [graph_lib.reference(tensor) for tensor in plan.met]
     are_gradients = [key in plan.gradients for key in keys]
     places = placement.places_of_sums(plan.met, are_gradients)

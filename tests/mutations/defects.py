@@ -73,12 +73,6 @@ DEFECTS = (
         "    return [reshape(v, s.as_list()) for v, s in zip(reversed(parts), reversed(shapes))]",
     ),
     Defect(
-        "a pack is taken for whole though a part of it is missing",
-        "gathering/packing.py",
-        "        if all(parts) and",
-        "        if any(parts) and",
-    ),
-    Defect(
         "what crosses devices in half precision stays there",
         "gathering/transport.py",
         "received = tf.cast(sent, dtype)",

@@ -33,7 +33,7 @@ def met(values, layout, counts, known):
         own = tuple(tf.identity(tf.constant(value)) for value in values)
         rows = rows_of(counts, known)
         part = meetings.Part(tf.constant(values[0]), layout, None, own, DEVICES[0], rows)
-        whole = meetings.meet([part], rows, DEVICES, Gather())
+        whole, _ = meetings.meet([part], rows, DEVICES, Gather())
         (value,) = whole.values()
         with tf.Session() as session:
             return session.run(value)
