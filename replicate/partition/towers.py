@@ -62,11 +62,11 @@ def build_towers(
     device = tf.device(placement.device_function(HOLDERS))
     with entered, own_seeds, program.building(), device, chosen.listening() as choice:
         spec = model_fn(features, labels)
-    layouts, last = _infer(program, first), graph_lib.last_id(graph)
+    layouts, last = own.infer(_in_order(program, first), program), graph_lib.last_id(graph)
     own_updates.put_together(graph.get_operations()[first:], layouts, program)
     spec = summaries.put_together(spec, layouts, program, which_summaries)
     if graph_lib.last_id(graph) > last:  # Else they have changed nothing.
-        layouts = _infer(program, first)
+        layouts = own.infer(_in_order(program, first), program)
     spec = _of_batch(spec, mode, layouts, program)
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
     partitioned = _partition(asked, program, placement.gathering(choice), choice, first)
@@ -74,9 +74,9 @@ def build_towers(
     return spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
 
 
-def _infer(program: Program, first: int) -> Layouts:
-    operations = in_order(program.graph.get_operations()[first:])
-    return own.infer(operations, program)
+def _in_order(program: Program, first: int) -> list[Any]:
+    """Returns the operations of the program, each after all that leads to it."""
+    return in_order(program.graph.get_operations()[first:])
 
 
 def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -> Any:
@@ -113,13 +113,13 @@ def _partition(
     first: int,
 ) -> Partitioned:
     """Makes the other towers, and gives marks the values of all."""
-    layouts = _infer(program, first)
+    operations = _in_order(program, first)
+    layouts = own.infer(operations, program)
     for operation in layouts.strategies:
         if operation.device == placement.consolidation and not _is_at_resource(operation):
             partitioning.place(operation, placement.devices[0])
     apart = [one.tensor for one in program.of_towers]
     tensors = [one for one in asked if isinstance(one, tf.Tensor)]
-    operations = in_order(program.graph.get_operations()[first:])
     plan = make_plan(operations, layouts, tensors, choice.gradients, apart)
     shards = [one.values for one in program.own]
     partitioned = carry_out(plan, shards, program.rows, placement, first=1)
