@@ -5,8 +5,8 @@ What depends on a value that is dead, in the sense of TensorFlow 1's control flo
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import copying
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 
 # States of what is staged. What takes a batch takes a fresh one; a step stages the next.
 EMPTY, FRESH, TAKEN, OVER = range(4)
@@ -35,7 +35,7 @@ def taken(state, last, iterators):
     with tf.control_dependencies([told]):
         there = tf.identity(if_true(is_fresh, found))
     for op in last:  # Nobody takes what it gives any more: it raises.
-        copying.redirect(op, 0, if_true(is_over, op.inputs[0]))
+        partitioning.take(op, 0, if_true(is_over, op.inputs[0]))
     with tf.control_dependencies(last):
         over = tf.identity(if_true(is_over, found))
     failed = tf.raw_ops.Assert(condition=if_true(is_wrong, is_fresh), data=[*_NOT_FRESH, found])

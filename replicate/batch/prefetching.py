@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as tf
 from replicate.batch import fresh_batch, input_graph
 from replicate.batch.initialising import OF_SESSION
 from replicate.batch.sharding import PREFETCH_SCOPE
-from replicate.compat import copying
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 from replicate.compat.graph import last_id, reference
 from replicate.graphs import ancestors, line_of
 
@@ -83,7 +83,7 @@ class Prefetched:
                 before = [values[0].op if one is op else one for one in after.control_inputs]
                 graph_lib.set_control_inputs(after, before)
             pairs += zip(op.outputs, values)
-        copying.replace(pairs)
+        partitioning.replace(pairs)
         return {id(tensor): other for tensor, other in pairs}
 
     def stage(self, shards, devices, worker, is_whole):

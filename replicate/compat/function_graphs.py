@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import function_def_to_graph
@@ -182,42 +182,3 @@ def made_on(graph: Any, device: str) -> Iterator[list[Any]]:
     for operation in made:
         if not operation.device:
             operation._set_device(device)
-
-
-def branch(
-    predicate: Any, on_true: Callable[[], list[Any]], on_false: Callable[[], list[Any]], name: str
-) -> list[Any]:
-    """Makes a condition of TensorFlow 1; see `tf.cond`."""
-    made = tf.cond(predicate, on_true, on_false, strict=True, name=name)
-    return list(made)
-
-
-def loop(
-    holds: Callable[..., Any],
-    body: Callable[..., list[Any]],
-    begins: Sequence[Any],
-    shapes: Sequence[Any],
-    parallel_iterations: int,
-    name: str,
-) -> list[Any]:
-    """Makes a loop of TensorFlow 1, which nothing takes gradients of; see `tf.while_loop`."""
-    made = tf.while_loop(
-        holds,
-        body,
-        list(begins),
-        list(shapes),
-        parallel_iterations=parallel_iterations,
-        back_prop=False,
-        name=name,
-        return_same_structure=True,
-    )
-    return list(made)
-
-
-def to_bool(tensor: Any) -> Any:
-    """Returns a boolean, as TensorFlow 2 reads a condition that may be something else.
-
-    Raises:
-        AttributeError: If this TensorFlow, as 1.15, does not.
-    """
-    return tf.raw_ops.ToBool(input=tensor)

@@ -98,6 +98,33 @@ def take(operation: Any, index: int, tensor: Any) -> None:
     operation._update_input(index, tensor)
 
 
+def replace(pairs: Iterable[tuple[Any, Any]]) -> None:
+    """Lets whatever takes the first tensor of a pair take the second one instead."""
+    takers: dict[str, Any] = {}
+    others: dict[int, Any] = {}
+    for tensor, other in pairs:
+        others[id(tensor)] = other
+        takers.update((op.name, op) for op in tensor.consumers())
+    for op in takers.values():  # Whose inputs are listed anew after each change.
+        for index, given in enumerate(list(op.inputs)):
+            if id(given) in others:
+                take(op, index, others[id(given)])
+
+
+def again(operation: Any, inputs: Iterable[Any]) -> Any:
+    """Makes an operation like another one of other inputs; returns its outputs."""
+    attrs = {name: value for name, value in operation.node_def.attr.items() if name != "_class"}
+    made = operation.graph.create_op(
+        operation.type,
+        list(inputs),
+        [output.dtype for output in operation.outputs],
+        name=operation.type,
+        attrs=attrs,
+        op_def=operation.op_def,
+    )
+    return made.outputs
+
+
 def wait_instead(
     operation: Any, others: Mapping[Any, Sequence[Any]], gone: Container[Any] = ()
 ) -> None:

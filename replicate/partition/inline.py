@@ -164,9 +164,8 @@ class Inliner:
             with tf.control_dependencies(made.done):
                 return [*made.outputs, tf.constant(True)]
 
-        outputs = function_graphs.branch(
-            predicate, lambda: run(then, 1), lambda: run(otherwise, 0), f"{place.scope}/"
-        )
+        branches = (lambda: run(then, 1)), (lambda: run(otherwise, 0))
+        outputs = tf.cond(predicate, *branches, strict=True, name=f"{place.scope}/")
         self._optionals.are_merged(outputs, predicate)
         return Made(outputs[:-1], [outputs[-1].op])
 
@@ -206,13 +205,15 @@ class Inliner:
             made = self._call(body, every(variables), (), inner)
             return [_with_shape(made.outputs[index], shapes[index]) for index in changed]
 
-        ends = function_graphs.loop(
+        ends = tf.while_loop(
             has_round,
             one_round,
             [begins[index] for index in changed],
             [shapes[index] for index in changed],
-            node.attr["parallel_iterations"].i or 10,
-            f"{place.scope}/",
+            parallel_iterations=node.attr["parallel_iterations"].i or 10,
+            back_prop=False,  # Nothing takes gradients of it.
+            name=f"{place.scope}/",
+            return_same_structure=True,
         )
         last = [tensor.op for tensor in ends]
         outputs = every(ends)
@@ -242,10 +243,14 @@ def _after(tensor: Any, waits: Sequence[Any]) -> Any:
 
 
 def _truth(tensor: Any) -> Any:
-    """Returns a boolean, as TensorFlow reads a condition that may be something else."""
+    """Returns a boolean, as TensorFlow 2 reads a condition that may be something else.
+
+    Raises:
+        AttributeError: If this TensorFlow, as 1.15, does not.
+    """
     if tensor.dtype == tf.bool and tensor.shape.rank == 0:
         return tensor
-    return function_graphs.to_bool(tensor)
+    return tf.raw_ops.ToBool(input=tensor)
 
 
 def _shapes(node: Any, begins: Sequence[Any]) -> list[Any]:

@@ -45,7 +45,7 @@ def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
         made, replaced[operation] = _made(operation, function, *moments)
         for tensor, other in zip(operation.outputs, made):
             instead[graph_lib.reference(tensor)] = other
-            _take_instead(tensor, other)
+        partitioning.replace(zip(operation.outputs, made))
         return made
 
     with_rows = {source.tensor.op for source in sources}
@@ -105,14 +105,6 @@ def _made(
     with on_device as found, tf.name_scope(scope), tf.control_dependencies(waits):
         made = function(operation, *moments)
     return made, found
-
-
-def _take_instead(tensor: Any, other: Any) -> None:
-    """Lets all that takes a tensor take another one."""
-    for taker in tensor.consumers():
-        for index, given in enumerate(taker.inputs):
-            if given is tensor:
-                partitioning.take(taker, index, other)
 
 
 def _forward(operation: Any) -> list[Any]:

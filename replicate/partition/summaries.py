@@ -10,8 +10,8 @@ from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import copying, partitioning
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 from replicate.compat import summaries as compat
 from replicate.graphs import line_of, state
 from replicate.layouts import MEAN, WHOLE, Layouts
@@ -83,7 +83,6 @@ def _mean(value: Any, program: Program) -> Any:
 
 def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
     """Returns the summaries of all towers that have rows, in the place of the first tower's."""
-    takers = [(taker, list(taker.inputs)) for taker in operation.outputs[0].consumers()]
     tag, *values = operation.inputs
     apart = [
         [value] * program.size if layouts.of(value) == WHOLE else program.each(value)
@@ -93,15 +92,12 @@ def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
     with program.running_once():
         for index, own in enumerate(zip(*apart)):
             tags = tf.strings.join([f"tower_{index}/", tag])
-            (summary,) = copying.again(operation, [tags, *own])
+            (summary,) = partitioning.again(operation, [tags, *own])
             count = program.rows.counts[index]
             # Nothing, serialised, is an empty string.
             summaries.append(tf.where_v2(count > 0, summary, "") if index else summary)
         merged = tf.summary.merge(summaries, collections=[])
-    for taker, inputs in takers:
-        for position, given in enumerate(inputs):
-            if given is operation.outputs[0]:
-                partitioning.take(taker, position, merged)
+    partitioning.replace([(operation.outputs[0], merged)])
     return merged
 
 
