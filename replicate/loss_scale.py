@@ -18,17 +18,10 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import saving
 from replicate.engines import context, finite
 from replicate.faults import loss_scale_hook
-from replicate.graphs import GraphLocal
+from replicate.graphs import Eager, GraphLocal, graph_of_variables
 
 AnyLossScale = Union["LossScale", tf.train.experimental.LossScale]
 _Self = TypeVar("_Self", bound="LossScale")
-
-
-class _Eager:
-    """In place of a graph, in eager mode."""
-
-
-_EAGER = _Eager()
 
 
 class LossScale(tf.Module, abc.ABC):
@@ -77,7 +70,7 @@ class LossScale(tf.Module, abc.ABC):
         Raises:
             RuntimeError: If there is one of that name in the current graph.
         """
-        names = self._names.setdefault(_graph_of_variables() or _EAGER, set())
+        names = self._names.setdefault(graph_of_variables(), set())
         if name in names:
             raise RuntimeError(
                 f"A loss scale has one variable of a name in each graph, but '{name}' was added to "
@@ -171,7 +164,7 @@ class DynamicLossScale(LossScale):
                 f"{increment_period!r}. Pass a number of steps, e.g. 2000."
             )
         self._increment_period = int(increment_period)
-        self._graph = _graph_of_variables()
+        self._graph = graph_of_variables()
         self.current_loss_scale = _variable(number, "current_loss_scale", tf.float32)
         self.good_steps = _variable(0, "good_steps", tf.int64)
         loss_scale_hook.watch([self.current_loss_scale, self.good_steps])
@@ -215,18 +208,18 @@ class DynamicLossScale(LossScale):
 
     def __repr__(self) -> str:
         config = self.get_config()
-        if self._graph is None and tf.executing_eagerly():
+        if self._graph is Eager and tf.executing_eagerly():
             scale, count = self.current_loss_scale.numpy(), self.good_steps.numpy()
             config = {"current_loss_scale": scale, "num_good_steps": count, **config}
         return f"DynamicLossScale({', '.join(f'{key}={config[key]}' for key in config)})"
 
     def _check_graph(self) -> None:
-        here = _graph_of_variables()
+        here = graph_of_variables()
         if self._graph is not here:
             raise ValueError(
                 "A dynamic loss scale has variables, so it must be used where it was made, but "
-                f"{self!r} was made {'eagerly' if self._graph is None else 'in a graph'} and is "
-                f"used {'eagerly' if here is None else 'in another graph'}. Make it inside "
+                f"{self!r} was made {'eagerly' if self._graph is Eager else 'in a graph'} and is "
+                f"used {'eagerly' if here is Eager else 'in another graph'}. Make it inside "
                 "`model_fn`, or pass 'dynamic'."
             )
 
@@ -291,9 +284,3 @@ def _variable(initial_value: Any, name: str, dtype: Any) -> tf.Variable:
     return tf.Variable(
         initial_value, trainable=False, name=name, dtype=dtype, use_resource=True, aggregation=same
     )
-
-
-def _graph_of_variables() -> tf.Graph | None:
-    """Returns the graph that variables made here would be in, None in eager mode."""
-    with tf.init_scope():
-        return None if tf.executing_eagerly() else tf.get_default_graph()

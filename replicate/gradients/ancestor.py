@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-import tensorflow.compat.v1 as tf
-
-from replicate.graphs import GraphLocal
+from replicate.graphs import GraphLocal, graph_here
 
 _used = GraphLocal()
 
@@ -21,7 +19,7 @@ class Ancestor:
         if not replicate.TowerOptimizer.has_been_used():
             raise ValueError("Wrap the optimizer.")
         """
-        return _used.get(_graph(), False)
+        return _used.get(graph_here(), False)
 
     @staticmethod
     def _graph_state() -> NoReturn:
@@ -37,10 +35,4 @@ class Ancestor:
 
 def remember_use() -> None:
     """Lets `has_been_used` know that gradients are applied in the current graph."""
-    _used[_graph()] = True
-
-
-def _graph() -> tf.Graph:
-    """Returns the graph that is built here; in the body of a condition, the one around it."""
-    with tf.init_scope():
-        return tf.get_default_graph()
+    _used[graph_here()] = True

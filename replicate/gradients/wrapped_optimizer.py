@@ -9,14 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate import loss_scale as loss_scales
 from replicate.compat import keras, mixed_precision, tpu
 from replicate.gradients import loss_scaling
-from replicate.graphs import GraphLocal
-
-
-class _Eager:
-    """In place of a graph, in eager mode and in functions that are called there."""
-
-
-_EAGER = _Eager()
+from replicate.graphs import Eager, GraphLocal, graph_here, graph_of_variables
 
 
 class _Wrapped(NamedTuple):
@@ -77,7 +70,7 @@ class WrappedOptimizer:
 
         A function that makes optimizers is not called: that of a class is known.
         """
-        made = self._by_graph.get(_graph(), self._given)
+        made = self._by_graph.get(graph_here(), self._given)
         return keras.class_of(made.optimizer if isinstance(made, _Wrapped) else made)
 
     @property
@@ -115,10 +108,10 @@ class WrappedOptimizer:
 
     def answer_as(self, first):
         """Makes this graph's optimizer that of another `WrappedOptimizer`."""
-        self._by_graph[_graph()] = first._wrapped()
+        self._by_graph[graph_here()] = first._wrapped()
 
     def _wrapped(self):
-        graph = _graph()
+        graph = graph_here()
         if isinstance(self._given, _Wrapped):
             return self._by_graph.get(graph, self._given)
         if graph not in self._by_graph:
@@ -126,12 +119,11 @@ class WrappedOptimizer:
         return self._by_graph[graph]
 
     def _dynamic_scale(self):
-        with tf.init_scope():
-            graph = _EAGER if tf.executing_eagerly() else tf.get_default_graph()
+        graph = graph_of_variables()
         if graph not in self._dynamic:
             with tf.init_scope(), tf.name_scope(None):
                 self._dynamic[graph] = loss_scales.get("dynamic")
-                if graph is _EAGER:
+                if graph is Eager:
                     self.saved.loss_scale = self._dynamic[graph]
         return self._dynamic[graph]
 
@@ -204,12 +196,6 @@ class AnswersAsKeras:
 
 def _new(cls):
     return cls.__new__(cls)
-
-
-def _graph():
-    """Returns the graph that is built here; in the body of a condition, the one around it."""
-    with tf.init_scope():
-        return tf.get_default_graph()
 
 
 def _skips(scale):

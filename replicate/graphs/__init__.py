@@ -5,14 +5,17 @@ from replicate.graphs.ancestors import ancestors, descendants, takers
 from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
 from replicate.graphs.garbage import uncollected
-from replicate.graphs.graph_local import GraphLocal
+from replicate.graphs.graph_local import Eager, GraphLocal, graph_here, graph_of_variables
 
 __all__ = [
+    "Eager",
     "GraphLocal",
     "ancestors",
     "call_site",
     "code_of",
     "descendants",
+    "graph_here",
+    "graph_of_variables",
     "line_of",
     "names_in",
     "operations",

@@ -2,7 +2,25 @@
 
 import weakref
 
+import tensorflow.compat.v1 as tf
+
 _ATTRIBUTE = "_replicate_values"
+
+
+class Eager:
+    """In place of a graph, in eager mode and in functions that are called there."""
+
+
+def graph_here():
+    """Returns the graph that is built here; in the body of a condition, the one around it."""
+    with tf.init_scope():
+        return tf.get_default_graph()
+
+
+def graph_of_variables():
+    """Returns the graph that variables made here would be in, `Eager` in eager mode."""
+    with tf.init_scope():
+        return Eager if tf.executing_eagerly() else tf.get_default_graph()
 
 
 class GraphLocal:
