@@ -1,0 +1,156 @@
+"""Measures how long graphs take to build: one device's, and those of four and eight towers.
+
+    python -m benchmarks.building --cases resnet50,bert --rounds 3
+
+The engine `copies` is the least that towers can cost: one device's graph, and then TensorFlow's own
+import of all that four towers run, with no thought about what that is. A *round* builds every graph
+of a case once, one after the other and each in its own process. Figures are medians over rounds;
+ratios are taken within a round. Prints one JSON line per case and engine, then a table, which
+`--page` writes into the documentation.
+"""
+
+import argparse
+import platform
+import sys
+import time
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import replicate
+from benchmarks import networks, pages
+from replicate.bench import engines, harness, models
+from replicate.bench.harness import names_of, positive
+from replicate.compat import partitioning
+
+TITLES = {
+    "single": "one device, s",
+    "copies": "and bare copies",
+    "four": "`replicate`, 4 towers",
+    "eight": "8 towers",
+}
+_TOWERS = {"four": 4, "eight": 8}
+_TIMEOUT_S = 600
+_MODULE = "benchmarks.building_graph"
+
+
+def measure(case, engine):
+    """Builds one graph; returns how long it took, a dict ready for JSON.
+
+    Args:
+        case: The `models.Case`.
+        engine: One of `TITLES`.
+    """
+    towers = _TOWERS.get(engine, 1)
+    devices = [f"/device:CPU:{index}" for index in range(towers)]
+    name = "replicate" if engine in _TOWERS else "single"
+    model_fn, config, shares = engines.ENGINES[name](case, devices, {})
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        features, labels = _batch(models.make_input_fn(case, shares))
+        before = len(graph.get_operations())
+        given = {"config": config} if engine in _TOWERS else {}
+        start = time.perf_counter()
+        model_fn(features, labels, "train", **given)
+        if engine == "copies":
+            _copy(graph.get_operations()[before:])
+        built = time.perf_counter() - start
+        made = len(graph.get_operations())
+    versions = {"tf": tf.__version__, "numpy": np.__version__, "python": platform.python_version()}
+    return {"build_s": built, "ops": made, **versions}
+
+
+def _batch(input_fn):
+    return tf.data.make_one_shot_iterator(input_fn()).get_next()
+
+
+def _copy(operations):
+    """Imports four times what towers would run: all but variables and their updates."""
+    graph = operations[0].graph
+    left = {one for one in operations if _is_of_one_device(one)}
+    for one in operations:  # What takes of these runs once as well, but for values of variables.
+        if one.type != "ReadVariableOp" and any(t.op in left for t in one.inputs):
+            left.add(one)
+    copied = [one for one in operations if one not in left]
+    there = set(copied)
+    given = {t.name: t for one in copied for t in one.inputs if t.op not in there}
+    nodes = [one.node_def for one in copied]
+    for node in nodes:
+        node.device = ""
+        node.attr.pop("_class", None)
+        del node.input[len(graph.get_operation_by_name(node.name).inputs) :]
+    for tower in range(4):
+        partitioning.import_nodes(graph, nodes, given, f"copy_{tower}", f"/cpu:{tower}", [])
+
+
+def _is_of_one_device(operation):
+    return any(t.dtype == tf.resource for t in (*operation.inputs, *operation.outputs))
+
+
+def records(name, rounds):
+    """Returns one record per engine of a case: figures over rounds, and ratios to one device.
+
+    Args:
+        name: The case's name.
+        rounds: One dict per round, engine -> what `measure` returned.
+    """
+    made = []
+    for engine in rounds[0]:
+        ratios = [one[engine]["build_s"] / one["single"]["build_s"] for one in rounds]
+        record = {
+            "case": name,
+            "engine": engine,
+            "build_s": harness.spread([one[engine]["build_s"] for one in rounds]),
+            "to_one_device": harness.spread(ratios),
+            "load_average_max": max(one[engine]["load_average"] for one in rounds),
+            "ops": rounds[0][engine]["ops"],
+        }
+        record.update({key: rounds[0][engine][key] for key in ("tf", "numpy", "python")})
+        made.append(record)
+    return made
+
+
+def table(made):
+    """Returns records as a Markdown table: seconds of one device, and ratios to them."""
+    lines = ["| case | " + " | ".join(TITLES.values()) + " |", "| --- " * (1 + len(TITLES)) + "|"]
+    for name in dict.fromkeys(record["case"] for record in made):
+        of = {record["engine"]: record for record in made if record["case"] == name}
+        cells = [f"{of['single']['build_s']['median']:.2f}"]
+        for engine in list(TITLES)[1:]:
+            cells.append(
+                "{median:.2f} ({min:.2f}, {max:.2f})".format(**of[engine]["to_one_device"])
+            )
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main(argv=None):
+    """Runs the benchmark that the command line `argv` describes; see `--help`."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=names_of(networks.CASES), default=list(networks.CASES))
+    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--out", help="file to which the JSON lines are appended")
+    parser.add_argument("--page", help="page of the documentation into which to write the table")
+    args = parser.parse_args(argv)
+    made, context = [], {**harness.machine(), "rounds": args.rounds}
+    context["replicate"] = replicate.__version__
+    for name in args.cases:
+        rounds = []
+        for number in range(args.rounds):
+            rounds.append({})
+            for engine in TITLES:
+                print(f"{name}: round {number + 1} of {args.rounds}, {engine}", file=sys.stderr)
+                request = {"case": networks.CASES[name]._asdict(), "engine": engine}
+                rounds[-1][engine] = harness.run(_MODULE, request, _TIMEOUT_S)
+        for record in records(name, rounds):
+            made.append({**record, **context})
+            harness.publish(made[-1], args.out)
+    print("\n" + table(made))
+    if args.page:
+        worst = max(made, key=lambda record: record["load_average_max"])
+        text = f"{pages.measured_on(worst)}\n\n{table(made)}"
+        pages.write(args.page, "benchmarks.building", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What building graphs takes, on a small network."""
+
+import json
+from unittest import mock
+
+import pytest
+
+from benchmarks import building, networks
+
+SMALL = networks.CASES["lstm"]._replace(layers=1, width=8, global_batch=8, classes=20)
+pytestmark = pytest.mark.filterwarnings("ignore:`tf.nn.rnn_cell:UserWarning")
+
+
+def test_engines_build_what_they_say():
+    ops = {engine: building.measure(SMALL, engine)["ops"] for engine in building.TITLES}
+    assert ops["single"] < ops["copies"] < ops["four"] < ops["eight"]
+    # Forward and backward pass are copied four times, variables and updates are not.
+    assert ops["copies"] - ops["single"] > ops["single"]
+
+
+def test_a_run_prints_a_line_for_each_engine_and_a_table(capsys, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- made by benchmarks.building -->\n<!-- end -->\n")
+
+    def run(module, request, timeout):
+        del module, timeout
+        times = {"single": 2.0, "copies": 2.5, "four": 3.0, "eight": 4.0}
+        made = {"build_s": times[request["engine"]], "ops": 7, "load_average": 0.5}
+        return {**made, "tf": "2", "numpy": "1", "python": "3"}
+
+    with mock.patch.object(building.harness, "run", run):
+        building.main(["--cases", "lstm", "--rounds", "2", "--page", str(page)])
+    *lines, _, _, _, row = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["to_one_device"]["median"] for line in lines] == [1, 1.25, 1.5, 2]
+    assert row == "| lstm | 2.00 | 1.25 (1.25, 1.25) | 1.50 (1.50, 1.50) | 2.00 (2.00, 2.00) |"
+    assert row in page.read_text()
