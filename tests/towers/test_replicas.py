@@ -77,6 +77,12 @@ def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
     assert sum(each.size for each in weights) >= (num_towers - 1) * (BYTES - LAYERS * WIDTH * 4)
 
 
+def test_sums_go_to_replicas_in_the_pack_in_which_they_were_made():
+    spec = built(3)
+    crossing = transfers.crossing([spec.train_op])
+    assert [each.size for each in crossing if each.kind == "sums"] == [BYTES] * 2
+
+
 def test_each_tower_has_its_variables_and_slots_on_its_device():
     built(3)
     saved = {variable.op.name: variable for variable in tf.global_variables()}
