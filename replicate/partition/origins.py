@@ -47,6 +47,9 @@ class Origins:
         self._layouts = layouts
         replaced = ((operation, _formulas(operation, layouts)) for operation in operations)
         self._formulas = {operation: indices for operation, indices in replaced if indices}
+        # TensorFlow lists them anew each time.
+        control_inputs = ((operation, operation.control_inputs) for operation in operations)
+        self._control_inputs = {one: before for one, before in control_inputs if before}
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
@@ -82,6 +85,10 @@ class Origins:
         needed = self._needed.get(tensor.op, 0)
         return origin.meetings, origin.acts, self._branches(tensor), needed
 
+    def control_inputs(self, operation: Any) -> Sequence[Any]:
+        """Returns what an operation waits for in the graph of one device."""
+        return self._control_inputs.get(operation, ())
+
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
         return operation in self._readers
@@ -101,7 +108,7 @@ class Origins:
     def _noticed(self, operation: Any) -> list[Any]:
         if graph_lib.in_while_loop(operation):
             return self._in_round(operation)
-        control_inputs = operation.control_inputs
+        control_inputs = self.control_inputs(operation)
         if not control_inputs:
             return []
         acts, fails, reads, dead = 0, 0, 0, 0
@@ -131,7 +138,7 @@ class Origins:
                 by_formula.append(tensor)
             else:
                 otherwise |= self._branches(tensor)
-        for one in operation.control_inputs:
+        for one in self.control_inputs(operation):
             otherwise |= self.of(one).branches
         found = [tensor.op for tensor in by_formula if self._branches(tensor) & ~otherwise]
         return [one for one in self._in_place_of_sizes(found) if self.of(one).branches]
@@ -157,7 +164,7 @@ class Origins:
         found = given[0] if given else 0
         for other in given[1:]:
             found = found & other if operation.type == "Merge" else found | other
-        for one in operation.control_inputs:
+        for one in self.control_inputs(operation):
             found |= self.of(one).branches
         return found
 
@@ -166,7 +173,7 @@ class Origins:
 
         What takes the place of sizes, and of constants, is there in every round.
         """
-        waits = list(operation.control_inputs)
+        waits = list(self.control_inputs(operation))
         if operation.type in graph_lib.ENTER or operation not in self._layouts.strategies:
             return waits
         for index, tensor in enumerate(operation.inputs):
@@ -189,7 +196,7 @@ class Origins:
             if one.type in graph_lib.ENTER:
                 continue
             if is_size(one, self._layouts):
-                pending += [tensor.op for tensor in one.inputs] + list(one.control_inputs)
+                pending += [tensor.op for tensor in one.inputs] + list(self.control_inputs(one))
             else:
                 found[one] = None
         return list(found)
@@ -211,7 +218,7 @@ class Origins:
         dead = 0
         for operation in operations:
             dead |= self.of(operation).branches
-            for before in operation.control_inputs:
+            for before in self.control_inputs(operation):
                 otherwise |= self.of(before).acts
         return self._named(by_formula & ~otherwise, dead)
 
@@ -254,7 +261,7 @@ class Origins:
             acts |= before.acts
             if index not in formulas:
                 fails, reads = fails | before.fails, reads | before.reads
-        for one in operation.control_inputs:
+        for one in self.control_inputs(operation):
             before = self.of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads

@@ -99,7 +99,7 @@ def make_plan(
             waits[operation] += hidden.get(operation, [])
         if runs_once(operation, layouts):
             # Those that it waits for already are replaced by their copies.
-            now = set(operation.control_inputs)
+            now = set(origins.control_inputs(operation))
             kept = _noticed(operation, unnoticed, origins)
             others = [before for before in kept if before not in now]
             others += origins.hidden(operation) + origins.dead_with(operation)
@@ -152,8 +152,9 @@ def _noticed(
 ) -> Sequence[Any]:
     """Returns what an operation that runs once waits for."""
     if operation not in unnoticed:
-        return operation.control_inputs
-    kept = [one for one in operation.control_inputs if one not in unnoticed[operation]]
+        return origins.control_inputs(operation)
+    there = origins.control_inputs(operation)
+    kept = [one for one in there if one not in unnoticed[operation]]
     return list(dict.fromkeys([*kept, *origins.waits(operation)]))
 
 
@@ -166,12 +167,13 @@ def _unnoticed(
     """
     found = {}
     for operation in operations:
-        if not operation.control_inputs or not runs_once(operation, layouts):
+        control_inputs = origins.control_inputs(operation)
+        if not control_inputs or not runs_once(operation, layouts):
             continue
         only_waits = operation.type == "NoOp"
         in_towers = {
             one
-            for one in operation.control_inputs
+            for one in control_inputs
             if is_size(one, layouts) or (one in layouts.strategies and not only_waits)
         }
         if in_towers:
