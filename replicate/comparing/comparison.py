@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Sequence
 
-from replicate.comparing.deviations import Deviation
+from replicate.comparing.deviations import TOLERANCES, Deviation
 from replicate.comparing.explanations import Explanation
 
 _MOST = 20  # Lines that the text has of anything.
 _WIDTH = 100
+
+_LARGE = 1e-2  # Beyond that, few steps are no matter of rounding.
+_ROUNDING = (
+    "but rounding may: it grows from step to step, and is large in what is near 0. Compute in "
+    "float64 where the model can: what deviates there by more than 1e-9 is no rounding"
+)
 
 CANNOT_TELL = (
     "other rows than these: what happens to be equal in these batches need not be in others",
@@ -145,6 +151,8 @@ class Comparison(NamedTuple):
             lines += _more(len(self.explanations), "places")
         elif not self.equal:
             lines += ["", "nothing in the graph is known to explain it"]
+            if self.tolerance > TOLERANCES["float64"] and self.worst.value < _LARGE:
+                lines += _wrapped(_ROUNDING, "  ")
         for title, texts in (
             ("the log warned", self.warnings),
             ("not compared", self.not_compared),

@@ -100,6 +100,19 @@ def test_a_model_that_saves_elsewhere_is_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("resource_variables")
+def test_small_deviations_without_a_cause_may_be_rounding():
+    made = compare(models.weighted, devices=THREE)
+    (loss, *losses), text = made.losses, "but rounding may"
+
+    def with_deviation(value):
+        beyond = loss.deviation._replace(value=value)
+        return made._replace(losses=(loss._replace(deviation=beyond), *losses))
+
+    assert text in str(with_deviation(1e-4)) and text not in str(made)
+    assert text not in str(with_deviation(0.1))
+    assert text not in str(with_deviation(1e-4)._replace(tolerance=1e-9))
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [
