@@ -1,4 +1,4 @@
-"""What operations do to the state that outlives a step: change it, or pass it on.
+"""Tells which operations make or change state that outlives a step, or draw random numbers.
 
 State is what a handle names, a tensor of type `resource` or a reference: variables, tables, queues,
 iterators. What lives within a step alone, as the arrays and stacks of loops do, is no state here.

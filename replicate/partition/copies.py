@@ -56,7 +56,7 @@ class _Given(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """What is the same in all towers of the copies of an operation.
+    """The parts of an operation's copies that all towers share.
 
     Attributes:
         node: The `NodeDef`, with the names of those inputs that are copies as well.
@@ -104,18 +104,18 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     made: list[Any] = [wanted] * first
     functions = functools.lru_cache(maxsize=None)(lambda: function_bodies(graph))
     calls = {one.type for one in needed if op_types.calls_functions(one)}
-    for index, nodes in enumerate(towers, first):
+    for index, tower in enumerate(towers, first):
         here = placement.devices[index]
         firsts = dict.fromkeys((placement.consolidation, placement.devices[0]), here)
         bodies = Bodies(functions, f"_tower_{index}", firsts, seed=index)
         tokens = py_functions.Tokens(graph)
-        for node in nodes.nodes:
+        for node in tower.nodes:
             if node.op in calls:
                 bodies.change(node)
             if index:  # The first tower has the function itself.
                 tokens.change(node)
         scope, own = partitioning.import_nodes(
-            graph, nodes.nodes, nodes.inputs, f"tower_{index}", here, names, bodies.added
+            graph, tower.nodes, tower.inputs, f"tower_{index}", here, names, bodies.added
         )
         scopes.append(scope)
         made.append(own)

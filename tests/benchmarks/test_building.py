@@ -1,4 +1,4 @@
-"""What building graphs takes, on a small network."""
+"""The benchmark of graph building, on a small network."""
 
 import json
 from unittest import mock

@@ -67,7 +67,7 @@ def scattered(x):
 
 
 def gathered(x):
-    """What was taken of the tower's rows, whose gradient is put where it was."""
+    """A tower takes entries of its rows; the gradient scatters them back."""
     some = tf.gather_nd(x, [[0, 1], [0, 2], [0, 1]])
     (gradient,) = tf.gradients(tf.reduce_sum(some * some), x)
     return gradient
