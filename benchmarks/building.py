@@ -3,7 +3,7 @@
     python -m benchmarks.building --cases resnet50,bert --rounds 3
 
 The engine `copies` is the least that towers can cost: one device's graph, and then TensorFlow's own
-import of all that four towers run, with no thought about what that is. A *round* builds every graph
+import of all that four towers run, once it is known what that is. A *round* builds every graph
 of a case once, one after the other and each in its own process. Figures are medians over rounds;
 ratios are taken within a round. Prints one JSON line per case and engine, then a table, which
 `--page` writes into the documentation.
@@ -14,6 +14,7 @@ import json
 import platform
 import sys
 import time
+import typing
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -45,17 +46,19 @@ def measure(case, engine):
     devices = [f"/device:CPU:{index}" for index in range(towers)]
     name = "replicate" if engine in _TOWERS else "single"
     model_fn, config, shares = engines.ENGINES[name](case, devices, {})
+    copied = _of_tower(case) if engine == "copies" else None
     with tf.Graph().as_default() as graph:
         tf.train.create_global_step()
         features, labels = _batch(models.make_input_fn(case, shares))
-        before = len(graph.get_operations())
-        given = {"config": config} if engine in _TOWERS else {}
+        given = {} if copied is None else copied.placeholders()
+        given_config = {"config": config} if engine in _TOWERS else {}
         start = time.perf_counter()
-        model_fn(features, labels, "train", **given)
-        if engine == "copies":
-            _copy(graph.get_operations()[before:])
+        model_fn(features, labels, "train", **given_config)
+        for tower in range(4 if copied is not None else 0):
+            scope, device = f"copy_{tower}", f"/cpu:{tower}"
+            partitioning.import_nodes(graph, copied.nodes, given, scope, device, [])
         built = time.perf_counter() - start
-        made = len(graph.get_operations())
+        made = len(graph.get_operations()) - len(given)
     versions = {"tf": tf.__version__, "numpy": np.__version__, "python": platform.python_version()}
     return {"build_s": built, "ops": made, **versions}
 
@@ -64,27 +67,40 @@ def _batch(input_fn):
     return tf.data.make_one_shot_iterator(input_fn()).get_next()
 
 
-def _copy(operations):
-    """Imports four times what towers would run: all but variables and their updates."""
-    graph = operations[0].graph
-    left = {one for one in operations if _is_of_one_device(one)}
-    for one in operations:  # What takes of these runs once as well, but for values of variables.
-        if one.type != "ReadVariableOp" and any(t.op in left for t in one.inputs):
-            left.add(one)
-    copied = [one for one in operations if one not in left]
-    there = set(copied)
-    given = {t.name: t for one in copied for t in one.inputs if t.op not in there}
-    nodes = [one.node_def for one in copied]
-    for node in nodes:
-        node.device = ""
-        node.attr.pop("_class", None)
-        del node.input[len(graph.get_operation_by_name(node.name).inputs) :]
-    for tower in range(4):
-        partitioning.import_nodes(graph, nodes, given, f"copy_{tower}", f"/cpu:{tower}", [])
+class _Copied(typing.NamedTuple):
+    """All that one tower of a graph runs.
+
+    Attributes:
+        nodes: The `NodeDef`s.
+        given: By name, the type and the shape of each tensor that they take of others.
+    """
+
+    nodes: list
+    given: dict
+
+    def placeholders(self):
+        """Returns, by name, tensors of the default graph that can be taken instead."""
+        return {name: tf.placeholder(*described) for name, described in self.given.items()}
 
 
-def _is_of_one_device(operation):
-    return any(t.dtype == tf.resource for t in (*operation.inputs, *operation.outputs))
+def _of_tower(case):
+    """Returns what a tower of four runs, the `_Copied`."""
+    devices = [f"/device:CPU:{index}" for index in range(4)]
+    model_fn, config, shares = engines.ENGINES["replicate"](case, devices, {})
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        features, labels = _batch(models.make_input_fn(case, shares))
+        model_fn(features, labels, "train", config=config)
+        own = [one for one in graph.get_operations() if one.name.startswith("tower_0/")]
+        there = set(own)
+        taken = {tensor.name: tensor for one in own for tensor in one.inputs}
+        given = {n: (t.dtype, t.shape) for n, t in taken.items() if t.op not in there}
+        nodes = [one.node_def for one in own]
+        for node, one in zip(nodes, own):
+            node.device = ""
+            waits = [f"^{before.name}" for before in one.control_inputs if before in there]
+            node.input[:] = [*(tensor.name for tensor in one.inputs), *waits]
+    return _Copied(nodes, given)
 
 
 def records(name, rounds):

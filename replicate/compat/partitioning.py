@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Container, Iterable, Mapping, Sequence
+import contextlib
+from typing import Any, Container, ContextManager, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import importer
 
 from replicate.compat import graph as graph_lib
 
@@ -38,18 +40,40 @@ def import_nodes(
     definition = tf.GraphDef()
     definition.versions.CopyFrom(graph.graph_def_versions)
     definition.node.extend(nodes)
-    definition.library.function.extend(functions)
+    for node in definition.node:
+        node.device = node.device or device
     with graph_lib.outside_of_scopes(graph):
+        if functions:
+            library = tf.GraphDef(versions=definition.versions)
+            library.library.function.extend(functions)
+            tf.import_graph_def(library, name="")
         with tf.name_scope(scope) as chosen:
-            pass
-        before = len(graph.get_operations())
-        made = tf.import_graph_def(definition, dict(inputs), list(wanted), name=chosen)
-    # An import opens a scope for each device that it finds, which takes as long as all else.
-    elsewhere = {chosen + node.name for node in definition.node if node.device}
-    for operation in graph.get_operations()[before:]:
-        if operation.name not in elsewhere:
-            operation._set_device(device)
-    return chosen.rstrip("/"), made
+            prefix = chosen.rstrip("/")
+        return prefix, _import(graph, definition, inputs, wanted, prefix)
+
+
+def _import(
+    graph: Any, definition: Any, inputs: Mapping[str, Any], wanted: Sequence[str], prefix: str
+) -> list[Any]:
+    """Imports a `GraphDef` as `tf.import_graph_def` does, but leaves devices as nodes name them.
+
+    TensorFlow asks device functions about each operation, which takes as long as all else.
+    """
+    given = importer.c_api_util.ScopedTFImportGraphDefOptions()
+    importer._PopulateTFImportGraphDefOptions(given.options, prefix, inputs, wanted, False)
+    with graph._mutation_lock():
+        serialized = importer.c_api_util.tf_buffer(definition.SerializeToString())
+        with serialized as buffer, _c_graph(graph) as c_graph:
+            made = importer.c_api.TF_GraphImportGraphDefWithResults(c_graph, buffer, given.options)
+        results = importer.c_api_util.ScopedTFImportGraphDefResults(made)
+        graph._add_new_tf_operations(compute_devices=False)
+    return importer._GatherReturnElements(wanted, graph, results.results)
+
+
+def _c_graph(graph: Any) -> ContextManager[Any]:
+    """Returns a scope in which the graph below the one of Python is held."""
+    held = graph._c_graph
+    return held.get() if hasattr(held, "get") else contextlib.nullcontext(held)  # 1.15
 
 
 def repeat(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Counter, NamedTuple, Sequence
+from typing import Any, Counter, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -95,6 +95,11 @@ class Layouts:
         """Returns these layouts with other strategies, and with some of tensors instead."""
         made = {**self._layouts, **layouts}
         return Layouts(self.facts, self.sources, strategies, made, self.kept_whole)
+
+    @property
+    def by_reference(self) -> Mapping[Any, Layout]:
+        """The layouts that are not whole, by references of tensors."""
+        return self._layouts
 
     def of(self, tensor: Any) -> Layout:
         """Returns the layout of a tensor."""

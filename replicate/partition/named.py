@@ -37,7 +37,8 @@ def find(
         around = graph_lib.loops_of(operation)
         if not around:
             yield from _met(operation, needs, layouts, _is_another(operation, origins))
-            yield from _behind(operation, needs, layouts, loops)
+            if loops:
+                yield from _behind(operation, needs, layouts, loops)
         # Nothing outside of a loop can ask for what is in it, but for what leads out of it.
         elif operation.type == "Exit" and len(around) == 1 and around[0] in loops:
             yield from _shards(operation, needs, layouts)

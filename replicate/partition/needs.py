@@ -62,6 +62,10 @@ class Needs:
             strategy = self._layouts.strategies[operation]
             for tensor, demand in zip(operation.inputs, strategy.inputs):
                 layout = self._layouts.of(tensor)
+                if layout == demand and layout not in (WHOLE, SIZE):  # As most have it.
+                    if graph_lib.reference(tensor) not in self._sources:
+                        self.copy(tensor.op)
+                    continue
                 if layout != demand:
                     self._count(demand)
                 if rounds.meets(tensor, operation, self._layouts):
@@ -72,7 +76,7 @@ class Needs:
                     self._points(tensor, layout)  # Each tower makes them those of one device.
                 elif layout != demand:
                     self.whole(tensor)
-                elif graph_lib.reference(tensor) not in self._sources:
+                else:
                     self.copy(tensor.op)
             for before in self._origins.waits(operation) + self._origins.dead_with(operation):
                 if before in self._layouts.strategies:

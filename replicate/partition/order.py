@@ -32,7 +32,7 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
             loops.setdefault(found[0], []).append(operation)
 
     if not loops:
-        return _sorted(operations, _before)
+        return list(operations) if _was_so(operations) else _sorted(operations, _before)
 
     def units_before(one: Any, before: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
         for operation in loops.get(one, (one,)):
@@ -46,6 +46,18 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
     for one in found:
         made += _sorted(loops[one], _before) if one in loops else [one]
     return made
+
+
+def _was_so(operations: Sequence[Any]) -> bool:
+    """Whether each operation was made after what leads to it, as it is before a graph is edited."""
+    id_of = graph_lib.id_of
+    for operation in operations:
+        own = id_of(operation)
+        if any(id_of(tensor.op) > own for tensor in operation.inputs):
+            return False
+        if any(id_of(before) > own for before in operation.control_inputs):
+            return False
+    return True
 
 
 def _is_sorted(items: Sequence[Any], before: Callable[[Any], Iterator[Any]]) -> bool:

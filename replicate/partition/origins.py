@@ -45,8 +45,7 @@ class Origins:
 
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
-        replaced = ((operation, _formulas(operation, layouts)) for operation in operations)
-        self._formulas = {operation: indices for operation, indices in replaced if indices}
+        self._formulas: dict[Any, list[int]] = {}  # Inputs that formulas take the place of.
         # TensorFlow lists them anew each time.
         control_inputs = ((operation, operation.control_inputs) for operation in operations)
         self._control_inputs = {one: before for one, before in control_inputs if before}
@@ -251,16 +250,20 @@ class Origins:
         meetings, acts, fails, reads, _ = self.of(operation)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
-        formulas = self._formulas.get(operation, ())
+        formulas = []
         for index, tensor in enumerate(operation.inputs):
             before = self.of(tensor.op)
             layout = self._layouts.of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
-            meets = layout not in (WHOLE, SIZE, demand) and not _is_inside(operation)
+            meets = layout not in (demand, WHOLE, SIZE) and not _is_inside(operation)
             meetings = max(meetings, before.meetings + meets)
             acts |= before.acts
-            if index not in formulas:
+            if layout == SIZE or isinstance(demand, Share):
+                formulas.append(index)
+            else:
                 fails, reads = fails | before.fails, reads | before.reads
+        if formulas:
+            self._formulas[operation] = formulas
         for one in self.control_inputs(operation):
             before = self.of(one)
             meetings = max(meetings, before.meetings)
@@ -273,17 +276,6 @@ class Origins:
 def _is_inside(operation: Any) -> bool:
     """Whether no value that an operation takes changes its layout: but on its way into a loop."""
     return operation.type not in graph_lib.ENTER and graph_lib.in_while_loop(operation)
-
-
-def _formulas(operation: Any, layouts: Layouts) -> list[int]:
-    """Returns which inputs of an operation formulas take the place of."""
-    strategy = layouts.strategies.get(operation)
-    return [
-        index
-        for index, tensor in enumerate(operation.inputs)
-        if layouts.of(tensor) == SIZE
-        or (strategy is not None and isinstance(strategy.inputs[index], Share))
-    ]
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:

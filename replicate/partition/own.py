@@ -4,56 +4,101 @@ from __future__ import annotations
 
 import collections
 import itertools
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors, state
 from replicate.layouts import OWN, WHOLE, Facts, Layout, Layouts, Source, Strategy, array_of
+from replicate.partition.order import in_order
 from replicate.partition.program import Program
 
 
-def infer(operations: Sequence[Any], program: Program) -> Layouts:
+class Inferred(NamedTuple):
+    """What is known of a program.
+
+    Attributes:
+        operations: Its operations, each after all that leads to it, those of a loop together.
+        layouts: The `Layouts` of their tensors.
+        may_be_dead: Those that a condition of TensorFlow 1 may skip.
+        arrays: The arrays that towers have.
+    """
+
+    operations: Sequence[Any]
+    layouts: Layouts
+    may_be_dead: frozenset[Any]
+    arrays: frozenset[Any]
+
+
+def infer(program: Program, first: int) -> Inferred:
     """Returns the layouts of a program's tensors: each tower's own, or the same for all.
 
     A tower has its own of what its rows enter, or its index, or random numbers, and of whatever is
     made of that. What no such value enters runs once.
 
     Args:
-        operations: The operations, each after all that leads to it, those of a loop together.
         program: The `Program`.
+        first: Index in the graph of its first operation.
     """
-    learnt: set[Any] = set()  # Arrays that towers have.
+    operations = in_order(program.graph.get_operations()[first:])
+    learnt: frozenset[Any] = frozenset()
     while True:
         one_pass = _Pass(program, learnt)
         one_pass.run(operations)
         if one_pass.arrays <= learnt:
-            return one_pass.layouts()
+            return one_pass.inferred(operations)
         learnt |= one_pass.arrays
 
 
-class _Pass:
-    """One pass over the operations."""
+def extend(inferred: Inferred, program: Program, first: int) -> Inferred:
+    """Returns what `infer` does, after operations that the program did not have then.
 
-    def __init__(self, program: Program, arrays: set[Any]) -> None:
+    Args:
+        inferred: What is known of it without them.
+        program: The `Program`.
+        first: Index in the graph of its first operation.
+    """
+    added = program.graph.get_operations()[first + len(inferred.operations) :]
+    if any(graph_lib.in_while_loop(operation) for operation in added):
+        return infer(program, first)  # Gradients of a loop add to what was there.
+    added = in_order(added)
+    one_pass = _Pass(program, inferred.arrays, inferred)
+    one_pass.run(added)
+    if one_pass.arrays <= inferred.arrays:
+        return one_pass.inferred([*inferred.operations, *added])
+    return infer(program, first)
+
+
+class _Pass:
+    """One pass over the operations, or over those that follow on others."""
+
+    def __init__(
+        self, program: Program, arrays: frozenset[Any], before: Inferred | None = None
+    ) -> None:
         self._program = program
         self._sources = tuple(one.tensor for one in program.own)
         self._known = arrays
         self.arrays: set[Any] = set()
-        self._layouts: dict[Any, Layout] = {graph_lib.reference(one): OWN for one in self._sources}
+        self._layouts: dict[Any, Layout] = {}
         self._strategies: dict[Any, Strategy] = {}
         self._may_be_dead: set[Any] = set()  # Of these: what a condition of TensorFlow 1 skips.
+        if before is not None:
+            self._layouts.update(before.layouts.by_reference)
+            self._strategies.update(before.layouts.strategies)
+            self._may_be_dead.update(before.may_be_dead)
+        self._layouts.update((graph_lib.reference(one), OWN) for one in self._sources)
         self._given = {tensor.op for tensor in self._sources}
         self._given.update(one.mark for one in program.of_towers)
         self._put_together = {operation for operation, _ in program.layouts}
         self._runs_once = program.once()
         self._first_values = _leading_to_initial_values()
 
-    def layouts(self) -> Layouts:
+    def inferred(self, operations: Sequence[Any]) -> Inferred:
         sources = tuple(Source(tensor, 0) for tensor in self._sources)
         facts = Facts(self._program.rows.dim)
-        return Layouts(facts, sources, self._strategies, self._layouts, collections.Counter())
+        layouts = Layouts(facts, sources, self._strategies, self._layouts, collections.Counter())
+        return Inferred(operations, layouts, frozenset(self._may_be_dead), self._known)
 
     def run(self, operations: Sequence[Any]) -> None:
         for name, group in itertools.groupby(operations, key=_outermost_loop):

@@ -7,7 +7,7 @@ by name: then, and only then, they compute the whole batch's value.
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Container, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -86,7 +86,7 @@ def perform(
                     return tf.identity(inputs.size(tensor)) if before else inputs.size(tensor)
         return joined.get(graph_lib.reference(tensor), tensor)
 
-    _reconnect(plan, copies, whole)
+    _reconnect(plan, copies, whole, joined)
     plans.keep(graph, plan)
     return Partitioned(plan, whole, {**by_source, **copies.own}, packs)
 
@@ -131,11 +131,22 @@ def _set_shapes(plan: Plan, joined: dict[Any, Any]) -> None:
             joined[graph_lib.reference(tensor)].set_shape(tensor.shape)
 
 
-def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any]) -> None:
+def _reconnect(
+    plan: Plan,
+    copies: copies_lib.Copies,
+    whole: Callable[[Any], Any],
+    joined: Container[Any],
+) -> None:
     """Lets all that runs once take, and wait for, what towers have.
 
     Originals of what towers run take whole values as well, where these are put together: whatever
     asks for them by name need not compute more than that.
+
+    Args:
+        plan: The `Plan`.
+        copies: The `Copies`.
+        whole: Function of a tensor that returns its whole value.
+        joined: References of the tensors that are put together.
     """
     copied = set(plan.copied)
     instead = {operation: copies.of(operation) for operation in _waited_for(plan, copied)}
@@ -144,11 +155,12 @@ def _reconnect(plan: Plan, copies: copies_lib.Copies, whole: Callable[[Any], Any
         is_formula = is_size(operation, plan.layouts)
         takes_sizes = once and not is_formula
         for index, tensor in enumerate(list(operation.inputs)):
-            if plan.layouts.of(tensor) == SIZE and not takes_sizes:
-                continue
-            other = whole(tensor)
-            if other is not tensor:
-                partitioning.take(operation, index, other)
+            if plan.layouts.of(tensor) == SIZE:
+                changes = takes_sizes
+            else:
+                changes = graph_lib.reference(tensor) in joined
+            if changes:
+                partitioning.take(operation, index, whole(tensor))
         # A round of one device's loop cannot wait for one of a tower.
         if once and not (is_formula and graph_lib.in_while_loop(operation)):
             gone = plan.unnoticed.get(operation, ())

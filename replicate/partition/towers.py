@@ -19,7 +19,6 @@ from replicate.partition import (
 )
 from replicate.partition.build import carry_out
 from replicate.partition.effects import HOLDERS
-from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
 from replicate.partition.plan import make_plan
 from replicate.partition.program import Program
@@ -62,21 +61,17 @@ def build_towers(
     device = tf.device(placement.device_function(HOLDERS))
     with entered, own_seeds, program.building(), device, chosen.listening() as choice:
         spec = model_fn(features, labels)
-    layouts, last = own.infer(_in_order(program, first), program), graph_lib.last_id(graph)
-    own_updates.put_together(graph.get_operations()[first:], layouts, program)
-    spec = summaries.put_together(spec, layouts, program, which_summaries)
+    known, last = own.infer(program, first), graph_lib.last_id(graph)
+    own_updates.put_together(graph.get_operations()[first:], known.layouts, program)
+    spec = summaries.put_together(spec, known.layouts, program, which_summaries)
     if graph_lib.last_id(graph) > last:  # Else they have changed nothing.
-        layouts = own.infer(_in_order(program, first), program)
-    spec = _of_batch(spec, mode, layouts, program)
+        known = own.infer(program, first)
+    spec = _of_batch(spec, mode, known.layouts, program)
+    known = own.extend(known, program, first)
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
-    partitioned = _partition(asked, program, placement.gathering(choice), choice, first)
+    partitioned = _partition(known, asked, program, placement.gathering(choice), choice)
     spec = specs.map_tensors(spec, partitioned.whole)
     return spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
-
-
-def _in_order(program: Program, first: int) -> list[Any]:
-    """Returns the operations of the program, each after all that leads to it."""
-    return in_order(program.graph.get_operations()[first:])
 
 
 def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -> Any:
@@ -106,15 +101,14 @@ def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -
 
 
 def _partition(
+    known: own.Inferred,
     asked: Sequence[Any],
     program: Program,
     placement: Placement,
     choice: chosen.Choice,
-    first: int,
 ) -> Partitioned:
     """Makes the other towers, and gives marks the values of all."""
-    operations = _in_order(program, first)
-    layouts = own.infer(operations, program)
+    operations, layouts = known.operations, known.layouts
     for operation in layouts.strategies:
         if operation.device == placement.consolidation and not _is_at_resource(operation):
             partitioning.place(operation, placement.devices[0])

@@ -18,6 +18,13 @@ def test_engines_build_what_they_say():
     assert ops["copies"] - ops["single"] > ops["single"]
 
 
+def test_bare_copies_are_about_what_towers_run():
+    case = networks.CASES["bert"]._replace(layers=1, global_batch=8)
+    ops = {name: building.measure(case, name)["ops"] for name in ("single", "copies", "four")}
+    added = {name: ops[name] - ops["single"] for name in ("copies", "four")}
+    assert 0.7 < added["copies"] / added["four"] < 1
+
+
 def test_a_run_prints_a_line_for_each_engine_and_a_table(capsys, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- made by benchmarks.building -->\n<!-- end -->\n")

@@ -1,6 +1,7 @@
 """Programs of one tower: each tower computes what the program gives of its own rows."""
 
 import contextlib
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from tensorflow.python.ops import control_flow_util
 
 import contract
 import replicate
+from replicate.partition import own
+from replicate.partition.order import in_order
 
 ROWS = np.random.RandomState(11).normal(size=(7, 3)) + np.linspace(-2, 2, 7)[:, None]
 
@@ -144,3 +147,42 @@ def test_a_penalty_counts_in_each_tower_in_a_sum_of_losses():
                 found.append((loss, *session.run(tf.trainable_variables())))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-12)
     np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-12)
+
+
+def host_call(body):
+    """A model with a condition, whose host computes `body` of the rows of all towers."""
+
+    def model_fn(features, labels, mode, params):
+
+        def metric_fn(rows):
+            made = tf.reduce_sum(tf.cast(body(tf.cast(rows, tf.float64)), tf.float64))
+            return {"made": (made, tf.no_op())}
+
+        loss = tf.reduce_mean(chosen(features))
+        host = metric_fn, [features]
+        return tf.estimator.tpu.TPUEstimatorSpec(mode, loss=loss, eval_metrics=host)
+
+    return model_fn
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("body", BODIES)
+def test_what_is_added_to_a_program_has_the_layouts_that_inference_gives(body, version):
+    found = []
+
+    def extend(known, program, first):
+        extended = own_extend(known, program, first)
+        found.append((known, extended, own.infer(program, first)))
+        return extended
+
+    own_extend = own.extend
+    with control_flow(version), mock.patch.object(own, "extend", extend), tf.Graph().as_default():
+        fn = contract.replicated(host_call(body), 3, per_tower=True)
+        fn(tf.constant(ROWS), None, "eval", {})
+    ((known, extended, inferred),) = found
+    assert len(known.operations) < len(extended.operations)
+    assert extended.layouts.by_reference == inferred.layouts.by_reference
+    assert extended.layouts.strategies == inferred.layouts.strategies
+    assert extended.may_be_dead == inferred.may_be_dead
+    assert extended.arrays == inferred.arrays
+    assert in_order(extended.operations) == extended.operations
