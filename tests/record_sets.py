@@ -1,5 +1,7 @@
 """Small data sets in files of records, as others would have prepared them."""
 
+import itertools
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -38,9 +40,14 @@ def write_shards(directory, split, records, counts):
     records = iter(records)
     for i, count in enumerate(counts):
         path = directory / f"{split}-{i:05}-of-{len(counts):05}"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for _ in range(count):
-                writer.write(next(records))
+        write_file(path, itertools.islice(records, count))
+
+
+def write_file(path, records):
+    """Writes records to a file."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
 
 
 def write_tfds(

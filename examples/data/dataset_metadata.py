@@ -25,6 +25,12 @@ def has_classes(value):
     return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
+def is_shape(value):
+    """Whether a value is the height, the width and the channels of an image."""
+    is_list = isinstance(value, list) and len(value) == 3
+    return is_list and all(type(size) is int and size > 0 for size in value)
+
+
 def read(path, is_right):
     """Returns the value of a JSON file that a run kept.
 

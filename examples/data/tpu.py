@@ -12,11 +12,36 @@ def network_input(images, params):
     Args:
         images: Float [rows, height, width, channels]; for TPUs [height, width, channels, rows],
             which is how they take them fastest.
-        params: Settings. Those used are `use_tpu` and `use_bfloat16`, which is false if not there.
+        params: Settings. Those used are `use_tpu`, false if not there, and what
+            `computes_in_bfloat16` takes.
     """
-    if params["use_tpu"]:
+    if params.get("use_tpu"):
         images = tf.transpose(images, [3, 0, 1, 2])
-    return tf.cast(images, tf.bfloat16) if params.get("use_bfloat16") else images
+    return tf.cast(images, tf.bfloat16) if computes_in_bfloat16(params) else images
+
+
+def computes_in_bfloat16(params):
+    """Whether networks compute in bfloat16.
+
+    Args:
+        params: Settings. Those used are `use_bfloat16`: a bool, 'true', 'false', 'ontpu' for TPUs
+            alone, or 'auto': 'ontpu' for the V3-like space, whose name is `ssd`, else false. False
+            if not there.
+
+    Raises:
+        ValueError: If `use_bfloat16` is something else.
+    """
+    when = params.get("use_bfloat16", False)
+    if isinstance(when, bool):
+        return when
+    if when == "auto":
+        when = "ontpu" if params.get("ssd") == "mobilenet_v3_like_search" else "false"
+    if when not in ("true", "false", "ontpu"):
+        raise ValueError(
+            "`use_bfloat16` must be True, False, 'true', 'false', 'ontpu' or 'auto', but is "
+            f"{when!r}. Pass 'false' to compute in float32."
+        )
+    return when == "true" or (when == "ontpu" and bool(params.get("use_tpu")))
 
 
 def complete(batches, rows, context=None):

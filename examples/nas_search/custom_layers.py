@@ -11,49 +11,51 @@ import tensorflow.compat.v1 as tf
 import replicate
 
 
-def update_exponential_moving_average(x, momentum, name=None):
-    """Updates a running mean with `x`, once per step no matter how many towers there are.
+def update_exponential_moving_average(tensor, momentum, name=None):
+    """Updates a running mean with `tensor`, once per step no matter how many towers there are.
 
-    The mean is numerator / denominator, with numerator ← m·numerator + (1 − m)·x and
+    The mean is numerator / denominator, with numerator ← m·numerator + (1 − m)·tensor and
     denominator ← m·denominator + (1 − m), both 0 at first: after t steps it is a weighted mean of
     the t values so far, without a bias towards 0.
 
     Args:
-        x: Float tensor of a known shape, the same in all towers: `replicate.cross_tower_mean` of
-            what is not.
-        momentum: The weight m of the past, in [0, 1).
+        tensor: Float tensor of a known shape, the same in all towers:
+            `replicate.cross_tower_mean` of what is not.
+        momentum: The weight m of the past, in [0, 1), a number or a scalar tensor, whose value is
+            not checked.
         name: Scope of the two variables. None: `exponential_moving_average`.
 
     Returns:
-        The running mean with `x` included, a tensor like `x`. Who evaluates it updates it.
+        The running mean with `tensor` included, a tensor like it. Who evaluates it updates it.
 
     Raises:
-        ValueError: If `momentum` or the shape of `x` are no such.
+        ValueError: If `momentum` is out of range, or the shape of `tensor` not known.
     """
-    if not 0 <= momentum < 1:
+    if not tf.is_tensor(momentum) and not 0 <= momentum < 1:
         raise ValueError(
             f"`momentum` must lie in [0, 1), but is {momentum}. With 0 the mean is the latest "
             "value; near 1 it changes slowly."
         )
-    x = tf.convert_to_tensor(x)
-    if not x.shape.is_fully_defined():
+    tensor = tf.convert_to_tensor(tensor)
+    if not tensor.shape.is_fully_defined():
         raise ValueError(
-            f"`x` must have a known shape, that of its running mean, but {x.name} has {x.shape}. "
-            "Reduce it first, e.g. with `tf.reduce_mean`."
+            f"`tensor` must have a known shape, that of its running mean, but {tensor.name} has "
+            f"{tensor.shape}. Reduce it first, e.g. with `tf.reduce_mean`."
         )
 
     def update(values):
         x = values[0]
+        weight = tf.cast(momentum, x.dtype) if tf.is_tensor(momentum) else momentum
         with tf.variable_scope(name, "exponential_moving_average"):
             numerator = _zeros("numerator", x.shape, x.dtype)
             denominator = _zeros("denominator", [], x.dtype)
-        new_numerator = momentum * numerator.read_value() + (1 - momentum) * x
-        new_denominator = momentum * denominator.read_value() + (1 - momentum)
+        new_numerator = weight * numerator.read_value() + (1 - weight) * x
+        new_denominator = weight * denominator.read_value() + (1 - weight)
         updates = [numerator.assign(new_numerator), denominator.assign(new_denominator)]
         with tf.control_dependencies([tf.group(*updates)]):
             return new_numerator / new_denominator
 
-    return replicate.merge_call(update, x)
+    return replicate.merge_call(update, tensor)
 
 
 def cosine_decay_with_linear_warmup(
@@ -96,12 +98,13 @@ def cosine_decay_with_linear_warmup(
     return peak_learning_rate * share
 
 
-def linear_warmup(global_step, warmup_steps):
+def linear_warmup(global_step, warmup_steps, name=None):
     """Rises linearly from 0 at step 0 to 1 at step `warmup_steps`, and stays there.
 
     Args:
         global_step: The step s; what is below 0 counts as 0.
         warmup_steps: At least 0; with 0 the schedule is 1 always.
+        name: Name scope of the operations. None: `linear_warmup`.
 
     Returns:
         A float32 scalar tensor in [0, 1].
@@ -114,17 +117,19 @@ def linear_warmup(global_step, warmup_steps):
             f"The number of steps of a ramp must be at least 0, but is {warmup_steps}. Pass 0 for "
             "no ramp."
         )
-    if warmup_steps == 0:
-        return tf.constant(1.0)
-    return tf.clip_by_value(tf.cast(global_step, tf.float32) / warmup_steps, 0.0, 1.0)
+    with tf.name_scope(name, "linear_warmup"):
+        if warmup_steps == 0:
+            return tf.constant(1.0)
+        return tf.clip_by_value(tf.cast(global_step, tf.float32) / warmup_steps, 0.0, 1.0)
 
 
-def linear_decay(global_step, decay_steps):
+def linear_decay(global_step, decay_steps, name=None):
     """Falls linearly from 1 at step 0 to 0 at step `decay_steps`: 1 − `linear_warmup`.
 
     Args:
         global_step: The step s; what is below 0 counts as 0.
         decay_steps: At least 0; with 0 the schedule is 0 always.
+        name: Name scope of the operations. None: `linear_decay`.
 
     Returns:
         A float32 scalar tensor in [0, 1].
@@ -132,7 +137,8 @@ def linear_decay(global_step, decay_steps):
     Raises:
         ValueError: If `decay_steps` is negative.
     """
-    return 1.0 - linear_warmup(global_step, decay_steps)
+    with tf.name_scope(name, "linear_decay"):
+        return 1.0 - linear_warmup(global_step, decay_steps)
 
 
 class TransposedInitializer(tf.keras.initializers.Initializer):

@@ -9,6 +9,7 @@ from examples.nas_search.mobile_search_space_v3 import ResidualSpec
 from examples.nas_search.rematlib import mobile_model_v3
 from examples.nas_search.schema import OneOf
 from examples.nas_search.spaces import search_spaces
+from examples.nas_search.spaces.search_spaces import ALL_SSDS  # noqa: F401  (users know it from here)
 
 
 def get_model_spec(

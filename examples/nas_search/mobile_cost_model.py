@@ -2,6 +2,9 @@
 
 from examples.nas_search import mobile_search_space_v3 as mobile
 from examples.nas_search.costs import cost_features, cost_fit
+from examples.nas_search.costs.cost_features import (  # noqa: F401  (users know it from here)
+    coupled_tf_features,
+)
 from examples.nas_search.spaces import digits_search_space, mnist_search_space, search_spaces
 
 # Height, width and channels of images and the number of classes that a space is made for.

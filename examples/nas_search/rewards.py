@@ -19,7 +19,10 @@ import operator
 
 import tensorflow.compat.v1 as tf
 
-REWARD_FUNCTIONS = ("abs", "mnas", "mnas_hard")
+RL_REWARD_MNAS = "mnas"
+RL_REWARD_MNAS_HARD = "mnas_hard"
+RL_REWARD_ABS = "abs"
+RL_REWARDS = (RL_REWARD_MNAS, RL_REWARD_MNAS_HARD, RL_REWARD_ABS)
 
 
 def reward_for_single_cost_model(
@@ -33,7 +36,7 @@ def reward_for_single_cost_model(
 
     Args:
         quality: How good the network is, usually its accuracy, float scalar.
-        rl_reward_function: One of `REWARD_FUNCTIONS`.
+        rl_reward_function: One of `RL_REWARDS`.
         estimated_cost: What the network costs, float scalar in the unit of the target.
         rl_cost_model_target: What it should cost, number > 0.
         rl_cost_model_exponent: β, a number, usually negative.
@@ -68,7 +71,7 @@ def reward_for_cost_models(
 
     Args:
         quality: How good the network is, usually its accuracy, float scalar.
-        rl_reward_function: One of `REWARD_FUNCTIONS`.
+        rl_reward_function: One of `RL_REWARDS`.
         estimated_costs: What the network costs, a list of float scalars.
         rl_cost_model_targets: What it should cost, a list of numbers > 0 in the same units.
         rl_cost_model_exponent: β, a number, usually negative.
@@ -83,9 +86,9 @@ def reward_for_cost_models(
     Raises:
         ValueError: If there is no such function, or a target is not positive.
     """
-    if rl_reward_function not in REWARD_FUNCTIONS:
+    if rl_reward_function not in RL_REWARDS:
         raise ValueError(
-            f"`rl_reward_function` must be one of {list(REWARD_FUNCTIONS)}, but is "
+            f"`rl_reward_function` must be one of {list(RL_REWARDS)}, but is "
             f"{rl_reward_function!r}."
         )
     for target in rl_cost_model_targets:

@@ -176,9 +176,9 @@ def _decode(node):
                 f"A oneof must have the fields choices and tag, but reads {reprlib.repr(items)}"
             )
         choices, tag = (_decode(item) for _, item in fields)
-        if not isinstance(choices, (list, tuple)) or not isinstance(tag, str):
+        if not isinstance(choices, (list, tuple)) or not choices or not isinstance(tag, str):
             raise JsonError(
-                "A oneof must have a list of choices and a text for a tag, but reads "
+                "A oneof must have a list of at least one choice and a text for a tag, but reads "
                 f"{reprlib.repr(items)}"
             )
         return schema.OneOf(choices, tag)

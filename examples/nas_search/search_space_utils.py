@@ -10,7 +10,10 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search import basic_specs, schema
 from examples.nas_search.rewards import (  # noqa: F401  (this is where users know it from)
-    REWARD_FUNCTIONS,
+    RL_REWARD_ABS,
+    RL_REWARD_MNAS,
+    RL_REWARD_MNAS_HARD,
+    RL_REWARDS,
     reward_for_cost_models,
     reward_for_single_cost_model,
 )

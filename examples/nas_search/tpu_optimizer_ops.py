@@ -50,9 +50,10 @@ def apply_adam(
         beta2: Decay of v, in [0, 1).
         epsilon: A positive number, in units of the gradient.
         regularization_loss: Scalar tensor, or None. It may miss some variables.
-        transform_grads_fn: Function from this tower's gradients of `loss`, a list in the order of
-            the variables, to the list to use; for instance, it may clip them. It does not see those
-            of `regularization_loss`. None: no transformation.
+        transform_grads_fn: Function from the pairs (gradient, variable) of this tower's gradients
+            of `loss`, a list in the order of the variables, to the list to use; for instance, it
+            may clip gradients. It does not see those of `regularization_loss`. None: no
+            transformation.
         name: Scope of t and of the operations. None: `apply_adam`.
 
     Returns:
@@ -61,7 +62,8 @@ def apply_adam(
     Raises:
         TypeError: If `var_list` has something else than variables, or variables of several types.
         ValueError: If there are no variables, `loss` does not depend on one of them,
-            `transform_grads_fn` returns another number of gradients, or a number is out of range.
+            `transform_grads_fn` returns other than a gradient for each, in the same order, or a
+            number is out of range.
     """
     for argument, value in [("beta1", beta1), ("beta2", beta2)]:
         if not 0 <= value < 1:
@@ -153,13 +155,25 @@ def _gradients(loss, variables, transform):
             "them and the loss stops gradients."
         )
     if transform is not None:
-        grads = list(transform(grads))
-        if len(grads) != len(variables):
+        pairs = list(transform(list(zip(grads, variables))))
+        if not _are_of(variables, pairs):
             raise ValueError(
-                f"`transform_grads_fn` must return one gradient for each of {len(variables)} "
-                f"variables, but returned {len(grads)}. Return zeros where none is wanted."
+                f"`transform_grads_fn` must return a pair (gradient, variable) for each of "
+                f"{len(variables)} variables, in their order, but returned {pairs!r}. Return zeros "
+                "where no gradient is wanted."
             )
+        grads = [grad for grad, _ in pairs]
     return grads
+
+
+def _are_of(variables, pairs):
+    """Whether there is a pair (gradient, variable) for each variable, in their order."""
+    if len(pairs) != len(variables):
+        return False
+    return all(
+        isinstance(pair, tuple) and len(pair) == 2 and pair[1] is variable
+        for pair, variable in zip(pairs, variables)
+    )
 
 
 def _flat(tensors):

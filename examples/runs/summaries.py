@@ -29,7 +29,7 @@ def make_spec(mode, loss, train_op, scalars, params):
     Returns:
         An `EstimatorSpec`; a `TPUEstimatorSpec` with a `host_call` if `params['use_tpu']`.
     """
-    if params["use_tpu"]:
+    if params.get("use_tpu"):
         return estimator.tpu.TPUEstimatorSpec(
             mode, loss=loss, train_op=train_op, host_call=_host_call(scalars, params)
         )

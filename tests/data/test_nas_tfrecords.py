@@ -139,19 +139,13 @@ def test_the_first_class_is_found_or_told(records, open_records, given, num_clas
     assert open_records(records, label_offset=given).num_classes == num_classes
 
 
-def test_photographs_are_the_default(records, open_records):
-    opened = open_records(records, image_size=None, augmentation="auto")
-    assert opened.image_shape == (224, 224, 3)
-    assert opened.settings["augmentation"] == "imagenet"
-
-
 # What a run keeps of its files.
 
 
 def test_files_are_counted_once(records, open_records, monkeypatch, tmp_path):
     sizes = open_records(records).sizes
     kept = json.loads((tmp_path / "run" / "dataset" / "records.json").read_text())
-    assert kept["train-00002-of-00004"][1:] == [10, 1, 5]  # records, lowest and highest label
+    assert kept["train-00002-of-00004"][1:] == [10, 1, 5, [8, 8, 3]]  # records, labels
     monkeypatch.setattr(tfrecords, "_count", None)
     assert open_records(records).sizes == sizes
 
@@ -239,7 +233,7 @@ OTHER_NAMES = record_sets.example(b"", 1, names=("image", "image/class/label"))
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda root: [p.unlink() for p in root.glob("train*")], r"called train-\.\.\.; it has RE"),
+        (lambda root: [p.unlink() for p in root.glob("train*")], r"train.tfrecords; it has README"),
         (remove("train-00002-of-00004"), r"lacks or has too many: train-00002-of-00004\. Copy"),
         (only(), r"must have images, but the files in .*copy have no records\. Write"),
         (only(OTHER_NAMES), r"the features image/encoded and .*has image, image/class/label\. Wri"),

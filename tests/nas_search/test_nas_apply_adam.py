@@ -124,9 +124,9 @@ def test_the_transformation_sees_the_gradients_of_the_loss_alone(num_towers):
         made = variables()
         loss, penalty = losses(rows)
 
-        def transform(grads):
-            assert [grad.shape for grad in grads] == [variable.shape for variable in made]
-            return [10.0 * grad for grad in grads]
+        def transform(grads_and_vars):
+            assert [variable for _, variable in grads_and_vars] == list(made)
+            return [(10.0 * grad, variable) for grad, variable in grads_and_vars]
 
         rate = tf.constant(0.1, tf.float64)
         update = apply_adam(
@@ -200,8 +200,19 @@ def test_a_weight_without_gradient_stays():
         ),
         (
             ValueError,
-            {"transform_grads_fn": lambda grads: []},
-            "`transform_grads_fn` must return one gradient for each of 1…returned 0…zeros",
+            {"transform_grads_fn": lambda pairs: []},
+            "`transform_grads_fn` must return a pair (gradient, variable) for each of 2 variables, "
+            "in their order, but returned []. Return zeros",
+        ),
+        (
+            ValueError,
+            {"transform_grads_fn": lambda pairs: [grad for grad, _ in pairs]},
+            "`transform_grads_fn` must return a pair…returned [<tf.Tensor…",
+        ),
+        (
+            ValueError,
+            {"var_list": "both", "transform_grads_fn": lambda pairs: pairs[::-1]},
+            "`transform_grads_fn` must return a pair…each of 2 variables, in their order…",
         ),
     ],
 )
@@ -209,9 +220,9 @@ def test_misuse(error, kwargs, message):
     w = tf.get_variable("w", [2])
     other = tf.get_variable("other", [2], trainable=False)
     wide = tf.get_variable("wide", [2], tf.float64, trainable=False)
-    lists = {"mixed": [w, wide], "missed": [w, other]}
+    lists = {"mixed": [w, wide], "missed": [w, other], "both": [w, tf.get_variable("more", [2])]}
     name = kwargs.get("var_list")
     if isinstance(name, str):
-        kwargs = {"var_list": lists.get(name, name)}
+        kwargs = {**kwargs, "var_list": lists.get(name, name)}
     with pytest.raises(error, match=matching(message)):
-        apply_adam(tf.reduce_sum(w), **kwargs)
+        apply_adam(tf.reduce_sum(sum(lists["both"])), **kwargs)

@@ -25,7 +25,8 @@ def test_the_running_mean_is_updated_once_per_step(num_towers, momentum):
 
     def body(rows):
         x = replicate.cross_tower_mean(tf.reduce_mean(rows))
-        mean = custom_layers.update_exponential_moving_average(x, momentum)
+        given = tf.constant(momentum) if momentum == 0.5 else momentum
+        mean = custom_layers.update_exponential_moving_average(x, given)
         return tf.group(mean), {"mean": mean}
 
     batches = list(np.random.RandomState(0).normal(size=(4, 6)))
@@ -74,7 +75,7 @@ def test_momentum_out_of_range(momentum):
 
 def test_a_running_mean_of_unknown_shape():
     x = tf.placeholder(tf.float32, [None])
-    with pytest.raises(ValueError, match=matching("`x` must have a known shape…(None,)…Reduce")):
+    with pytest.raises(ValueError, match=matching("`tensor` must have a known shape…(None,)…Reduce")):
         custom_layers.update_exponential_moving_average(x, 0.9)
 
 

@@ -43,7 +43,7 @@ def test_rewards(function, cost, ratio, adjustment, expected):
     assert values["rl_reward"] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("function", rewards.REWARD_FUNCTIONS)
+@pytest.mark.parametrize("function", rewards.RL_REWARDS)
 def test_tensors_and_numbers_give_the_same(function):
     numbers = reward(0.5, function, 30.0)
     tensors = reward(tf.constant(0.5), function, tf.constant(30.0))
@@ -51,13 +51,13 @@ def test_tensors_and_numbers_give_the_same(function):
 
 
 def test_the_published_functions_exist():
-    assert sorted(search_space_utils.REWARD_FUNCTIONS) == ["abs", "mnas", "mnas_hard"]
+    assert sorted(search_space_utils.RL_REWARDS) == ["abs", "mnas", "mnas_hard"]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"function": "other"}, r"must be one of \['abs', 'mnas', 'mnas_hard'\], but is 'other'"),
+        ({"function": "other"}, r"must be one of \['mnas', 'mnas_hard', 'abs'\], but is 'other'"),
         ({"target": 0.0}, r"`rl_cost_model_target` must be > 0, but is 0.0"),
         ({"target": -1.0}, r"`rl_cost_model_target` must be > 0, but is -1.0"),
     ],
@@ -87,7 +87,7 @@ def test_several_costs_count_by_their_weights(function, adjustment, expected):
     assert values["rl_reward"] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("function", rewards.REWARD_FUNCTIONS)
+@pytest.mark.parametrize("function", rewards.RL_REWARDS)
 def test_two_halves_of_a_cost_are_the_cost(function):
     whole = reward(function=function, cost=170.0)
     halves = search_space_utils.reward_for_cost_models(

@@ -105,6 +105,7 @@ def test_earlier_files_can_be_read(encoded, expected):
         (["set", 1], r"Unknown type 'set'. Known are list"),
         (["oneof", ["tag", "t"], ["choices", ["list", 1]]], r"oneof must have the fields choices"),
         (["oneof", ["choices", ["list", 1]]], r"oneof must have the fields choices and tag"),
+        (["oneof", ["choices", ["list"]], ["tag", "t"]], r"oneof must have a list of at least one"),
         ([], r"Expected a list that starts with the name of a type, but read \[\]"),
         ([1, 2], r"Expected a list that starts with the name of a type, but read \[1, 2\]"),
         ({"a": 1}, r"Expected a list that starts with the name of a type, but read \{'a': 1\}"),

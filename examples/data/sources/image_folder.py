@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from examples.data import dataset_metadata, shuffling, splits
 from examples.data.preprocessing.image_files import Preprocessing
-from examples.data.sources import image_lists
+from examples.data.sources import image_lists, image_sizes
 
 _SUMMARY = dataset_metadata.CLASSES  # written last: where it is, the lists are complete
 
@@ -25,15 +25,15 @@ class ImageFolder:
         """Finds the images, unless the run in `checkpoint_dir` did so when it started.
 
         Args:
-            params: Dict with `dataset_dir`, `image_size` (pixels of an input's side, None for 224),
-                `augmentation`, `validation_fraction`, `test_fraction` and `checkpoint_dir`.
+            params: Dict with `dataset_dir`, `image_size` (pixels of an input's side; None: see
+                `image_files.py`), `augmentation`, `validation_fraction`, `test_fraction` and
+                `checkpoint_dir`.
 
         Raises:
             DataError: See `image_lists.scan`.
         """
         self._root = params["dataset_dir"]
         image_lists.check_exists(self._root)
-        self._as_input = Preprocessing.of(params)
         self._lists = os.path.join(params["checkpoint_dir"], dataset_metadata.DIRECTORY)
         summary = os.path.join(self._lists, _SUMMARY)
         started = tf.train.latest_checkpoint(params["checkpoint_dir"])
@@ -42,6 +42,8 @@ class ImageFolder:
                 image_lists.scan(self._root, params["validation_fraction"], params["test_fraction"])
             )
         recorded = dataset_metadata.read(summary, _is_summary)
+        own_shape = recorded.get("image_shape")  # Those that began earlier lack it.
+        self._as_input = Preprocessing.of(params, own_shape or image_sizes.VARIES)
         self.num_classes = len(recorded["classes"])
         self.sizes = recorded["sizes"]
         self.image_shape = self._as_input.shape
@@ -93,7 +95,10 @@ class ImageFolder:
         for part, files in lists.files.items():
             self._write(f"{part}.txt", "".join(f"{label} {path}\n" for label, path in files))
         sizes = {part: len(files) for part, files in lists.files.items()}
+        shape = image_sizes.common(lists.shapes)
         summary = {"classes": lists.classes, "sizes": sizes}
+        if shape != image_sizes.VARIES:
+            summary["image_shape"] = shape
         self._write(_SUMMARY, json.dumps(summary, indent=2, sort_keys=True) + "\n")
 
     def _write(self, name, text):
@@ -109,6 +114,8 @@ class ImageFolder:
 
 def _is_summary(value):
     sizes = value.get("sizes") if dataset_metadata.has_classes(value) else None
-    return isinstance(sizes, dict) and all(
-        type(sizes.get(part)) is int and sizes[part] >= 0 for part in splits.PARTS
+    return (
+        isinstance(sizes, dict)
+        and all(type(sizes.get(part)) is int and sizes[part] >= 0 for part in splits.PARTS)
+        and ("image_shape" not in value or dataset_metadata.is_shape(value["image_shape"]))
     )

@@ -10,12 +10,13 @@ files are left out.
 
 import concurrent.futures
 import os
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from examples.data import splits
 from examples.data.errors import DataError
+from examples.data.sources import image_sizes
 
 LAYOUT = (
     "The images of a class belong into a folder of their own: dataset_dir/<class>/<image>.jpg, "
@@ -23,7 +24,7 @@ LAYOUT = (
     "dataset_dir/test/<class>/..."
 )
 _SUFFIXES = (".jpg", ".jpeg", ".png")
-_PEEK = 16 * 1024  # bytes at each end of a file that tell it from others
+_PEEK = image_sizes.HEAD  # bytes at each end of a file that tell it from others
 _THREADS = 16
 
 
@@ -32,6 +33,7 @@ class FileLists(NamedTuple):
 
     classes: List[str]  # names, by label
     files: Dict[str, List[Tuple[int, str]]]  # (label, path below the folder), by part
+    shapes: FrozenSet[Optional[Tuple[int, int, int]]]  # all that images have, None: not known
 
 
 def scan(directory, validation_fraction, test_fraction):
@@ -57,12 +59,13 @@ def scan(directory, validation_fraction, test_fraction):
             f"has {len(classes)}: {', '.join(classes) or 'no folders'}. {LAYOUT}"
         )
     if test_root is None:
-        files = _by_contents(directory, "", classes, validation_fraction, test_fraction)
+        files, shapes = _by_contents(directory, "", classes, validation_fraction, test_fraction)
     else:
         _check_same_classes(classes, _folders(os.path.join(directory, test_root)), directory)
-        files = _by_contents(directory, train_root, classes, validation_fraction, 0.0)
-        files["test"] = _by_contents(directory, test_root, classes, 0.0, 1.0)["test"]
-    return FileLists(classes, files)
+        files, shapes = _by_contents(directory, train_root, classes, validation_fraction, 0.0)
+        tested, others = _by_contents(directory, test_root, classes, 0.0, 1.0)
+        files, shapes = {**files, "test": tested["test"]}, shapes | others
+    return FileLists(classes, files, shapes)
 
 
 def check_exists(directory):
@@ -94,22 +97,24 @@ def _check_same_classes(train, test, directory):
 
 
 def _by_contents(directory, root, classes, validation_fraction, test_fraction):
-    """Returns the images below `directory/root` as `FileLists.files` has them."""
+    """Returns the files and shapes of images below `directory/root`, as `FileLists` has them."""
     by_part = {part: [] for part in splits.PARTS}
+    shapes = set()
     broken = []
 
     def look(path):
         try:
-            contents, fault = _look(os.path.join(directory, path))
+            contents, shape, fault = _look(os.path.join(directory, path))
         except tf.errors.OpError as error:
-            contents, fault = b"", f"cannot be read ({error.message})"
-        return splits.part_of(contents, validation_fraction, test_fraction), fault
+            contents, shape, fault = b"", None, f"cannot be read ({error.message})"
+        return splits.part_of(contents, validation_fraction, test_fraction), shape, fault
 
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         for label, name in enumerate(classes):
             paths = _images(directory, os.path.join(root, name))
-            for path, (part, fault) in zip(paths, pool.map(look, paths)):
+            for path, (part, shape, fault) in zip(paths, pool.map(look, paths)):
                 by_part[part].append((label, path))
+                shapes.add(shape)
                 if fault:
                     broken.append(f"{path} {fault}")
     if broken:
@@ -118,7 +123,7 @@ def _by_contents(directory, root, classes, validation_fraction, test_fraction):
             f"{len(broken)} of {count} images in {directory} are damaged: {_several(broken)}. "
             "Copy them anew, or remove them."
         )
-    return by_part
+    return by_part, frozenset(shapes)
 
 
 def _images(directory, folder):
@@ -142,7 +147,10 @@ def _images(directory, folder):
 
 
 def _look(path):
-    """Returns bytes that tell an image from others, and what is wrong with it, or None."""
+    """Returns bytes that tell an image from others, its shape, and what is wrong with it.
+
+    The second and the third may be None.
+    """
     with tf.io.gfile.GFile(path, "rb") as file:
         size = file.size()
         head = file.read(_PEEK)
@@ -153,7 +161,7 @@ def _look(path):
         if fault and size > 2 * _PEEK:  # Rarely, something follows the end of the image.
             file.seek(0)
             fault = _fault(head, file.read(size))
-    return size.to_bytes(8, "big") + head + tail, fault
+    return size.to_bytes(8, "big") + head + tail, image_sizes.shape_of(head), fault
 
 
 def _fault(head, tail):

@@ -6,7 +6,7 @@ also spares counting it again.
 
 import concurrent.futures
 import os
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -25,6 +25,7 @@ class FileFacts(NamedTuple):
     records: int
     lowest_label: Optional[int] = None  # None where nobody looked at the labels
     highest_label: Optional[int] = None
+    image_shape: Optional[Tuple[int, int, int]] = None  # None where images differ, or likewise
 
 
 def facts(directory, names, checkpoint_dir, count):
@@ -71,8 +72,10 @@ def _sizes(directory, names):
 def _read(path):
     if not tf.io.gfile.exists(path):
         return {}
+    kept = dataset_metadata.read(path, _is_right)
     return {
-        name: FileFacts(*known) for name, known in dataset_metadata.read(path, _is_right).items()
+        name: FileFacts(*known[:4], *(shape and tuple(shape) for shape in known[4:]))
+        for name, known in kept.items()
     }
 
 
@@ -81,11 +84,13 @@ def _is_right(value):
 
 
 def _are_facts(known):
-    if not isinstance(known, list) or not 2 <= len(known) <= 4:
+    if not isinstance(known, list) or not 2 <= len(known) <= 5:
         return False
-    sizes, labels = known[:2], known[2:]
-    return all(type(size) is int and size >= 0 for size in sizes) and all(
-        label is None or type(label) is int for label in labels
+    sizes, labels, shapes = known[:2], known[2:4], known[4:]
+    return (
+        all(type(size) is int and size >= 0 for size in sizes)
+        and all(label is None or type(label) is int for label in labels)
+        and all(shape is None or dataset_metadata.is_shape(shape) for shape in shapes)
     )
 
 

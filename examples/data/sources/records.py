@@ -6,6 +6,7 @@ import os
 import tensorflow.compat.v1 as tf
 
 from examples.data.sources import record_shuffling, record_splits
+from examples.data.sources.record_layouts import BAD_SIZE
 from examples.runs.record_lengths import count_whole_records
 
 
@@ -112,4 +113,5 @@ def faults(path, load):
 
 def _reason(error):
     lines = error.message.splitlines()
-    return next((line.strip() for line in lines if _BAD_LABEL in line), lines[0].strip())
+    known = (line for line in lines if _BAD_LABEL in line or BAD_SIZE in line)
+    return next(known, lines[0]).strip()

@@ -1,4 +1,4 @@
-"""TFRecord files in the layout that is customary for ImageNet, as a source.
+"""TFRecord files of images as a source, in the layout that is customary for ImageNet, or CIFAR's.
 
     dataset_dir/train-00000-of-01024, ...         training images
     dataset_dir/validation-00000-of-00128, ...    and, where they are set apart, official
@@ -9,6 +9,14 @@ A record is a `tf.train.Example` with the features
     image/encoded        bytes: a JPEG or PNG file
     image/class/label    int64: the class, from 0 or from 1 on
 
+Small images all have the same size: then inputs have it, too, see `image_files.py`.
+
+As the published program of reversible networks writes CIFAR, the files are `train.tfrecords`,
+`validation.tfrecords` and `test.tfrecords`, the last two if there are such, with the features
+
+    image                bytes: 3·32·32 pixels, all red ones, then all green, then all blue
+    label                int64: the class
+
 Which is the first class, and how many there are, is found in the files, which are read once for
 that. Which image is for what is said in `record_splits.py`.
 """
@@ -18,26 +26,23 @@ import itertools
 import os
 import re
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from examples.data.errors import DataError
 from examples.data.preprocessing.image_files import Preprocessing
-from examples.data.sources import record_manifest, record_splits
+from examples.data.sources import image_sizes, record_layouts, record_manifest, record_splits
 from examples.data.sources.records import Records, faults
 from examples.runs.record_lengths import count_whole_records
 from replicate.reports.progress_bar import import_tqdm
 
 LAYOUT = (
-    "Its files are called train-00000-of-01024 and so on; likewise validation-... and test-..., "
-    "where such images are set apart."
+    "Its files are called train-00000-of-01024 and so on, or train.tfrecords; likewise "
+    "validation and test, where such images are set apart."
 )
 _NAME = re.compile(rf"({'|'.join(record_splits.OFFICIAL)})-(\d{{5,}})-of-(\d{{5,}})")
-_IMAGE, _LABEL = "image/encoded", "image/class/label"
-_FEATURES = {
-    _IMAGE: tf.io.FixedLenFeature([], tf.string),
-    _LABEL: tf.io.FixedLenFeature([], tf.int64),
-}
+_ALONE = "{}.tfrecords"  # all images of a split in one file
 _AT_ONCE = 64  # records
 _READERS = 16
 _SHOWN = 5  # of the names in an error
@@ -60,24 +65,33 @@ def open_tfrecords(params):
     directory = params["dataset_dir"]
     names = _names(directory)
     every = [name for of_split in names.values() for name in of_split]
+    layout = _layout([os.path.join(directory, name) for name in every])
     known = record_manifest.facts(
         directory,
         every,
         params["checkpoint_dir"],
-        lambda unknown, sizes: _count(directory, unknown, sizes),
+        lambda unknown, sizes: _count(directory, unknown, sizes, layout),
     )
     offset, num_classes = _labels(directory, known, params["label_offset"])
     _warn_if_sorted([(name, known[name]) for name in names["train"] if known[name].records])
 
     def parse(record):
-        features = tf.io.parse_single_example(record, _FEATURES)
-        return features[_IMAGE], features[_LABEL] - offset
+        features = tf.io.parse_single_example(record, layout.features)
+        return layout.encoded(features[layout.image]), features[layout.label] - offset
 
     official = {
         split: [(os.path.join(directory, name), known[name]) for name in of_split]
         for split, of_split in names.items()
     }
-    return Records(official, parse, num_classes, Preprocessing.of(params), params)
+    as_input = Preprocessing.of(params, _shape(known.values(), layout))
+    return Records(official, parse, num_classes, as_input, params)
+
+
+def _shape(known, layout):
+    """Returns the shape that all images have, see `Preprocessing.of`."""
+    if layout is record_layouts.RAW:
+        return record_layouts.RAW_SHAPE
+    return image_sizes.common(each.image_shape for each in known if each.records)
 
 
 def _names(directory):
@@ -93,9 +107,14 @@ def _names(directory):
         for split in record_splits.OFFICIAL
     }
     if not names["train"]:
+        names = {
+            split: [name for name in listed if name == _ALONE.format(split)] for split in names
+        }
+        if names["train"]:
+            return names
         raise DataError(
-            f"A dataset must have training images, but no file in {directory} is called "
-            f"train-...; it has {', '.join(listed[:5]) or 'nothing'}. {LAYOUT}"
+            f"A dataset must have training images, but no file in {directory} is called train-... "
+            f"or train.tfrecords; it has {', '.join(listed[:5]) or 'nothing'}. {LAYOUT}"
         )
     for split, of_split in names.items():
         if not of_split:
@@ -114,22 +133,32 @@ def _names(directory):
     return names
 
 
-def _count(directory, names, sizes):
+def _count(directory, names, sizes, layout):
     """Reads files; returns their `FileFacts`, and shows how far it is."""
     paths = [os.path.join(directory, name) for name in names]
-    _check_lengths(paths)
-    _check_features(paths[0])
+    _check_lengths(paths, layout)
+
+    def parse(records):
+        features = tf.io.parse_example(records, layout.features)
+        heads = tf.strings.substr(features[layout.image], 0, image_sizes.HEAD)
+        shape = tf.numpy_function(_common, [heads], tf.int64)
+        return features[layout.label], tf.ensure_shape(shape, [3])
 
     def look(path):
-        examples = tf.data.TFRecordDataset(path).batch(_AT_ONCE)
-        labels = examples.map(lambda records: tf.io.parse_example(records, _FEATURES)[_LABEL])
-        return labels.reduce(
-            tuple(tf.constant(x, tf.int64) for x in (0, tf.int64.max, tf.int64.min)),
-            lambda state, labels: (
-                state[0] + tf.size(labels, out_type=tf.int64),
-                tf.minimum(state[1], tf.reduce_min(labels)),
-                tf.maximum(state[2], tf.reduce_max(labels)),
-            ),
+        first = [tf.constant(x, tf.int64) for x in (0, tf.int64.max, tf.int64.min, [-1] * 3)]
+        return (
+            tf.data.TFRecordDataset(path)
+            .batch(_AT_ONCE)
+            .map(parse)
+            .reduce(
+                tuple(first),
+                lambda state, found: (
+                    state[0] + tf.size(found[0], out_type=tf.int64),
+                    tf.minimum(state[1], tf.reduce_min(found[0])),
+                    tf.maximum(state[2], tf.reduce_max(found[0])),
+                    _both(state[3], found[1]),
+                ),
+            )
         )
 
     found = []
@@ -140,41 +169,61 @@ def _count(directory, names, sizes):
         with tf.Session() as session:
             for path, size in zip(paths, sizes):
                 try:
-                    records, lowest, highest = map(int, session.run(following))
+                    *counts, shape = session.run(following)
                 except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-                    raise _damage(path) from error
-                found.append(record_manifest.FileFacts(size, records, lowest, highest))
+                    raise _damage(path, layout) from error
+                known = (*map(int, counts), tuple(map(int, shape)) if shape[0] > 0 else None)
+                found.append(record_manifest.FileFacts(size, *known))
                 bar.update()
     return found
 
 
-def _check_lengths(paths):
+def _common(heads):
+    """Returns the shape of all images that begin so, int64 [3], 0 if they differ."""
+    shape = image_sizes.common(map(image_sizes.shape_of, heads))
+    return np.array([0 if size is None else size for size in shape], np.int64)
+
+
+def _both(shape, other):
+    """Returns a shape if two are the same, or the first is that of no image, -1; else 0."""
+    same = tf.reduce_all(tf.equal(shape, other)) | tf.equal(shape[0], -1)
+    return tf.where(same, other, tf.zeros_like(other))
+
+
+def _check_lengths(paths, layout):
     """Raises `DataError` if a record claims to be longer than the rest of its file."""
     with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:
         for path, (_, is_all) in zip(paths, pool.map(count_whole_records, paths)):
             if not is_all:
-                raise _damage(path)
+                raise _damage(path, layout)
 
 
-def _check_features(path):
-    """Raises `DataError` if the first record of a file has other features than it must."""
+def _layout(paths):
+    """Returns the `Layout` of the first record, that of ImageNet if there is none."""
     with tf.Graph().as_default(), tf.Session() as session:
-        first = tf.data.make_one_shot_iterator(tf.data.TFRecordDataset(path)).get_next()
+        records = tf.data.TFRecordDataset(paths)
+        first = tf.data.make_one_shot_iterator(records).get_next()
         try:
             features = tf.train.Example.FromString(session.run(first)).features.feature
         except tf.errors.OutOfRangeError:
-            return  # Other files may have records.
+            return record_layouts.ENCODED
         except (tf.errors.DataLossError, DecodeError) as error:
-            raise _damage(path) from error
-    if not set(_FEATURES) <= set(features):
+            raise _damage(paths[0], record_layouts.ENCODED) from error
+    layout = record_layouts.of_names(features)
+    if layout is None:
         raise DataError(
-            f"Records must have the features {' and '.join(_FEATURES)}, but the first one of "
-            f"{path} has {', '.join(sorted(features)) or 'none'}. Write the files with these names."
+            f"Records must have the features {' and '.join(record_layouts.ENCODED.features)}, but "
+            f"the first one of {paths[0]} has {', '.join(sorted(features)) or 'none'}. Write the "
+            "files with these names."
         )
+    return layout
 
 
-def _damage(path):
-    wrong = faults(path, lambda record: tf.io.parse_single_example(record, _FEATURES)[_LABEL])
+def _damage(path, layout):
+    def load(record):
+        return tf.io.parse_single_example(record, layout.features)[layout.label]
+
+    wrong = faults(path, load)
     return DataError(
         f"{len(wrong)} records of {path} are damaged: {'; '.join(wrong[:5])}. Copy it anew; "
         "compressed files must be unpacked first."

@@ -1,5 +1,7 @@
 """Functions of shapes and tensors that layers are made of."""
 
+import functools
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -109,14 +111,23 @@ def with_data_dependencies(deps, outputs):
     Returns:
         List of tensors like `outputs`.
     """
-    firsts = [tf.stop_gradient(dep[(0,) * dep.shape.rank]) for dep in deps]
+    if not deps:
+        return list(outputs)
 
-    def wait(output):
-        if not firsts:
-            return output
-        is_bfloat16 = output.dtype == tf.bfloat16
-        tiny = 2e-38 if is_bfloat16 else np.finfo(output.dtype.as_numpy_dtype).tiny
-        total = tf.add_n([tf.cast(first, output.dtype) for first in firsts])
-        return output + total * tf.constant(tiny, output.dtype)
+    @functools.lru_cache(maxsize=None)  # One constant for all tensors of a rank.
+    def vector_of(number, rank):
+        return tf.fill([rank], number)
 
-    return [wait(output) for output in outputs]
+    def first_of(dep):
+        rank = dep.shape.rank
+        return tf.reshape(tf.slice(dep, vector_of(0, rank), vector_of(1, rank)), [])
+
+    firsts = [tf.stop_gradient(first_of(dep)) for dep in deps]
+
+    @functools.lru_cache(maxsize=None)
+    def tiny_sum(dtype):
+        tiny = 2e-38 if dtype == tf.bfloat16 else np.finfo(dtype.as_numpy_dtype).tiny
+        total = tf.add_n([tf.cast(first, dtype) for first in firsts])
+        return total * tf.constant(tiny, dtype)
+
+    return [output + tiny_sum(output.dtype) for output in outputs]

@@ -31,7 +31,8 @@ from examples.nas_search.custom_layers import (
     linear_decay,
     update_exponential_moving_average,
 )
-from examples.nas_search.search import search_costs, search_summaries
+from examples.nas_search.rematlib.layers import with_data_dependencies
+from examples.nas_search.search import search_costs, search_settings, search_summaries
 from examples.nas_search.tpu_optimizer_ops import apply_adam
 from examples.runs import cluster
 from replicate import estimator
@@ -45,7 +46,8 @@ def model_fn(features, labels, mode, params, config=None):
             `'validation'`; or laid out otherwise, see `tpu.network_input`.
         labels: Dict of one-hot labels, float32 [rows, classes], by part.
         mode: `tf.estimator.ModeKeys.TRAIN`.
-        params: Dict of all settings, see `search_settings.py`.
+        params: Dict of all settings, see `search_settings.py`; those of the published program
+            suffice, see `search_settings.completed`.
         config: The Estimator's `RunConfig`, by which the workers of a cluster draw networks of
             their own. None: there is one.
 
@@ -62,22 +64,22 @@ def model_fn(features, labels, mode, params, config=None):
             "it found, train that alone: `python -m examples.nas_search train --search_dir SEARCH "
             "--checkpoint_dir NEW`."
         )
+    params = search_settings.completed(params)
     step = tf.train.get_or_create_global_step()
     images = {part: tpu.network_input(batch, params) for part, batch in features.items()}
-    scalars = {}
 
     # 1. Draw a network. At first some choices are replaced, so that all weights get trained: by
     #    the mean over all operations, or by the largest width.
     space = mobile_classifier_factory.get_model_spec(params["ssd"])
     if cluster.writes(config):
         schema_io.save(space, params["checkpoint_dir"], "model_spec.json")
-    scalars["increase_ops_prob"] = linear_decay(step, params["increase_ops_warmup_steps"])
-    scalars["increase_filters_prob"] = linear_decay(step, params["increase_filters_warmup_steps"])
+    increase_ops_prob = linear_decay(step, params["increase_ops_warmup_steps"])
+    increase_filters_prob = linear_decay(step, params["increase_filters_warmup_steps"])
     with tf.variable_scope("rl_controller") as controller_scope:
         network, draw = controller.independent_sample(
             space,
-            increase_ops_probability=scalars["increase_ops_prob"],
-            increase_filters_probability=scalars["increase_filters_prob"],
+            increase_ops_probability=increase_ops_prob,
+            increase_filters_probability=increase_filters_prob,
             seed=_seed_of_draw(step, params, config),
         )
 
@@ -109,14 +111,24 @@ def model_fn(features, labels, mode, params, config=None):
     optimizer = replicate.TowerOptimizer(
         tf.train.RMSPropOptimizer(
             model_learning_rate, decay=0.9, momentum=params["model_momentum"], epsilon=1.0
-        ),
-        transform_gradients=_wait_for_all if params["use_gradient_sync_barrier"] else None,
+        )
     )
-    model_update = optimizer.minimize(loss, var_list=model.trainable_variables())
+    weights = model.trainable_variables()
+    grads_and_vars = optimizer.compute_gradients(loss, var_list=weights)
+    if params["use_gradient_sync_barrier"]:
+        # Before they are summed: no core sums a gradient that is still to compute others.
+        gradients, weights = zip(*grads_and_vars)
+        grads_and_vars = list(zip(with_data_dependencies(gradients, gradients), weights))
+    model_update = optimizer.apply_gradients(grads_and_vars)
 
     # 4. How accurate is the same network with the updated weights?
     with tf.control_dependencies([model_update]):
-        validation_logits = _logits(model, images["validation"], training=False)
+        validation_images = images["validation"]
+        if params["use_gradient_sync_barrier"]:
+            # XLA may drop the wait, but not what the images depend on.
+            updated = [weight.read_value() for weight in weights]
+            (validation_images,) = with_data_dependencies(updated, [validation_images])
+        validation_logits = _logits(model, validation_images, training=False)
     accuracy = _accuracy(labels["validation"], validation_logits)
 
     # 5. Reward the controller. All towers compare their rewards with one baseline.
@@ -138,25 +150,25 @@ def model_fn(features, labels, mode, params, config=None):
         regularization_loss=entropy_loss,
     )
 
-    scalars.update(
-        {
-            "model/loss": loss,
-            "model/empirical_loss": empirical_loss,
-            "model/regularization_loss": regularization_loss,
-            "model/learning_rate": model_learning_rate,
-            "rlcontroller/empirical_loss": controller_loss,
-            "rlcontroller/entropy_loss": entropy_loss,
-            "rlcontroller/entropy": draw["entropy"],
-            "rlcontroller/validation_accuracy": accuracy,
-            "rlcontroller/reward": reward,
-            "rlcontroller/step_baseline": step_baseline,
-            "rlcontroller/baseline": baseline,
-            "rlcontroller/advantage": advantage,
-            "rlcontroller/log_prob": draw["sample_log_prob"],
-            "rlcontroller/learning_rate": controller_learning_rate,
-            **cost_scalars,
-        }
-    )
+    scalars = {
+        "model/loss": loss,
+        "model/empirical_loss": empirical_loss,
+        "model/regularization_loss": regularization_loss,
+        "model/learning_rate": model_learning_rate,
+        "rlcontroller/increase_ops_prob": increase_ops_prob,
+        "rlcontroller/increase_filters_prob": increase_filters_prob,
+        "rlcontroller/empirical_loss": controller_loss,
+        "rlcontroller/entropy_loss": entropy_loss,
+        "rlcontroller/entropy": draw["entropy"],
+        "rlcontroller/validation_accuracy": accuracy,
+        "rlcontroller/reward": reward,
+        "rlcontroller/step_baseline": step_baseline,
+        "rlcontroller/baseline": baseline,
+        "rlcontroller/advantage": advantage,
+        "rlcontroller/log_prob": draw["sample_log_prob"],
+        "rlcontroller/learning_rate": controller_learning_rate,
+        **cost_scalars,
+    }
     scalars = replicate.cross_tower_mean(scalars)
     scalars.update(search_summaries.logits("rlpathlogits", draw["logits_by_path"]))
     scalars.update(search_summaries.logits("rltaglogits", draw["logits_by_tag"]))
@@ -180,12 +192,6 @@ def _logits(model, images, training):
     """Returns [rows, classes] as the network computes them, with the weights as they are now."""
     logits, _ = model.apply(images, training)
     return logits
-
-
-def _wait_for_all(grads_and_vars):
-    """Lets no gradient be used before all exist, so that none of them overtakes the others."""
-    gradients, variables = zip(*grads_and_vars)
-    return list(zip(tf.tuple(list(gradients)), variables))
 
 
 def _accuracy(labels, logits):

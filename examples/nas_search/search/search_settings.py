@@ -15,6 +15,8 @@ Learning rates are those for the batch, no longer those for 256 images.
 """
 
 from examples import data as data_lib
+from examples.data import tpu
+from examples.nas_search import mobile_cost_model
 from examples.nas_search.search import search_costs
 from examples.nas_search.search.search_flags import FLAGS, PRESETS
 from examples.nas_search.spaces import search_spaces
@@ -42,7 +44,7 @@ def resolve(**given):
     _check_space(params["ssd"])
     params.update(engines.resolve(params))
     _check_batches(params)
-    params["use_bfloat16"] = _use_bfloat16(params)
+    params["use_bfloat16"] = tpu.computes_in_bfloat16(params)
     if params["model_weight_decay"] is None:
         params["model_weight_decay"] = 3e-5 if params["use_bfloat16"] else 4e-5
     for name in ("model_learning_rate", "rl_learning_rate"):
@@ -55,6 +57,24 @@ def resolve(**given):
     params.update(_steps(params, data.size("train")))
     params.update(search_costs.resolve(params))
     return params
+
+
+def completed(params):
+    """Returns settings with what the published program's lack.
+
+    That is `use_tpu`, False; `seed`, None; and the `image_shape` and `num_classes` that the space
+    is made for. `use_bfloat16` becomes a bool.
+
+    Args:
+        params: Settings, resolved ones or those of the published program.
+
+    Raises:
+        ValueError: If `use_bfloat16` is none; see `tpu.computes_in_bfloat16`.
+    """
+    image_shape, num_classes = mobile_cost_model.inputs_of(params["ssd"])
+    made_for = {"image_shape": image_shape, "num_classes": num_classes}
+    made = {"use_tpu": False, "seed": None, **made_for, **params}
+    return {**made, "use_bfloat16": tpu.computes_in_bfloat16(made)}
 
 
 def check_same(params, may_change=()):
@@ -103,13 +123,6 @@ def _check_batches(params):
             f"images of a step are not divisible by {towers} towers. Pass --train_batch_size and "
             "--rl_batch_size_multiplier whose product is, or another --num_towers."
         )
-
-
-def _use_bfloat16(params):
-    when = params["use_bfloat16"]
-    if when == "auto":
-        when = "ontpu" if params["ssd"] == "mobilenet_v3_like_search" else "false"
-    return params["use_tpu"] if when == "ontpu" else when == "true"
 
 
 def _check_fractions(params):

@@ -250,7 +250,7 @@ def test_the_space_is_written_beside_the_checkpoints(tmp_path):
 
 
 PUBLISHED_TAGS = {
-    *("increase_ops_prob", "increase_filters_prob"),
+    *("rlcontroller/increase_ops_prob", "rlcontroller/increase_filters_prob"),
     *("model/loss", "model/empirical_loss", "model/regularization_loss", "model/learning_rate"),
     *(f"rlcontroller/{name}" for name in ("empirical_loss", "entropy_loss", "entropy")),
     *(f"rlcontroller/{name}" for name in ("validation_accuracy", "reward", "step_baseline")),
@@ -302,12 +302,11 @@ def test_scalars_are_means_over_towers(tmp_path):
 def test_the_barrier_lets_no_gradient_be_used_before_all_exist(tmp_path, barrier):
     search = Search(make_params(tmp_path, use_gradient_sync_barrier=barrier), 2)
     updates = [op for op in search.graph.get_operations() if op.type == "ResourceApplyRMSProp"]
-    gradients = [op.inputs[-1].op for op in updates]
+    gradients = [_sources(op.inputs[-1].op) for op in updates]
     assert len(updates) > 10
-    assert all("tuple/" in gradient.name for gradient in gradients) == barrier
-    if barrier:
-        sources = set().union(*map(_sources, gradients))
-        assert all(sources <= behind(op) for op in updates)
+    every = set().union(*gradients)
+    # A sum alone takes less than all gradients.
+    assert all(len(sources) > 0.9 * len(every) for sources in gradients) == barrier
 
 
 def _sources(gradient):

@@ -175,7 +175,7 @@ def test_every_gpu_is_a_tower(monkeypatch):
 
 def test_the_reward_functions_are_those_there_are():
     [flag] = [flag for flag in search_flags.FLAGS if flag.name == "rl_reward_function"]
-    assert set(flag.choices) == set(search_space_utils.REWARD_FUNCTIONS)
+    assert set(flag.choices) == set(search_space_utils.RL_REWARDS)
 
 
 @pytest.mark.parametrize(
