@@ -72,7 +72,7 @@ setup(
     install_requires=[
         # Bounds are what the tests run on. TensorFlow says which NumPy it needs.
         "numpy",
-        "six",
+        "six",  # Nothing here imports it; TensorFlow 1.15 and code that is moved do.
         "tensorflow>=1.15,<2.22",
         # It ends with 2.15, which serves all newer ones.
         "tensorflow-estimator>=1.15,<2.16",

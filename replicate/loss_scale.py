@@ -284,3 +284,9 @@ def _variable(initial_value: Any, name: str, dtype: Any) -> tf.Variable:
     return tf.Variable(
         initial_value, trainable=False, name=name, dtype=dtype, use_resource=True, aggregation=same
     )
+
+
+# TensorFlow's optimizers that scale losses ask for classes of its own.
+tf.train.experimental.LossScale.register(LossScale)
+tf.train.experimental.FixedLossScale.register(FixedLossScale)
+tf.train.experimental.DynamicLossScale.register(DynamicLossScale)

@@ -174,6 +174,7 @@ def replicate_model_fn(
         in_parts = per_tower or on_tpus
         with weights.losses_added_up(summed and in_parts), uncollected(), cluster.building(), sums:
             spec = build(given, arguments, cluster)
+        partition.specs.name_loss(spec)
         _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 

@@ -346,10 +346,36 @@ def theirs_in_an_optimizer(rows):
     return [(dynamic, update, tf.constant(0))]
 
 
+def in_their_optimizer(rows):
+    dynamic = loss_scale.DynamicLossScale(**START)
+    optimizer = mixed_precision.MixedPrecisionLossScaleOptimizer(
+        tf.train.GradientDescentOptimizer(0.0), dynamic
+    )
+    update = optimizer.apply_gradients([(rows, tf.get_variable("w", [3]))])
+    return [(dynamic, update, tf.constant(0))]
+
+
+def test_an_optimizer_of_tensorflow_skips_steps_by_these_scales():
+    w, x = tf.get_variable("w", initializer=[1.0, 2.0]), tf.placeholder(tf.float32, [])
+    dynamic = loss_scale.DynamicLossScale(initial_loss_scale=4.0, increment_period=2)
+    optimizer = mixed_precision.MixedPrecisionLossScaleOptimizer(
+        tf.train.GradientDescentOptimizer(0.5), dynamic
+    )
+    train_op = optimizer.minimize(tf.reduce_sum(w) * x)
+    found = []
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for value in (1.0, 1.0, np.inf, 1.0):
+            session.run(train_op, {x: value})
+            found.append((session.run(w).tolist(), session.run(dynamic())))
+    want = [([0.5, 1.5], 4.0), ([0.0, 1.0], 8.0), ([0.0, 1.0], 4.0), ([-0.5, 0.5], 4.0)]
+    assert found == want
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [(alone, in_towers), (in_towers, alone), (theirs, in_towers), (in_towers, theirs)]
-    + [(theirs_in_an_optimizer, alone), (alone, alone)],
+    + [(theirs_in_an_optimizer, alone), (in_their_optimizer, alone), (alone, alone)],
 )
 def test_a_run_that_was_cut_goes_on_from_its_checkpoint(first, second, tmp_path):
     """In the middle of a count; the variables have the same names everywhere."""

@@ -300,15 +300,33 @@ def test_a_step_in_a_condition_counts_for_the_graph_around_it():
     assert replicate.TowerOptimizer.has_been_used()
 
 
-ANCESTOR = (
-    "`model_fn` is called once for all towers…`TowerOptimizer._graph_state()`…`replicate.tower"
-)
-
-
 @pytest.mark.parametrize("of", [lambda cls: cls, lambda cls: cls(SGD(0.1))], ids=["class", "own"])
 def test_the_state_of_a_graph_that_the_ancestor_had(of):
-    with pytest.raises(RuntimeError, match=matching(ANCESTOR)):
-        of(replicate.TowerOptimizer)._graph_state().is_the_last_tower  # noqa: B018
+    state = of(replicate.TowerOptimizer)._graph_state()
+    assert (state.is_the_last_tower, state.number_of_towers) == (True, 1)
+    message = "called once for all towers, so the state of a graph has no 'loss_reduction'…only"
+    with pytest.raises(AttributeError, match=matching(message)):
+        state.loss_reduction  # noqa: B018
+    message = "no collection holds the state of each…Write `TowerOptimizer._graph_state()` for"
+    with pytest.raises(AttributeError, match=matching(message)):
+        replicate.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES  # noqa: B018
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_the_state_of_a_graph_counts_towers(num_towers):
+    def body(x):
+        assert replicate.TowerOptimizer._graph_state().number_of_towers == replicate.num_towers()
+        train_op = replicate.TowerOptimizer(SGD(0.1)).minimize(_loss(x))
+        return spec(TRAIN, train_op=train_op)
+
+    build(lambda _, features: body(features), tf.constant(ROWS), num_towers=num_towers)
+
+
+def test_the_second_half_of_apply_gradients_is_the_wrapped_optimizers():
+    optimizer = replicate.TowerOptimizer(SGD(0.1))
+    message = "leaves it to the optimizer that it wraps…Call `apply_gradients` in a replica…scale"
+    with pytest.raises(RuntimeError, match=matching(message)):
+        optimizer._distributed_apply(tf.distribute.get_strategy(), [])
 
 
 WRAPPED = "gathers the gradients of all towers once, but got an optimizer that it wraps already"

@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from replicate.engines import context
 from replicate.graphs import GraphLocal, graph_here
 
 _used = GraphLocal()
+
+
+class GraphState:
+    """What the ancestor knew of the tower that it was building: now of all, which are built once.
+
+    Attributes:
+        is_the_last_tower: True.
+    """
+
+    is_the_last_tower = True
+
+    @property
+    def number_of_towers(self) -> int:
+        """How many towers there are."""
+        return context.engine().size
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"`model_fn` is called once for all towers, so the state of a graph has no {name!r}, "
+            "only `is_the_last_tower`, which is True, and `number_of_towers`. What was done for "
+            "one tower happens once by itself; the index of a tower is `replicate.tower_index()`, "
+            "a tensor."
+        )
+
+
+class _Collection:
+    """Stands for the name of a collection that there is no longer."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> NoReturn:
+        raise AttributeError(
+            "`model_fn` is called once for all towers, so that no collection holds the state of "
+            "each, but `TowerOptimizer.COLLECTION_FOR_GRAPH_STATES` was asked for. Write "
+            "`TowerOptimizer._graph_state()` for `tf.get_collection(...)[0]`."
+        )
 
 
 class Ancestor:
@@ -21,15 +56,20 @@ class Ancestor:
         """
         return _used.get(graph_here(), False)
 
+    COLLECTION_FOR_GRAPH_STATES = _Collection()
+
     @staticmethod
-    def _graph_state() -> NoReturn:
-        """Raises, since there is one call of `model_fn` for all towers, and nothing to count."""
+    def _graph_state() -> GraphState:
+        """Returns the state of the current graph."""
+        return GraphState()
+
+    def _distributed_apply(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises: the wrapped optimizer does what TensorFlow's do here."""
         raise RuntimeError(
-            "`model_fn` is called once for all towers, so there is no state of a graph that says "
-            "which tower is built, but `TowerOptimizer._graph_state()` of "
-            "`tf.contrib.estimator` was called. What was done for one tower, such as the last, "
-            "happens once by itself; the index of a tower is `replicate.tower_index()`, a tensor, "
-            "their number `replicate.num_towers()`."
+            "`TowerOptimizer` sums gradients and leaves it to the optimizer that it wraps to apply "
+            "them, but `_distributed_apply`, the second half of a TensorFlow optimizer's "
+            "`apply_gradients`, was called. Call `apply_gradients` in a replica. An optimizer that "
+            "scales losses goes inside of `TowerOptimizer`, or pass `loss_scale=`."
         )
 
 

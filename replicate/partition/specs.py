@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
 
+LOSS = "replicate/loss"  # Name of the operation that gives it.
+
 _ASKED = (tf.Tensor, tf.Operation)
 _HOST_CALLS = ("eval_metrics", "host_call")
 
@@ -20,6 +22,13 @@ def checked(spec: Any) -> Any:
             "makes a spec of another kind, convert it before returning."
         )
     return spec
+
+
+def name_loss(spec: Any) -> None:
+    """Gives the loss of all rows the name by which hooks find it."""
+    if spec.loss is not None and not tf.distribute.has_strategy():  # Replicas have parts of it.
+        with tf.name_scope(None), tf.device(spec.loss.device):
+            tf.identity(spec.loss, name=LOSS)
 
 
 def asked_of(spec: Any, is_trained: bool) -> list[Any]:

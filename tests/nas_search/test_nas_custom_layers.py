@@ -75,7 +75,9 @@ def test_momentum_out_of_range(momentum):
 
 def test_a_running_mean_of_unknown_shape():
     x = tf.placeholder(tf.float32, [None])
-    with pytest.raises(ValueError, match=matching("`tensor` must have a known shape…(None,)…Reduce")):
+    with pytest.raises(
+        ValueError, match=matching("`tensor` must have a known shape…(None,)…Reduce")
+    ):
         custom_layers.update_exponential_moving_average(x, 0.9)
 
 

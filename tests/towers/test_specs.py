@@ -132,3 +132,26 @@ def test_export_outputs_of_another_kind_stay(per_tower):
 def test_something_else_than_a_spec(returned):
     with pytest.raises(TypeError, match=r"must return a `tf.estimator.EstimatorSpec`, but"):
         contract.replicated(lambda features: returned, 2)(tf.constant([1.0, 2.0]), None, "eval")
+
+
+@pytest.mark.parametrize("per_tower", [False, True])
+@pytest.mark.parametrize("num_towers", [1, 3])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_the_loss_of_all_rows_has_a_name(mode, num_towers, per_tower):
+    def model_fn(features, labels, mode):
+        with tf.name_scope("model"):
+            w = tf.get_variable("w", [], tf.float64, tf.ones_initializer())
+            loss = tf.reduce_mean(features * w, name="loss")
+            step = tf.train.get_or_create_global_step()
+            optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.0))
+            return tf.estimator.EstimatorSpec(
+                mode, loss=loss, train_op=optimizer.minimize(loss, step)
+            )
+
+    rows = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+    with tf.Graph().as_default():
+        fn = contract.replicated(model_fn, num_towers, per_tower=per_tower)
+        fn(tf.constant(rows), None, mode)
+        with tf.Session(config=contract.session_config(num_towers)) as session:
+            session.run(tf.global_variables_initializer())
+            np.testing.assert_allclose(session.run("replicate/loss:0"), rows.mean())
