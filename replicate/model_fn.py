@@ -20,7 +20,7 @@ from replicate.compat import tpu as tpu_lib
 from replicate.cross_tower import cross_tower_sum
 from replicate.engines import tpu_training
 from replicate.faults import recovery
-from replicate.graphs import uncollected
+from replicate.graphs import step_reads, uncollected
 from replicate.reports import report
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def replicate_model_fn(
     batch_norm: Literal["tower", "batch"] = "tower",
     random: Literal["tower", "batch"] = "tower",
     per_tower: bool = False,
+    read_step_first: bool = False,
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
     """Returns a `model_fn` that runs `model_fn` on several devices, its *towers*.
 
@@ -126,6 +127,9 @@ def replicate_model_fn(
             where the program says so: in `TowerOptimizer`, `cross_tower_sum`, `cross_tower_mean`
             and `merge_call`. The loss and results are averaged by rows, metrics are added up,
             predictions concatenated.
+        read_step_first: Whether a training step that writes the global step itself, by an
+            assignment, does so after it has read it, as for a learning rate. Otherwise resource
+            variables may be read before or after, on one device, too, and the log says so.
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
@@ -134,7 +138,7 @@ def replicate_model_fn(
 
     Raises:
         TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features`,
-            `batch_axis`, `prefetch_to_devices` or `per_tower` is something else.
+            `batch_axis`, `prefetch_to_devices`, `per_tower` or `read_step_first` is something else.
         ValueError: If `model_fn` takes no `features`, `loss_reduction` is `NONE`,
             `variable_placement`, `summaries`, `batch_norm` or `random` unknown, or `devices` is
             empty or names a device twice, one that does not exist, or TPU cores among others or
@@ -157,6 +161,7 @@ def replicate_model_fn(
         batch_norm,
         random,
         per_tower,
+        read_step_first,
     )
     on_tpus, summed = checked.on_tpus, loss_reduction == tf.losses.Reduction.SUM
 
@@ -175,6 +180,8 @@ def replicate_model_fn(
         with weights.losses_added_up(summed and in_parts), uncollected(), cluster.building(), sums:
             spec = build(given, arguments, cluster)
         partition.specs.name_loss(spec)
+        if given.get("mode") == estimator.ModeKeys.TRAIN and not on_tpus:
+            step_reads.order([spec.train_op, spec.loss], read_step_first)
         _start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 

@@ -17,7 +17,8 @@ SIGNATURES = {
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
         "consolidation_device=None, variable_placement='consolidation', "
         "per_tower_batch_size=None, whole_features=(), batch_axis=0, summaries='first', "
-        "prefetch_to_devices=False, batch_norm='tower', random='tower', per_tower=False)"
+        "prefetch_to_devices=False, batch_norm='tower', random='tower', per_tower=False, "
+        "read_step_first=False)"
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "

@@ -47,6 +47,7 @@ def check(
     batch_norm,
     random,
     per_tower,
+    read_step_first,
 ):
     """Returns the `Arguments`; takes those of `replicate_model_fn`, and raises what it does."""
     if not callable(model_fn):
@@ -80,8 +81,9 @@ def check(
                 f"`{name}` must be 'tower' or 'batch', but is {value!r}: by each tower for its "
                 "rows, or for all rows as on one device."
             )
-    if not isinstance(per_tower, bool):
-        raise TypeError(f"`per_tower` must be True or False, but is {per_tower!r}.")
+    for name, value in (("per_tower", per_tower), ("read_step_first", read_step_first)):
+        if not isinstance(value, bool):
+            raise TypeError(f"`{name}` must be True or False, but is {value!r}.")
     on_tpus = False
     if devices is not None:
         devices = devices_lib.canonical_list(devices)

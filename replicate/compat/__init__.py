@@ -40,10 +40,11 @@ def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] =
     A name of `tf.contrib` stands for what TensorFlow has of it, a small function or class of
     replicate's own, or what tf-slim, tensorflow-gan or tensorflow-probability has, which `pip
     install "replicate-estimator[contrib]"` installs, if it does the same as on TensorFlow 1.15.
-    Other names are errors that say what to write, or that nothing replaces them: an ImportError
-    where they are imported, an AttributeError elsewhere. `replicate.compat.contrib.find` tells
-    where a name is. What somebody else has put at `tensorflow.contrib` stays there, and what it
-    lacks comes from here.
+    `tensorflow.python.estimator` and `tf.keras.mixed_precision.experimental`, which newer versions
+    lack, are there as well. Other names are errors that say what to write, or that nothing
+    replaces them: an ImportError where they are imported, an AttributeError elsewhere.
+    `replicate.compat.contrib.find` tells where a name is. What somebody else has put at
+    `tensorflow.contrib` stays there, and what it lacks comes from here.
 
     What TensorFlow itself has is left as it is; so is all of `tf.contrib` on TensorFlow 1.15. A
     second call changes nothing but what it asks for in addition.

@@ -7,7 +7,7 @@ import types
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import environment, estimator
+from replicate.compat import environment, estimator, moved
 
 
 def install(replace_ancestor, tensorflow_1, offered):
@@ -23,6 +23,7 @@ def install(replace_ancestor, tensorflow_1, offered):
         tf2.estimator = revival.estimator("v2")
     if not is_1:
         _install_contrib(offered)
+        moved.install()
     elif replace_ancestor:
         ancestors = importlib.import_module("tensorflow.contrib.estimator")  # Takes seconds.
         for name, value in offered.items():

@@ -1,6 +1,6 @@
 """Answers questions about a graph: its state, its source lines, the ancestors of operations."""
 
-from replicate.graphs import state
+from replicate.graphs import state, step_reads
 from replicate.graphs.ancestors import ancestors, descendants, takers
 from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
@@ -21,6 +21,7 @@ __all__ = [
     "operations",
     "run_if",
     "state",
+    "step_reads",
     "takers",
     "uncollected",
     "unwrapped",

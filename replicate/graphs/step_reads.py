@@ -1,0 +1,74 @@
+"""Orders what reads the global step in a training step, and what writes it.
+
+A resource variable is read when an operation does so, and a `model_fn` that counts up the step
+itself, as BERT's and XLNet's do, lets that wait for nothing: a learning rate may then be that of
+the step or of the next one, on one device, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
+from replicate.graphs import state
+from replicate.graphs.ancestors import ancestors
+from replicate.graphs.functions import line_of
+
+_READ = "ReadVariableOp"
+
+
+class Race(NamedTuple):
+    """Operations of which none waits for the other.
+
+    Attributes:
+        write: What writes the step.
+        reads: What reads it.
+    """
+
+    write: Any
+    reads: Sequence[Any]
+
+
+def order(fetches: Sequence[Any], reads_first: bool) -> None:
+    """Lets a write of the global step wait for reads, or says in the log that it does not.
+
+    Args:
+        fetches: Operations and tensors that a training step runs.
+        reads_first: Whether it waits for them.
+    """
+    for write, reads in _races(fetches):
+        if reads_first:
+            graph_lib.add_control_inputs(write, reads)
+            continue
+        tf.logging.info(
+            "replicate: the global step is written at %s and read at %s, and neither waits for the "
+            "other, so that a step may read what it writes, on one device, too. "
+            "replicate_model_fn(read_step_first=True) reads before.",
+            line_of(write),
+            " and ".join(sorted({line_of(read) for read in reads})),
+        )
+
+
+def _races(fetches: Sequence[Any]) -> list[Race]:
+    step = tf.train.get_global_step()
+    handle = getattr(step, "handle", None)
+    if not isinstance(handle, tf.Tensor):  # None, or a variable that is a reference.
+        return []
+    takers = handle.consumers()
+    # Nothing outside can wait for what a condition or a loop may skip.
+    users = [one for one in takers if not graph_lib.is_in_control_flow(one)]
+    reads = [one for one in users if one.type == _READ]
+    writes = [one for one in users if state.assigns(one)]
+    if not reads or not writes:
+        return []
+    found = []
+    for write in writes:
+        before = ancestors([write])
+        late = [one for one in reads if one not in before]
+        running = ancestors(fetches) if late else ()
+        racing = [one for one in late if one in running and write not in ancestors([one])]
+        if racing and write in running:
+            found.append(Race(write, racing))
+    return found

@@ -1,0 +1,89 @@
+"""A global step that a `model_fn` counts up itself, and what reads it."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import contract
+import replicate
+from bodies import matching
+from graph_walks import behind
+
+pytestmark = pytest.mark.usefixtures("resource_variables")
+
+ROWS = np.arange(6.0)
+
+
+def model_fn(features, labels, mode, params):
+    """Reads the step for a learning rate, as BERT does."""
+    step = tf.train.get_or_create_global_step()
+    w = tf.get_variable("w", [], tf.float64, tf.ones_initializer())
+    loss = tf.reduce_mean(features * w)
+    rate = tf.cast(tf.train.polynomial_decay(0.5, step, 10), tf.float64)
+    optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(rate))
+    if params["by_optimizer"]:
+        train_op = optimizer.minimize(loss, step)
+    else:
+        train_op = tf.group(optimizer.minimize(loss), step.assign(step + 1))
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def orders(num_towers, per_tower=False, by_optimizer=False, **kwargs):
+    """Returns of each read of a training step whether the step's assignment waits for it."""
+    params = {"by_optimizer": by_optimizer}
+    with tf.Graph().as_default() as graph:
+        step = tf.train.get_or_create_global_step()
+        fn = contract.replicated(model_fn, num_towers, per_tower=per_tower, **kwargs)
+        spec = fn(tf.constant(ROWS), None, "train", params)
+        train_op = getattr(spec.train_op, "op", spec.train_op)
+        of_step = [
+            op for op in {train_op, *behind(train_op)} if op.inputs and op.inputs[0] is step.handle
+        ]
+        (write,) = (op for op in of_step if op.type.startswith("Assign"))
+        reads = [op for op in of_step if op.type == "ReadVariableOp"]
+        with tf.Session(graph=graph, config=contract.session_config(num_towers)) as session:
+            session.run(tf.global_variables_initializer())
+            rates = []
+            for _ in range(3):
+                session.run(spec.train_op)
+                rates.append(session.run(tf.trainable_variables()[0]))
+            assert session.run(step) == 3
+        return [read in behind(write) for read in reads], rates
+
+
+@pytest.mark.parametrize("per_tower", [False, True])
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_reads_come_first_if_asked_for(num_towers, per_tower, caplog):
+    waits, weights = orders(num_towers, per_tower, read_step_first=True)
+    assert len(waits) > 1
+    assert all(waits)
+    steps = -np.diff([1.0, *weights]) / ROWS.mean()
+    np.testing.assert_allclose(steps, [0.5, 0.45001, 0.40002], rtol=1e-4)
+    assert "neither waits" not in caplog.text
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_the_log_names_reads_that_do_not(num_towers, caplog):
+    tf.logging.set_verbosity(tf.logging.INFO)
+    waits, _ = orders(num_towers)
+    assert not all(waits)
+    (line,) = [r.getMessage() for r in caplog.records if "neither waits" in r.getMessage()]
+    here = r"\S*test_step_reads.py:\d+\S*( \(.*\))?"
+    assert re.search(f"step is written at {here} and read at {here}, and neither waits", line)
+    assert line.endswith("replicate_model_fn(read_step_first=True) reads before.")
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_steps_that_an_optimizer_counts_are_left_alone(first, caplog):
+    tf.logging.set_verbosity(tf.logging.INFO)
+    waits, _ = orders(2, by_optimizer=True, read_step_first=first)
+    assert all(waits)
+    assert "neither waits" not in caplog.text
+
+
+def test_it_is_true_or_false():
+    message = "`read_step_first` must be True or False, but is 1."
+    with pytest.raises(TypeError, match=matching(message)):
+        replicate.replicate_model_fn(model_fn, read_step_first=1)
