@@ -33,6 +33,7 @@ class Unit(tf.keras.layers.Layer):
     def __init__(self, config, in_width, out_width, filters, stride, place, norm_first=False):
         super().__init__(dtype=config.variable_dtype)
         self._dropout_rate = config.dropout_rate
+        self._channels_axis = 1 if config.data_format == "channels_first" else 3
         before, after, between = in_width // 2, out_width // 2, filters // 2
         self.f = Residual(config, before, after, between, stride, f"{place}/f", norm_first)
         self.g = Residual(config, after, after, between, 1, f"{place}/g", norm_first)
@@ -85,7 +86,7 @@ class Unit(tf.keras.layers.Layer):
         """Returns what F or G is added to."""
         return half
 
-    def backward_grads(self, x, y, dy, kept=None, activations=None, values=None):
+    def backward(self, x, y, dy, kept=None, activations=None, values=None):
         """Goes back through the unit: computes F and G once more, and their gradients.
 
         Args:
@@ -128,6 +129,36 @@ class Unit(tf.keras.layers.Layer):
         dx = self._through_shortcut(x1, dy1), self._through_shortcut(x2, dy2) + change
         return (x1, x2), tuple(after([*dx, *d_f, *d_g], *dx)), d_f + d_g
 
+    def backward_grads(self, y, dy, training=True, x=None):
+        """Goes back through the unit, by the published block's arguments and results.
+
+        That block takes and gives one tensor, which it splits into halves, and joins again.
+
+        Args:
+            y: What the unit returned in training: a pair, or one tensor of both halves' channels.
+            dy: The gradients for it, likewise.
+            training: True.
+            x: What the unit took, likewise; None if it is to be reconstructed.
+
+        Returns:
+            `x`, as given or reconstructed; the gradients for it, both in the form of `y`; and a
+            list of the gradients for the learned weights, in their order.
+
+        Raises:
+            ValueError: If `training` is False, or as of `backward`.
+        """
+        if not training:
+            raise ValueError(
+                "Gradients go back through a unit in training, whose batch norm has the moments of "
+                f"the batch, but `training` is {training!r}. Pass True."
+            )
+        if not tf.is_tensor(y):
+            return self.backward(x, y, dy)
+        given = None if x is None else tf.split(x, 2, self._channels_axis)
+        halves = (tf.split(each, 2, self._channels_axis) for each in (y, dy))
+        *pairs, gradients = self.backward(given, *halves)
+        return (*(tf.concat(each, self._channels_axis) for each in pairs), gradients)
+
     def _forward_again(self, x, y, of_f, of_g):
         """Returns `x`, and of `forward` what is kept and the activations, told from `y`."""
         if self._dropout_rate:
@@ -151,7 +182,7 @@ class Unit(tf.keras.layers.Layer):
 class DownsamplingUnit(Unit):
     """The first unit of a stage: pools its inputs, and gives them more channels.
 
-    What it takes cannot be told from what it gives, so `backward_grads` is to be given `x`.
+    What it takes cannot be told from what it gives, so `backward` is to be given `x`.
     """
 
     is_reversible = False
@@ -159,32 +190,31 @@ class DownsamplingUnit(Unit):
     def __init__(self, config, in_width, out_width, filters, stride, place, norm_first=False):
         super().__init__(config, in_width, out_width, filters, stride, place, norm_first)
         self._stride = stride
-        self._channels_first = config.data_format == "channels_first"
         missing = (out_width - in_width) // 2
         self._padding = [missing // 2, missing - missing // 2]
 
     def shortcut(self, half):
         """Returns a half, averaged over the pixels of a stride, with channels of zeros around."""
         if self._stride > 1:
-            half = pooling.average(half, self._stride, self._channels_first)
+            half = pooling.average(half, self._stride, self._channels_axis == 1)
         if any(self._padding):
             padding = [[0, 0]] * 4
-            padding[1 if self._channels_first else 3] = self._padding
+            padding[self._channels_axis] = self._padding
             half = tf.pad(half, padding)
         return half
 
-    def backward_grads(self, x, y, dy, kept=None, activations=None, values=None):
-        """Goes back through the unit, see `Unit.backward_grads`; `x` must be given.
+    def backward(self, x, y, dy, kept=None, activations=None, values=None):
+        """Goes back through the unit, see `Unit.backward`; `x` must be given.
 
         Raises:
-            ValueError: If it is not, or as of `Unit.backward_grads`.
+            ValueError: If it is not, or as of `Unit.backward`.
         """
         if x is None:
             raise ValueError(
                 "The first unit of a stage cannot be inverted, so its inputs must be kept, but "
                 "`x` is None. Pass what it was called with."
             )
-        return super().backward_grads(x, y, dy, kept, activations, values)
+        return super().backward(x, y, dy, kept, activations, values)
 
     def _through_shortcut(self, half, upstream):
         with tf.GradientTape() as tape:

@@ -139,7 +139,7 @@ class Body(tf.keras.layers.Layer):
             for unit, (x, *of_pass), of_unit in reversed(
                 list(zip(stage, of_stage, values_of_stage))
             ):
-                y, dy, gradients = unit.backward_grads(x or None, y, dy, *of_pass, of_unit)
+                y, dy, gradients = unit.backward(x or None, y, dy, *of_pass, of_unit)
                 of_units.insert(0, self._of_first_order(gradients))
             found.insert(0, of_units)
         return self._of_first_order(dy), found

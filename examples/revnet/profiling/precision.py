@@ -76,7 +76,7 @@ def _reconstruction_error(model, images):
             x = y
         zeros = tuple(map(tf.zeros_like, y))
         for unit, true, kept in reversed(passes[1:]):
-            y, _, _ = unit.backward_grads(None, y, zeros, kept)
+            y, _, _ = unit.backward(None, y, zeros, kept)
             for half, true_half in zip(y, true):
                 distance = tf.reduce_max(tf.abs(half - true_half))
                 errors.append(distance / tf.reduce_max(tf.abs(true_half)))

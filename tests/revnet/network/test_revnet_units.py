@@ -46,7 +46,7 @@ def test_inverse(kind):
         unit = unit_of(config_of(kind))
         x, dy = pair(rows=1 if kind == "one row" else 3), pair(rows=1 if kind == "one row" else 3)
         y, kept, _ = unit.forward(x, unit.values())
-        found, _, _ = unit.backward_grads(None, y, dy, kept)
+        found, _, _ = unit.backward(None, y, dy, kept)
         assert error(found, x) < 1e-12
         assert error(y, x) > 1e-3
 
@@ -62,7 +62,7 @@ def test_inverse_through_many_units():
             passes.append(kept)
         dy = pair(rows=4, seed=1)
         for unit, kept in zip(reversed(units), reversed(passes)):
-            y, dy, _ = unit.backward_grads(None, y, dy, kept)
+            y, dy, _ = unit.backward(None, y, dy, kept)
         assert error(y, x) < 1e-9
 
 
@@ -99,14 +99,14 @@ def test_gradients(cls, kind, given):
         if cls is DownsamplingUnit and arguments[0] is None:
             text = "The first unit of a stage cannot be inverted…but `x` is None…Pass what it was"
             with pytest.raises(ValueError, match=matching(text)):
-                unit.backward_grads(*arguments)
+                unit.backward(*arguments)
             return
         if kind == "dropout" and len(arguments) == 3:
             text = "A unit with dropout must be told what it dropped…`dropout_rate` is 0.3…Pass"
             with pytest.raises(ValueError, match=matching(text)):
-                unit.backward_grads(*arguments)
+                unit.backward(*arguments)
             return
-        found_x, found_dx, found_weights = unit.backward_grads(*arguments)
+        found_x, found_dx, found_weights = unit.backward(*arguments)
         assert error(found_x, x) < 1e-12
         assert error(found_dx, dx) < 1e-12
         assert error(found_weights, d_weights) < 1e-12
@@ -143,11 +143,36 @@ def test_channels_first(cls, kind):
         if cls is DownsamplingUnit:
             dy = pair(4, size=(3, 2), seed=1, dtype=np.float32)
         y, kept, _ = last.forward(x, last.values())
-        expected = last.backward_grads(x, y, dy, kept)
+        expected = last.backward(x, y, dy, kept)
         y_first, kept, _ = first.forward(transposed(x), first.values())
         given = None if cls is Unit else transposed(x)
-        found = first.backward_grads(given, y_first, transposed(dy), kept)
+        found = first.backward(given, y_first, transposed(dy), kept)
         assert error(y_first, transposed(y)) < 1e-5
         assert error(found[0], transposed(x)) < 1e-5
         assert error(found[1], transposed(expected[1])) < 1e-4
         assert error(found[2], expected[2]) < 1e-4
+
+
+@pytest.mark.parametrize("cls", [Unit, DownsamplingUnit])
+@pytest.mark.parametrize("form", ["tensor", "pair"])
+def test_gradients_as_the_published_block_gives_them(form, cls):
+    with eager():
+        unit = unit_of(config_of("basic"), cls)
+        x, dy = pair(), pair(seed=1)
+        if cls is DownsamplingUnit:
+            dy = pair(4, size=(3, 4), seed=1)
+        y, _, _, dx, d_weights = _gradients(unit, x, dy)
+
+        def formed(halves):
+            return tf.concat(halves, 3) if form == "tensor" else halves
+
+        given = {"x": formed(x)} if cls is DownsamplingUnit else {}
+        found_x, found_dx, found = unit.backward_grads(
+            formed(y), formed(dy), training=True, **given
+        )
+        assert tf.is_tensor(found_x) == tf.is_tensor(found_dx) == (form == "tensor")
+        assert error(found_x, formed(x)) < 1e-12
+        assert error(found_dx, formed(dx)) < 1e-12
+        assert error(found, d_weights) < 1e-12
+        with pytest.raises(ValueError, match=r"`training` is False\. Pass True"):
+            unit.backward_grads(formed(y), formed(dy), training=False)
