@@ -287,6 +287,9 @@ def _variable(initial_value: Any, name: str, dtype: Any) -> tf.Variable:
 
 
 # TensorFlow's optimizers that scale losses ask for classes of its own.
-tf.train.experimental.LossScale.register(LossScale)
-tf.train.experimental.FixedLossScale.register(FixedLossScale)
-tf.train.experimental.DynamicLossScale.register(DynamicLossScale)
+for _theirs, _own in (
+    (tf.train.experimental.LossScale, LossScale),
+    (tf.train.experimental.FixedLossScale, FixedLossScale),
+    (tf.train.experimental.DynamicLossScale, DynamicLossScale),
+):
+    abc.ABCMeta.register(_theirs, _own)

@@ -182,7 +182,7 @@ def replicate_model_fn(
         partition.specs.name_loss(spec)
         if given.get("mode") == estimator.ModeKeys.TRAIN and not on_tpus:
             step_reads.order([spec.train_op, spec.loss], read_step_first)
-        _start_as(model_fn, given.get("config"))
+        estimator.start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
     def build(
@@ -281,16 +281,6 @@ def replicate_model_fn(
     replicated.__signature__ = call.signature  # The Estimator passes what it finds here.
     replicated.is_replicated = True
     return replicated
-
-
-def _start_as(model_fn: Any, config: tf.estimator.RunConfig | None) -> None:
-    """Starts from what the Estimator starts from that `model_fn` was taken of, as that does."""
-    settings = estimator.start_left_behind(model_fn)
-    model_dir = getattr(config, "model_dir", None)
-    if settings is None or model_dir is None or estimator.is_exporting():
-        return
-    if not tf.train.latest_checkpoint(model_dir):
-        tf.train.warm_start(*settings)
 
 
 def _call_alone(

@@ -13,6 +13,7 @@ from graph_walks import behind
 
 pytestmark = pytest.mark.usefixtures("resource_variables")
 
+NO_BOOL = "` must be True or False, but is …1"
 ROWS = np.arange(6.0)
 
 
@@ -84,6 +85,5 @@ def test_steps_that_an_optimizer_counts_are_left_alone(first, caplog):
 
 
 def test_it_is_true_or_false():
-    message = "`read_step_first` must be True or False, but is 1."
-    with pytest.raises(TypeError, match=matching(message)):
+    with pytest.raises(TypeError, match=matching(f"`read_step_first{NO_BOOL}")):
         replicate.replicate_model_fn(model_fn, read_step_first=1)

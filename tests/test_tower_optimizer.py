@@ -300,15 +300,18 @@ def test_a_step_in_a_condition_counts_for_the_graph_around_it():
     assert replicate.TowerOptimizer.has_been_used()
 
 
+NO_STATE = "called once for all towers, so the state of a graph has no …'loss_reduction'…only"
+NO_COLLECTION = "no collection holds the state of each…Write `TowerOptimizer._graph_state()` for"
+SECOND_HALF = "leaves it to the optimizer that it wraps…Call `apply_gradients` in a replica…scale"
+
+
 @pytest.mark.parametrize("of", [lambda cls: cls, lambda cls: cls(SGD(0.1))], ids=["class", "own"])
 def test_the_state_of_a_graph_that_the_ancestor_had(of):
     state = of(replicate.TowerOptimizer)._graph_state()
     assert (state.is_the_last_tower, state.number_of_towers) == (True, 1)
-    message = "called once for all towers, so the state of a graph has no 'loss_reduction'…only"
-    with pytest.raises(AttributeError, match=matching(message)):
+    with pytest.raises(AttributeError, match=matching(NO_STATE)):
         state.loss_reduction  # noqa: B018
-    message = "no collection holds the state of each…Write `TowerOptimizer._graph_state()` for"
-    with pytest.raises(AttributeError, match=matching(message)):
+    with pytest.raises(AttributeError, match=matching(NO_COLLECTION)):
         replicate.TowerOptimizer.COLLECTION_FOR_GRAPH_STATES  # noqa: B018
 
 
@@ -324,8 +327,7 @@ def test_the_state_of_a_graph_counts_towers(num_towers):
 
 def test_the_second_half_of_apply_gradients_is_the_wrapped_optimizers():
     optimizer = replicate.TowerOptimizer(SGD(0.1))
-    message = "leaves it to the optimizer that it wraps…Call `apply_gradients` in a replica…scale"
-    with pytest.raises(RuntimeError, match=matching(message)):
+    with pytest.raises(RuntimeError, match=matching(SECOND_HALF)):
         optimizer._distributed_apply(tf.distribute.get_strategy(), [])
 
 

@@ -79,6 +79,21 @@ def is_exporting():
     return False
 
 
+def start_as(model_fn, config):
+    """Starts from what the Estimator starts from that `model_fn` was taken of, as that does.
+
+    Args:
+        model_fn: Any function.
+        config: The `RunConfig`, or None.
+    """
+    settings = start_left_behind(model_fn)
+    model_dir = getattr(config, "model_dir", None)
+    if settings is None or model_dir is None or is_exporting():
+        return
+    if not tf.train.latest_checkpoint(model_dir):
+        tf.train.warm_start(*settings)
+
+
 def start_left_behind(model_fn):
     """Returns the `WarmStartSettings` of the Estimator whose `model_fn` this is, None if none.
 

@@ -2,6 +2,7 @@
 
 import programs
 
+NO_SCALE = "`loss_scale` must be a number, 'dynamic', a `FixedLossScale`, or"
 PROGRAM = """
 import replicate
 replicate.compat.install()
@@ -52,5 +53,5 @@ def test_modules_are_found_under_the_names_that_they_had(tmp_path):
     assert lines[2:6] == ["True 32768.0", "False 4.0", "False 8.0", "True 4.0"]
     assert len(lines) == 8
     for line in lines[6:]:
-        assert line.startswith("`loss_scale` must be a number, 'dynamic', a `FixedLossScale`, or")
+        assert line.startswith(NO_SCALE)
         assert "Or wrap an optimizer of `tf.train` in `replicate.TowerOptimizer" in line
