@@ -41,7 +41,16 @@ def _install():
     @functools.wraps(original)
     def cross_replica_sum(input, group_assignment, name=None):  # By these names.
         function = _sum.get()
-        return original(input, group_assignment, name) if function is None else function(input)
+        if function is None:
+            return original(input, group_assignment, name)
+        groups = tf.get_static_value(tf.convert_to_tensor(group_assignment))
+        if groups is not None and len(groups) > 1:
+            raise ValueError(
+                "Towers meet all at once, but `tf.tpu.cross_replica_sum` was called with the groups "
+                f"{groups.tolist()}. Leave `group_assignment` out, or take single towers' values "
+                "of `replicate.merge_call`."
+            )
+        return function(input)
 
     gen_tpu_ops.cross_replica_sum = cross_replica_sum
 

@@ -48,6 +48,7 @@ WITH_CASES = (
     "gradients/test_gradients",
     "gradients/test_scaled_training",
     "layouts/test_registry",
+    "partition/test_cross_replica",
     "planning/test_plan",
     "reports/test_report",
     "scan/test_fixing",

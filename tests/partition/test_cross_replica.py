@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+from bodies import matching
 
 pytestmark = pytest.mark.usefixtures("resource_variables")
 
@@ -44,6 +45,19 @@ def by_hand(features, labels, mode, params):
 def trained(fn, num_towers, is_sharded=True):
     params = dict(contract.make_params(), sharded=is_sharded)
     return contract.record(fn, dataset, params, num_towers)
+
+
+GROUPS = "Towers meet all at once, but `tf.tpu.cross_replica_sum` was called with the groups …"
+
+
+def test_groups_of_towers_are_an_error():
+    def grouped(features, labels, mode):
+        loss = tf.tpu.cross_replica_sum(tf.reduce_mean(features), [[0], [1]])
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.no_op())
+
+    fn = contract.replicated(grouped, 2, per_tower=True)
+    with pytest.raises(ValueError, match=matching(GROUPS + "[[0], [1]]…Leave `group_assignment`")):
+        fn(tf.constant(BATCHES[0]), None, "train")
 
 
 @pytest.mark.parametrize("num_towers", [2, 3])

@@ -311,3 +311,30 @@ def test_tpu_cores_take_host_calls(monkeypatch):
     monkeypatch.setattr("replicate.devices.check_exist", lambda *args, **kwargs: None)
     with pytest.raises(ValueError, match=matching(ON_TPUS)):
         replicate.replicate_model_fn(model_fn, devices=["/tpu:0", "/tpu:1"], summaries="mean")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"per_tower": True}, {"summaries": "mean"}, {"summaries": "all"}]
+)
+def test_a_summary_that_a_model_calls_loss_is_written(options, tmp_path):
+    def model_fn(features, labels, mode):
+        loss = tf.reduce_mean(features * tf.get_variable("w", initializer=1.0))
+        tf.summary.scalar("loss", 100.0 * loss)
+        train_op = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.0)).minimize(
+            loss, tf.train.get_global_step()
+        )
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    options = {**options, "per_tower": bool(options)}
+    devices = contract.device_names(2)
+    fn = replicate.replicate_model_fn(model_fn, devices=devices, **options)
+    config = tf.estimator.RunConfig(session_config=replicate.session_config(devices))
+    estimator = tf.estimator.Estimator(fn, str(tmp_path), config)
+    estimator.train(lambda: tf.data.Dataset.from_tensors([1.0, 2.0, 5.0, 6.0]))
+    (events,) = tmp_path.glob("events*")
+    written = [e.summary.value for e in tf.train.summary_iterator(str(events))]
+    values = {value.tag: value.simple_value for each in written for value in each}
+    want = {"loss": 150.0 if options["per_tower"] and "summaries" not in options else 350.0}
+    if options.get("summaries") == "all":
+        want = {"tower_0/loss": 150.0, "tower_1/loss": 550.0}
+    assert {tag: values[tag] for tag in want} == pytest.approx(want)
