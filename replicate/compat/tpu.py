@@ -46,8 +46,8 @@ def _install():
         groups = tf.get_static_value(tf.convert_to_tensor(group_assignment))
         if groups is not None and len(groups) > 1:
             raise ValueError(
-                "Towers meet all at once, but `tf.tpu.cross_replica_sum` was called with the groups "
-                f"{groups.tolist()}. Leave `group_assignment` out, or take single towers' values "
+                "Towers meet all at once, but `tf.tpu.cross_replica_sum` was called with the "
+                f"groups {groups.tolist()}. Leave `group_assignment` out, or take single towers' values "
                 "of `replicate.merge_call`."
             )
         return function(input)
