@@ -5,13 +5,22 @@ from examples.nas_search.costs import cost_features, cost_fit
 from examples.nas_search.costs.cost_features import (  # noqa: F401  (users know it from here)
     coupled_tf_features,
 )
-from examples.nas_search.spaces import digits_search_space, mnist_search_space, search_spaces
+from examples.nas_search.spaces import (
+    cifar10_search_space,
+    digits_search_space,
+    mnist_search_space,
+    search_spaces,
+)
 
 # Height, width and channels of images and the number of classes that a space is made for.
 _IMAGENET = ((224, 224, 3), 1001)
+_CIFAR10 = ((32, 32, 3), 10)
 _INPUTS = {
     digits_search_space.DIGITS_SEARCH: ((8, 8, 1), 10),
     mnist_search_space.MNIST_SEARCH: ((28, 28, 1), 10),
+    cifar10_search_space.CIFAR10_SEARCH: _CIFAR10,
+    cifar10_search_space.CIFAR10_MOBILENET_V2: _CIFAR10,
+    cifar10_search_space.CIFAR10_PROXYLESSNAS: _CIFAR10,
 }
 
 # The network that a space is built around, which its searches are to match in cost.
@@ -19,6 +28,7 @@ _REFERENCES = {
     mobile.PROXYLESSNAS_SEARCH: mobile.PROXYLESSNAS_MOBILE,
     mobile.PROXYLESSNAS_ENLARGED_SEARCH: mobile.PROXYLESSNAS_MOBILE,
     mobile.MOBILENET_V3_LIKE_SEARCH: mobile.MOBILENET_V3_LARGE,
+    cifar10_search_space.CIFAR10_SEARCH: cifar10_search_space.CIFAR10_PROXYLESSNAS,
 }
 
 
@@ -63,9 +73,9 @@ def estimate_cost(indices, ssd, cost_model=None):
 def target_cost(ssd, input_shape=None, num_classes=None, objective="madds"):
     """Returns the cost that a search aims at unless told otherwise.
 
-    It is that of the reference network that the space is built around, ProxylessNAS-mobile or
-    MobileNetV3-Large, on the same images; of a space without one, the lower quartile over
-    its networks: the less a network may cost, the more its choices matter.
+    It is that of the reference network that the space is built around, ProxylessNAS-mobile, for
+    small images too, or MobileNetV3-Large, on the same images; of a space without one, the lower
+    quartile over its networks: the less a network may cost, the more its choices matter.
 
     Args:
         ssd: Name of the space.

@@ -53,6 +53,7 @@ MOBILENET_V3_LIKE_SSDS = (
 )
 
 _WIDTH_MULTIPLIERS = (0.5, 0.625, 0.75, 1, 1.25, 1.5, 2)
+_PROXYLESSNAS_STRIDES = (2, 1, 2, 2, 2, 1, 2, 1)  # of all blocks but the head
 
 
 def choose_filters(choices):
@@ -73,13 +74,17 @@ def _widths_around(filters, base):
     return choose_filters(sorted({scale_filters(filters, m, base) for m in _WIDTH_MULTIPLIERS}))
 
 
-def _proxylessnas(filters, collapsed):
-    """Makes the space of ProxylessNAS (Cai et al., ICLR 2019).
+def proxylessnas(filters, collapsed, strides=_PROXYLESSNAS_STRIDES):
+    """Makes the space of ProxylessNAS (Cai et al., ICLR 2019), or one of its skeleton.
 
     Args:
         filters: Nine widths, each an int or `OneOf`.
         collapsed: Whether kernel size and expansion of a bottleneck are two choices, so that its
             1×1 convolutions can be shared, or one choice between six bottlenecks.
+        strides: Of the first layer of each block but the last, which has 1.
+
+    Returns:
+        A `ConvTowerSpec`.
     """
 
     def bottleneck(kernel_size, expansion, strides):
@@ -96,33 +101,44 @@ def _proxylessnas(filters, collapsed):
         rest = [ResidualSpec(_choose_op(*bottlenecks(1), ZeroSpec())) for _ in range(num_residual)]
         return [first, *rest, *([DetectionEndpointSpec()] if endpoint else [])]
 
+    separable = [SeparableConvSpec(kernel_size, strides[1]) for kernel_size in (3, 5, 7)]
     all_layers = [
-        [ConvSpec(3, 2), ActivationSpec(RELU)],
-        [_choose_op(*(SeparableConvSpec(k, 1) for k in (3, 5, 7))), DetectionEndpointSpec()],
-        layers(2, 3, endpoint=True),
-        layers(2, 3, endpoint=True),
-        layers(2, 3, endpoint=False),
-        layers(1, 3, endpoint=True),
-        layers(2, 3, endpoint=True),
-        layers(1, 0, endpoint=True),
+        [ConvSpec(3, strides[0]), ActivationSpec(RELU)],
+        [_choose_op(*separable), DetectionEndpointSpec()],
+        layers(strides[2], 3, endpoint=True),
+        layers(strides[3], 3, endpoint=True),
+        layers(strides[4], 3, endpoint=False),
+        layers(strides[5], 3, endpoint=True),
+        layers(strides[6], 3, endpoint=True),
+        layers(strides[7], 0, endpoint=True),
         [ConvSpec(1, 1), ActivationSpec(RELU), GlobalAveragePoolSpec()],
     ]
     return ConvTowerSpec(list(map(block, all_layers, filters)), filters_base=8)
 
 
-def _proxylessnas_reference(filters, operations):
+def proxylessnas_reference(filters, operations, strides=_PROXYLESSNAS_STRIDES):
+    """Makes a network of the skeleton of ProxylessNAS.
+
+    Args:
+        filters: Nine widths.
+        operations: Indices of its operations, as `mobile_model_archive` has them.
+        strides: As of `proxylessnas`.
+
+    Returns:
+        A `ConvTowerSpec` in which every `OneOf` has one choice.
+    """
     genotype = {OP_TAG: operations, FILTERS_TAG: filters}
-    space = _proxylessnas(filters, collapsed=False)
+    space = proxylessnas(filters, False, strides)
     return prune_model_spec(space, genotype, prune_filters_by_value=True)
 
 
 def _proxylessnas_search():
-    return _proxylessnas((32, 16, 32, 40, 80, 96, 192, 320, 1280), collapsed=True)
+    return proxylessnas((32, 16, 32, 40, 80, 96, 192, 320, 1280), collapsed=True)
 
 
 def _proxylessnas_enlarged_search():
     base = (16, 16, 16, 32, 64, 128, 256, 512, 1024)
-    return _proxylessnas([_widths_around(filters, 8) for filters in base], collapsed=True)
+    return proxylessnas([_widths_around(filters, 8) for filters in base], collapsed=True)
 
 
 def _mobilenet_v3_like_search():
@@ -213,13 +229,11 @@ def _mobilenet_multi(blocks):
 
 
 _SPACES = {
-    MOBILENET_V2: lambda: _proxylessnas_reference(
+    MOBILENET_V2: lambda: proxylessnas_reference(
         archive.MOBILENET_V2_FILTERS, archive.MOBILENET_V2_OPERATIONS
     ),
-    MNASNET_B1: lambda: _proxylessnas_reference(
-        archive.MNASNET_FILTERS, archive.MNASNET_OPERATIONS
-    ),
-    PROXYLESSNAS_MOBILE: lambda: _proxylessnas_reference(
+    MNASNET_B1: lambda: proxylessnas_reference(archive.MNASNET_FILTERS, archive.MNASNET_OPERATIONS),
+    PROXYLESSNAS_MOBILE: lambda: proxylessnas_reference(
         archive.PROXYLESSNAS_MOBILE_FILTERS, archive.PROXYLESSNAS_MOBILE_OPERATIONS
     ),
     MOBILENET_V3_LARGE: _mobilenet_v3_large,

@@ -113,6 +113,9 @@ DIGITS = {
 # What suits the preset `mnist5k`, whose many test images tell networks apart that differ by little.
 MNIST5K = {**DIGITS, "dataset": "mnist5k", "test_fraction": 0.3}
 
+# What suits the preset `cifar10`. Its test images are set apart.
+CIFAR10 = {"dataset": "tfds:cifar10", "image_size": None, "validation_fraction": 0.2}
+
 
 def last_step(params, num_images, what):
     """Returns the step at which a run ends: `max_global_step`, or else after all its epochs.

@@ -320,6 +320,7 @@ def test_towers_draw_networks_of_their_own_from_one_distribution(num_towers):
         ("proxylessnas_enlarged_search", 73),
         ("mobilenet_v3_like_search", 86),
         ("digits_search", 14),
+        ("cifar10_search", 73),
         ("mobilenet_v3_large", 22),
     ],
 )

@@ -89,6 +89,15 @@ def test_proxylessnas_mobile_lies_in_its_own_space():
     assert chosen(found) == chosen(get_model_spec("proxylessnas_mobile"))
 
 
+@pytest.mark.parametrize(
+    ("ssd", "name"),
+    [("cifar10_mobilenet_v2", "mobilenet_v2"), ("cifar10_proxylessnas", "proxylessnas_mobile")],
+)
+def test_reference_networks_of_cifar10_lie_in_their_space(ssd, name):
+    found = searched("cifar10_search", *REFERENCES[name])
+    assert chosen(found) == chosen(get_model_spec(ssd))
+
+
 def test_indices_choose_everything():
     spec = get_model_spec("digits_search", indices=DIGITS_INDICES)
 

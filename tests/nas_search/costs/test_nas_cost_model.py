@@ -41,6 +41,7 @@ INPUTS = {
     "proxylessnas_enlarged_search": ((224, 224, 3), 1001),
     "mobilenet_v3_like_search": ((224, 224, 3), 1001),
     "digits_search": ((8, 8, 1), 10),
+    "cifar10_search": ((32, 32, 3), 10),
 }
 SPACES = sorted(INPUTS)
 
@@ -315,6 +316,12 @@ def test_targets_of_published_spaces(ssd, reference):
     assert mobile_cost_model.target_cost(ssd, objective="params") == cost.params / 1e6
     smaller = network_cost.network_cost(spec, (64, 64, 3), 100).madds
     assert mobile_cost_model.target_cost(ssd, [64, 64, 3], 100) == smaller / 1e6
+
+
+@pytest.mark.parametrize("ssd", ["cifar10_search", "cifar10_proxylessnas"])
+def test_target_for_cifar10(ssd):
+    assert mobile_cost_model.inputs_of(ssd) == ((32, 32, 3), 10)
+    assert mobile_cost_model.target_cost(ssd) == 96_753_152 / 1e6
 
 
 def test_a_quarter_of_the_networks_of_digits_cost_less_than_the_target():

@@ -38,6 +38,7 @@ SPACES = [
     "proxylessnas_enlarged_search",
     "mobilenet_v3_like_search",
     "digits_search",
+    "cifar10_search",
 ]
 
 
@@ -251,6 +252,9 @@ def conv_madds(graph):
         ("proxylessnas_search", "random"),
         ("mobilenet_v3_like_search", "random"),
         ("digits_search", "random"),
+        ("cifar10_search", "random"),
+        ("cifar10_mobilenet_v2", None),
+        ("cifar10_proxylessnas", None),
     ],
 )
 def test_costs_are_those_of_the_graph(ssd, indices):

@@ -79,6 +79,14 @@ def count_by_listing(layers, choices):
             [3, 3, 4, 4, 3],
             {"k": 3, "e": 3, "o": 2},
         ),
+        (
+            "cifar10_search",
+            25,
+            6**21 * 2**15 * 3 * (3**8 * 2),
+            ["s"] + ["ke"] * 6 + ["keo"] * 15,
+            [3, 2, 3, 3, 3, 3, 3, 3, 3],
+            {"s": 3, "k": 3, "e": 2, "o": 2},
+        ),
     ],
 )
 def test_sizes_of_spaces(ssd, magnitude, naive, layers, num_widths, choices):

@@ -60,7 +60,14 @@ def test_all_published_names_exist():
         "mobilenet_multi_avg",
         "mobilenet_multi_max",
     }
-    assert list(search_spaces.ALL_SSDS) == [*v3.ALL_SSDS, "digits_search", "mnist_search"]
+    assert list(search_spaces.ALL_SSDS) == [
+        *v3.ALL_SSDS,
+        "digits_search",
+        "mnist_search",
+        "cifar10_search",
+        "cifar10_mobilenet_v2",
+        "cifar10_proxylessnas",
+    ]
 
 
 @pytest.mark.parametrize("spaces", [v3, search_spaces])
@@ -93,6 +100,7 @@ FIELDS = {
         ("mobilenet_v3_like_search", V3_LAYOUT, 86),
         ("digits_search", DIGITS_LAYOUT, 14),
         ("mnist_search", MNIST_LAYOUT, 29),
+        ("cifar10_search", PROXYLESS_LAYOUT, 73),
     ],
 )
 def test_index_lists_have_the_published_layout(ssd, layout, length):
@@ -195,6 +203,9 @@ def multipliers(*scales):
         ("digits_search", DIGITS_LAYOUT, "e", multipliers(1, 3)),
         ("mnist_search", MNIST_LAYOUT, "k", [3, 5, 7]),
         ("mnist_search", MNIST_LAYOUT, "e", multipliers(1, 3, 6)),
+        ("cifar10_search", PROXYLESS_LAYOUT, "k", [3, 5, 7]),
+        ("cifar10_search", PROXYLESS_LAYOUT, "e", multipliers(3, 6)),
+        ("cifar10_search", PROXYLESS_LAYOUT, "s", THREE_SEPARABLE),
     ],
 )
 def test_choices_of_layers(ssd, layout, letter, choices):
@@ -239,6 +250,10 @@ def side_after_blocks(ssd, side):
         ),
         ("digits_search", 8, [8, 4, 2, 1]),
         ("mnist_search", 28, [14, 7, 4, 4, 1]),
+        *(
+            (ssd, 32, [32, 32, 32, 16, 8, 8, 4, 4, 1])
+            for ssd in ("cifar10_search", "cifar10_mobilenet_v2", "cifar10_proxylessnas")
+        ),
     ],
 )
 def test_sizes_of_images_after_each_block(ssd, side, expected):

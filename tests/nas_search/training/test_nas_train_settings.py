@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from examples.nas_search import mobile_cost_model
 from examples.nas_search.commands import fit_cost
 from examples.nas_search.search import search_flags
 from examples.nas_search.training import train_flags, train_settings
@@ -50,6 +51,19 @@ def test_presets_search_and_train_on_the_same_images(preset):
     assert fit_cost.PRESETS[preset] == {"ssd": alone["ssd"]}
     for chosen, flags in ((alone, train_flags.FLAGS), (search, search_flags.FLAGS)):
         assert set(chosen) <= {flag.name for flag in flags}
+
+
+def test_cifar10_is_searched_as_long_as_published_and_trained_on_the_same_images():
+    alone, search = train_flags.PRESETS["cifar10"], search_flags.PRESETS["cifar10"]
+    of_data = ("dataset", "image_size", "validation_fraction", "epochs", "train_batch_size")
+    assert {name: alone[name] for name in of_data} == {name: search[name] for name in of_data}
+    assert fit_cost.PRESETS["cifar10"] == {"ssd": search["ssd"]}
+    assert mobile_cost_model.reference_of(search["ssd"]) == alone["ssd"]
+    # Of 40,000 training images, and of ImageNet's: steps, and the controller's rate in one.
+    steps, published = 90 * 40_000 // 128, 90 * 1_231_121 // 4096
+    assert abs(steps / published - 1) < 0.05
+    flags = {flag.name: flag.default for flag in search_flags.FLAGS}
+    assert search["rl_learning_rate"] * 128 == pytest.approx(flags["rl_learning_rate"] * 4096)
 
 
 def test_settings_follow_from_batch_and_data(tmp_path):
