@@ -17,13 +17,19 @@ class _All(NamedTuple):
     """`tf.contrib` itself, as a `Place`."""
 
     kind: str = "own"
+    package: str = ""
 
 
 def place(name):
     """Returns what is known of a name of `tf.contrib`, a `replicate.compat.contrib.Place`."""
     if not name:
         return _All()
-    return _find(name)
+    found = _find(name)
+    above = _find(name.partition(".")[0])
+    if found.kind == "own" and above.kind == "package":
+        # Its modules are there if what it stands for is.
+        return found._replace(package=above.package)
+    return found
 
 
 def _find(name):
@@ -97,12 +103,36 @@ def _imports(module, taken):
                 mine = [binding for binding in bindings if binding.node is node]
                 if not any(binding in taken for binding in mine):
                     known = place(name.rest)
+                    if not _is_used(module, node, alias, path):
+                        yield _unused_import(module, node, name.rest, known)
+                        continue
                     edit = _import_edit(module, node, alias, known)
                     yield _finding(module, node, name.rest, known, (edit,) if edit else ())
 
 
 def _scope(module, node):
     return module.names.inner.get(module.names.function_of(node), module.names.module)
+
+
+def _is_used(module, node, alias, path):
+    """Whether a file uses what it imports, or may give it to others."""
+    if "__all__" in module.source.text or module.source.path.endswith("__init__.py"):
+        return True
+    if isinstance(node, ast.Import) and not alias.asname:  # It binds `tensorflow`.
+        return any(f"{use.path}.".startswith(f"{path}.") for use, _ in module.uses)
+    return module.names.is_used(alias.asname or alias.name, _scope(module, node))
+
+
+def _unused_import(module, node, name, found):
+    """Returns the finding of an import that nobody needs, whatever is known of the name."""
+    rules = {"none": "contrib-none", "package": "contrib-package"}
+    return module.finding(
+        node,
+        rules.get(found.kind, "contrib-name"),
+        f"tf.contrib.{name}",
+        "nothing in this file uses it. Delete the import, unless another file takes it from here.",
+        needs=None if found.kind in rules else "no install",
+    )
 
 
 def star(module, node, base):
@@ -136,10 +166,10 @@ def _finding(module, node, name, found, edits):
             edits=edits,
             needs="no install",
         )
-    if found.kind == "own":
+    if found.kind == "own" and not found.package:
         message = f"`{INSTALL}` in the file that runs first brings it."
         return module.finding(node, "contrib-name", shown, message, needs="no install")
-    if found.kind == "package":
+    if found.package:
         message = f"`{found.package}` has it: `pip install '{_EXTRA}'`, and say `{INSTALL}` in the "
         message += "file that runs first."
         return module.finding(node, "contrib-package", shown, message, replacement=found.target)

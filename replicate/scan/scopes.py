@@ -207,6 +207,16 @@ class Names:
         found = scope.find(name)
         return found.bindings[name] if found else []
 
+    def is_used(self, name, scope):
+        """Whether anything asks for a name that a scope has."""
+        return any(
+            isinstance(node, ast.Name)
+            and node.id == name
+            and isinstance(node.ctx, ast.Load)
+            and inner.find(name) is scope
+            for node, inner in self.scopes.items()
+        )
+
     def _paths(self, node, seen):
         """Returns all paths that an expression may stand for; none if it may be something else."""
         attributes = []

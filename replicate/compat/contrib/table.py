@@ -74,8 +74,8 @@ def find(name: str) -> Place:
         row = rows.get(".".join(parts[:length])) or rows.get(".".join(parts[:length]) + ".")
         if row is not None:
             return _below(row, f"{package}.{rest}", parts[length:])
-    if name in module_names():
-        return _module(name)
+    if name in module_names() and rows.get(".", _module(name)).kind != "none":
+        return _module(name)  # Of a package that has no place, no module can be imported.
     if parts[-1] in rows and _is_path(name):
         return rows[parts[-1]]
     if "*" in rows:
