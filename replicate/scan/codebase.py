@@ -14,6 +14,7 @@ from replicate.scan import (
     model_fns,
     private_paths,
     reading,
+    removed,
     training,
     version_1,
 )
@@ -173,7 +174,7 @@ def _looked_at(source) -> _File:
     model_fns.facts(module)
     found += contrib.names(module)
     found += contrib.stars(module)
-    found += version_1.removed(module)
+    found += removed.names(module)
     found += version_1.behavior(module)
     found += private_paths.imports(module)
     found += model_fns.installs(module)

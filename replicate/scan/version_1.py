@@ -35,20 +35,6 @@ def facts(module: Module):
                 module.facts |= {"tensorflow_1", "switch"}
 
 
-def removed(module: Module):
-    """Yields names that newer TensorFlows do not have, `compat.v1` neither."""
-    for use, name in module.uses:
-        found = tensorflow_names.known(name.rest) if name.api in ("tensorflow", "v1") else None
-        if found and found[1].status == "gone" and not module.is_guarded(use.node):
-            yield module.finding(
-                use.node,
-                "removed-name",
-                f"tf.{found[0]}",
-                f"TensorFlow {found[1].more[0]} is the last that has it, and nothing takes its "
-                "place. Do without it.",
-            )
-
-
 class _Import:
     """What is taken of one import of `tensorflow`."""
 

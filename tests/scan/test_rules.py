@@ -4,6 +4,7 @@ import collections
 
 import pytest
 
+import innocent
 import planted
 from replicate.scan import RULES, contrib, scan
 
@@ -42,9 +43,9 @@ def test_each_trap_is_found_once_and_nothing_else(scanned, name):
     assert places(scanned(text)) == planted.expected(text)
 
 
-@pytest.mark.parametrize("name", planted.INNOCENT)
+@pytest.mark.parametrize("name", innocent.INNOCENT)
 def test_what_looks_like_one_is_none(scanned, name):
-    assert scanned(planted.INNOCENT[name]) == []
+    assert scanned(innocent.INNOCENT[name]) == []
 
 
 def test_every_rule_is_planted_somewhere():
@@ -160,3 +161,19 @@ def test_private_paths_are_said_with_what_is_public(scanned):
     assert cell.replacement == "tf.compat.v1.nn.rnn_cell.RNNCell"
     assert said["tensorflow.python.client.device_lib"].message.endswith("version.")
     assert said["tensorflow.python.framework.ops.Graph"].replacement == "tf.compat.v1.Graph"
+
+
+def test_what_is_gone_is_said_with_what_to_write(scanned):
+    said = [one.message for one in scanned(planted.TRAPS["mixed precision that Keras had"])]
+    assert all("replicate.loss_scale" in one and "TowerOptimizer(" in one for one in said)
+    text = "import tensorflow as tf\ntf.keras.mixed_precision.experimental.{}\n"
+    for name in ("DynamicLossScale", "FixedLossScale", "LossScale"):
+        (one,) = scanned(text.format(name))
+        assert one.name == f"tf.keras.mixed_precision.experimental.{name}"
+        assert f"Write `replicate.loss_scale.{name}` or `tf.compat.v1.mixed" in one.message
+    (one,) = scanned(text.format("LossScaleOptimizer"))
+    assert "Policy" not in one.message and "TowerOptimizer(" in one.message
+    (one,) = scanned("import tensorflow.examples.tutorials as t\n")
+    assert "tf.keras.datasets.mnist.load_data()" in one.message
+    (*_, one) = scanned(planted.TRAPS["the state of towers' graphs"])
+    assert "Write `TowerOptimizer._graph_state()`" in one.message
