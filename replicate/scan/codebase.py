@@ -4,7 +4,7 @@ import contextlib
 import fnmatch
 import gc
 import os
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from replicate.scan import (
     batch_norms,
@@ -16,10 +16,11 @@ from replicate.scan import (
     reading,
     removed,
     training,
+    values,
     version_1,
 )
 from replicate.scan.findings import Edit, Finding
-from replicate.scan.imports import Imports
+from replicate.scan.imports import Imports, own_key
 from replicate.scan.module import Module, is_entry
 
 # Of these, one finding tells all of a codebase.
@@ -58,6 +59,7 @@ class _File(NamedTuple):
     is_entry: bool = False
     digest: bytes = b""
     model_fns: Tuple[Tuple[int, str], ...] = ()
+    links: FrozenSet[Tuple[str, str]] = frozenset()
 
 
 def scan(paths, skip=lambda path: False):
@@ -90,11 +92,12 @@ def _scan(paths, skip):
         findings.append(reading.unreadable(path, why, "Let it be read, or leave it out by --skip."))
 
     imports = Imports()
-    told = {path: _file(path) for path in _listed(paths, skip, problem, imports)}
+    told = {path: _file(path, imports) for path in _listed(paths, skip, problem, imports)}
     facts: Set[str] = set()
     for one in told.values():
         findings += one.findings
         facts |= one.facts
+    _follow(facts, {link for one in told.values() for link in one.links})
     entries = {path for path, one in told.items() if one.is_entry}
     together = _together(findings, facts, entries)
     has_edits = {one.path for one in together if one.edits}
@@ -117,6 +120,23 @@ def _scan(paths, skip):
     )
 
 
+def _follow(facts, links):
+    """Adds to facts what follows from them.
+
+    Args:
+        facts: A set of them.
+        links: Pairs, of which the second holds if the first does.
+    """
+    after: Dict[str, List[str]] = {}
+    for first, second in links:
+        after.setdefault(first, []).append(second)
+    pending = list(facts)
+    while pending:
+        new = set(after.get(pending.pop(), ())) - facts
+        facts |= new
+        pending += new
+
+
 def _listed(paths, skip, problem, imports):
     """Returns the paths of all files, each once, and adds them to `Imports`."""
     seen: dict = {}
@@ -130,7 +150,7 @@ def _listed(paths, skip, problem, imports):
     return list(listed)
 
 
-def _file(path) -> _File:
+def _file(path, imports) -> _File:
     """Returns what one file tells, whatever it is."""
     if path.endswith(".ipynb"):
         advice = "Write it as a script first: `jupyter nbconvert --to script`."
@@ -145,8 +165,9 @@ def _file(path) -> _File:
         if isinstance(source, Finding):
             return _of_finding(source)
         if not any(word in source.text for word in _WORDS):
-            return _File([], set(), [], is_entry(source), files.digest(data))
-        return _looked_at(source)
+            facts = _truths(source)
+            return _File([], facts, [], is_entry(source), files.digest(data))
+        return _looked_at(source, imports)
     except (RecursionError, MemoryError):
         advice = "Write what is generated as data, or leave it out by --skip."
         what = "nested too deeply to be looked at"
@@ -167,8 +188,14 @@ def _of_finding(finding):
     return _File([finding], set(), [])
 
 
-def _looked_at(source) -> _File:
-    module = Module(source)
+def _truths(source):
+    """Returns facts of what a file names that is True, which other files may ask for."""
+    return {f"true {own_key(source.path, name)}" for name in values.truths(source)}
+
+
+def _looked_at(source, imports) -> _File:
+    module = Module(source, imports)
+    module.facts |= _truths(source)
     version_1.facts(module)
     found = [*version_1.imports(module)]  # What becomes of imports decides on others.
     model_fns.facts(module)
@@ -190,6 +217,7 @@ def _looked_at(source) -> _File:
         module.is_entry,
         files.digest(source.data),
         tuple(model_fns.find(module)),
+        frozenset(module.links),
     )
 
 

@@ -45,6 +45,27 @@ class Imports:
                     return True
         return False
 
+    def key(self, name: str, importer: str) -> str:
+        """Returns what tells a name of a file of the codebase from all others, "" if it is none.
+
+        Args:
+            name: Such as "networks.build.norm", or ".build.norm" of a relative import.
+            importer: The path of the file that says so.
+        """
+        bare = name.lstrip(".")
+        level = len(name) - len(bare)
+        directory = os.path.dirname(os.path.abspath(importer))
+        for _ in range(level - 1):
+            directory = os.path.dirname(directory)
+        parts = bare.split(".")
+        for base in [directory] if level else self._bases(os.path.abspath(importer)):
+            for count in range(len(parts) - 1, 0, -1):
+                stem = os.path.join(base, *parts[:count])
+                for path in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                    if path in self._paths:
+                        return own_key(path, ".".join(parts[count:]))
+        return ""
+
     def _bases(self, importer: str) -> Iterator[str]:
         """Yields the directories in which an import begins."""
         directory = os.path.dirname(importer)
@@ -54,3 +75,8 @@ class Imports:
             directory = os.path.dirname(directory)
             yield directory
         yield from self._roots
+
+
+def own_key(path: str, name: str) -> str:
+    """Returns the `Imports.key` of a name that a file defines."""
+    return f"{os.path.abspath(path)}:{name}".replace(", ", ",")  # Needs are divided so.

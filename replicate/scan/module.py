@@ -5,6 +5,7 @@ import re
 
 from replicate.scan import scopes, tensorflow_names
 from replicate.scan.findings import Finding
+from replicate.scan.imports import own_key
 
 _MISSING = ("AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "NameError")
 _VERSIONS = ("__version__", "VERSION", "version")
@@ -18,10 +19,13 @@ class Module:
 
     Args:
         source: The `Source`.
+        imports: The codebase's `Imports`, None if no other file is asked for.
     """
 
-    def __init__(self, source):
+    def __init__(self, source, imports=None):
         self.source = source
+        self._imports = imports
+        self._calls = None
         self.names = scopes.Names(source.tree)
         self.uses = [
             (use, tensorflow_names.parse(use.path))
@@ -31,6 +35,8 @@ class Module:
         self.uses.sort(key=lambda one: (one[0].root.lineno, one[0].root.col_offset))
         self.facts = set()
         """What it tells about the codebase, see `Finding.needs`."""
+        self.links = set()
+        """Pairs of facts: where the first holds of the codebase, the second does."""
         self.of_version_1 = {}
         """By imports of `tensorflow` that mean version 1, the `Edit` that says so, None by hand."""
         self.unused = []
@@ -80,6 +86,46 @@ class Module:
                 return True
             inner = outer
         return False
+
+    def own(self, name):
+        """Returns the `Imports.key` of a name that the file defines."""
+        return own_key(self.source.path, name)
+
+    def key(self, node):
+        """Returns the `Imports.key` of an expression, "" if no file of the codebase has it."""
+        path = self.names.path(node)
+        if not path or self._imports is None or path.startswith("tensorflow."):
+            return ""
+        return self._imports.key(path, self.source.path)
+
+    def calls_of(self, function):
+        """Returns pairs of a call of a function of the file, and how many arguments come before.
+
+        Such as one of `functools.partial(function, 1)`.
+        """
+        if self._calls is None:
+            self._calls = {}
+            for call in self.names.calls:
+                partial = scopes.last(self.names.path(call.func)) == "partial" and call.args[:1]
+                called = call.args[0] if partial else call.func
+                name = getattr(called, "attr", getattr(called, "id", ""))
+                self._calls.setdefault(name, []).append((call, called, 1 if partial else 0))
+        parent = self.names.parents.get(function)
+        name = getattr(function, "name", "")
+        is_method = isinstance(parent, ast.ClassDef) and name != "__init__"
+        defined = parent if name == "__init__" else function
+        found = self._calls.get(getattr(defined, "name", ""), ())
+        return [
+            (call, before)
+            for call, called, before in found
+            if (isinstance(called, ast.Attribute) if is_method else self._is_of(called, defined))
+        ]
+
+    def _is_of(self, called, defined):
+        """Whether a name is that of a function or a class of the file."""
+        scope = self.names.scopes.get(called) if isinstance(called, ast.Name) else None
+        bindings = self.names.bindings(called.id, scope) if scope is not None else ()
+        return any(binding.node is defined for binding in bindings)
 
     def text(self, node):
         """Returns the source of an expression in a few words."""

@@ -179,7 +179,8 @@ class Names:
             bind(node.name, "other")
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             parent = self.parents[node]
-            if isinstance(parent, ast.Assign) and node in parent.targets:
+            is_annotated = isinstance(parent, ast.AnnAssign) and parent.value is not None
+            if is_annotated or (isinstance(parent, ast.Assign) and node in parent.targets):
                 scope.bindings.setdefault(node.id, []).append(
                     Binding("value", parent.value, parent)
                 )

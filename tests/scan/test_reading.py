@@ -202,7 +202,7 @@ def test_a_file_is_read_once(tmp_path):
 def test_the_stack_of_what_looks_at_it_is_not_the_programs(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("import tensorflow as tf\n")
 
-    def deep(source):
+    def deep(source, imports):
         raise RecursionError
 
     monkeypatch.setattr(codebase, "_looked_at", deep)
