@@ -15,6 +15,7 @@ from replicate.scan import (
     private_paths,
     reading,
     removed,
+    sessions,
     training,
     values,
     version_1,
@@ -207,7 +208,7 @@ def _looked_at(source, imports) -> _File:
     found += model_fns.installs(module)
     found += model_fns.unreplicated(module)
     found += training.keras_optimizers(module)
-    found += training.session_loop(module)
+    found += sessions.loops(module)
     found += batch_norms.fused(module)
     found = [one for one in found if not source.is_ignored(one)]
     return _File(

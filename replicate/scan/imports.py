@@ -13,6 +13,7 @@ class Imports:
         self._paths: set[str] = set()
         self._tops: dict[str, str] = {}
         self._roots: dict[str, None] = {}
+        self._keys: dict[tuple[str, str], str] = {}
 
     def add(self, path: str, root: str) -> None:
         """Adds a file.
@@ -52,6 +53,12 @@ class Imports:
             name: Such as "networks.build.norm", or ".build.norm" of a relative import.
             importer: The path of the file that says so.
         """
+        asked = name, os.path.dirname(importer)
+        if asked not in self._keys:
+            self._keys[asked] = self._key(name, importer)
+        return self._keys[asked]
+
+    def _key(self, name: str, importer: str) -> str:
         bare = name.lstrip(".")
         level = len(name) - len(bare)
         directory = os.path.dirname(os.path.abspath(importer))

@@ -114,14 +114,48 @@ def unreplicated(module: Module) -> Iterator[Finding]:
         given = keyword(call, "model_fn", 0)
         if given is None:
             continue
+        purpose = _purpose(module, call)
+        if not purpose:
+            continue
         shown = expression(given)
         yield module.finding(
             given,
             "replicate-model-fn",
             f"{expression(call.func)}({shown})",
-            f"Write `replicate.{REPLICATE}({shown})` here to train on all devices.",
+            f"Write `replicate.{REPLICATE}({shown})` here to {purpose} on all devices.",
             needs="no replicated",
         )
+
+
+def _purpose(module: Module, call: ast.Call) -> str:
+    """Returns what an Estimator does, "run" if the file does not tell, "" if it only exports."""
+    parent = module.names.parents[call]
+    if isinstance(parent, ast.Attribute):
+        return _verbs([parent])
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    if len(targets) != 1 or not isinstance(targets[0], (ast.Name, ast.Attribute)):
+        return "run"
+    target = targets[0]
+    if isinstance(target, ast.Attribute):  # Of `self`, say.
+        shown = expression(target)
+        found: list[Any] = [one for one in module.names.attributes if expression(one) == shown]
+    else:
+        found = module.names.loads(target.id, module.names.scopes[target])
+    parents = [module.names.parents[one] for one in found if isinstance(one.ctx, ast.Load)]
+    return _verbs(parents)
+
+
+def _verbs(parents: list[Any]) -> str:
+    """Returns in words what methods do whose attributes are taken of an Estimator."""
+    methods = {one.attr for one in parents if isinstance(one, ast.Attribute)}
+    if "train" in methods:
+        return "train"
+    escapes = not parents or any(not isinstance(one, ast.Attribute) for one in parents)
+    verbs = [one for one in ("evaluate", "predict") if one in methods]
+    exports = methods and all(one.startswith(("export_", "experimental_")) for one in methods)
+    if escapes or (not verbs and not exports):
+        return "run"
+    return " and ".join(verbs)
 
 
 def installs(module: Module) -> Iterator[Finding]:

@@ -97,6 +97,8 @@ class Names:
         self.calls = []
         self._chains = []
         self._known = {}
+        self._loads = None
+        self._stores = None
         self.module = Scope(tree, None)
         self._read()
 
@@ -210,13 +212,25 @@ class Names:
 
     def is_used(self, name, scope):
         """Whether anything asks for a name that a scope has."""
-        return any(
-            isinstance(node, ast.Name)
-            and node.id == name
-            and isinstance(node.ctx, ast.Load)
-            and inner.find(name) is scope
-            for node, inner in self.scopes.items()
-        )
+        return bool(self.loads(name, scope))
+
+    def loads(self, name, scope):
+        """Returns where a name is asked for that a scope has."""
+        if self._loads is None:  # Once, as there are many names.
+            self._loads = {}
+            for node in self.scopes:
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    self._loads.setdefault(node.id, []).append(node)
+        return [one for one in self._loads.get(name, ()) if self.scopes[one].find(name) is scope]
+
+    def stores(self, name):
+        """Returns where an attribute is assigned, of whatever has it."""
+        if self._stores is None:
+            self._stores = {}
+            for node in self.attributes:
+                if isinstance(node.ctx, ast.Store):
+                    self._stores.setdefault(node.attr, []).append(node)
+        return self._stores.get(name, ())
 
     def _paths(self, node, seen):
         """Returns all paths that an expression may stand for; none if it may be something else."""

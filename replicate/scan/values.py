@@ -69,6 +69,10 @@ def _further(module: Module, leaf: Leaf) -> list[Leaf] | None:
         return [leaf._replace(node=node.body), leaf._replace(node=node.orelse)]
     if isinstance(node, ast.Name):
         return _of_name(module, leaf)
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        bindings = module.names.bindings(node.value.id, module.names.scopes[node.value])
+        dicts = [one.value for one in bindings if isinstance(one.value, ast.Dict)]
+        return [leaf._replace(node=value) for one in dicts for value in one.values]
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         owner = _owner(module, node.value)
         if owner is not None:
@@ -108,14 +112,11 @@ def _assigned(module: Module, owner: ast.ClassDef, name: str) -> Iterator[ast.ex
     for binding in module.names.inner[owner].bindings.get(name, ()):
         if binding.kind == "value":
             yield binding.value
-    for node in ast.walk(owner):
-        if not isinstance(node, ast.Assign):
-            continue
-        for target in node.targets:
-            is_named = isinstance(target, ast.Attribute) and target.attr == name
-            is_taken = is_named and isinstance(target.value, ast.Name)
-            if is_taken and _owner(module, target.value) is owner:
-                yield node.value
+    for target in module.names.stores(name):
+        parent = module.names.parents[target]
+        is_given = isinstance(parent, ast.Assign) and isinstance(target.value, ast.Name)
+        if is_given and _owner(module, target.value) is owner:
+            yield parent.value
 
 
 def _names(function: Any) -> list[str]:
