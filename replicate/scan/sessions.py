@@ -36,9 +36,8 @@ def loops(module: Module) -> Iterator[Finding]:
     if not found:
         return
     around = {one for call, _ in found for one in _owners(module, call)}
-    if any(_is_asked_for(module, step, around) for step in steps):
-        needs = [None]
-    else:
+    needs = [""]
+    if not any(_is_asked_for(module, step, around) for step in steps):
         needs = sorted({f"trains {key}" for key in _asked(module)})
     call, name = found[0]
     for need in needs:

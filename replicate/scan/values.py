@@ -167,7 +167,7 @@ def truths(source: Any) -> Iterator[str]:
             yield from (f"{node.name}.{name}" for name in _true_names(inner))
 
 
-def _true_names(node: ast.AST) -> Iterator[str]:
+def _true_names(node: Any) -> Iterator[str]:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     is_given = isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
     if is_given and constant(node.value) is True:
