@@ -168,7 +168,7 @@ def truths(source: Any) -> Iterator[str]:
 
 
 def _true_names(node: Any) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    targets: list[Any] = getattr(node, "targets", [getattr(node, "target", None)])
     is_given = isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
     if is_given and constant(node.value) is True:
         yield from (target.id for target in targets if isinstance(target, ast.Name))
