@@ -2,14 +2,16 @@
 
 Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
 TensorFlow can be imported, that is an ImportError which says so. `python -m replicate bench` is
-`replicate.bench.command`, `python -m replicate compare` is `replicate.comparing.command`,
-`python -m replicate plan` is `replicate.planning.command`, and `python -m replicate scan`, which
-imports no TensorFlow, is `replicate.scan.command`.
+`replicate.bench.command`, `python -m replicate check-gpus` is `replicate.checking.command`,
+`python -m replicate compare` is `replicate.comparing.command`, `python -m replicate plan` is
+`replicate.planning.command`, and `python -m replicate scan`, which imports no TensorFlow, is
+`replicate.scan.command`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 from typing import Sequence
@@ -62,12 +64,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         from replicate.scan import command as scanning
 
         return scanning.main(argv[1:])
+    if argv[:1] == ["check-gpus"]:
+        # What TensorFlow tells of each session would bury the report's lines of progress.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     if not {"-h", "--help"} & {*argv[:1]}:
         environment.check_packages()
     if argv[:1] == ["bench"]:
         from replicate.bench import command as benchmark
 
         return benchmark.main(argv[1:])
+    if argv[:1] == ["check-gpus"]:
+        from replicate.checking import command as checking
+
+        return checking.main(argv[1:])
     if argv[:1] == ["plan"]:
         from replicate.planning import command as planning
 
@@ -83,6 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands")
     commands.add_parser("bench", help="times one device against several, engines side by side")
+    commands.add_parser("check-gpus", help="checks the GPUs here, and prints a report of it")
     commands.add_parser("compare", help="trains your model_fn on both, and says whether they agree")
     commands.add_parser("plan", help="shows which parts of your model_fn would run in towers")
     commands.add_parser("scan", help="reads a codebase, and says what moving it takes")
