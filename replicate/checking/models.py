@@ -2,7 +2,8 @@
 
 Gradients of each meet in another way. All are trained with plain gradient descent, which shows an
 error of a gradient as large as it is. Batches do not divide evenly. No variable has a gradient that
-is 0 but for rounding, as that of a bias before batch norm: it would differ by all of its size.
+is 0 but for rounding, as that of a bias before batch norm: it would differ by all of its size. All
+is smooth: where a ReLU takes something near 0, rounding decides whether a gradient passes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def _dense(net: Any, units: int, seed: int, name: str, has_bias: bool = True) ->
 def _scale_and_offset(net: Any) -> tuple[Any, Any]:
     size = [net.shape[-1]]
     scale = tf.get_variable("scale", size, net.dtype, tf.ones_initializer())
-    return scale, tf.get_variable("offset", size, net.dtype, tf.zeros_initializer())
+    # From 0, it would be but a sum of small gradients, whose rounding is large beside it.
+    return scale, tf.get_variable("offset", size, net.dtype, tf.constant_initializer(0.1))
 
 
 def _normed(net: Any, axes: list[int]) -> Any:
@@ -80,7 +82,7 @@ def _convolutions(norm: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
             with tf.variable_scope(f"layer_{index}"):
                 kernel = _weights("kernel", [3, 3, net.shape[-1], 8], net.dtype, index)
                 net = tf.nn.conv2d(net, kernel, strides=[1, 1, 1, 1], padding="SAME")
-                net = tf.nn.relu(norm(net))
+                net = tf.tanh(norm(net))
         return tf.reduce_mean(net, axis=[1, 2])
 
     return layers
@@ -90,7 +92,7 @@ def _embedded_words(words: Any, dtype: Any) -> Any:
     """Returns the sum of the vectors of words, through a dense layer."""
     table = _weights("table", [_WORDS, _UNITS], dtype, 0)
     net = tf.reduce_sum(tf.nn.embedding_lookup(table, words), axis=1)
-    return tf.nn.relu(_dense(net, _UNITS, 1, "hidden"))
+    return tf.tanh(_dense(net, _UNITS, 1, "hidden"))
 
 
 def _lstm(net: Any, dtype: Any) -> Any:
@@ -120,7 +122,7 @@ def _attention(net: Any, dtype: Any) -> Any:
     pairs = tf.matmul(queries, keys, transpose_b=True) / _UNITS**0.5
     with tf.variable_scope("after"):
         net = _normed(net + tf.matmul(tf.nn.softmax(pairs), values), [-1])
-    return tf.reduce_max(net, axis=1)
+    return tf.reduce_mean(tf.tanh(net), axis=1)
 
 
 def _images(number: int, rng: Any) -> Any:

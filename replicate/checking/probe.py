@@ -71,12 +71,22 @@ def train(choice: str | None, devices: Sequence[str], warmup: int, steps: int) -
     for name in devices:
         _reset_peak(name)
     with tempfile.TemporaryDirectory() as model_dir:
-        made = estimator.Estimator(model_fn, model_dir, config)
+        made = estimator.Estimator(_on_resources(model_fn), model_dir, config)
         made.train(models.make_input_fn(case, shares), hooks=[hook], steps=warmup + steps + 1)
     step_ms = 1e3 * np.diff(hook.ended)[warmup - 1 : warmup + steps - 1]
     p50, p10, p90 = (float(each) for each in np.percentile(step_ms, [50, 10, 90]))
     peaks = {name: peak(name) for name in devices}
     return Trained(hook.losses, hook.values, (p50, p10, p90), peaks, hook.placements)
+
+
+def _on_resources(model_fn: Any) -> Any:
+    """Returns a `model_fn` whose variables are resources: others have no replicas."""
+
+    def model_fn_on_resources(features: Any, labels: Any, mode: str) -> Any:
+        with tf.variable_scope("", use_resource=True):  # TensorFlow 1 makes references by itself.
+            return model_fn(features, labels, mode)
+
+    return model_fn_on_resources
 
 
 def worst_deviation(got: Trained, want: Trained, tolerance: float) -> Any:
