@@ -47,8 +47,8 @@ def _install():
         if groups is not None and len(groups) > 1:
             raise ValueError(
                 "Towers meet all at once, but `tf.tpu.cross_replica_sum` was called with the "
-                f"groups {groups.tolist()}. Leave `group_assignment` out, or take single towers' values "
-                "of `replicate.merge_call`."
+                f"groups {groups.tolist()}. Leave `group_assignment` out, or take single towers' "
+                "values of `replicate.merge_call`."
             )
         return function(input)
 

@@ -22,7 +22,8 @@ _POLICY = (
 _MODULES = {
     "examples": "TensorFlow 1.15 is the last that has it. Copy the tutorial's file into the "
     "codebase; MNIST itself is `tf.keras.datasets.mnist.load_data()`.",
-    _EXPERIMENTAL: f"TensorFlow 2.15 and newer do not have it. {_POLICY}{_SCALES}",
+    _EXPERIMENTAL: "TensorFlow 2.15 and newer do not have it; `replicate.compat.install()` brings "
+    f"`Policy`, `set_policy`, `global_policy` and `LossScaleOptimizer`. {_POLICY}{_SCALES}",
 }
 # By names in them, what to do instead of that.
 _INSIDE = {
