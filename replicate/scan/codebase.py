@@ -15,6 +15,7 @@ from replicate.scan import (
     private_paths,
     reading,
     removed,
+    replicas,
     sessions,
     training,
     values,
@@ -210,6 +211,7 @@ def _looked_at(source, imports) -> _File:
     found += training.keras_optimizers(module)
     found += sessions.loops(module)
     found += batch_norms.fused(module)
+    found += replicas.sums(module)
     found = [one for one in found if not source.is_ignored(one)]
     return _File(
         found,

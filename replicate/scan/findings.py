@@ -32,6 +32,7 @@ RULES = {
     "session-loop": Rule("warning", "training loops without an Estimator"),
     "replicate-model-fn": Rule("note", "where `replicate_model_fn` goes"),
     "fused-batch-norm": Rule("note", "batch norm of each tower's own rows"),
+    "cross-replica": Rule("note", "sums over the cores of a TPU, which mean towers"),
     "private-path": Rule("note", "imports of TensorFlow's own insides"),
     "notebook": Rule("note", "notebooks, which are not read"),
 }

@@ -208,6 +208,11 @@ def model_fn(features, labels, mode):
         "y = replicate.batch_normalization(x, fused=True)",
         "loss = tf.reduce_mean(y)",
     ),
+    "sums over cores": in_model(
+        "loss = tf.tpu.cross_replica_sum(x)  #! cross-replica",
+        "optimizer = tf.tpu.CrossShardOptimizer(optimizer)  #! cross-replica",
+        "tf.tpu.batch_parallel(x)",
+    ),
     "private paths": """\
 import tensorflow as tf  #! tensorflow-1
 from tensorflow.python.framework import ops  #! private-path

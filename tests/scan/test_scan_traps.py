@@ -36,7 +36,7 @@ STYLES = {
     "captions": {"contrib-name"},
     "mnist": {"contrib-name"},
     "ssd": {"contrib-package", "contrib-name"},
-    "tpu": {"contrib-name"},
+    "tpu": {"contrib-name", "cross-replica"},
 }
 
 
