@@ -179,7 +179,6 @@ def replicate_model_fn(
         in_parts = per_tower or on_tpus
         with weights.losses_added_up(summed and in_parts), uncollected(), cluster.building(), sums:
             spec = build(given, arguments, cluster)
-        partition.specs.name_loss(spec)
         if given.get("mode") == estimator.ModeKeys.TRAIN and not on_tpus:
             step_reads.order([spec.train_op, spec.loss], read_step_first)
         estimator.start_as(model_fn, given.get("config"))
@@ -257,6 +256,7 @@ def replicate_model_fn(
                 added=added,
             )
             sharding.name_size(shards)
+        partition.specs.name_loss(spec)
         if training:
             spec = initialising(ahead.merge(spec) if ahead else spec)
             partition.read_before_written([spec.train_op, spec.loss])

@@ -26,7 +26,7 @@ def checked(spec: Any) -> Any:
 
 def name_loss(spec: Any) -> None:
     """Gives the loss of all rows the name by which hooks find it."""
-    if spec.loss is not None and not tf.distribute.has_strategy():  # Replicas have parts of it.
+    if spec.loss is not None:
         with tf.name_scope(None), tf.device(spec.loss.device):
             tf.identity(spec.loss, name=LOSS)
 
