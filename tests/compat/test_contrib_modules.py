@@ -60,6 +60,8 @@ OF_SLIM = [
     "from tensorflow.contrib.slim.nets import vgg; vgg.vgg_16",
     "from tensorflow.contrib.slim.python.slim.nets import resnet_v1; resnet_v1.resnet_v1_50",
     "from tensorflow.contrib.framework import arg_scope",
+    "from tensorflow.contrib.losses.python.metric_learning import metric_loss_ops as m; "
+    "m.triplet_semihard_loss",
     "from tensorflow.contrib.framework.python.ops import add_arg_scope",
     "from tensorflow.contrib.framework.python.ops import variables; variables.model_variable",
     "from tensorflow.contrib.layers.python.layers import utils; utils.collect_named_outputs",

@@ -127,8 +127,9 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         if name == ROOT or table.find(_inner(name)).target == name:
             return
         place = table.find(_inner(name))
-        if "." not in _inner(name):
-            return  # Its names have places of their own.
+        below = f"{_inner(name)}."
+        if "." not in _inner(name) or any(one.startswith(below) for one in table.module_names()):
+            return  # Its names, or modules below it, have places of their own.
         try:
             found = lookup(_inner(name))
         except AttributeError as error:
