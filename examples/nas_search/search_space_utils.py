@@ -278,7 +278,7 @@ def tf_indices(spec):
 
 
 def parse_list(text, fn):
-    """Reads values that are separated by colons.
+    """Returns the list of values that are separated by colons in a text.
 
     >>> parse_list("3:1:4", int)
     [3, 1, 4]
@@ -286,9 +286,6 @@ def parse_list(text, fn):
     Args:
         text: String; blank stands for no values.
         fn: Function from the string of one value to the value, such as `int`.
-
-    Returns:
-        List of values.
 
     Raises:
         ValueError: If `fn` refuses one of them.

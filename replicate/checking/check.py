@@ -113,7 +113,7 @@ def _tried(function: Callable[[], Any]) -> tuple[Any, str]:
 def _quiet() -> Iterator[None]:
     """A scope in which TensorFlow's log has errors alone: the report has what matters."""
     level = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.ERROR)
+    tf.logging.set_verbosity("ERROR")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

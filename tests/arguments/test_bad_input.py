@@ -26,6 +26,7 @@ WITH_CASES = (
     "batch/test_batch_axis",
     "batch/test_sharding",
     "bench/test_bench",
+    "checking/test_check_gpus",
     "clusters/test_cluster_graph",
     "clusters/test_cluster_strategy",
     "clusters/test_rounds",

@@ -20,6 +20,7 @@ SMALL = [*TWO, "--models", "embedding", "--steps", "2", "--timed", "2"]
 DEVICES = ["/device:CPU:0", "/device:CPU:1"]
 GPUS = ["/device:GPU:0", "/device:GPU:1"]
 
+ONE_GPU = "One device is compared with several, but …/device:GPU:0 is the only GPU…/gpu:0 /cpu:0"
 FLAGS = [
     ([], "There is no GPU that TensorFlow sees here…lists GPUs…--devices /cpu:0 /cpu:1"),
     (["--devices", "/cpu:0"], "`--devices` must be two or more GPUs or CPUs…are /cpu:0. Pass"),
@@ -32,7 +33,7 @@ FLAGS = [
     (["--devices", "/cpu:0", "cpu:0"], "must name each device once…/device:CPU:0"),
     ([*TWO, "--models", "cnn,rnn"], "must be distinct names out of…cnn,fused…'cnn,rnn'…Leave"),
     ([*TWO, "--steps", "0"], "--steps: must be a whole number >= 1, but is…'0'"),
-    ([*TWO, "--tolerance", "0"], "must be a number greater than 0, but is '0'. Leave it out"),
+    ([*TWO, "--tolerance", "0"], "must be a number greater than 0, but is …'0'. Leave it out"),
     ([*TWO, "--tolerance", "much"], "must be a number greater than 0, but is 'much'"),
     ([*TWO, "--dtype", "float16"], "invalid choice: 'float16'"),
 ]
@@ -53,8 +54,7 @@ def test_one_gpu_is_too_few(monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         command.main([])
     assert end.value.code == 2
-    text = "One device is compared with several, but /device:GPU:0 is the only GPU…/gpu:0 /cpu:0"
-    assert re.search(matching(text), capsys.readouterr().err)
+    assert re.search(matching(ONE_GPU), capsys.readouterr().err)
 
 
 def test_all_gpus_are_checked(monkeypatch):

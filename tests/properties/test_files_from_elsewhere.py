@@ -283,9 +283,15 @@ def test_an_endless_file_is_read_up_to_a_bound():
     [
         (["dict", [["list", 1], 2]], "The keys of a dict must be numbers, or texts, or tuples"),
         (["dict", [1, 2], ["a", 2]], "The keys of a dict must be numbers, or texts, or tuples"),
-        (["oneof", ["choices", 3], ["tag", "t"]], "must have a list of choices and a text for a"),
-        (["oneof", ["choices", "ab"], ["tag", "t"]], "must have a list of choices and a text"),
-        (["oneof", ["choices", ["list", 1]], ["tag", 3]], "a list of choices and a text for a tag"),
+        (["oneof", ["choices", 3], ["tag", "t"]], "must have a list of at least one choice"),
+        (
+            ["oneof", ["choices", "ab"], ["tag", "t"]],
+            "must have a list of at least one choice and a",
+        ),
+        (
+            ["oneof", ["choices", ["list", 1]], ["tag", 3]],
+            "at least one choice and a text for a tag",
+        ),
     ],
 )
 def test_structures_that_cannot_be_walked_are_refused(encoded, message):
