@@ -111,6 +111,11 @@ def test_small_deviations_without_a_cause_may_be_rounding():
     assert text in str(with_deviation(1e-4)) and text not in str(made)
     assert text not in str(with_deviation(0.1))
     assert text not in str(with_deviation(1e-4)._replace(tolerance=1e-9))
+    # Where losses agree, what deviates is next to nothing, but not if it is not there at all.
+    first, *rest = made.variables
+    for value, is_told in ((0.9, True), (float("inf"), False)):
+        lone = made._replace(variables=(first._replace(value=value), *rest))
+        assert (text in str(lone)) == is_told
 
 
 @pytest.mark.parametrize(
