@@ -49,7 +49,10 @@ class _Finder(abc.MetaPathFinder, abc.Loader):
         name = module.__name__
         old = next(old for old in _MOVED if f"{name}.".startswith(f"{old}."))
         new = f"{_MOVED[old]}{name[len(old) :]}"
-        sys.modules[name] = importlib.import_module(new)
+        found: Any = importlib.import_module(new)
+        if name == _ESTIMATOR:  # `from ... import keras` asks the module itself.
+            found.keras = importlib.import_module(_MOVED[f"{_ESTIMATOR}.keras"])
+        sys.modules[name] = found
 
 
 def _mixed_precision() -> types.ModuleType:
