@@ -338,16 +338,11 @@ def theirs(rows):
 
 
 def theirs_in_an_optimizer(rows):
-    dynamic = mixed_precision.DynamicLossScale(**START)
-    optimizer = mixed_precision.MixedPrecisionLossScaleOptimizer(
-        tf.train.GradientDescentOptimizer(0.0), dynamic
-    )
-    update = optimizer.apply_gradients([(rows, tf.get_variable("w", [3]))])
-    return [(dynamic, update, tf.constant(0))]
+    return in_their_optimizer(rows, mixed_precision.DynamicLossScale)
 
 
-def in_their_optimizer(rows):
-    dynamic = loss_scale.DynamicLossScale(**START)
+def in_their_optimizer(rows, scale=loss_scale.DynamicLossScale):
+    dynamic = scale(**START)
     optimizer = mixed_precision.MixedPrecisionLossScaleOptimizer(
         tf.train.GradientDescentOptimizer(0.0), dynamic
     )

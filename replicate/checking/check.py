@@ -1,4 +1,4 @@
-"""The check of a machine's devices: what is done, in which order."""
+"""Checks the devices of a machine, one thing after the other."""
 
 from __future__ import annotations
 

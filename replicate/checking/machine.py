@@ -1,4 +1,4 @@
-"""What a machine is, for a report: versions, devices with their names, drivers and links."""
+"""Describes a machine for a report: versions, devices with their names, drivers and links."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from replicate.compat import estimator
 
 DTYPES = ("float32", "float64")
 ROWS = 23
-"""Of a batch: a prime, so that no number of towers divides it."""
+"""Rows of a batch: a prime number, so that no number of towers divides it."""
 _CLASSES = 5
 _RATE = 0.1
 _TIMES, _WORDS, _UNITS = 6, 40, 16
@@ -28,7 +28,7 @@ class Model(NamedTuple):
     """A model, and rows for it."""
 
     title: str
-    """What it has, for people."""
+    """A short description of its layers, for people."""
     rows: Callable[[int, Any], Any]
     """Function of a number of rows and a `np.random.RandomState`; returns an array of features, of
     floating-point numbers or of words."""

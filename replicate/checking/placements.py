@@ -41,7 +41,7 @@ class Placements(NamedTuple):
     on_host: tuple[str, ...]
     """Types of operations that towers on GPUs have on the host, for which the GPU has no kernel."""
     problems: tuple[str, ...]
-    """What is not where it should be, as sentences."""
+    """A sentence for each operation or variable on a wrong device."""
 
 
 def nodes_of(metadata: Any) -> list[Node]:
@@ -60,7 +60,7 @@ def look(
     """Returns where the operations of a step were.
 
     Args:
-        nodes: They.
+        nodes: The operations.
         devices: Canonical names of the towers' devices.
         placement: The `variable_placement` that was asked for.
         trained: Names of the variables that are trained, in the order in which they were made.

@@ -15,7 +15,7 @@ from replicate.comparing import deviation
 from replicate.compat import estimator
 
 ROWS = 128
-"""Of each device."""
+"""Rows of the batch on each device."""
 CHOICES = (
     "default",
     "round_robin_variables",
@@ -29,7 +29,7 @@ CHOICES = (
 
 
 class Trained(NamedTuple):
-    """What came of a run."""
+    """The results of a run."""
 
     losses: list[float]
     variables: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What a check found, as text for people and as a dictionary for JSON."""
+"""Reports the results of a check: as text for people, and as a dictionary for JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Equality(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """What is not as it should be, as sentences."""
+        """A sentence for each fault that was found."""
         if self.comparison is None:
             return [f"{self.name}: {self.problem}"]
         worst = self.comparison.worst
@@ -55,7 +55,7 @@ class Way(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """What is not as it should be, as sentences."""
+        """A sentence for each fault that was found."""
         if self.trained is None:
             return [f"{self.choice}: {self.problem}"]
         found = list(self.trained.placements.problems) if self.trained.placements else []
@@ -68,7 +68,7 @@ class Way(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All that a check found; as a string, a report to send."""
+    """All results of a check; as a string, a report to send."""
 
     facts: dict[str, str]
     devices: dict[str, str]
@@ -83,7 +83,7 @@ class Report(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """What is not as it should be, as sentences."""
+        """A sentence for each fault that was found."""
         found = [each for one in self.equalities for each in one.problems]
         found += [each for way in self.ways for each in way.problems]
         if self.one_device_problem:
