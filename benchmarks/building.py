@@ -2,11 +2,11 @@
 
     python -m benchmarks.building --cases resnet50,bert --rounds 3
 
-The engine `copies` is the least that towers can cost: one device's graph, and then TensorFlow's own
-import of all that four towers run, once it is known what that is. A *round* builds every graph
-of a case once, one after the other and each in its own process. Figures are medians over rounds;
-ratios are taken within a round. Prints one JSON line per case and engine, then a table, which
-`--page` writes into the documentation.
+The engines `copies_4` and `copies_8` are the least that towers can cost: one device's graph, and
+then TensorFlow's own import of all that so many towers run, once it is known what that is. A
+*round* builds every graph of a case once, one after the other and each in its own process. Figures
+are medians over rounds; ratios are taken within a round. Prints one JSON line per case and engine,
+then a table, which `--page` writes into the documentation.
 """
 
 import argparse
@@ -27,11 +27,13 @@ from replicate.compat import partitioning
 
 TITLES = {
     "single": "one device, s",
-    "copies": "and bare copies",
-    "four": "`replicate`, 4 towers",
-    "eight": "8 towers",
+    "copies_4": "and 4 bare copies",
+    "towers_4": "`replicate`, 4 towers",
+    "copies_8": "8 bare copies",
+    "towers_8": "`replicate`, 8 towers",
 }
-_TOWERS = {"four": 4, "eight": 8}
+_COPIES = {"copies_4": 4, "copies_8": 8}
+_TOWERS = {"towers_4": 4, "towers_8": 8}
 _TIMEOUT_S = 600
 
 
@@ -46,7 +48,7 @@ def measure(case, engine):
     devices = [f"/device:CPU:{index}" for index in range(towers)]
     name = "replicate" if engine in _TOWERS else "single"
     model_fn, config, shares = engines.ENGINES[name](case, devices, {})
-    copied = _of_tower(case) if engine == "copies" else None
+    copied = _of_tower(case) if engine in _COPIES else None
     with tf.Graph().as_default() as graph:
         tf.train.create_global_step()
         features, labels = _batch(models.make_input_fn(case, shares))
@@ -54,7 +56,7 @@ def measure(case, engine):
         given_config = {"config": config} if engine in _TOWERS else {}
         start = time.perf_counter()
         model_fn(features, labels, "train", **given_config)
-        for tower in range(4 if copied is not None else 0):
+        for tower in range(_COPIES.get(engine, 0)):
             scope, device = f"copy_{tower}", f"/cpu:{tower}"
             partitioning.import_nodes(graph, copied.nodes, given, scope, device, [])
         built = time.perf_counter() - start

@@ -118,13 +118,13 @@ def model_fn(features, labels, mode, params, config=None):
     if params["use_gradient_sync_barrier"]:
         # Before they are summed: no core sums a gradient that is still to compute others.
         gradients, weights = zip(*grads_and_vars)
-        grads_and_vars = list(zip(with_data_dependencies(gradients, gradients), weights))
+        grads_and_vars = list(zip(_all_computed(gradients, params), weights))
     model_update = optimizer.apply_gradients(grads_and_vars)
 
     # 4. How accurate is the same network with the updated weights?
     with tf.control_dependencies([model_update]):
         validation_images = images["validation"]
-        if params["use_gradient_sync_barrier"]:
+        if params["use_gradient_sync_barrier"] and params["use_tpu"]:
             # XLA may drop the wait, but not what the images depend on.
             updated = [weight.read_value() for weight in weights]
             (validation_images,) = with_data_dependencies(updated, [validation_images])
@@ -186,6 +186,13 @@ def _seed_of_draw(step, params, config):
         draw = draw * workers + worker  # Several workers may be at the same step.
     draw = draw * replicate.num_towers() + replicate.tower_index()
     return tf.stack([params["seed"], draw])
+
+
+def _all_computed(gradients, params):
+    """Returns gradients none of which exists before all are computed."""
+    if params["use_tpu"]:  # XLA may drop control dependencies.
+        return with_data_dependencies(gradients, gradients)
+    return tf.tuple(gradients)
 
 
 def _logits(model, images, training):

@@ -298,19 +298,19 @@ def test_scalars_are_means_over_towers(tmp_path):
     np.testing.assert_allclose(cost, np.mean(costs), rtol=1e-6)
 
 
-@pytest.mark.parametrize("barrier", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("barrier", [True, False])
 def test_the_barrier_lets_no_gradient_be_used_before_all_exist(tmp_path, barrier):
-    search = Search(make_params(tmp_path, use_gradient_sync_barrier=barrier), 2)
+    search = Search(make_params(tmp_path, use_gradient_sync_barrier=barrier), 1)
     updates = [op for op in search.graph.get_operations() if op.type == "ResourceApplyRMSProp"]
     gradients = [_sources(op.inputs[-1].op) for op in updates]
     assert len(updates) > 10
     every = set().union(*gradients)
-    # A sum alone takes less than all gradients.
+    # A gradient alone takes less than all do.
     assert all(len(sources) > 0.9 * len(every) for sources in gradients) == barrier
 
 
 def _sources(gradient):
-    """Returns the operations outside of the optimizer that a gathered gradient is made of."""
+    """Returns the operations outside of the optimizer that a gradient is made of."""
     return {op for op in behind(gradient) if "gradients" in op.name}
 
 
