@@ -31,13 +31,23 @@ def test_a_run_prints_a_line_for_each_engine_and_a_table(capsys, tmp_path):
 
     def run(module, request, timeout):
         del module, timeout
-        made = {"build_s": 2.0 + 0.5 * list(building.TITLES).index(request["engine"]), "ops": 7, "load_average": 0.5}
+        made = {
+            "build_s": 2.0 + 0.5 * list(building.TITLES).index(request["engine"]),
+            "ops": 7,
+            "load_average": 0.5,
+        }
         return {**made, "tf": "2", "numpy": "1", "python": "3"}
 
     with mock.patch.object(building.harness, "run", run):
         building.main(["--cases", "lstm", "--rounds", "2", "--page", str(page)])
     *lines, _, _, _, row = capsys.readouterr().out.splitlines()
-    assert [json.loads(line)["to_one_device"]["median"] for line in lines] == [1, 1.25, 1.5, 1.75, 2]
+    assert [json.loads(line)["to_one_device"]["median"] for line in lines] == [
+        1,
+        1.25,
+        1.5,
+        1.75,
+        2,
+    ]
     cells = [f"{ratio:.2f} ({ratio:.2f}, {ratio:.2f})" for ratio in (1.25, 1.5, 1.75, 2)]
     assert row == f"| lstm | 2.00 | {' | '.join(cells)} |"
     assert row in page.read_text()
