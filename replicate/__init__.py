@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from replicate.devices import session_config
     from replicate.engines import PerTower, merge_call, num_towers, tower_index
     from replicate.faults import checkpoints
-    from replicate.gathering import Gather
     from replicate.model_fn import replicate_model_fn
     from replicate.normalization import BatchNormalization, batch_normalization
+    from replicate.reduction import Gather
     from replicate.reports import tower_report
     from replicate.tower_optimizer import TowerOptimizer
 
@@ -56,7 +56,7 @@ __all__ = (
 _MODULES = {
     "BatchNormalization": "normalization",
     "Comparison": "comparing",
-    "Gather": "gathering",
+    "Gather": "reduction",
     "PerTower": "engines",
     "TowerOptimizer": "tower_optimizer",
     "batch_normalization": "normalization",

@@ -11,8 +11,8 @@ from replicate import loss_scale as loss_scales
 from replicate.clusters import SyncHook, check_not_synchronised
 from replicate.compat import saving
 from replicate.engines import context
-from replicate.gathering import Gather
-from replicate.gradients import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
+from replicate.optimizer import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
+from replicate.reduction import Gather
 
 if TYPE_CHECKING:
     from typing import Literal  # Which Python 3.7 lacks.

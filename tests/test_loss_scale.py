@@ -13,8 +13,8 @@ import replicate
 from bodies import EVAL, build, matching
 from engines import harness, tpu_graphs
 from replicate import loss_scale
-from replicate.gradients import loss_scaling
 from replicate.loss_scale import DynamicLossScale, FixedLossScale
+from replicate.optimizer import loss_scaling
 from versions import mixed_precision
 
 pytestmark = pytest.mark.conformance

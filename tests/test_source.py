@@ -25,12 +25,12 @@ PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 
 # The rooms of the library and its public modules, from the ground up: imports run down alone.
 FLOORS = (
-    ("compat", "gathering", "version"),
+    ("compat", "reduction", "version"),
     ("clusters", "graphs", "layouts"),
     ("batch", "devices", "faults", "partition"),
     ("arguments", "engines", "metrics", "reports"),
     ("cross_tower", "hooks", "loss_scale"),
-    ("gradients", "normalization"),
+    ("optimizer", "normalization"),
     ("model_fn", "tower_optimizer"),
     ("bench", "comparing", "planning", "scan"),
     ("checking",),

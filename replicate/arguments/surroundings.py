@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
-from replicate.gathering import chosen
 from replicate.graphs import ancestors
+from replicate.reduction import chosen
 
 
 def check() -> None:

@@ -8,7 +8,7 @@ dictionary of the fields of a `replicate.Gather`. Each may be left out.
 import argparse
 import json
 
-from replicate.gathering import Gather
+from replicate.reduction import Gather
 
 _SPREAD = {"variable_placement": "round_robin"}
 _REPLICAS = {"variable_placement": "replicated"}

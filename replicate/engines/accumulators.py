@@ -5,8 +5,8 @@ import tensorflow.compat.v1 as tf
 from replicate.batch import OF_SESSION
 from replicate.clusters import worker_here
 from replicate.compat import saving
-from replicate.gathering import chosen
 from replicate.graphs import run_if
+from replicate.reduction import chosen
 
 
 def make_variable(initial, name, shape=None, **kwargs):

@@ -13,8 +13,8 @@ from replicate.engines import replica_gradients, replica_steps
 from replicate.engines.engine import Alone, Engine
 from replicate.engines.per_tower import PerTower
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER, Call
-from replicate.gathering import collectives
 from replicate.graphs import call_site
+from replicate.reduction import collectives
 
 
 def engine():

@@ -11,7 +11,7 @@ import abc
 from typing import Any
 
 from replicate.engines.per_tower import PerTower
-from replicate.gathering import chosen
+from replicate.reduction import chosen
 
 
 class Engine(abc.ABC):

@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import distribute
 from replicate.engines.per_tower import PerTower
-from replicate.gathering import collectives
 from replicate.graphs import names_in
+from replicate.reduction import collectives
 
 _NONE, _SLICES, _DENSE = range(3)
 

@@ -11,9 +11,9 @@ from replicate.engines.engine import Engine
 from replicate.engines.per_tower import PerTower
 from replicate.engines.rendezvous import BEFORE_OR_AFTER, UNDER_ANOTHER
 from replicate.engines.tower_index import TowerIndex
-from replicate.gathering import chosen, collectives
 from replicate.graphs import call_site
 from replicate.partition import Program
+from replicate.reduction import chosen, collectives
 
 
 class TowerEngine(Engine):

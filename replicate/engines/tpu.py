@@ -12,7 +12,7 @@ from replicate.batch import losses_are_added_up
 from replicate.compat.tpu import number_of_shards, replica_id
 from replicate.engines.engine import Engine
 from replicate.engines.per_tower import PerTower
-from replicate.gathering import collectives
+from replicate.reduction import collectives
 
 _WIDE = (tf.int64, tf.uint64)
 

@@ -6,7 +6,6 @@ from typing import Any, Callable, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gathering import nccl
 from replicate.layouts import Source, infer
 from replicate.partition import coverage, moments, plans, replicas, weights
 from replicate.partition.lower import lower
@@ -15,6 +14,7 @@ from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan, make_plan
 from replicate.partition.rows import Rows
 from replicate.partition.surgery import Partitioned, perform
+from replicate.reduction import nccl
 
 
 def partition(

@@ -7,10 +7,10 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.gathering import Gather, Transport, collectives, nccl, packing
 from replicate.layouts import WHOLE, Grown, Partial, Shard
 from replicate.partition import splits
 from replicate.partition.rows import Rows
+from replicate.reduction import Gather, Transport, collectives, nccl, packing
 
 
 class Part(NamedTuple):

@@ -8,13 +8,13 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
-from replicate.gathering import chosen
 from replicate.layouts import RANDOM, Source, of_ragged, of_sparse, takes_moments
 from replicate.partition import specs
 from replicate.partition.build import partition
 from replicate.partition.effects import HOLDERS
 from replicate.partition.placement import Placement
 from replicate.partition.rows import Rows
+from replicate.reduction import chosen
 
 # What k-means, SDCA and boosted trees train by.
 _WITHOUT_GRADIENTS = (

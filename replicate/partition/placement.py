@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.clusters import PS_DEVICE
 from replicate.compat import graph as graph_lib
-from replicate.gathering import Gather, transport
+from replicate.reduction import Gather, transport
 
 PLACEMENTS = ("consolidation", "round_robin", "replicated", "auto")
 

@@ -14,11 +14,11 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
-from replicate.gathering import packing
 from replicate.partition import effects, weights
 from replicate.partition.meetings import Pack
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
+from replicate.reduction import packing
 
 
 class Replicas(NamedTuple):

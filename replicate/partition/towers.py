@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator, partitioning, seeds
 from replicate.compat import graph as graph_lib
-from replicate.gathering import chosen
 from replicate.layouts import WHOLE, Layouts
 from replicate.partition import (
     boundary,
@@ -24,6 +23,7 @@ from replicate.partition.plan import make_plan
 from replicate.partition.program import Program
 from replicate.partition.rows import Rows
 from replicate.partition.surgery import Partitioned
+from replicate.reduction import chosen
 
 
 def build_towers(

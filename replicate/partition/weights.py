@@ -12,11 +12,11 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.gathering import packing
 from replicate.layouts import WHOLE
 from replicate.partition.initializers import needed
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
+from replicate.reduction import packing
 
 
 def pack(plan: Plan, placement: Placement, but: Container[Any] = ()) -> Instead:

@@ -8,8 +8,8 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
-from replicate.gathering import packing
 from replicate.graphs import line_of
+from replicate.reduction import packing
 from replicate.reports import transfers
 
 _SUMS = ("AddN", "NcclAllReduce")

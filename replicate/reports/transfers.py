@@ -13,8 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate.batch import PREFETCH_SCOPE, SHARD_SCOPE
 from replicate.compat.graph import reference
-from replicate.gathering import collectives, packing
 from replicate.graphs import ancestors
+from replicate.reduction import collectives, packing
 
 # What crosses devices: values of variables; gradients, on their way to where they are summed; their
 # sums, from there; rows of the batch; those of the next one, which a step stages; all else.

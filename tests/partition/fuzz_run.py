@@ -16,10 +16,10 @@ import tensorflow.compat.v1 as tf
 from partition.fuzz_program import PROBES, Feature, Program, is_fixed, model
 from replicate.batch import sharding
 from replicate.compat import graph as graph_lib
-from replicate.gathering import Gather
 from replicate.layouts import SIZE, Source
 from replicate.partition import Partitioned, Placement, Rows, partition, splits
 from replicate.partition import model as model_lib
+from replicate.reduction import Gather
 
 TOLERANCE, COARSE = 1e-9, 1e-4  # Relative ones, of programs in float64, and in float32.
 _NUDGE, _COARSE_NUDGE = 1e-13, 1e-7  # What inputs are changed by, to see how much that matters.

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from partition import fuzz
 from replicate.compat import graph as graph_lib
-from replicate.gathering import packing
 from replicate.layouts import Shard, dims, facts, found
 from replicate.partition import inputs, meetings, origins, replicas, rows, splits
+from replicate.reduction import packing
 
 GRAPHS = 200  # Those of `test_fuzz`.
 

@@ -6,9 +6,9 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-from replicate.gathering import Gather
 from replicate.layouts.layout import ALL, ANY, MAX, MEAN, MIN, PROD, SUM, Shard
 from replicate.partition import Rows, meetings
+from replicate.reduction import Gather
 
 DEVICES = contract.device_names(3)
 

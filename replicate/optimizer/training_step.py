@@ -10,11 +10,11 @@ import numbers
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import losses_are_added_up
-from replicate.gathering import Gather, collectives
-from replicate.gradients.accumulation import Accumulation
-from replicate.gradients.finite_check import only_if_finite
-from replicate.gradients.loss_scaling import update_gathered
 from replicate.graphs import operations, run_if
+from replicate.optimizer.accumulation import Accumulation
+from replicate.optimizer.finite_check import only_if_finite
+from replicate.optimizer.loss_scaling import update_gathered
+from replicate.reduction import Gather, collectives
 
 _REDUCTIONS = (None, "mean", "sum")
 

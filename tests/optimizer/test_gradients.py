@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from bodies import TRAIN, build, matching, session, spec
-from replicate.gathering import collectives
+from replicate.reduction import collectives
 
 ROWS, WIDTH = 4, 2
 DENSE = np.arange(ROWS * WIDTH, dtype=np.float64).reshape(ROWS, WIDTH) + 1

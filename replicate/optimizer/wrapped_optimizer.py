@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate import loss_scale as loss_scales
 from replicate.compat import keras, mixed_precision, tpu
-from replicate.gradients import loss_scaling
 from replicate.graphs import Eager, GraphLocal, graph_here, graph_of_variables
+from replicate.optimizer import loss_scaling
 
 
 class _Wrapped(NamedTuple):

@@ -16,7 +16,7 @@ import replicate
 from bodies import matching
 from replicate import devices
 from replicate.batch import sharding
-from replicate.gathering import collectives
+from replicate.reduction import collectives
 
 Physical = type(tf.config.experimental.list_physical_devices("CPU")[0])
 Logical = collections.namedtuple("Logical", ["name", "device_type"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from replicate.gathering import packing
+from replicate.reduction import packing
 
 VALUES = [np.arange(6.0).reshape(2, 3), np.arange(4.0) - 2, np.array(9.0), np.array([[1.0, 5.0]])]
 

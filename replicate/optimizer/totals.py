@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gathering import collectives
+from replicate.reduction import collectives
 
 
 def make_total(variable, grads, make):

@@ -14,7 +14,7 @@ import replicate
 import selection
 from bodies import matching
 from contract.models import MODELS
-from replicate.gathering import nccl, transport
+from replicate.reduction import nccl, transport
 from replicate.reports import transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate.gathering import nccl, packing
-from replicate.gathering.gather import Gather
+from replicate.reduction import nccl, packing
+from replicate.reduction.gather import Gather
 
 
 class Transport(NamedTuple):

@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.engines import make_variable
 from replicate.faults import COUNTERS
-from replicate.gathering import collectives
-from replicate.gradients import totals
 from replicate.graphs import operations, run_if
+from replicate.optimizer import totals
+from replicate.reduction import collectives
 
 
 class Accumulation:

@@ -9,7 +9,7 @@ import contextlib
 import contextvars
 from typing import Any, Iterator, Sequence
 
-from replicate.gathering.gather import Gather
+from replicate.reduction.gather import Gather
 
 
 class Choice:
