@@ -101,7 +101,7 @@ FIRST_MORE := \
     $(call in,compat,keras_class) \
     $(call in,contract,checkpoints export silent_defects) \
     $(call in,examples,digits) \
-    $(call in,reduction,gather packing) \
+    $(call in,reduction,reduction packing) \
     $(call in,optimizer,accumulation gradients same_graph scaled_training) \
     $(call in,layouts,registry) \
     $(call in,partition,exact_options fuzz large_heads order_of_reads towers_without_rows) \

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from replicate import compat
-from replicate.compat import environment
+from replicate.compat import environment, renamed
 from replicate.version import __version__
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from replicate.faults import checkpoints
     from replicate.model_fn import replicate_model_fn
     from replicate.normalization import BatchNormalization, batch_normalization
-    from replicate.reduction import Gather
+    from replicate.reduction import Reduction
     from replicate.reports import tower_report
     from replicate.tower_optimizer import TowerOptimizer
 
 __all__ = (
     "BatchNormalization",
     "Comparison",
-    "Gather",
     "PerTower",
+    "Reduction",
     "TowerOptimizer",
     "__version__",
     "batch_normalization",
@@ -56,8 +56,8 @@ __all__ = (
 _MODULES = {
     "BatchNormalization": "normalization",
     "Comparison": "comparing",
-    "Gather": "reduction",
     "PerTower": "engines",
+    "Reduction": "reduction",
     "TowerOptimizer": "tower_optimizer",
     "batch_normalization": "normalization",
     "checkpoints": "faults",
@@ -75,10 +75,16 @@ _MODULES = {
     "tower_index": "engines",
     "tower_report": "reports",
 }
+_RENAMED = {"Gather": "Reduction"}  # New names by old ones.
 
 if not TYPE_CHECKING:  # Or else a type checker takes any name for one that is there.
 
     def __getattr__(name: str) -> Any:
+        if name in _RENAMED:
+            new = _RENAMED[name]
+            renamed.warn(f"{__name__}.{name}", f"{__name__}.{new}")
+            globals()[name] = getattr(sys.modules[__name__], new)
+            return globals()[name]
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if "tensorflow" not in sys.modules:

@@ -1,4 +1,4 @@
-"""`replicate_model_fn`: one `model_fn`, run as towers."""
+"""`replicate_model_fn`: runs one `model_fn` in towers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replicate import partition
 from replicate.arguments import call_arguments, call_devices, surroundings, tower_params
 from replicate.batch import initialising, prefetching, sharding, weights
 from replicate.clusters import Cluster
-from replicate.compat import environment, estimator, servers
+from replicate.compat import environment, estimator, renamed, servers
 from replicate.compat import graph as graph_lib
 from replicate.compat import tpu as tpu_lib
 from replicate.cross_tower import cross_tower_sum
@@ -24,9 +24,10 @@ from replicate.graphs import step_reads, uncollected
 from replicate.reports import report
 
 if TYPE_CHECKING:
-    from typing import Literal  # Which Python 3.7 lacks.
+    from typing import Literal  # Python 3.7 lacks it.
 
 
+@renamed.arguments("replicate_model_fn", whole_features="unsplit_features")
 def replicate_model_fn(
     model_fn: Callable[..., tf.estimator.EstimatorSpec | tf.estimator.tpu.TPUEstimatorSpec],
     loss_reduction: str = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS,
@@ -37,7 +38,7 @@ def replicate_model_fn(
         "consolidation", "round_robin", "replicated", "auto"
     ] = "consolidation",
     per_tower_batch_size: bool | None = None,
-    whole_features: Iterable[str] = (),
+    unsplit_features: Iterable[str] = (),
     batch_axis: int | Mapping[str, int] = 0,
     summaries: Literal["first", "mean", "all"] = "first",
     prefetch_to_devices: bool = False,
@@ -48,88 +49,91 @@ def replicate_model_fn(
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
     """Returns a `model_fn` that runs `model_fn` on several devices, its *towers*.
 
-    Each tower computes on a shard of the batch. The Estimator gets what one device would give it
-    for the whole batch: loss, gradients, variables under the same names, metrics and predictions.
+    Each tower computes on a shard of the batch. The Estimator gets the same results as from one
+    device with the whole batch: loss, gradients, variables under the same names, metrics and
+    predictions.
 
         model_fn = replicate.replicate_model_fn(model_fn)
 
     `model_fn` is called once and builds one device's graph of the whole batch. Then the graph is
-    partitioned: operations that can run on rows run in towers, all others run once. Optimizers need
-    no change. `replicate.TowerOptimizer` around them has options.
+    partitioned: operations that can run on shards run in towers, all others run once. Optimizers
+    need no change. `replicate.TowerOptimizer` around them has options.
 
-    With one device, and in graphs that are built for a SavedModel, `model_fn` is called as it is;
-    inside a TPU computation, such as that of `TPUEstimator(use_tpu=True)`, too.
+    On one device, and in a graph for a SavedModel, `model_fn` is called without towers; so it is
+    inside a TPU computation, such as that of `TPUEstimator(use_tpu=True)`.
 
-    `model_fn` may return a `TPUEstimatorSpec`. Both Estimator and `TPUEstimator(use_tpu=False)`
-    take the `EstimatorSpec` that is returned for it: `eval_metrics` and `host_call` are called
+    `model_fn` may return a `TPUEstimatorSpec`. The result is then an `EstimatorSpec`, which both
+    Estimator and `TPUEstimator(use_tpu=False)` take: `eval_metrics` and `host_call` are called
     once, with the tensors of the whole batch.
 
     On TPU cores, `model_fn` is trained in one computation that each core runs with an equal part of
-    the batch, whose shape must be static. It is evaluated and predicts on the host, whole.
+    the batch, whose shape must be static. Evaluation and prediction run on the host, with the whole
+    batch.
 
-    The `model_fn` of an Estimator, canned or of `model_to_estimator`, starts from what that starts
-    from, its `warm_start_from` or the weights of its Keras model, where there is no checkpoint yet.
+    The `model_fn` of an Estimator, canned or made by `model_to_estimator`, starts from the same
+    values as in that Estimator, its `warm_start_from` or the weights of its Keras model, unless
+    there is a checkpoint.
 
     Args:
         model_fn: Function of `features, labels, mode, params, config` or some of them, as
             `tf.estimator.Estimator` takes it. Tensors in `features` and `labels` have the shape
-            [n, ...], or what `batch_axis` says, the same n in all of a batch; where both are dicts
-            with the same keys, each key may hold a batch of its own; see
+            [n, ...], or another one given by `batch_axis`, with the same n in all of a batch. If
+            both are dicts with the same keys, each key may hold a separate batch; see
             `replicate.batch.sharding`.
-        loss_reduction: With `per_tower` or on TPU cores: how a tower makes its loss from the losses
-            of rows, a `tf.losses.Reduction`. With `SUM` the towers' losses and gradients are added
-            up, penalties of weights included; with all others they are averaged, weighted by rows.
-            Otherwise the loss is that of the whole batch, and this changes nothing.
-        devices: List of device names, one per tower. None: every local GPU, or, if there is none,
-            every local CPU device. TPU cores are named all together: every core of the TPU system,
-            or the first alone.
-        consolidation_device: Where towers' values are put together, and operations that run once
-            take place. None: the first of `devices`. Not for TPUs, whose cores do both themselves.
+        loss_reduction: With `per_tower` or on TPU cores: how a tower's loss is computed from the
+            losses of rows, a `tf.losses.Reduction`. With `SUM`, the towers' losses and gradients
+            are summed, penalties of weights included; with all others they are averaged, weighted
+            by rows. Otherwise the loss is that of the whole batch, and this has no effect.
+        devices: List of device names, one per tower. None: every local GPU, or every local CPU
+            device if there is no GPU. For TPU cores, name every core of the TPU system, or the
+            first alone, which stands for all.
+        consolidation_device: Device that combines the towers' values, and runs operations that run
+            once. None: the first of `devices`. Not for TPUs, whose cores do both themselves.
         variable_placement: `'consolidation'` places variables on the consolidation device,
             `'round_robin'` on the towers' devices in turn. `'replicated'` gives each tower a
-            replica, on its own device, of each variable that is trained and of its optimizer's
-            slots, so that gradients cross devices, and weights do not; checkpoints hold tower 0's.
-            `'auto'` does so on GPUs, and else as `'consolidation'`; `tower_report` says why. Not
-            for TPUs, which ignore `'auto'`.
+            replica, on the tower's device, of each trained variable and of its optimizer slots, so
+            that gradients cross devices, and weights do not; checkpoints hold tower 0's. `'auto'`
+            is `'replicated'` on GPUs, else `'consolidation'`; `tower_report` says why. Not for
+            TPUs, which ignore `'auto'`.
         per_tower_batch_size: With `per_tower` or on TPU cores: whether `params["batch_size"]` is
-            the size of the tower's shard, as TPUEstimator has it, instead of the whole batch's; all
-            shards must be of that size then. None: if it is an integer, and `model_fn` has
-            TPUEstimator's `RunConfig` or names `TPUEstimatorSpec` in its code. Otherwise it changes
-            nothing.
-        whole_features: Iterable of names of tensors that are no part of the batch, though they have
-            an axis 0, and go to every tower as they are: `["class_weights"]` for an entry of
-            `features`, `["extra/table"]` for one in a dict of it, `["labels/table"]` for one of
-            `labels`. The name of a dict is that of all in it. Not for TPUs.
-        batch_axis: The axis of rows of the tensors in the batch, an integer, or a dictionary of
-            axes by names like those in `whole_features`, where it is not 0: `{"frames": 1}` for
+            the size of the tower's shard, as in TPUEstimator, instead of the whole batch's; all
+            shards must then have that size. None: True if it is an integer, and `model_fn` has
+            TPUEstimator's `RunConfig` or names `TPUEstimatorSpec` in its code. Otherwise this has
+            no effect.
+        unsplit_features: Iterable of names of tensors that have an axis 0 but no rows of the batch.
+            Every tower gets all of them: `["class_weights"]` for an entry of `features`,
+            `["extra/table"]` for one in a dict of it, `["labels/table"]` for one of `labels`. The
+            name of a dict means all of its entries. Not for TPUs.
+        batch_axis: The axis of rows of the tensors in the batch, an integer; or, if it is not 0 for
+            all, a dictionary of axes by names like those in `unsplit_features`: `{"frames": 1}` for
             an entry of `features` of shape [time, n, ...], and `{"features": 1}` for all of them,
-            or for the one tensor that they are. Not for TPUs.
+            or for features that are one tensor. Not for TPUs.
         summaries: With `per_tower`: which towers write batch-dependent summaries of `tf.summary`.
-            `'first'`: tower 0, under the tags that they have. With `'mean'`, scalars are the mean
-            over towers, weighted by rows, integers rounded; all else is tower 0's. With `'all'`,
-            those of tower i are under `tower_i/`. A tower without rows has none. Otherwise
-            summaries are those of the whole batch. Not for TPUs.
+            `'first'`: tower 0, with unchanged tags. `'mean'`: scalars are the mean over towers,
+            weighted by rows, with integers rounded; all other kinds are tower 0's. `'all'`: those
+            of tower i are under `tower_i/`. A tower without rows writes none. Otherwise summaries
+            are those of the whole batch. Not for TPUs.
         prefetch_to_devices: Whether a training step stages the next batch on the towers' devices
-            while it computes, so that a step finds its rows there. What is trained is the same,
-            also at the end of the input; an error of the input comes a step earlier. For batches of
-            a dataset's iterator, which must not be saved by a `CheckpointInputPipelineHook`, and
-            which go to the model alone. Not for TPUs, which have queues; ignored on one device, in
-            evaluation and in prediction.
-        batch_norm: `'tower'`: the fused kernel of batch norm takes the moments of each tower's rows
-            in training, as data-parallel trainers do. `'batch'`: those of all rows, as on one
-            device, for which towers meet in every layer. Batch norm of other kernels is that of all
-            rows.
-        random: `'tower'`: each tower draws random numbers for its rows, as of dropout. `'batch'`:
-            they are drawn once for the batch, the same as on one device, and split.
+            while it computes, so that the next step finds its rows there. Training gives the same
+            result, also at the end of the input; an error of the input comes a step earlier. Only
+            for batches from a dataset's iterator that go to the model alone, without a
+            `CheckpointInputPipelineHook` that saves the iterator. Not for TPUs, which have queues;
+            ignored on one device, in evaluation and in prediction.
+        batch_norm: `'tower'`: in training, the fused kernel of batch norm takes the moments of each
+            tower's rows, as data-parallel trainers do. `'batch'`: it takes those of all rows, as on
+            one device, with an all-reduce of the moments in every layer. Other kernels always take
+            those of all rows.
+        random: `'tower'`: each tower draws random numbers for its rows, e.g. for dropout.
+            `'batch'`: they are drawn once for the batch, as on one device, and split.
         per_tower: Whether `model_fn` is the program of one tower instead, as it is on TPU cores:
             called with the rows of the first tower and a copy of `params`, and copied for the
-            others. Each tower draws its own random numbers and has a `tower_index()`. Towers meet
-            where the program says so: in `TowerOptimizer`, `cross_tower_sum`, `cross_tower_mean`
-            and `merge_call`. The loss and results are averaged by rows, metrics are added up,
-            predictions concatenated.
-        read_step_first: Whether a training step that writes the global step itself, by an
-            assignment, does so after it has read it, as for a learning rate. Otherwise resource
-            variables may be read before or after, on one device, too, and the log says so.
+            others. Each tower draws separate random numbers and has a `tower_index()`. Values are
+            reduced only where the program says so: in `TowerOptimizer`, `cross_tower_sum`,
+            `cross_tower_mean` and `merge_call`. The loss and results are averaged by rows, metrics
+            are summed, predictions concatenated.
+        read_step_first: Whether a training step that assigns the global step itself does so after
+            it has read it, e.g. for a learning rate. Otherwise resource variables may be read
+            before or after, on one device, too, and the log says so.
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
@@ -137,12 +141,12 @@ def replicate_model_fn(
         takes none is an error, unless they are empty, as those of canned Estimators are.
 
     Raises:
-        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `whole_features`,
-            `batch_axis`, `prefetch_to_devices`, `per_tower` or `read_step_first` is something else.
-        ValueError: If `model_fn` takes no `features`, `loss_reduction` is `NONE`,
-            `variable_placement`, `summaries`, `batch_norm` or `random` unknown, or `devices` is
-            empty or names a device twice, one that does not exist, or TPU cores among others or
-            with what is not for TPUs.
+        TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `unsplit_features`,
+            `batch_axis`, `prefetch_to_devices`, `per_tower` or `read_step_first` has a wrong type.
+        ValueError: If `model_fn` takes no `features`; if `loss_reduction` is `NONE`; if
+            `variable_placement`, `summaries`, `batch_norm` or `random` is unknown; or if `devices`
+            is empty or names a device twice, one that does not exist, or TPU cores among others or
+            with an argument that is not for TPUs.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
@@ -154,7 +158,7 @@ def replicate_model_fn(
         consolidation_device,
         variable_placement,
         per_tower_batch_size,
-        whole_features,
+        unsplit_features,
         batch_axis,
         summaries,
         prefetch_to_devices,
@@ -175,7 +179,7 @@ def replicate_model_fn(
         sums = (
             contextlib.nullcontext() if on_tpus else tpu_lib.sums_over_replicas_by(cross_tower_sum)
         )
-        # The loss of a whole batch is the model's own, whatever the argument says.
+        # The loss of a whole batch is the model's, whatever `loss_reduction` is.
         in_parts = per_tower or on_tpus
         with weights.losses_added_up(summed and in_parts), uncollected(), cluster.building(), sums:
             spec = build(given, arguments, cluster)
@@ -194,7 +198,7 @@ def replicate_model_fn(
         )
         cluster.check(tower_devices, consolidation, variable_placement)
         training = mode == estimator.ModeKeys.TRAIN
-        by_rows = not checked.whole_features and not any(checked.batch_axis.values())
+        by_rows = not checked.unsplit_features and not any(checked.batch_axis.values())
         batch = given["features"], given.get("labels")
         if len(tower_devices) > 1 and by_rows and not on_tpus:
             tower_devices = call_devices.with_rows(tower_devices, *batch, training)
@@ -217,16 +221,16 @@ def replicate_model_fn(
                 labels,
                 len(tower_devices),
                 need_row=training,
-                whole_features=checked.whole_features,
+                unsplit_features=checked.unsplit_features,
                 batch_axis=checked.batch_axis,
             )
 
         is_staged = training and checked.prefetch_to_devices
-        ahead = prefetching.Prefetched(batch) if is_staged else None
+        prefetched = prefetching.Prefetched(batch) if is_staged else None
         shards = coverage = None
-        if ahead:
-            shards = shard(*ahead.batch)
-            shards, batch = ahead.stage(shards, tower_devices, cluster.worker, not per_tower)
+        if prefetched:
+            shards = shard(*prefetched.batch)
+            shards, batch = prefetched.stage(shards, tower_devices, cluster.worker, not per_tower)
         elif per_tower:
             shards = shard(*batch)
         if per_tower:
@@ -241,11 +245,11 @@ def replicate_model_fn(
                 since=since,
             )
         else:
-            own = {"features": batch[0], "labels": batch[1]}
-            of_batch = {name: own.get(name, arguments[name]) for name in arguments}
-            model = functools.partial(_call_alone, model_fn, of_batch, ())
+            given_batch = {"features": batch[0], "labels": batch[1]}
+            batch_arguments = {name: given_batch.get(name, arguments[name]) for name in arguments}
+            model = functools.partial(_call_alone, model_fn, batch_arguments, ())
             added = graph_lib.last_id(tf.get_default_graph()) - since
-            # A model may take things out of dictionaries, and put others in.
+            # A model may add and remove entries of dictionaries.
             given = tf.nest.map_structure(lambda leaf: leaf, batch)
             spec, shards, coverage = partition.model.build(
                 model,
@@ -258,7 +262,7 @@ def replicate_model_fn(
             sharding.name_size(shards)
         partition.specs.name_loss(spec)
         if training:
-            spec = initialising(ahead.merge(spec) if ahead else spec)
+            spec = initialising(prefetched.merge(spec) if prefetched else spec)
             partition.read_before_written([spec.train_op, spec.loss])
             report.publish(placed, shards, loss_reduction if per_tower else None, spec, coverage)
             report.tell_of_session(tower_devices, getattr(config, "session_config", None))
@@ -272,13 +276,15 @@ def replicate_model_fn(
         )
 
         def on_rows(features: Any, labels: Any) -> Any:
-            own = {"features": features, "labels": labels, "params": params}
-            return model_fn(**{name: own.get(name, arguments[name]) for name in arguments})
+            per_tower_arguments = {"features": features, "labels": labels, "params": params}
+            return model_fn(
+                **{key: per_tower_arguments.get(key, arguments[key]) for key in arguments}
+            )
 
         return on_rows
 
     replicated: Any = functools.update_wrapper(replicated_model_fn, model_fn, updated=())
-    replicated.__signature__ = call.signature  # The Estimator passes what it finds here.
+    replicated.__signature__ = call.signature  # The Estimator passes the arguments in here.
     replicated.is_replicated = True
     return replicated
 
@@ -286,7 +292,7 @@ def replicate_model_fn(
 def _call_alone(
     model_fn: Callable[..., Any], arguments: dict[str, Any], devices: Sequence[str]
 ) -> tf.estimator.EstimatorSpec:
-    """Calls `model_fn` without towers; returns its spec, as an `EstimatorSpec` if for TPUs."""
+    """Calls `model_fn` without towers; returns its spec, always as an `EstimatorSpec`."""
     placed = len(devices) == 1 and not devices_lib.are_tpus(devices)
     if placed and not devices_lib.is_default_device(devices[0]):
         with tf.device(devices[0]):

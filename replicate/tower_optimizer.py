@@ -9,14 +9,15 @@ import tensorflow.compat.v1 as tf
 
 from replicate import loss_scale as loss_scales
 from replicate.clusters import SyncHook, check_not_synchronised
-from replicate.compat import saving
+from replicate.compat import renamed, saving
 from replicate.engines import context
 from replicate.optimizer import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
-from replicate.reduction import Gather
+from replicate.reduction import Reduction
 
 if TYPE_CHECKING:
-    from typing import Literal  # Which Python 3.7 lacks.
+    from typing import Literal  # Python 3.7 lacks it.
 
+    Where = Literal["consolidation", "round_robin", "auto", "nccl"]
     Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
     Pair = Tuple[Gradient, tf.Variable]
     AnyLoss = Union[tf.Tensor, Callable[[], tf.Tensor]]  # In eager mode, a function.
@@ -29,61 +30,62 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
         train_op = optimizer.minimize(loss, tf.train.get_global_step())
 
-    `minimize` and `apply_gradients` take the gradient of the whole batch's loss, and do this, in
-    this order: unscale, accumulate, check that all is finite, `transform_gradients`, clip to
-    `clip_norm`, apply. The same happens on one device. In the program of one tower, with
-    `per_tower=True`, `apply_gradients` sums the gradients of all towers first. `isinstance` takes
-    it for an optimizer of Keras 2 if it wraps one.
+    `minimize` and `apply_gradients` process the gradient of the whole batch's loss in this order:
+    unscale, accumulate, check that it is finite, `transform_gradients`, clip to `clip_norm`,
+    apply. One device does the same. In the program of one tower, with `per_tower=True`,
+    `apply_gradients` first sums the gradients of all towers. If the wrapped optimizer is one of
+    Keras 2, `isinstance` says so of this one, too.
 
-    In replicas, gradients meet in `apply_gradients`, unscaled. After that, slots and variables
-    answer in every replica. Those of a TPU apply the mean of their gradients, a cross-replica sum.
-    In those of tf.distribute, the wrapped optimizer adds gradients up and applies them as it does
-    without `TowerOptimizer`. There, an Estimator takes losses for means unless the last one of
-    `tf.losses` or Keras is a sum; outside an Estimator they are added up, for users to scale. An
-    optimizer with an `apply_gradients` of its own gets the gradients of the whole batch there; if
-    that assigns variables, as BERT's does, it runs once, in the cross-replica context.
+    In replicas, `apply_gradients` reduces unscaled gradients. After it, every replica gives access
+    to slots and variables. Replicas of a TPU apply the mean of their gradients, a cross-replica
+    sum. In replicas of tf.distribute, the wrapped optimizer sums gradients and applies them as it
+    does without `TowerOptimizer`. There, an Estimator treats losses as means unless the last one of
+    `tf.losses` or Keras is a sum; outside an Estimator, gradients are summed, and users scale them.
+    An optimizer that overrides `apply_gradients` gets the gradients of the whole batch there; if
+    the override assigns variables, as BERT's does, it runs once, in the cross-replica context.
 
     Args:
-        optimizer_or_optimizer_fn: An optimizer, that is, an object with `compute_gradients` and
-            `apply_gradients` as `tf.train.Optimizer` has them or one of
-            `tf.keras.optimizers.legacy`, or a function without arguments that makes one. Of a
-            `tf.tpu.CrossShardOptimizer`, what that wraps; of an optimizer that scales losses, such
-            as `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, what it wraps, and its loss
-            scale in place of `loss_scale`.
+        optimizer_or_optimizer_fn: An optimizer, or a function without arguments that makes one. An
+            optimizer has `compute_gradients` and `apply_gradients` as `tf.train.Optimizer` does, or
+            is one of `tf.keras.optimizers.legacy`. A `tf.tpu.CrossShardOptimizer` is replaced by
+            the optimizer in it, and so is one that scales losses, such as
+            `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, with its scale as `loss_scale`.
         clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
             tensor, in units of the gradient of the whole batch's loss. Slices of a sparse gradient
-            that are of the same row are added up first. None: no clipping.
-        transform_gradients: Function from the list of `(gradient, variable)` pairs, gathered from
-            all towers, to the list to apply. A gradient is a tensor, a `tf.IndexedSlices` or None.
+            that belong to the same row are summed first. None: no clipping.
+        transform_gradients: Function from the list of `(gradient, variable)` pairs, summed over all
+            towers, to the list to apply. A gradient is a tensor, a `tf.IndexedSlices` or None.
             None: no transformation.
-        loss_scale: What losses are multiplied by while gradients are computed, for models that
-            compute in float16: a number, `'dynamic'`, or what `replicate.loss_scale.get` takes. A
-            step whose gathered gradient is not finite is skipped by a dynamic one: it advances
-            neither the global step nor anything else that `apply_gradients` does. None: no scale.
-        accumulate_steps: How many batches make an update, an integer: their gradients are added
-            up and applied as that of one batch that holds all their rows, in equal parts. The
-            global step counts updates.
-        accumulate_reduction: How the losses of these batches make that of the one batch: `'mean'`,
-            or `'sum'`, for losses that are sums over rows. None: as those of towers with
-            `per_tower`, on TPU cores and in replicas of tf.distribute; `'mean'` otherwise.
-        check_finite: Whether a gradient that is not finite ends training with a
-            `tf.errors.InvalidArgumentError`, which names the variables, before the update: neither
-            variables nor checkpoints get to hold what is not finite. With a dynamic loss scale,
-            such steps are skipped instead. In towers, and without them.
-        gather: How gradients cross devices, and where they are summed: a `replicate.Gather`, or
-            what that takes for `where`, as `'round_robin'`. The result is the same, except for
-            rounding if they cross in half precision.
+        loss_scale: Factor of losses while gradients are computed, for models that compute in
+            float16: a number, `'dynamic'`, or another argument of `replicate.loss_scale.get`. A
+            dynamic one skips a step if the summed gradient is not finite: neither the global step
+            nor anything else that `apply_gradients` changes advances. None: no scale.
+        accumulate_steps: Number of batches in an update, an integer. Their gradients are summed and
+            applied like that of one batch that holds all their rows, in equal parts. The global
+            step counts updates.
+        accumulate_reduction: How the losses of these batches combine: `'mean'`, or `'sum'` for
+            losses that are sums over rows. None: like those of towers with `per_tower`, on TPU
+            cores and in replicas of tf.distribute; else `'mean'`.
+        check_finite: Whether a gradient that is not finite ends training, before the update, with a
+            `tf.errors.InvalidArgumentError` that names the variables. No variable or checkpoint
+            gets such a value. A dynamic loss scale skips such steps instead. For towers, and for a
+            model that runs without them.
+        reduction: How gradients cross devices, and which devices sum them: a `replicate.Reduction`,
+            or a value of its field `where`, such as `'round_robin'`. The result is the same, except
+            for rounding if gradients cross in half precision.
 
     Raises:
-        TypeError: If `optimizer_or_optimizer_fn` is or makes something else, or a
-            `TowerOptimizer`, `transform_gradients` cannot be called, or `gather` is something else.
-        ValueError: If `clip_norm` is a number that is not positive, or no number; if `loss_scale`
-            is none, or there are two; if `accumulate_steps` is no positive integer; if
-            `accumulate_reduction` is unknown; if `gather` has a value that it cannot have; if a
-            `SyncReplicasOptimizer` would skip steps; if a `CrossShardOptimizer` does not take the
-            mean over all replicas.
+        TypeError: If `optimizer_or_optimizer_fn` is not and does not make an optimizer, or if that
+            is a `TowerOptimizer`; if `transform_gradients` cannot be called; if `reduction` is of
+            another type.
+        ValueError: If `clip_norm` is neither a positive number nor a tensor; if `loss_scale` is
+            invalid, or the wrapped optimizer already has one; if `accumulate_steps` is not a
+            positive integer; if `accumulate_reduction` is unknown; if a field of `reduction` is
+            invalid; if a `SyncReplicasOptimizer` would skip steps; if a `CrossShardOptimizer` does
+            not take the mean over all replicas.
     """
 
+    @renamed.arguments("TowerOptimizer", gather="reduction")
     def __init__(
         self,
         optimizer_or_optimizer_fn: tf.train.Optimizer | Callable[[], tf.train.Optimizer] | Any,
@@ -94,7 +96,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         accumulate_steps: int = 1,
         accumulate_reduction: Literal["mean", "sum"] | None = None,
         check_finite: bool = False,
-        gather: Gather | Literal["consolidation", "round_robin", "nccl"] = "consolidation",
+        reduction: Where | Reduction = "consolidation",
     ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
         accumulates = accumulate_steps != 1
@@ -106,9 +108,9 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             accumulate_steps,
             accumulate_reduction,
             check_finite,
-            gather,
+            reduction,
         )
-        """What becomes of gradients once they are gathered; for engines."""
+        """The processing of gradients after they are reduced; for engines."""
         self.stand_for(self._wrapped.given, self.step.saved)
         self.averages_losses: bool | None = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
@@ -120,14 +122,17 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
 
     @property
     def loss_scale(self) -> loss_scales.AnyLossScale | None:
-        """The `LossScale` that losses are multiplied by, None if they are not."""
+        """The `LossScale` that multiplies losses, None if there is none."""
         return self._wrapped.loss_scale
 
     def minimize(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> tf.Operation:
-        """Computes and applies gradients; takes what `tf.train.Optimizer.minimize` takes.
+        """Computes and applies gradients; takes the arguments of `tf.train.Optimizer.minimize`.
 
         Returns:
             The operation that applies the gradients.
+
+        Raises:
+            ValueError: If no variable has a gradient.
         """
         given = inspect.signature(super().minimize).bind(loss, *args, **kwargs).arguments
         applied = {key: given.pop(key) for key in ("global_step", "name") if key in given}
@@ -141,11 +146,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return self.apply_gradients(grads_and_vars, **applied)
 
     def compute_gradients(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> list[Pair]:
-        """Returns the gradients of the loss; in the program of one tower, the tower's own.
+        """Returns the gradients of the loss; in the program of one tower, those of that tower.
 
         Args:
             loss: Scalar tensor.
-            *args: As the wrapped optimizer has them, e.g. `var_list`.
+            *args: As the wrapped optimizer takes them, e.g. `var_list`.
             **kwargs: Likewise.
 
         Returns:
@@ -156,7 +161,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return [(gradient, variable) for gradient, (_, variable) in zip(grads, pairs)]
 
     def scale_loss(self, loss: Loss) -> Loss:
-        """Returns `loss` times the loss scale, for gradients that are made by hand.
+        """Returns `loss` times the loss scale, for gradients that are computed by hand.
 
             grads = tf.gradients(optimizer.scale_loss(loss), variables)
             train_op = optimizer.apply_gradients(zip(optimizer.unscale(grads), variables))
@@ -165,7 +170,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             loss: Scalar tensor of floats, or a function that returns one.
 
         Returns:
-            A tensor, or a function, of the same type; without a loss scale, `loss`.
+            A tensor of the same type, or a function that returns one; `loss` if there is no scale.
         """
         return self._wrapped.scaled(loss)
 
@@ -176,10 +181,10 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             grads: List of tensors, `tf.IndexedSlices` and None.
 
         Returns:
-            The list of those divided, of their types; of None, None.
+            List of the divided gradients, with their types; None for None.
 
         Raises:
-            TypeError: If they are `(gradient, variable)` pairs.
+            TypeError: If one of `grads` is a `(gradient, variable)` pair.
         """
         grads = list(grads)
         for gradient in grads:
@@ -190,40 +195,40 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
                 )
         return self._wrapped.unscaled(grads)
 
-    # What Keras' `LossScaleOptimizer` calls them.
+    # The names of these methods in Keras' `LossScaleOptimizer`.
     get_scaled_loss = scale_loss
     get_unscaled_gradients = unscale
 
     def apply_gradients(
         self, grads_and_vars: Iterable[Pair], *args: Any, **kwargs: Any
     ) -> tf.Operation:
-        """Applies gradients of the whole batch once; in programs of one tower, sums them before.
+        """Applies gradients of the whole batch; in programs of one tower, sums them before.
 
         Args:
-            grads_and_vars: Iterable of `(gradient, variable)` pairs. It is read once, so that a
-                `zip` will do. In programs of one tower and in replicas, they are summed.
-            *args: As the wrapped optimizer has them, e.g. `global_step`; those of replica 0 count.
+            grads_and_vars: Iterable of `(gradient, variable)` pairs, read only one time, so that a
+                `zip` works. In programs of one tower and in replicas, gradients are summed.
+            *args: As the wrapped optimizer takes them, e.g. `global_step`; replica 0's are used.
             **kwargs: Likewise.
 
         Returns:
             The operation that applies the gradients, the same in every replica.
 
         Raises:
-            RuntimeError: If this is in the body of a `tf.cond`, `tf.while_loop` or function, or in
-                the cross-replica context of tf.distribute, or if replicas do not apply the same
-                optimizers in the same order.
+            RuntimeError: If this is called in the body of a `tf.cond`, `tf.while_loop` or function,
+                or in the cross-replica context of tf.distribute, or if replicas do not apply the
+                same optimizers in the same order.
             TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
-            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer, or if gradients are to be
-                checked in replicas of a TPU or of tf.distribute.
+            ValueError: If a `SyncReplicasOptimizer` wraps this optimizer, or if `check_finite` is
+                set in replicas of a TPU or of tf.distribute.
         """
         grads_and_vars = list(grads_and_vars)
         check_not_synchronised(grads_and_vars)
         engine = context.engine()
         if self.step.checks and not engine.checks_gradients:
             raise ValueError(
-                "`check_finite` is for towers, and for a model that runs by itself, but this one "
-                "runs in replicas of a TPU or of tf.distribute. Leave it out, or skip such steps "
-                "with `loss_scale='dynamic'`."
+                "`check_finite` is for towers, and for a model that runs without them, but this "
+                "one runs in replicas of a TPU or of tf.distribute. Leave it out, or skip such "
+                "steps with `loss_scale='dynamic'`."
             )
         ancestor.remember_use()
         return engine.apply_gradients(self, grads_and_vars, args, kwargs)
@@ -239,27 +244,23 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             num_tokens: See `replicate.clusters.sync.SyncHook`.
 
         Raises:
-            AttributeError: If an optimizer is wrapped that has no such hook.
+            AttributeError: If the wrapped optimizer has no such hook.
         """
         if isinstance(self.optimizer, tf.train.SyncReplicasOptimizer):
             return SyncHook(self.optimizer, is_chief, num_tokens)
         return self.optimizer.make_session_run_hook(is_chief, num_tokens)
 
     def get_updates(self, loss: AnyLoss, params: list[tf.Variable]) -> list[tf.Operation]:
-        """Computes and applies gradients, in the way of the optimizers of Keras 2.
-
-        Args:
-            loss: Scalar tensor.
-            params: List of variables.
+        """Computes and applies gradients of `loss`, a scalar, as optimizers of Keras 2 do.
 
         Returns:
-            List of the operation that applies the gradients.
+            List with the operation that applies the gradients.
         """
         return [self.apply_gradients(self.compute_gradients(loss, var_list=params))]
 
     @property
     def iterations(self) -> tf.Variable:
-        """What an optimizer of Keras 2 counts its steps with; it can be set to the global step."""
+        """The step counter of an optimizer of Keras 2; it can be set to the global step."""
         return self.optimizer.iterations
 
     @iterations.setter
@@ -272,7 +273,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return optimizer.get_name() if hasattr(optimizer, "get_name") else type(optimizer).__name__
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
-        """Returns slot `name` of variable `var`, None if there is none."""
+        """Returns slot `name` of variable `var`, None if it has none."""
         return self.optimizer.get_slot(var, name)
 
     def get_slot_names(self) -> list[str]:
@@ -284,14 +285,14 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return self.optimizer.variables()
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what this class lacks, such as the hook of a `SyncReplicasOptimizer`.
-        # What TensorFlow keeps of objects in checkpoints, `_self_…`, is each object's own.
+        # Only for attributes that this class lacks, such as those of a user's optimizer.
+        # `_self_…` is TensorFlow's state of one object for checkpoints, never the wrapped one's.
         if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
             raise AttributeError(name)
         return self._wrapped.attribute(name)
 
     def answer_as(self, first: TowerOptimizer) -> None:
-        """Makes this tower's optimizer answer with that of another; engines call it.
+        """Makes this optimizer give the state of another tower's optimizer; engines call it.
 
         Args:
             first: The `TowerOptimizer` of the tower that applied the gradients.

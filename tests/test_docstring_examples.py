@@ -24,7 +24,7 @@ estimator = estimator.Estimator(towers, config=run_config)
 """
 FEW = "of_readme = input_fn\ninput_fn = lambda: of_readme().take(2)\n"
 EXAMPLES = {
-    "Gather": (PLAIN, MINIMIZE),
+    "Reduction": (PLAIN, MINIMIZE),
     "TowerOptimizer": ("", ""),
     "TowerOptimizer.make_session_run_hook": (
         SYNC + "EstimatorSpec = estimator.EstimatorSpec\n",

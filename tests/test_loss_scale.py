@@ -139,9 +139,11 @@ def in_merge_functions(rows):
     return _in_towers(lambda dynamic, own: replicate.merge_call(dynamic.update, own), rows)
 
 
-def gathered_in_towers(rows):
+def reduced_in_towers(rows):
     def update(dynamic, own):
-        return replicate.merge_call(lambda all_: loss_scaling.update_gathered(dynamic, all_), own)
+        return replicate.merge_call(
+            lambda all_: loss_scaling.update_from_reduced(dynamic, all_), own
+        )
 
     return _in_towers(update, rows)
 
@@ -159,9 +161,9 @@ def in_replicas(strategy, rows, update=DynamicLossScale.update):
     return returned
 
 
-def gathered_in_replicas(strategy, rows):
+def reduced_in_replicas(strategy, rows):
     def update(dynamic, own):
-        return loss_scaling.update_gathered(dynamic, [replicate.cross_tower_sum(own)])
+        return loss_scaling.update_from_reduced(dynamic, [replicate.cross_tower_sum(own)])
 
     return in_replicas(strategy, rows, update)
 
@@ -186,7 +188,7 @@ def check_mix(returned, rows):
             assert session.run(states) == [state] * len(states)
 
 
-@pytest.mark.parametrize("way", [alone, in_towers, in_merge_functions, gathered_in_towers])
+@pytest.mark.parametrize("way", [alone, in_towers, in_merge_functions, reduced_in_towers])
 def test_random_steps_in_a_graph(way):
     rows = tf.placeholder(tf.float32, [3])
     check_mix(way(rows), rows)
@@ -199,7 +201,7 @@ def collective():
     return harness.mirrored()
 
 
-@pytest.mark.parametrize("way", [in_replicas, gathered_in_replicas, across_replicas])
+@pytest.mark.parametrize("way", [in_replicas, reduced_in_replicas, across_replicas])
 @pytest.mark.parametrize("kind", ["mirrored", "collective", "central_storage"])
 def test_random_steps_in_replicas(way, kind, collective):
     rows = tf.placeholder(tf.float32, [3])
@@ -255,11 +257,11 @@ def test_a_core_asks_the_others_once(fresh_graph):
     assert len([op for op in ops["AssignVariableOp"] if tpu_graphs.is_inside(op)]) == 2
 
 
-def test_gathered_gradients_need_no_other_core(fresh_graph):
+def test_reduced_gradients_need_no_other_core(fresh_graph):
     for make in (DynamicLossScale, mixed_precision.DynamicLossScale):
 
         def computation(x, make=make):
-            _, is_finite = loss_scaling.update_gathered(make(), [x])
+            _, is_finite = loss_scaling.update_from_reduced(make(), [x])
             return tf.cast(is_finite, tf.float32)
 
         with tf.Graph().as_default():
@@ -720,12 +722,12 @@ def test_sparse_gradients_stay_sparse(eager):
 
 @pytest.mark.parametrize("way", ["alone", "towers", "replicas"])
 @pytest.mark.parametrize("fixed", [False, True])
-def test_gathered_gradients_update_scales_of_tensorflow(way, fixed):
+def test_reduced_gradients_update_scales_of_tensorflow(way, fixed):
     made = []
 
     def update(gradient):
         scale = mixed_precision.FixedLossScale(8) if fixed else mixed_precision.DynamicLossScale(8)
-        made.append((scale, *loss_scaling.update_gathered(scale, [gradient])))
+        made.append((scale, *loss_scaling.update_from_reduced(scale, [gradient])))
 
     if way == "replicas":
         strategy = harness.mirrored()

@@ -16,13 +16,14 @@ SIGNATURES = {
     "replicate_model_fn": (
         "(model_fn, loss_reduction='weighted_sum_by_nonzero_weights', devices=None, *, "
         "consolidation_device=None, variable_placement='consolidation', "
-        "per_tower_batch_size=None, whole_features=(), batch_axis=0, summaries='first', "
+        "per_tower_batch_size=None, unsplit_features=(), batch_axis=0, summaries='first', "
         "prefetch_to_devices=False, batch_norm='tower', random='tower', per_tower=False, "
         "read_step_first=False)"
     ),
     "TowerOptimizer": (
         "(optimizer_or_optimizer_fn, *, clip_norm=None, transform_gradients=None, loss_scale=None, "
-        "accumulate_steps=1, accumulate_reduction=None, check_finite=False, gather='consolidation')"
+        "accumulate_steps=1, accumulate_reduction=None, check_finite=False, "
+        "reduction='consolidation')"
     ),
     "BatchNormalization": "(*args, **kwargs)",
     "batch_normalization": (
@@ -48,8 +49,8 @@ SIGNATURES = {
 }
 OTHERS = {
     "Comparison",
-    "Gather",
     "PerTower",
+    "Reduction",
     "__version__",
     "checkpoints",
     "compat",

@@ -25,8 +25,8 @@ PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 
 # The rooms of the library and its public modules, from the ground up: imports run down alone.
 FLOORS = (
-    ("compat", "reduction", "version"),
-    ("clusters", "graphs", "layouts"),
+    ("compat", "version"),
+    ("clusters", "graphs", "layouts", "reduction"),
     ("batch", "devices", "faults", "partition"),
     ("arguments", "engines", "metrics", "reports"),
     ("cross_tower", "hooks", "loss_scale"),

@@ -1,4 +1,4 @@
-"""`TowerOptimizer` gathers once, transforms once, clips once and applies once."""
+"""`TowerOptimizer` reduces once, transforms once, clips once and applies once."""
 
 import copy
 
@@ -94,7 +94,7 @@ def test_every_way_to_make_gradients(way, optimizer, num_towers):
 
 
 @pytest.mark.parametrize("num_towers", [1, 2])
-def test_it_transforms_then_clips_what_was_gathered(num_towers):
+def test_it_transforms_then_clips_what_was_reduced(num_towers):
     def transform(grads_and_vars):
         seen.append([v.op.name for _, v in grads_and_vars])
         for gradient, variable in grads_and_vars:  # A generator will do.
@@ -203,7 +203,7 @@ def test_it_applies_once_on_the_consolidation_device(num_towers, fresh_graph):
     towers(body, num_towers)
     ops = fresh_graph.get_operations()
     assert len([op for op in ops if op.type == "ResourceApplyAdam"]) == 2  # One per variable.
-    sums = [op for op in ops if op.type == "AddN" and op.name.startswith("replicate/gather")]
+    sums = [op for op in ops if op.type == "AddN" and op.name.startswith("replicate/reduce")]
     assert [op.device for op in sums] == ["/device:CPU:0"]  # Of a and b, packed.
     assert len([op for op in ops if op.type == "VarHandleOp"]) == 2 + 1 + 2 * 2 + 2
     assert not [op.name for op in ops if "Adam" in op.name and "tower_" in op.name]
@@ -331,7 +331,7 @@ def test_the_second_half_of_apply_gradients_is_the_wrapped_optimizers():
         optimizer._distributed_apply(tf.distribute.get_strategy(), [])
 
 
-WRAPPED = "gathers the gradients of all towers once, but got an optimizer that it wraps already"
+WRAPPED = "reduces the gradients of all towers once, but got an optimizer that it wraps already"
 NOT_ALL = (
     "so a `CrossShardOptimizer` in it must be one that takes the mean over all replicas, but its "
     "reduction is"

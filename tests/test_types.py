@@ -116,7 +116,7 @@ FUNCTIONS, CLASSES = _surface()
 
 def test_the_walk_finds_what_users_are_handed():
     assert {"merge_call", "TowerOptimizer.__init__", "Comparison.equal", "main"} <= set(FUNCTIONS)
-    assert {"LossScale.from_config", "Gather.of", "fall_back", "install"} <= set(FUNCTIONS)
+    assert {"LossScale.from_config", "Reduction.of", "fall_back", "install"} <= set(FUNCTIONS)
     assert "TowerOptimizer.has_been_used" in FUNCTIONS  # Which is inherited.
     assert {"Deviation", "Explanation", "StepLoss", "TowerReport", "Crossing"} <= {
         cls.__name__ for cls in CLASSES
@@ -153,7 +153,7 @@ from replicate import estimator
 
 
 def model_fn(features: Any, labels: Any, mode: str) -> estimator.EstimatorSpec:
-    optimizer = replicate.TowerOptimizer(Any, clip_norm=1, accumulate_steps=4, gather="nccl")
+    optimizer = replicate.TowerOptimizer(Any, clip_norm=1, accumulate_steps=4, reduction="nccl")
     return estimator.EstimatorSpec(mode, train_op=optimizer.minimize(features))
 
 
@@ -190,7 +190,7 @@ WRONG = {
     "replicate.replicate_model_fn(print, variable_placement='everywhere')": "[arg-type]",
     "replicate.replicate_model_fn(print, towers=2)": "[call-arg]",
     "replicate.TowerOptimizer(None, accumulate_steps='4')": "[arg-type]",
-    "replicate.TowerOptimizer(None, gather='ring')": "[arg-type]",
+    "replicate.TowerOptimizer(None, reduction='ring')": "[arg-type]",
     "replicate.TowerOptimizer(None, 1.0)": "Too many positional arguments",
     "replicate.compare(print, print).same": "[attr-defined]",
     "replicate.hooks.ProgressHook(total_steps='all')": "[arg-type]",

@@ -18,7 +18,7 @@ class Arguments(NamedTuple):
         devices: Device strings, None if none were given.
         consolidation_device: Device string, None if it was not given.
         on_tpus: Whether the devices are the cores of a TPU.
-        whole_features: Paths, as `entries.whole_paths` gives them.
+        unsplit_features: Paths, as `entries.unsplit_paths` gives them.
         batch_axis: Axes by path, as `entries.axes_by_path` gives them.
         prefetch_to_devices: Whether steps stage the next batch.
         exact: The `Exact`: options that give one device's numbers, and cost time.
@@ -27,7 +27,7 @@ class Arguments(NamedTuple):
     devices: Optional[Sequence[str]]
     consolidation_device: Optional[str]
     on_tpus: bool
-    whole_features: Sequence[str]
+    unsplit_features: Sequence[str]
     batch_axis: Dict[str, Any]
     prefetch_to_devices: bool
     exact: partition.model.Exact
@@ -40,7 +40,7 @@ def check(
     consolidation_device,
     variable_placement,
     per_tower_batch_size,
-    whole_features,
+    unsplit_features,
     batch_axis,
     summaries,
     prefetch_to_devices,
@@ -63,7 +63,7 @@ def check(
             f"`per_tower_batch_size` must be True, False or None, but is {per_tower_batch_size!r}. "
             "The size itself belongs into `params['batch_size']`."
         )
-    whole_features = entries.whole_paths(whole_features)
+    unsplit_features = entries.unsplit_paths(unsplit_features)
     batch_axis = entries.axes_by_path(batch_axis)
     if summaries not in summaries_lib.HOW:
         raise ValueError(
@@ -90,7 +90,7 @@ def check(
         on_tpus = devices_lib.are_tpus(devices)
         devices_lib.check_exist(devices, cpus_known=False)
     if on_tpus:
-        _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis)
+        _check_for_tpus(consolidation_device, variable_placement, unsplit_features, batch_axis)
         if summaries != summaries_lib.HOW[0]:
             raise ValueError(
                 "On TPU cores, summaries are made by `host_call`, of the rows of all cores, but "
@@ -108,7 +108,7 @@ def check(
         devices,
         consolidation_device,
         on_tpus,
-        whole_features,
+        unsplit_features,
         batch_axis,
         prefetch_to_devices,
         partition.model.Exact(random=random == "batch", moments=batch_norm == "batch"),
@@ -133,7 +133,7 @@ def _check_reduction(reduction):
         )
 
 
-def _check_for_tpus(consolidation_device, variable_placement, whole_features, batch_axis):
+def _check_for_tpus(consolidation_device, variable_placement, unsplit_features, batch_axis):
     if consolidation_device is not None or variable_placement not in (
         "consolidation",
         "auto",
@@ -143,10 +143,10 @@ def _check_for_tpus(consolidation_device, variable_placement, whole_features, ba
             f"`consolidation_device` {consolidation_device!r} and `variable_placement` "
             f"{variable_placement!r}. Leave them out."
         )
-    if whole_features:
+    if unsplit_features:
         raise ValueError(
-            "TPU cores take a shard of each tensor in the batch, but `whole_features` is "
-            f"{whole_features}. Leave it out, and pass what is no part of the batch through "
+            "TPU cores take a shard of each tensor in the batch, but `unsplit_features` is "
+            f"{unsplit_features}. Leave it out, and pass what is no part of the batch through "
             "`params`."
         )
     if any(batch_axis.values()):

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 _BOTH = ("features", "labels")
 
 
-def whole_paths(names):
+def unsplit_paths(names):
     """Returns a tuple of the paths of what goes to every tower whole, like "features/table".
 
     Args:
@@ -26,7 +26,7 @@ def whole_paths(names):
     given = tuple(names) if is_iterable else ()
     if not is_iterable or not all(isinstance(name, str) for name in given):
         raise TypeError(
-            "`whole_features` must be a list of names of features, but is "
+            "`unsplit_features` must be a list of names of features, but is "
             f"{given if is_iterable else names!r}. Pass names like ['class_weights'], a list also "
             "if there is only one."
         )
@@ -42,8 +42,8 @@ def axes_by_path(batch_axis):
 
     Args:
         batch_axis: An integer, the axis of all there is in the batch, or a dictionary of integers
-            by names as `whole_paths` takes them. Besides, "features" and "labels" are all there is
-            in these. Of several names that an entry is in, the longest counts.
+            by names as `unsplit_paths` takes them. "features" and "labels" mean all entries of
+            these. Of several names that an entry is in, the longest counts.
 
     Raises:
         TypeError: If it is something else.
@@ -94,7 +94,7 @@ def check_names(argument, names, paths, labels):
         if not any(is_at_or_below(path, name) for path in paths):
             raise ValueError(
                 f"Each name in `{argument}` must be that of an entry of the batch, but "
-                f"{name!r} is none of {', '.join(paths)}. Name one of these, without 'features/' "
+                f"{name!r} is not in {', '.join(paths)}. Name one of these, without 'features/' "
                 "if you like, or a dict that holds some."
             )
 

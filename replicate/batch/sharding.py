@@ -32,7 +32,7 @@ _MULTIPLES = (
 )
 _NOT_IN_BATCH = (
     "Pass what is no part of the batch as a scalar or through `params`, or name it in "
-    "`whole_features`. Name what has its rows on another axis in `batch_axis`."
+    "`unsplit_features`. Name what has its rows on another axis in `batch_axis`."
 )
 _NO_ROWS = (
     "A training batch must have a row, but this one has none. Let `input_fn` leave it out, as by "
@@ -68,7 +68,7 @@ class Shards(NamedTuple):
     held: Sequence[Any] = ()
 
 
-def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_axis=0):
+def shard(features, labels, num_towers, need_row, *, unsplit_features=(), batch_axis=0):
     """Splits features and labels by rows, that is, along axis 0 or what `batch_axis` says.
 
     Args:
@@ -81,32 +81,32 @@ def shard(features, labels, num_towers, need_row, *, whole_features=(), batch_ax
         num_towers: N. Where the batch has fewer rows, the shards beyond it hold a copy of its last
             row, and weigh nothing.
         need_row: Whether the batch must have a row, as in training.
-        whole_features: Iterable of names of what goes to every tower as it is, whatever its shape;
-            see `entries.whole_paths`. Those of labels match nothing, and may, where `labels`
+        unsplit_features: Iterable of names of entries that every tower gets complete, of any shape;
+            see `entries.unsplit_paths`. Those of labels match nothing, and may, where `labels`
             is None.
         batch_axis: The axis of rows, or a dictionary of axes by names; see
-            `entries.axes_by_path`. Its names are like those of `whole_features`. Ragged
+            `entries.axes_by_path`. Its names are like those of `unsplit_features`. Ragged
             tensors have their rows on axis 0 alone.
 
     Returns:
         A `Shards`.
 
     Raises:
-        TypeError: As `entries.whole_paths` and `axes_by_path` do.
+        TypeError: As `entries.unsplit_paths` and `axes_by_path` do.
         ValueError: If no leaf has rows, if the leaves differ in rows, or if the one row is missing
             that is needed. What is only known at run time raises `tf.errors.InvalidArgumentError`
             in the first step that breaks the rule, before the towers compute. If a Python list with
-            numbers or strings is no tensor's value, if a name in `whole_features` or `batch_axis`
+            numbers or strings is no tensor's value, if a name in `unsplit_features` or `batch_axis`
             matches nothing, or if a tensor cannot have its rows on the axis that is named for it.
     """
-    whole = entries.whole_paths(whole_features)
+    whole = entries.unsplit_paths(unsplit_features)
     axis_by_path = entries.axes_by_path(batch_axis)
     with tf.device("/device:CPU:0"), tf.name_scope(SHARD_SCOPE):
         batch, lists = {}, set()
         for key, structure in (("features", features), ("labels", labels)):
             batch[key] = entries.lists_as_tensors(structure, key, whole, lists)
         paths = [path for path, _ in graph_lib.flatten_with_paths(batch)]
-        entries.check_names("whole_features", whole, paths, labels)
+        entries.check_names("unsplit_features", whole, paths, labels)
         entries.check_names("batch_axis", axis_by_path, paths, labels)
         leaves, splitters, axes = [], [], []
         for path, leaf in zip(paths, tf.nest.flatten(batch)):

@@ -1,45 +1,45 @@
 """Named choices of how `replicate` trains, for benchmarks to compare.
 
 A choice is a dictionary that stands in JSON: `replicate_model_fn` has the arguments of
-`replicate_model_fn`, `TowerOptimizer` those of `TowerOptimizer`, of which `gather` may be a
-dictionary of the fields of a `replicate.Gather`. Each may be left out.
+`replicate_model_fn`, `TowerOptimizer` those of `TowerOptimizer`, of which `reduction` may be a
+dictionary of the fields of a `replicate.Reduction`. Each may be left out.
 """
 
 import argparse
 import json
 
-from replicate.reduction import Gather
+from replicate.reduction import Reduction
 
 _SPREAD = {"variable_placement": "round_robin"}
 _REPLICAS = {"variable_placement": "replicated"}
-_BFLOAT16 = {"wire_dtype": "bfloat16"}
+_BFLOAT16 = {"communication_dtype": "bfloat16"}
 
 # The one place to add a choice: all benchmarks find it here.
 CHOICES = {
     "default": {},
-    "unpacked": {"TowerOptimizer": {"gather": {"pack_bytes": 0}}},
-    "bfloat16": {"TowerOptimizer": {"gather": _BFLOAT16}},
+    "unpacked": {"TowerOptimizer": {"reduction": {"pack_bytes": 0}}},
+    "bfloat16": {"TowerOptimizer": {"reduction": _BFLOAT16}},
     "round_robin_variables": {"replicate_model_fn": _SPREAD},
-    "round_robin": {"replicate_model_fn": _SPREAD, "TowerOptimizer": {"gather": "round_robin"}},
+    "round_robin": {"replicate_model_fn": _SPREAD, "TowerOptimizer": {"reduction": "round_robin"}},
     "round_robin_bfloat16": {
         "replicate_model_fn": _SPREAD,
-        "TowerOptimizer": {"gather": {"where": "round_robin", **_BFLOAT16}},
+        "TowerOptimizer": {"reduction": {"where": "round_robin", **_BFLOAT16}},
     },
     "replicated": {"replicate_model_fn": _REPLICAS},
     "replicated_in_turn": {
         "replicate_model_fn": _REPLICAS,
-        "TowerOptimizer": {"gather": "round_robin"},
+        "TowerOptimizer": {"reduction": "round_robin"},
     },
     "replicated_bfloat16": {
         "replicate_model_fn": _REPLICAS,
-        "TowerOptimizer": {"gather": {"where": "round_robin", **_BFLOAT16}},
+        "TowerOptimizer": {"reduction": {"where": "round_robin", **_BFLOAT16}},
     },
     "auto": {
         "replicate_model_fn": {"variable_placement": "auto"},
-        "TowerOptimizer": {"gather": "auto"},
+        "TowerOptimizer": {"reduction": "auto"},
     },
     "prefetched": {"replicate_model_fn": {"prefetch_to_devices": True}},
-    "nccl": {"TowerOptimizer": {"gather": "nccl"}},
+    "nccl": {"TowerOptimizer": {"reduction": "nccl"}},
 }
 _NEED_GPUS = ("nccl",)
 _TAKERS = ("replicate_model_fn", "TowerOptimizer")
@@ -88,8 +88,9 @@ def model_fn_arguments(choice):
 def optimizer_arguments(choice):
     """Returns the arguments of `TowerOptimizer` for a choice."""
     arguments = dict(choice.get("TowerOptimizer", {}))
-    if isinstance(arguments.get("gather"), dict):
-        arguments["gather"] = Gather(**arguments["gather"])
+    for name in ("reduction", "gather"):  # `gather` is the old name.
+        if isinstance(arguments.get(name), dict):
+            arguments[name] = Reduction(**arguments[name])
     return arguments
 
 
@@ -106,4 +107,4 @@ def as_code(choice):
 def _value(value):
     if not isinstance(value, dict):
         return repr(value)
-    return f"replicate.Gather({', '.join(f'{key}={each!r}' for key, each in value.items())})"
+    return f"replicate.Reduction({', '.join(f'{key}={each!r}' for key, each in value.items())})"

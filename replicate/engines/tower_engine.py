@@ -78,7 +78,7 @@ class TowerEngine(Engine):
             label = f"apply_gradients of {name} '{optimizer.get_name()}'"
             self._check_may_meet(label, UNDER_ANOTHER)
             pairs = [(self._whole_gradient(*pair), pair[1]) for pair in pairs]
-        chosen.say(step.how, pairs, step.wire_scale())
+        chosen.say(step.how, pairs, step.communication_scale())
         with program.in_merge_function(), step.checked(pairs):
             return step.apply(pairs, args, kwargs)
 

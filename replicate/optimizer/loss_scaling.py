@@ -42,7 +42,7 @@ def unscaled(gradient, scale):
     return gradient / tf.cast(scale, gradient.dtype)
 
 
-def update_gathered(scale, grads):
+def update_from_reduced(scale, grads):
     """Updates any loss scale by gradients of the whole batch, which are the same in all towers.
 
     Args:

@@ -13,8 +13,8 @@ from replicate.batch import losses_are_added_up
 from replicate.graphs import operations, run_if
 from replicate.optimizer.accumulation import Accumulation
 from replicate.optimizer.finite_check import only_if_finite
-from replicate.optimizer.loss_scaling import update_gathered
-from replicate.reduction import Gather, collectives
+from replicate.optimizer.loss_scaling import update_from_reduced
+from replicate.reduction import Reduction, collectives
 
 _REDUCTIONS = (None, "mean", "sum")
 
@@ -29,13 +29,13 @@ class TrainingStep:
         accumulate_steps: Likewise.
         accumulate_reduction: Likewise.
         check_finite: Likewise.
-        gather: Likewise.
+        reduction: Likewise.
 
     Raises:
-        TypeError: If `transform_gradients` cannot be called, or `gather` is something else.
+        TypeError: If `transform_gradients` cannot be called, or `reduction` is something else.
         ValueError: If `clip_norm` is a number that is not positive, or no number,
             `accumulate_steps` no positive integer, `accumulate_reduction` unknown, or a value of
-            `gather` none of its.
+            `reduction` none of its.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TrainingStep:
         accumulate_steps,
         accumulate_reduction,
         check_finite,
-        gather,
+        reduction,
     ):
         if not (
             clip_norm > 0
@@ -80,8 +80,8 @@ class TrainingStep:
         self._accumulate_steps = int(accumulate_steps)
         self._accumulate_reduction = accumulate_reduction
         self._check_finite = check_finite
-        self.how = Gather.of(gather)
-        """The `Gather`."""
+        self.how = Reduction.of(reduction)
+        """The `Reduction`."""
         self._accumulations = {}  # In eager mode, in which the same gradients come every step.
         self.saved = wrapped.saved
         """What object-based checkpoints hold: the loss scale and what is accumulated."""
@@ -112,10 +112,10 @@ class TrainingStep:
             return contextlib.nullcontext()
         return only_if_finite(grads_and_vars)
 
-    def wire_scale(self):
+    def communication_scale(self):
         """Returns what gradients are multiplied by while they cross devices in float16, or None."""
         scale = self._wrapped.loss_scale
-        return None if scale is None or self.how.wire_dtype != tf.float16 else scale()
+        return None if scale is None or self.how.communication_dtype != tf.float16 else scale()
 
     def apply(self, grads_and_vars, args, kwargs):
         """Applies gradients of the whole batch, or accumulates them.
@@ -186,7 +186,7 @@ class TrainingStep:
         if not self.may_skip:
             return apply()
         grads = [gradient for gradient, _ in grads_and_vars]
-        rescale, is_finite = update_gathered(self._wrapped.loss_scale, grads)
+        rescale, is_finite = update_from_reduced(self._wrapped.loss_scale, grads)
         return tf.group(operations([rescale, run_if(is_finite, apply)]))
 
     def apply_now(self, grads_and_vars, args, kwargs):

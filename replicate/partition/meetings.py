@@ -10,7 +10,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import WHOLE, Grown, Partial, Shard
 from replicate.partition import splits
 from replicate.partition.rows import Rows
-from replicate.reduction import Gather, Transport, collectives, nccl, packing
+from replicate.reduction import Reduction, Transport, collectives, nccl, packing
 
 
 class Part(NamedTuple):
@@ -52,7 +52,7 @@ class Pack(NamedTuple):
 
 
 def meet(
-    parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Gather, scale: Any = None
+    parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Reduction, scale: Any = None
 ) -> tuple[dict[Any, Any], list[Pack]]:
     """Puts together what towers have.
 
@@ -60,7 +60,7 @@ def meet(
         parts: The parts of all tensors that are needed whole.
         rows: The `Rows`.
         devices: Device strings of the towers.
-        how: The `Gather`.
+        how: The `Reduction`.
         scale: What gradients are multiplied by while they cross devices in float16; or None.
 
     Returns:
@@ -90,7 +90,7 @@ def _scope_of(part: Part) -> str:
     return collectives.GRADIENTS_SCOPE if part.is_gradient else collectives.SCOPE
 
 
-def _packs(parts: Sequence[Part], how: Gather) -> Iterator[list[Part]]:
+def _packs(parts: Sequence[Part], how: Reduction) -> Iterator[list[Part]]:
     """Yields the sums, and the means, small ones together where they may be."""
     sums = [part for part in parts if _is_sum(part.layout)]
 

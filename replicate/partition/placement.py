@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.clusters import PS_DEVICE
 from replicate.compat import graph as graph_lib
-from replicate.reduction import Gather, transport
+from replicate.reduction import Reduction, transport
 
 PLACEMENTS = ("consolidation", "round_robin", "replicated", "auto")
 
@@ -29,7 +29,7 @@ class Placement(NamedTuple):
         devices: Device strings of the towers.
         consolidation: The device string of what runs once.
         variables: Device strings of variables, in turn; () if that of what runs once.
-        gather: The `Gather`: how sums get there.
+        gather: The `Reduction`: how sums get there.
         wire_scale: What gradients are multiplied by while they cross devices in float16; or None.
         replicates: Whether each tower has a replica of what is trained.
         why: What decided where variables are, if users left it open; else empty.
@@ -38,7 +38,7 @@ class Placement(NamedTuple):
     devices: tuple[str, ...]
     consolidation: str
     variables: tuple[str, ...] = ()
-    gather: Gather = Gather()
+    gather: Reduction = Reduction()
     wire_scale: Any = None
     replicates: bool = False
     why: str = ""
@@ -79,7 +79,7 @@ class Placement(NamedTuple):
         return any(graph_lib.same_device(device, first) for first in firsts)
 
     def gathering(self, choice: Any) -> Placement:
-        """Returns this placement with the `Gather` that optimizers chose, a `Choice`.
+        """Returns this placement with the `Reduction` that optimizers chose, a `Choice`.
 
         Raises:
             ValueError: If gradients cannot be summed there.

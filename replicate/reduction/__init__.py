@@ -1,7 +1,7 @@
-"""Sums over devices: how tensors get to where they are added up, and in which type."""
+"""Sums over devices: how tensors reach the device of the sum, and in which type."""
 
 from replicate.reduction import chosen, collectives, nccl, packing, transport
-from replicate.reduction.gather import Gather
+from replicate.reduction.options import Reduction
 from replicate.reduction.transport import Transport
 
-__all__ = ["Gather", "Transport", "chosen", "collectives", "nccl", "packing", "transport"]
+__all__ = ["Reduction", "Transport", "chosen", "collectives", "nccl", "packing", "transport"]

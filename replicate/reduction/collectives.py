@@ -1,16 +1,16 @@
-"""Adds up gradients, dense and sparse ones, and makes one kind of the other."""
+"""Sums gradients, dense and sparse ones, and converts sparse gradients to dense ones."""
 
 import tensorflow.compat.v1 as tf
 
-SCOPE = "replicate/gather/"  # Name scope of the operations that put towers' values together.
-GRADIENTS_SCOPE = f"{SCOPE}gradients/"  # Of those that sum gradients.
+SCOPE = "replicate/reduce/"  # Name scope of the operations that combine towers' values.
+GRADIENTS_SCOPE = f"{SCOPE}gradients/"  # Name scope of those that sum gradients.
 
 
 def as_gradient(gradient, variable, index):
-    """Returns tower `index`'s gradient of `variable` as a tensor or `tf.IndexedSlices`.
+    """Returns the gradient of `variable` on tower `index` as a tensor or `tf.IndexedSlices`.
 
     Raises:
-        TypeError: If it is neither, and does not convert to a tensor.
+        TypeError: If it is neither and cannot be converted to a tensor.
     """
     if isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
         return gradient
@@ -28,10 +28,10 @@ def check_types(variable, dtypes):
 
     Args:
         variable: The variable.
-        dtypes: `(tower index, dtype)` pairs.
+        dtypes: Non-empty list of `(tower index, dtype)` pairs.
 
     Raises:
-        TypeError: If they are of several.
+        TypeError: If the types differ.
     """
     i, first = dtypes[0]
     for j, other in dtypes:
@@ -45,7 +45,7 @@ def check_types(variable, dtypes):
 
 
 def scale(gradient, weight):
-    """Returns a gradient, a tensor or `tf.IndexedSlices`, times a number; see `tf.multiply`."""
+    """Returns a gradient, a tensor or `tf.IndexedSlices`, times a scalar; see `tf.multiply`."""
     if isinstance(gradient, tf.IndexedSlices):
         values = tf.multiply(gradient.values, weight)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
@@ -53,7 +53,7 @@ def scale(gradient, weight):
 
 
 def total(grads, variable):
-    """Returns the sum of a variable's gradients, `tf.IndexedSlices` if all of them are."""
+    """Returns the sum of a variable's gradients, as `tf.IndexedSlices` if all of them are."""
     if len(grads) == 1:
         return grads[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in grads):
@@ -69,7 +69,7 @@ def total(grads, variable):
 
 
 def dense(gradient, variable):
-    """Returns a gradient as a tensor."""
+    """Returns a gradient of `variable` as a tensor."""
     if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
         shape = tf.shape(variable, out_type=gradient.indices.dtype)
         return tf.scatter_nd(gradient.indices[:, tf.newaxis], gradient.values, shape)
@@ -77,7 +77,7 @@ def dense(gradient, variable):
 
 
 def with_unique_rows(gradient):
-    """Returns `gradient` with rows that occur several times added up, as a norm needs them."""
+    """Returns `gradient` with repeated rows summed, as the computation of a norm needs them."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     indices, positions = tf.unique(gradient.indices)

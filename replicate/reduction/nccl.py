@@ -1,31 +1,31 @@
-"""Sums over GPUs by NCCL, which checks itself before training starts.
+"""Sums over GPUs by NCCL, with a check before training starts.
 
-NCCL adds up along the fastest links that there are. TensorFlow's use of it was reported to give
-wrong sums on some hosts, without an error; so it is nothing that `replicate` chooses by itself.
+NCCL sums along the fastest links between GPUs. TensorFlow's use of it was reported to give wrong
+sums on some hosts, without an error. Therefore `replicate` uses it only if the user asks for it.
 """
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-_NUMBERS = 1000  # of the check, float32; all sums of them are exact
+_NUMBERS = 1000  # Length of the check's float32 vectors, all sums of which are exact.
 
 
 def check_devices(devices, consolidation_device):
-    """Raises unless NCCL can add up the gradients of these towers.
+    """Raises unless NCCL can sum the gradients of these towers.
 
     Args:
         devices: Device strings of the towers.
-        consolidation_device: Device string of where sums are needed.
+        consolidation_device: String of the device that needs the sums.
 
     Raises:
-        ValueError: If a tower is on no GPU, or sums are needed on a device without a tower.
+        ValueError: If a tower is not on a GPU, or `consolidation_device` has no tower.
     """
     others = [name for name in devices if "GPU:" not in name.upper()]
     if others or consolidation_device not in devices:
         raise ValueError(
-            "`gather='nccl'` adds up gradients over GPUs, one of which is the consolidation "
-            f"device, but towers are on {', '.join(devices)} and it is {consolidation_device}. "
-            "Leave `gather` out."
+            "`reduction='nccl'` sums gradients over GPUs, and the consolidation device must be "
+            f"one of them, but towers are on {', '.join(devices)} and it is "
+            f"{consolidation_device}. Leave `reduction` out."
         )
 
 
@@ -35,17 +35,26 @@ def add(tensors, devices, place):
     Args:
         tensors: List of tensors of one shape and type.
         devices: List of device strings.
-        place: One of these.
+        place: One of `devices`.
     """
     name = tf.get_default_graph().unique_name("replicate_nccl")
     sums = all_reduce(tensors, devices, name)
-    # Each of them waits for all, so none may be left out of a step.
+    # Each all-reduce waits for all others, so a step must run every one of them.
     with tf.device(place), tf.control_dependencies(sums):
         return tf.identity(sums[devices.index(place)])
 
 
 def all_reduce(tensors, devices, name):
-    """Returns the sum of N tensors on each of N devices."""
+    """Returns the sum of N tensors on each of N devices.
+
+    Args:
+        tensors: As `add` takes them.
+        devices: As `add` takes them.
+        name: Name that the all-reduces of one sum share, unique in the graph.
+
+    Returns:
+        List of N equal tensors, one on each device.
+    """
     sums = []
     for tensor, device in zip(tensors, devices):
         with tf.device(device):
@@ -58,11 +67,11 @@ def all_reduce(tensors, devices, name):
 
 
 class CheckHook(tf.train.SessionRunHook):
-    """Ends training before its first step if NCCL adds up known numbers wrongly.
+    """Ends training before its first step if NCCL gives a wrong sum of known numbers.
 
     Args:
         devices: Device strings of the towers.
-        place: Device string of where sums are needed.
+        place: String of the device that needs the sums.
     """
 
     def __init__(self, devices, place):
@@ -70,7 +79,7 @@ class CheckHook(tf.train.SessionRunHook):
         self._place = place
 
     def begin(self):
-        """Makes the sum."""
+        """Builds the sum of known numbers."""
         self._expected = np.zeros(_NUMBERS, np.float32)
         numbers = []
         with tf.name_scope("replicate/nccl_check/"):
@@ -82,17 +91,18 @@ class CheckHook(tf.train.SessionRunHook):
             self._sum = add(numbers, self._devices, self._place)
 
     def after_create_session(self, session, coord):
-        """Compares it.
+        """Runs the sum and compares it with the expected one.
 
         Raises:
-            RuntimeError: If it is wrong.
+            RuntimeError: If they differ.
         """
         found = session.run(self._sum)
         wrong = np.flatnonzero(found != self._expected)
         if len(wrong):
             first = wrong[0]
             raise RuntimeError(
-                "NCCL must add up gradients as they are, but of known numbers on "
+                "NCCL must give exact sums of known numbers, but on "
                 f"{', '.join(self._devices)} {len(wrong)} of {_NUMBERS} sums are wrong: "
-                f"{found[first]!r} instead of {self._expected[first]!r}. Leave `gather='nccl'` out."
+                f"{found[first]!r} instead of {self._expected[first]!r}. Leave "
+                "`reduction='nccl'` out."
             )

@@ -1,4 +1,4 @@
-"""Packs small tensors: each that crosses devices costs time however small it is."""
+"""Packs small tensors, since each transfer between devices costs time, however small it is."""
 
 import tensorflow.compat.v1 as tf
 
@@ -6,15 +6,15 @@ WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that
 
 
 def packs(items, describe, how):
-    """Yields lists of items whose tensors are to cross devices together.
+    """Yields lists of items whose tensors cross devices together.
 
     Args:
-        items: List of anything.
-        describe: Function of an item that returns a key, and the bytes of its tensor, None if that
-            goes by itself. Those of one key can be packed.
-        how: The `Gather`, which says what is small, and how much a pack holds.
+        items: List of any objects.
+        describe: Function of an item that returns a key and the size of its tensor in bytes, None
+            if that crosses alone. Items with the same key can share a pack.
+        how: The `Reduction`, which limits the sizes of tensors and packs.
     """
-    begun = {}  # Those that are not full, by key.
+    begun = {}  # Packs that are not full, by key.
     for item in items:
         key, size = describe(item)
         if not how.packs(size):
@@ -31,40 +31,41 @@ def packs(items, describe, how):
 
 
 def size_of(tensor):
-    """Returns the bytes of what can be packed, a tensor of known shape; of all else None."""
+    """Returns the size of a tensor in bytes; None unless it is a tensor of static shape."""
     if not isinstance(tensor, tf.Tensor) or not tensor.shape.is_fully_defined():
         return None
     return tensor.shape.num_elements() * tensor.dtype.size
 
 
 def size_of_variable(variable):
-    """Returns the bytes of a variable, 0 if its shape is not static."""
+    """Returns the size of a variable in bytes, 0 if its shape is not static."""
     return (variable.shape.num_elements() or 0) * variable.dtype.base_dtype.size
 
 
 def join(tensors):
-    """Returns one tensor of rank 1 that holds the values of all."""
+    """Returns one tensor of rank 1 that holds the values of all `tensors`, of one type."""
     reshape = _Reshape()
     return tf.concat([reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 
 def part(joined, shapes):
-    """Returns the tensors, of these shapes, that `join` was given."""
+    """Returns the tensors, of the static `shapes`, that `join` was given."""
     reshape = _Reshape()
     parts = tf.split(joined, [shape.num_elements() for shape in shapes])
     return [reshape(value, shape.as_list()) for value, shape in zip(parts, shapes)]
 
 
 def slices(joined, shapes):
-    """Returns what `part` does, each the first output of an operation.
+    """Returns the same tensors as `part`, each as the first output of an operation.
 
-    For what a model takes: where TensorFlow's optimiser fuses a layer normalisation, it takes the
-    first output of whatever gives the scale and the offset, though these be another one.
+    A model needs this: when TensorFlow's graph optimizer fuses a layer normalization, it uses the
+    first output of the operation that gives the scale or the offset, even if the model uses
+    another one.
     """
     values, begin, sizes = part(joined, shapes), 0, {}
     for position, shape in enumerate(shapes):
         size = shape.num_elements()
-        if shape.rank == 1:  # Others are given their shape by an operation of their own.
+        if shape.rank == 1:  # All others come from a reshape, which has one output.
             if size not in sizes:
                 sizes[size] = tf.constant([size])
             values[position] = tf.slice(joined, [begin], sizes[size])
@@ -74,7 +75,7 @@ def slices(joined, shapes):
 
 
 class _Reshape:
-    """Gives tensors other shapes, by one constant for each shape."""
+    """Reshapes tensors, with one constant for each shape."""
 
     def __init__(self):
         self._constants = {}

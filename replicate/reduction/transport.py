@@ -1,46 +1,51 @@
-"""Where gradients are summed, and in which type they get there."""
+"""How gradients cross to the device that sums them, and which devices sum."""
 
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from replicate.reduction import nccl, packing
-from replicate.reduction.gather import Gather
+from replicate.reduction.options import Reduction
 
 
 class Transport(NamedTuple):
-    """What the gradients of towers cross on their way to one device."""
+    """The way of the towers' gradients to one device."""
 
     devices: Any
     """Device strings of the towers."""
     place: str
-    """Device string of where they are summed."""
-    how: Gather
+    """String of the device that sums them."""
+    how: Reduction
     scale: Any = None
-    """What they are multiplied by meanwhile, a scalar tensor; None: nothing."""
+    """Factor of gradients while they cross, a scalar tensor; None for no factor."""
 
     def send(self, gradient, index):
-        """Returns tower `index`'s gradient, a tensor, as it arrives."""
+        """Returns the gradient of tower `index`, a tensor, as `place` receives it."""
         dtype = gradient.dtype.base_dtype
         if self.devices[index] == self.place or not self.how.narrows(dtype):
             return gradient
         with tf.device(self.devices[index]):
             if self.scale is not None:
                 gradient = gradient * tf.cast(self.scale, dtype)
-            sent = tf.cast(gradient, self.how.wire_dtype)
+            sent = tf.cast(gradient, self.how.communication_dtype)
         received = tf.cast(sent, dtype)
         return received if self.scale is None else received / tf.cast(self.scale, dtype)
 
 
 def check(how, variables, devices, consolidation, may_be_one):
-    """Raises a ValueError if gradients cannot be summed where a `Gather` says.
+    """Raises unless gradients can be summed on the devices that a `Reduction` asks for.
 
     Args:
-        how: The `Gather`.
-        variables: The variables that gradients are of.
+        how: The `Reduction`.
+        variables: The variables that have gradients.
         devices: Device strings of the towers.
-        consolidation: The device string of what runs once.
-        may_be_one: Whether variables may be in one place, as what users did not choose may.
+        consolidation: String of the consolidation device.
+        may_be_one: Whether all variables may be on one device, as they may be if the user did not
+            choose their placement.
+
+    Raises:
+        ValueError: If `where` is `'nccl'` and a device is not a GPU; or if it is `'round_robin'`
+            and variables are in another process, or all on one device.
     """
     if how.where == "nccl":
         nccl.check_devices(devices, consolidation)
@@ -50,20 +55,20 @@ def check(how, variables, devices, consolidation, may_be_one):
     others = sorted({place for place in places if "/job:" in place})
     if others and "/job:" not in consolidation:
         raise ValueError(
-            "With `gather='round_robin'`, gradients are summed where their variables are, which "
-            f"must be in this process, but are on {', '.join(others)}. A worker sends one gradient "
-            "to parameter servers, not one for each tower: leave `gather` out."
+            "With `reduction='round_robin'`, gradients are summed on their variables' devices, "
+            f"which must be in this process, but are on {', '.join(others)}. A worker sends one "
+            "gradient to parameter servers, not one for each tower: leave `reduction` out."
         )
     if not may_be_one and len(places) > 1 and len(set(places)) == 1:
         raise ValueError(
-            "With `gather='round_robin'`, gradients are summed where their variables are, but all "
-            f"{len(variables)} are on {places[0]}. Pass `replicate_model_fn` "
-            "`variable_placement='round_robin'`, or leave `gather` out."
+            "With `reduction='round_robin'`, gradients are summed on their variables' devices, but "
+            f"all {len(variables)} variables are on {places[0]}. Pass `replicate_model_fn` "
+            "`variable_placement='round_robin'`, or leave `reduction` out."
         )
 
 
 def in_turn(tensors, devices):
-    """Returns a device for each of some tensors such that all devices get as many bytes."""
+    """Returns a device for each tensor, so that devices get about the same number of bytes."""
     loads, found = dict.fromkeys(devices, 0), []
     for tensor in tensors:
         found.append(min(devices, key=loads.get))

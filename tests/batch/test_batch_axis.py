@@ -191,7 +191,7 @@ def test_sparse_and_whole_entries_beside():
         return tf.data.Dataset.from_tensors(batch(7)).repeat(3)
 
     want = record(model_fn, data)
-    given = {"batch_axis": {"features": 1}, "whole_features": ["table"]}
+    given = {"batch_axis": {"features": 1}, "unsplit_features": ["table"]}
     contract.assert_same_run(record(model_fn, data, 2, **given), want)
 
 
@@ -355,7 +355,7 @@ def test_axes_are_integers(given):
         replicate.replicate_model_fn(lambda features: None, batch_axis=given)
 
 
-NO_ENTRY = "Each name in `…batch_axis` must be that of an entry of the batch…{} is none of features"
+NO_ENTRY = "Each name in `…batch_axis` must be that of an entry of the batch…{} is not in features"
 NO_AXIS = (
     "`batch_axis` must name an axis of the tensor that it is for, but is …{} for features/x…{}"
 )

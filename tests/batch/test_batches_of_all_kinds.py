@@ -199,7 +199,7 @@ def test_class_weights_are_whole_where_there_are_as_many_classes_as_rows(num_tow
         return minimize(mode, tf.reduce_mean(losses) * scale / 100, params)
 
     names = ["extra/weights", "labels/scale"]
-    assert_trains_alike(model_fn, batch, num_towers, whole_features=names)
+    assert_trains_alike(model_fn, batch, num_towers, unsplit_features=names)
 
 
 @pytest.mark.parametrize("num_towers", TOWERS)
@@ -219,7 +219,7 @@ def test_a_ragged_table_is_whole_beside_ragged_rows(num_towers):
         scores = tf.reduce_sum(features["x"], axis=1) * w + features["dense"][:, 0]
         return minimize(mode, tf.reduce_mean(tf.square(scores - labels)) / 10 + penalty, params)
 
-    assert_trains_alike(model_fn, batch, num_towers, whole_features=["table"])
+    assert_trains_alike(model_fn, batch, num_towers, unsplit_features=["table"])
 
 
 def test_names_may_come_from_an_iterator_and_serve_every_mode():
@@ -233,7 +233,7 @@ def test_names_may_come_from_an_iterator_and_serve_every_mode():
 
     # Of labels, there are none where the model predicts.
     names = iter(["table", "labels/table"])
-    replicated = contract.replicated(model_fn, 2, whole_features=names)
+    replicated = contract.replicated(model_fn, 2, unsplit_features=names)
     params = {"wrap": replicate.TowerOptimizer}
     for mode in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
         with tf.Graph().as_default():

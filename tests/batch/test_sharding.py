@@ -334,7 +334,7 @@ def test_a_python_list_of_numbers_and_tensors_is_refused():
 
 
 SAME_ROWS = "All tensors of a batch must have the same number of rows"
-NOT_IN_BATCH = "…as a scalar or through `params`, or name it in `whole_features`."
+NOT_IN_BATCH = "…as a scalar or through `params`, or name it in `unsplit_features`."
 
 
 def test_lists_are_called_so_where_rows_differ():
@@ -424,7 +424,7 @@ def test_sparse_tensors_of_other_ranks_keep_their_shape():
 # ---- what goes to every tower whole
 
 
-def test_whole_features_go_to_every_tower_as_they_are():
+def test_unsplit_features_go_to_every_tower_as_they_are():
     table, array, numbers = tf.ones([4, 3]), np.arange(4), [1.0, 2.0, 3.0]
     features = {
         "x": dense(4, True)[0],
@@ -436,7 +436,7 @@ def test_whole_features_go_to_every_tower_as_they_are():
     }
     labels = {"y": tf.ones([4]), "table": sparse(5, True)[0]}
     names = iter(["table", "extra", "features/point/x", "labels/table"])
-    shards = sharding.shard(features, labels, 2, True, whole_features=names)
+    shards = sharding.shard(features, labels, 2, True, unsplit_features=names)
     assert shards.rows == [2, 2]
     for part, label in zip(shards.features, shards.labels):
         assert part["table"] is table is part["point"].x
@@ -448,11 +448,11 @@ def test_whole_features_go_to_every_tower_as_they_are():
 
 
 def test_names_of_whole_labels_may_match_nothing_without_labels():
-    shards = sharding.shard(tf.ones([2]), None, 2, False, whole_features=["labels/table"])
+    shards = sharding.shard(tf.ones([2]), None, 2, False, unsplit_features=["labels/table"])
     assert shards.labels == [None, None]
 
 
-NO_ENTRY = "Each name in `…whole_features` must be that of an entry of the batch…{} is none of {}…"
+NO_ENTRY = "Each name in `…unsplit_features` must be that of an entry of the batch…{} is not in {}…"
 
 
 @pytest.mark.parametrize("name", ["tab", "table/0", "labels/table", "y", "labels", "x/0", ""])
@@ -462,29 +462,29 @@ def test_a_name_of_no_entry_is_refused(name):
     there = "features/table, features/x, labels/y"
     phrases = NO_ENTRY.format(repr(given), there) + "Name one of these"
     with pytest.raises(ValueError, match=matching(phrases)):
-        sharding.shard(features, {"y": tf.ones([4])}, 2, True, whole_features=[name])
+        sharding.shard(features, {"y": tf.ones([4])}, 2, True, unsplit_features=[name])
 
 
-NAMES = "`whole_features` must be a list of names of features…is {}…Pass names like ['class_weigh"
+NAMES = "`unsplit_features` must be a list of names of features…is {}…Pass names like ['class_weigh"
 
 
 @pytest.mark.parametrize("names", ["table", b"table", None, 3, ["table", 3], [b"table"]], ids=str)
 def test_names_are_a_list(names):
     given = repr(tuple(names) if isinstance(names, (list, bytes)) else names)
     with pytest.raises(TypeError, match=matching(NAMES.format(given))):
-        replicate.replicate_model_fn(lambda features: None, whole_features=names)
+        replicate.replicate_model_fn(lambda features: None, unsplit_features=names)
     with pytest.raises(TypeError, match=matching(NAMES.format(given))):
-        sharding.shard(tf.ones([2]), None, 2, True, whole_features=names)
+        sharding.shard(tf.ones([2]), None, 2, True, unsplit_features=names)
 
 
 ON_TPUS = "TPU cores take a shard of each tensor in the batch…('features/table',)…through `params`."
 
 
-def test_tpu_cores_take_no_whole_features(monkeypatch):
+def test_tpu_cores_take_no_unsplit_features(monkeypatch):
     monkeypatch.setattr("replicate.devices.check_exist", lambda *args, **kwargs: None)
     with pytest.raises(ValueError, match=matching(ON_TPUS)):
         replicate.replicate_model_fn(
-            lambda features: None, devices=["/tpu:0", "/tpu:1"], whole_features=["table"]
+            lambda features: None, devices=["/tpu:0", "/tpu:1"], unsplit_features=["table"]
         )
 
 

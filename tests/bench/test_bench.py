@@ -51,13 +51,13 @@ FLAGS = [
     ),
     ([*TWO, "--choices", "best"], "choices must be distinct names out of…default…'best'…Leave"),
     (
-        [*TWO, "--choices", '{"gather": 1}'],
-        "as JSON, a choice must be an object of the arguments of…'{\"gather\": 1}'…Pass e.g.",
+        [*TWO, "--choices", '{"reduction": 1}'],
+        "as JSON, a choice must be an object of the arguments of…'{\"reduction\": 1}'…Pass e.g.",
     ),
     (
-        [*TWO, "--choices", '{"TowerOptimizer": {"gather": {"wire": 1}}}'],
+        [*TWO, "--choices", '{"TowerOptimizer": {"reduction": {"wire": 1}}}'],
         "A choice must be of arguments that `replicate_model_fn` and `TowerOptimizer` take, but "
-        '{"TowerOptimizer": {"gather": {"wire": 1}}} is not: …wire',
+        '{"TowerOptimizer": {"reduction": {"wire": 1}}} is not: …wire',
     ),
     (
         [*TWO, "--choices", '{"replicate_model_fn": {"variable_placement": "nowhere"}}'],
@@ -201,9 +201,12 @@ def _measured(choice, least, middle, most, devices=2):
         (
             "replicated_in_turn",
             "`replicate_model_fn(..., variable_placement='replicated')` and "
-            "`TowerOptimizer(..., gather='round_robin')`",
+            "`TowerOptimizer(..., reduction='round_robin')`",
         ),
-        ("bfloat16", "`TowerOptimizer(..., gather=replicate.Gather(wire_dtype='bfloat16'))`"),
+        (
+            "bfloat16",
+            "`TowerOptimizer(..., reduction=replicate.Reduction(communication_dtype='bfloat16'))`",
+        ),
         ("replicated", "`replicate_model_fn(..., variable_placement='replicated')`"),
     ],
 )

@@ -231,7 +231,7 @@ def by_clipped(loss, params):
 
 
 def by_signs(loss, params):
-    def signs(pairs):  # Not linear: it matters that all gradients are gathered before.
+    def signs(pairs):  # Not linear: it matters that all gradients are reduced before.
         return [(tf.sign(gradient) * 0.1, variable) for gradient, variable in pairs]
 
     return by_transformed(loss, params, signs, transform_gradients=signs)

@@ -77,18 +77,20 @@ def test_operations_of_a_tower_are_on_its_device(num_towers):
 )
 @pytest.mark.parametrize("batches", [contract.EVEN, contract.UNEVEN])
 @pytest.mark.parametrize(
-    ("gather", "expected"),
+    ("reduction", "expected"),
     [
         # For the kernel and bias of each layer; besides, for the loss, for a summary, and for the
         # gradient of an exponent, which `tf.gradients` waits for.
-        (replicate.Gather(pack_bytes=0), 2 * LAYERS + 3),
+        (replicate.Reduction(pack_bytes=0), 2 * LAYERS + 3),
         ("consolidation", 3),  # All gradients are small, and packed into one.
     ],
 )
-def test_sums_are_on_the_consolidation_device(batches, num_towers, consolidation, gather, expected):
-    wrap = functools.partial(replicate.TowerOptimizer, gather=gather)
+def test_sums_are_on_the_consolidation_device(
+    batches, num_towers, consolidation, reduction, expected
+):
+    wrap = functools.partial(replicate.TowerOptimizer, reduction=reduction)
     graph, _ = build(num_towers, batches, wrap=wrap, consolidation_device=cpu(consolidation))
-    sums = devices_by_type(graph, "AddN", "replicate/gather/")
+    sums = devices_by_type(graph, "AddN", "replicate/reduce/")
     assert sums == {cpu(consolidation): expected}
     applied = devices_by_type(graph, "ResourceApplyAdam")
     assert sum(applied.values()) == 2 * LAYERS

@@ -140,7 +140,7 @@ def test_4_batch_norm_is_updated_once_per_step(
         ([3.0, 5.0, 1.0], 3.5, 3.0),
     ],
 )
-def test_5_clipping_acts_on_the_gathered_gradient(rows, norm, update):
+def test_5_clipping_acts_on_the_reduced_gradient(rows, norm, update):
     def model_fn(features, labels, mode, params):
         return minimize(mode, tf.reduce_mean(features * weight()), clip_norm=norm)
 

@@ -12,7 +12,7 @@ from replicate import TowerOptimizer
 from replicate.faults import loss_scale_hook
 
 ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but by now each one is"
-FOR_TOWERS = "`check_finite` is for towers, and for a model that runs by itself"
+FOR_TOWERS = "`check_finite` is for towers, and for a model that runs without them"
 BAD = 4  # The batch that follows this global step is bad.
 
 

@@ -50,31 +50,31 @@ DEFECTS = (
     ),
     Defect(
         "the last tower's gradient is not added",
-        "gathering/collectives.py",
+        "reduction/collectives.py",
         "return tf.add_n([dense(gradient, variable) for gradient in grads])",
         "return tf.add_n([dense(gradient, variable) for gradient in grads[:2]])",
     ),
     Defect(
         "slices of a sparse gradient keep their tower's type of indices",
-        "gathering/collectives.py",
+        "reduction/collectives.py",
         "tf.concat([tf.cast(gradient.indices, index_type) for gradient in grads], axis=0),",
         "tf.concat([grads[0].indices for gradient in grads], axis=0),",
     ),
     Defect(
         "rows of a sparse gradient that occur twice count once in its norm",
-        "gathering/collectives.py",
+        "reduction/collectives.py",
         "    indices, positions = tf.unique(gradient.indices)\n",
         "    return gradient\n    indices, positions = tf.unique(gradient.indices)\n",
     ),
     Defect(
         "parts of a pack are given out in another order",
-        "gathering/packing.py",
+        "reduction/packing.py",
         "    return [reshape(value, shape.as_list()) for value, shape in zip(parts, shapes)]",
         "    return [reshape(v, s.as_list()) for v, s in zip(reversed(parts), reversed(shapes))]",
     ),
     Defect(
         "what crosses devices in half precision stays there",
-        "gathering/transport.py",
+        "reduction/transport.py",
         "received = tf.cast(sent, dtype)",
         "received = sent",
     ),
@@ -88,7 +88,7 @@ DEFECTS = (
     # What becomes of gradients.
     Defect(
         "gradients are clipped before they are transformed",
-        "gradients/training_step.py",
+        "optimizer/training_step.py",
         "        if self._transform_gradients is not None:\n"
         "            grads_and_vars = list(self._transform_gradients(grads_and_vars))\n"
         "        if self._clip_norm is not None:",
@@ -96,13 +96,13 @@ DEFECTS = (
     ),
     Defect(
         "accumulated gradients are not divided",
-        "gradients/totals.py",
+        "optimizer/totals.py",
         "            value = value / count",
         "            pass",
     ),
     Defect(
         "what was accumulated is not reset",
-        "gradients/accumulation.py",
+        "optimizer/accumulation.py",
         "            return [reset(updated), zero]",
         "            return [zero]",
     ),
@@ -114,19 +114,19 @@ DEFECTS = (
     ),
     Defect(
         "a step is applied though its gradients are not finite",
-        "gradients/training_step.py",
+        "optimizer/training_step.py",
         "        return tf.group(operations([rescale, run_if(is_finite, apply)]))",
         "        return tf.group(operations([rescale, apply()]))",
     ),
     Defect(
         "gradients are not divided by the loss scale",
-        "gradients/loss_scaling.py",
+        "optimizer/loss_scaling.py",
         "    return gradient / tf.cast(scale, gradient.dtype)",
         "    return gradient",
     ),
     Defect(
         "gradients that are not finite are applied, though they were to be checked",
-        "gradients/finite_check.py",
+        "optimizer/finite_check.py",
         "    with tf.control_dependencies([] if check is None else [check]):",
         "    with tf.control_dependencies([]):",
     ),

@@ -436,8 +436,8 @@ def test_any_engine_goes_on_in_the_middle(tmp_path):
 def test_packs_go_on_as_other_packs(tmp_path):
     """In a checkpoint each variable has its own, whatever it is packed with."""
     want, at = plain_fit(3), 0
-    by_itself = accumulating(gather=replicate.Gather(pack_bytes=0))
-    two_bytes = accumulating(gather=replicate.Gather(small_bytes=8))
+    by_itself = accumulating(reduction=replicate.Reduction(pack_bytes=0))
+    two_bytes = accumulating(reduction=replicate.Reduction(small_bytes=8))
     for wrap, steps in [(by_itself, 2), (accumulating(), 3), (two_bytes, 3), (accumulating(), 1)]:
         got = fit(tmp_path, 2, at, steps, wrap=wrap)
         at += steps
@@ -571,7 +571,7 @@ def test_a_batch_that_is_not_finite_skips_the_whole_update(engine, tmp_path):
 
 
 @pytest.mark.conformance
-def test_tpu_replicas_gather_in_every_step_and_update_in_some(fresh_graph):
+def test_tpu_replicas_reduce_in_every_step_and_update_in_some(fresh_graph):
     """Outside of conditions, because all of a TPU's cores must reach a cross-replica sum."""
     model_fn = tpu_models.make_model_fn(accumulating())
     tf.train.create_global_step()

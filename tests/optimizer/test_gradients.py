@@ -1,4 +1,4 @@
-"""Gradients that towers have of their own are gathered: dense, sparse and missing ones."""
+"""Gradients that towers have of their own are reduced: dense, sparse and missing ones."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ class Recording(tf.train.GradientDescentOptimizer):
         return tf.no_op()
 
 
-def gathered(make, rows=4, reduction=MEAN, shape=(ROWS, WIDTH), dtype=tf.float64):
+def reduced(make, rows=4, reduction=MEAN, shape=(ROWS, WIDTH), dtype=tf.float64):
     """Returns the gradient that is applied of those that `make(scale, index)` gives.
 
     The scale is 1 in the first tower, and 3 in the second.
@@ -90,7 +90,7 @@ def value_of(gradient):
 @pytest.mark.parametrize(("make", "want"), list(CASES.values()), ids=list(CASES))
 def test_mean(make, want, dynamic):
     rows = tf.placeholder_with_default(tf.ones([4, 1]), [None, 1]) if dynamic else 4
-    gradient = gathered(make, rows)
+    gradient = reduced(make, rows)
     is_sparse = make is not CASES["dense"][0] and make is not CASES["array"][0]
     assert isinstance(gradient, tf.IndexedSlices) == is_sparse
     np.testing.assert_allclose(value_of(gradient), want, rtol=1e-15)
@@ -107,17 +107,17 @@ def test_mean(make, want, dynamic):
     ],
 )
 def test_weights_are_those_of_the_losses(name, rows, reduction, want):
-    gradient = gathered(CASES[name][0], rows, reduction)
+    gradient = reduced(CASES[name][0], rows, reduction)
     np.testing.assert_allclose(value_of(gradient), want, rtol=1e-15)
 
 
 def test_no_gradient():
-    assert gathered(lambda scale, index: None) is None
+    assert reduced(lambda scale, index: None) is None
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64])
 def test_the_type_stays(dtype):
-    gradient = gathered(lambda scale, index: scale * tf.ones([1], dtype), 4, MEAN, [1], dtype)
+    gradient = reduced(lambda scale, index: scale * tf.ones([1], dtype), 4, MEAN, [1], dtype)
     assert gradient.dtype == dtype
     assert value_of(tf.cast(gradient, tf.complex64)) == 2
 
@@ -125,7 +125,7 @@ def test_the_type_stays(dtype):
 @pytest.mark.parametrize("rows", [4, 3])
 def test_half_precision_does_not_overflow_where_the_mean_does_not(rows):
     # The largest float16 is 65504: 40000 + 40000 is too much, their mean is not.
-    gradient = gathered(
+    gradient = reduced(
         lambda scale, index: tf.minimum(scale * 40000, 40000), rows, MEAN, [], tf.float16
     )
     assert value_of(gradient) == pytest.approx(40000, rel=1e-3)
@@ -137,7 +137,7 @@ TYPES = "The towers' gradients of '…w:0' must be of one type, but tower 0…fl
 
 def test_what_is_no_gradient():
     with pytest.raises(TypeError, match=matching(UNKNOWN)):
-        gathered(lambda scale, index: object())
+        reduced(lambda scale, index: object())
 
 
 def test_gradients_of_several_types():

@@ -88,7 +88,7 @@ def _nodes(body, **kwargs):
 
 def _made_by(name):
     """Returns the name of what a node takes, empty if it is put together."""
-    return "" if name.lstrip("^").startswith("replicate/gather/") else name
+    return "" if name.lstrip("^").startswith("replicate/reduce/") else name
 
 
 def cells():

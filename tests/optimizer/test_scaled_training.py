@@ -324,7 +324,7 @@ def train(body, rows=ROWS, steps=1, **kwargs):
 
 
 @pytest.mark.parametrize("reduction", [MEAN, SUM])
-def test_a_gathered_gradient_may_overflow_where_those_of_towers_do_not(reduction):
+def test_a_reduced_gradient_may_overflow_where_those_of_towers_do_not(reduction):
     def body(index, x):
         w = tf.get_variable("w", [], tf.float16, tf.zeros_initializer())
         pairs = [(tf.cast(40000.0 + 0.0 * tf.reduce_sum(x), tf.float16), w)]
@@ -408,7 +408,7 @@ def test_summaries_of_transformed_gradients_are_empty_where_nothing_is_applied(
 
 @versions
 @pytest.mark.conformance
-def test_finiteness_is_checked_once_where_gradients_are_gathered(version, fresh_graph):
+def test_finiteness_is_checked_once_where_gradients_are_reduced(version, fresh_graph):
     scales, optimizers = [], []
 
     def body(index, x):
@@ -425,8 +425,8 @@ def test_finiteness_is_checked_once_where_gradients_are_gathered(version, fresh_
             body, tf.constant(ROWS), num_towers=3, consolidation_device="/cpu:2"
         ).train_op
     found = [op for op in fresh_graph.get_operations() if op.type == "IsFinite"]
-    gathered = [op for op in fresh_graph.get_operations() if op.type == "AddN"]
-    totals = {op for op in gathered if op.name.startswith("replicate/gather")}
+    reduced = [op for op in fresh_graph.get_operations() if op.type == "AddN"]
+    totals = {op for op in reduced if op.name.startswith("replicate/reduce")}
     of_gradients = [op for op in found if totals & behind(op, time=False)]
     assert [op.device for op in of_gradients] == ["/device:CPU:2"] * 2  # Of both variables.
     (other,) = set(found) - set(of_gradients)  # Whether a larger scale would be finite.
@@ -752,7 +752,7 @@ def test_the_other_way_round_works_where_nothing_is_conditional(scale, towers, r
 @versions
 @pytest.mark.parametrize("rewrite", [False, True])
 def test_the_other_way_round_works_in_a_condition(rewrite, version):
-    """The outermost optimizer gathers, so that towers need not meet in its condition."""
+    """The outermost optimizer reduces, so that towers need not meet in its condition."""
     with control_flow(version):
         wrap = functools.partial(inside_out, scale="dynamic", rewrite=rewrite)
         got, _ = record(FLOAT32, wrap, "momentum", 2)
@@ -826,7 +826,7 @@ def test_cores_of_a_tpu(scale, dtype, fresh_graph):
     tf.train.create_global_step()
     tf.tpu.shard(computation, [tf.ones([8, 2], dtype)], 4)
     tpu_graphs.check_inside(fresh_graph)
-    # The gathered gradients need no other core.
+    # The reduced gradients need no other core.
     sums = tpu_graphs.everywhere("CrossReplicaSum", fresh_graph)
     assert [op.outputs[0].shape for op in sums] == [[2], [2]]
     finite = tpu_graphs.everywhere("IsFinite", fresh_graph)

@@ -127,7 +127,7 @@ class Setting(NamedTuple):
             towers there are.
         by_sharding: Whether the library splits the batch.
         packs: Whether small tensors cross devices in packs.
-        where: Where gradients are summed; see `Gather`.
+        where: Where gradients are summed; see `Reduction`.
         replicates: Whether towers have replicas of variables.
         apart: Whether what runs once has a device of its own.
         optimize: Whether TensorFlow optimizes the graph.

@@ -19,7 +19,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, Source
 from replicate.partition import Partitioned, Placement, Rows, partition, splits
 from replicate.partition import model as model_lib
-from replicate.reduction import Gather
+from replicate.reduction import Reduction
 
 TOLERANCE, COARSE = 1e-9, 1e-4  # Relative ones, of programs in float64, and in float32.
 _NUDGE, _COARSE_NUDGE = 1e-13, 1e-7  # What inputs are changed by, to see how much that matters.
@@ -313,7 +313,7 @@ def _placement(program: Program) -> Placement:
     setting = program.setting
     first = int(setting.apart)
     devices = [f"/cpu:{first + index}" for index in range(len(setting.counts))]
-    gather = Gather(setting.where) if setting.packs else Gather(setting.where, pack_bytes=0)
+    gather = Reduction(setting.where) if setting.packs else Reduction(setting.where, pack_bytes=0)
     return Placement(tuple(devices), "/cpu:0", gather=gather, replicates=setting.replicates)
 
 

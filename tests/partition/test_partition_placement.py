@@ -92,20 +92,20 @@ def test_variables_anywhere_train_as_on_one_device(placement, optimizer):
 
 
 @pytest.mark.parametrize(
-    "gather",
+    "reduction",
     [
         "consolidation",
-        replicate.Gather(pack_bytes=0),
-        replicate.Gather(small_bytes=8),
+        replicate.Reduction(pack_bytes=0),
+        replicate.Reduction(small_bytes=8),
     ],
     ids=str,
 )
-def test_gradients_packed_or_not_train_as_on_one_device(gather):
-    assert_trains_as_one_device({"optimizer": momentum, "options": {"gather": gather}})
+def test_gradients_packed_or_not_train_as_on_one_device(reduction):
+    assert_trains_as_one_device({"optimizer": momentum, "options": {"reduction": reduction}})
 
 
 def test_gradients_are_summed_where_their_variables_are():
-    params = {"optimizer": sgd, "options": {"gather": "round_robin"}}
+    params = {"optimizer": sgd, "options": {"reduction": "round_robin"}}
     assert_trains_as_one_device(params, variable_placement="round_robin")
 
 
@@ -123,7 +123,7 @@ def test_what_towers_compute_is_on_their_devices():
 
 def test_small_gradients_meet_in_one_sum_and_small_weights_cross_in_one_pack():
     def look(graph):
-        sums = [op for op in operations(graph, "AddN", "gather") if len(op.inputs) == N]
+        sums = [op for op in operations(graph, "AddN", "reduce") if len(op.inputs) == N]
         packed = [op for op in sums if op.inputs[0].op.type == "ConcatV2"]
         assert len(packed) == 1  # Of four variables, in front of the norm that they all meet in.
         assert all(is_on(op, 0) for op in sums)
@@ -141,10 +141,10 @@ def test_small_gradients_meet_in_one_sum_and_small_weights_cross_in_one_pack():
 def test_nothing_is_packed_if_packs_hold_nothing():
     def look(graph):
         assert not operations(graph, "ConcatV2", "packed_weights")
-        sums = [op for op in operations(graph, "AddN", "gather") if len(op.inputs) == N]
+        sums = [op for op in operations(graph, "AddN", "reduce") if len(op.inputs) == N]
         assert not any(op.inputs[0].op.type == "ConcatV2" for op in sums)
 
-    options = {"gather": replicate.Gather(pack_bytes=0)}
+    options = {"reduction": replicate.Reduction(pack_bytes=0)}
     train(True, {"optimizer": sgd, "options": options}, look=look)
 
 
@@ -154,7 +154,7 @@ def test_gradients_cross_in_the_type_that_is_asked_for_and_losses_in_their_own()
         assert sorted(op.device[-1] for op in narrowed) == ["1", "2"]  # One pack each.
         assert all(op.inputs[0].shape.rank == 1 for op in narrowed)
 
-    options = {"gather": replicate.Gather(wire_dtype=tf.bfloat16)}
+    options = {"reduction": replicate.Reduction(communication_dtype=tf.bfloat16)}
     params = {"optimizer": sgd, "options": options}
     got, want = train(True, params, look=look), train(False, {"optimizer": sgd})
     np.testing.assert_allclose(got[0][0], want[0][0], 1e-12)  # The first loss, before any update.

@@ -8,7 +8,7 @@ import contract
 import replicate
 from replicate.layouts.layout import ALL, ANY, MAX, MEAN, MIN, PROD, SUM, Shard
 from replicate.partition import Rows, meetings
-from replicate.reduction import Gather
+from replicate.reduction import Reduction
 
 DEVICES = contract.device_names(3)
 
@@ -33,7 +33,7 @@ def met(values, layout, counts, known):
         own = tuple(tf.identity(tf.constant(value)) for value in values)
         rows = rows_of(counts, known)
         part = meetings.Part(tf.constant(values[0]), layout, None, own, DEVICES[0], rows)
-        whole, _ = meetings.meet([part], rows, DEVICES, Gather())
+        whole, _ = meetings.meet([part], rows, DEVICES, Reduction())
         (value,) = whole.values()
         with tf.Session() as session:
             return session.run(value)

@@ -350,7 +350,7 @@ def test_names_keep_entries_whole(towers, rows, is_static, data):
             "x": tf.ones([rows]),
         }
         shards = sharding.shard(
-            features, {"e": made["labels/e"]}, towers, need_row=True, whole_features=whole
+            features, {"e": made["labels/e"]}, towers, need_row=True, unsplit_features=whole
         )
     for part, label in zip(shards.features, shards.labels):
         found = {"a": part["a"], "b/c": part["b"]["c"], "b/d": part["b"]["d"][0]}

@@ -44,13 +44,13 @@ def model_fn(features, labels, mode):
     hidden = tf.layers.dense(features, 4, tf.nn.relu, name="hidden")
     hidden = tf.layers.batch_normalization(hidden, training=True)
     loss = tf.losses.mean_squared_error(labels, tf.layers.dense(hidden, 1, name="last"))
-    optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(), gather=GATHER[0])
+    optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(), reduction=REDUCTION[0])
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-GATHER = ["consolidation"]
+REDUCTION = ["consolidation"]
 
 
 def placed(names, config=None, **kwargs):
@@ -100,7 +100,7 @@ def test_some_of_the_gpus_are_used_and_no_others(host, names):
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "gather", "variables", "sums"),
+    ("kwargs", "reduction", "variables", "sums"),
     [
         ({"consolidation_device": "/gpu:3"}, "consolidation", {THREE}, {THREE}),
         ({"consolidation_device": "/cpu:0"}, "consolidation", {CPU}, {CPU}),
@@ -111,10 +111,10 @@ def test_some_of_the_gpus_are_used_and_no_others(host, names):
     ],
 )
 def test_variables_and_sums_are_where_they_are_asked_to_be(
-    host, monkeypatch, kwargs, gather, variables, sums
+    host, monkeypatch, kwargs, reduction, variables, sums
 ):
     host(4)
-    monkeypatch.setattr("test_gpus.GATHER", [gather])
+    monkeypatch.setattr("test_gpus.REDUCTION", [reduction])
     found = placed(["/gpu:1", "/gpu:3"], **kwargs)
     assert found["MatMul"] == {ONE, THREE}
     assert found["variables"] == variables

@@ -120,7 +120,7 @@ OPTIONS = {
     "check_finite": ({"check_finite": True}, {}),
     "replicated": ({}, {"variable_placement": "replicated"}),
     "round_robin": ({}, {"variable_placement": "round_robin"}),
-    "gather": ({"gather": "round_robin"}, {"variable_placement": "round_robin"}),
+    "reduction": ({"reduction": "round_robin"}, {"variable_placement": "round_robin"}),
 }
 
 

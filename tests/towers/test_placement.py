@@ -46,7 +46,7 @@ def test_parameter_servers_have_the_variables(asked):
     assert chosen.why == ("since variables are on parameter servers" if asked == "auto" else "")
 
 
-def dense_model(gather):
+def dense_model(reduction):
     """Returns a `model_fn` of two layers, the second wherever `params` say."""
 
     def model_fn(features, labels, mode, params):
@@ -56,18 +56,18 @@ def dense_model(gather):
             with place:
                 x = tf.layers.dense(x, 8, tf.nn.tanh, name=name)
         loss = tf.losses.mean_squared_error(labels, x)
-        optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(), gather=gather)
+        optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(), reduction=reduction)
         train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     return model_fn
 
 
-def built(gather, num_towers=3, params=None, **placed):
+def built(reduction, num_towers=3, params=None, **placed):
     """Returns what crosses devices in a step, and the report."""
     with tf.Graph().as_default():
         tf.train.create_global_step()
-        model_fn = contract.replicated(dense_model(gather), num_towers, **placed)
+        model_fn = contract.replicated(dense_model(reduction), num_towers, **placed)
         spec = model_fn(tf.ones([7, 8]), tf.ones([7, 8]), mode="train", params=params or {})
         crossing = transfers.crossing([spec.train_op, spec.loss])
         local = [variable.name for variable in tf.local_variables()]
@@ -81,11 +81,11 @@ def links(crossing):
 
 
 @pytest.mark.parametrize(
-    ("gather", "summed"),
+    ("reduction", "summed"),
     [("consolidation", "consolidation"), ("round_robin", "round_robin"), ("auto", "round_robin")],
 )
-def test_on_gpus_it_is_replicas_in_turn(gather, summed, as_gpus, capsys):
-    crossing, local, report = built(gather, **AUTO)
+def test_on_gpus_it_is_replicas_in_turn(reduction, summed, as_gpus, capsys):
+    crossing, local, report = built(reduction, **AUTO)
     as_said, other_local, other = built(summed, variable_placement="replicated")
     # Variables have replicas later, whose operations have other names and places in the graph.
     assert links(crossing) == links(as_said)
@@ -94,9 +94,9 @@ def test_on_gpus_it_is_replicas_in_turn(gather, summed, as_gpus, capsys):
     assert "placement  'auto': replicas, so that" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("gather", ["consolidation", "round_robin", "auto"])
-def test_on_cpus_it_is_the_consolidation_device(gather):
-    crossing, local, report = built(gather, **AUTO)
+@pytest.mark.parametrize("reduction", ["consolidation", "round_robin", "auto"])
+def test_on_cpus_it_is_the_consolidation_device(reduction):
+    crossing, local, report = built(reduction, **AUTO)
     as_said, other_local, other = built("consolidation")
     assert crossing == as_said and local == other_local
     assert report == other._replace(why="on one device, since /device:CPU:0 has the host's memory")
@@ -129,16 +129,16 @@ def test_what_a_model_places_itself_has_no_replicas(params, as_gpus):
 MODES = ["consolidation", "auto"]
 
 
-@pytest.mark.parametrize("gather", MODES)
+@pytest.mark.parametrize("reduction", MODES)
 @pytest.mark.parametrize("model", ["get_variable", "embedding", "regularized_tf_layers"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_it_trains_as_one_device(model, gather, optimizer, as_gpus):
+def test_it_trains_as_one_device(model, reduction, optimizer, as_gpus):
     want = contract.record(
         MODELS[model],
         functools.partial(contract.dataset, contract.UNEVEN),
         contract.make_params(optimizer, wrap=replicate.TowerOptimizer),
     )
-    wrapped = {"gather": gather}
+    wrapped = {"reduction": reduction}
     got = contract.record_towers(
         MODELS[model], contract.UNEVEN, 3, optimizer, wrapped=wrapped, **AUTO
     )

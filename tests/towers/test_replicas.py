@@ -1,6 +1,6 @@
 """`variable_placement='replicated'`: each tower has what it trains, and no weight leaves it.
 
-That all models train as on one device is shown with the ways of gathering, in `test_gather.py`.
+That all models train as on one device is shown with each way to reduce, in `test_reduction.py`.
 """
 
 import functools
@@ -63,7 +63,7 @@ def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
     # But for the powers of Adam's betas, two numbers for each update, which go together.
     powers = [each.size for each in crossing if each.kind == "weights"]
     assert powers == [LAYERS * 2 * 2 * 4] * (num_towers - 1)
-    # What is gathered goes to each other tower, and nothing else that is as large comes there.
+    # What is reduced goes to each other tower, and nothing else that is as large comes there.
     to_updates = re.compile(r"replicate/(tower_\d+/update/|split)")
     updates = [each for each in crossing if to_updates.match(each.taker.name) and each.size > 4]
     assert sum(each.size for each in updates) == (num_towers - 1) * BYTES
@@ -98,8 +98,8 @@ def test_each_tower_has_its_variables_and_slots_on_its_device():
 
 @pytest.mark.parametrize("how", ["consolidation", "round_robin", "float16"])
 def test_replicas_stay_equal_to_the_last_bit(how):
-    gather = replicate.Gather(wire_dtype=tf.float16) if how == "float16" else how
-    spec = built(3, wrapped={"gather": gather})
+    reduction = replicate.Reduction(communication_dtype=tf.float16) if how == "float16" else how
+    spec = built(3, wrapped={"reduction": reduction})
     pairs = [
         (first, own)
         for first in tf.global_variables()

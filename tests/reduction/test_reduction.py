@@ -1,4 +1,4 @@
-"""Where gradients are summed, and what crosses devices for it: the choices of `replicate.Gather`.
+"""The options of `replicate.Reduction`: which devices sum gradients, and what crosses for it.
 
 What crosses is counted on the graph, and what TensorFlow makes of the graph is compared with it.
 """
@@ -19,24 +19,24 @@ from replicate.reports import transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
 REPLICATED = {"variable_placement": "replicated"}
-# Of each choice: arguments of `replicate_model_fn`, and `gather`.
+# Of each choice: arguments of `replicate_model_fn`, and `reduction`.
 CHOICES = {
     "consolidation": ({}, "consolidation"),
-    "unpacked": ({}, replicate.Gather(pack_bytes=0)),
+    "unpacked": ({}, replicate.Reduction(pack_bytes=0)),
     "round_robin": (ROUND_ROBIN, "round_robin"),
-    "unpacked_round_robin": (ROUND_ROBIN, replicate.Gather("round_robin", pack_bytes=0)),
-    "float16": ({}, replicate.Gather(wire_dtype=tf.float16)),
+    "unpacked_round_robin": (ROUND_ROBIN, replicate.Reduction("round_robin", pack_bytes=0)),
+    "float16": ({}, replicate.Reduction(communication_dtype=tf.float16)),
     "replicated": (REPLICATED, "consolidation"),
     "replicated_in_turn": (REPLICATED, "round_robin"),
-    "replicated_float16": (REPLICATED, replicate.Gather(wire_dtype=tf.float16)),
-    "bfloat16": (ROUND_ROBIN, replicate.Gather("round_robin", wire_dtype="bfloat16")),
+    "replicated_float16": (REPLICATED, replicate.Reduction(communication_dtype=tf.float16)),
+    "bfloat16": (ROUND_ROBIN, replicate.Reduction("round_robin", communication_dtype="bfloat16")),
 }
 _EXACT = ("round_robin", "replicated", "replicated_in_turn")
 LAYERS, WIDTH = 6, 32  # Kernels of 4 KB in float32, biases of 128 bytes.
 KERNEL, BIAS = WIDTH * WIDTH * 4, WIDTH * 4
 
 
-def dense_layers(gather, **kwargs):
+def dense_layers(reduction, **kwargs):
     """Returns a `model_fn` of layers that all have the same shape."""
 
     def model_fn(features, labels, mode):
@@ -45,7 +45,7 @@ def dense_layers(gather, **kwargs):
             x = tf.layers.dense(x, WIDTH, tf.nn.tanh, kernel_initializer=tf.orthogonal_initializer)
         loss = tf.reduce_mean(tf.squared_difference(x, labels))
         optimizer = replicate.TowerOptimizer(
-            tf.train.MomentumOptimizer(0.1, 0.9), gather=gather, **kwargs
+            tf.train.MomentumOptimizer(0.1, 0.9), reduction=reduction, **kwargs
         )
         train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
@@ -55,15 +55,15 @@ def dense_layers(gather, **kwargs):
 
 def built(choice, num_towers, **kwargs):
     """Builds those layers; returns the spec."""
-    placed, gather = CHOICES[choice]
+    placed, reduction = CHOICES[choice]
     tf.train.get_or_create_global_step()
     rows = tf.random.stateless_normal([2 * num_towers, WIDTH], [1, 2])
-    model_fn = contract.replicated(dense_layers(gather, **kwargs), num_towers, **placed)
+    model_fn = contract.replicated(dense_layers(reduction, **kwargs), num_towers, **placed)
     return model_fn(rows, tf.sin(rows), mode="train")
 
 
 def gradients_crossing(spec):
-    """Returns the transfers for gathering gradients: numbers and bytes by link, all together."""
+    """Returns the number of transfers of gradients, and their bytes, by link."""
     numbers, sizes = collections.Counter(), collections.Counter()
     for transfer in transfers.crossing([spec.train_op]):
         if transfer.kind == "gradients" and transfer.size > 4:  # Not weights and scales.
@@ -72,14 +72,14 @@ def gradients_crossing(spec):
     return numbers, sizes
 
 
-ONE_OF = "`gather` must be one of …, or a `replicate.Gather`"
-WAYS = "Gradients are gathered in one of the ways …"
+ONE_OF = "`reduction` must be one of …, or a `replicate.Reduction`"
+WAYS = "`where` of a reduction must be one of …"
 BYTES = "must be a number of bytes, an integer of at least 0"
-WIRE = "`wire_dtype` must be tf.float16 or tf.bfloat16, in which gradients are narrower"
-OWN_TYPE = "NCCL adds up gradients in their own type, but `wire_dtype` is"
-ALL_ON_ONE = "gradients are summed where their variables are, but all"
-GPUS = "`gather='nccl'` adds up gradients over GPUs, one of which is the consolidation device"
-WRONG = "NCCL must add up gradients as they are, but of known numbers on"
+NARROWER = "`communication_dtype` must be tf.float16 or tf.bfloat16, which are narrower"
+ORIGINAL_TYPE = "NCCL sums gradients in their original type, but `communication_dtype` is"
+ALL_ON_ONE = "gradients are summed on their variables' devices, but all"
+GPUS = "`reduction='nccl'` sums gradients over GPUs, and the consolidation device must be one"
+WRONG = "NCCL must give exact sums of known numbers, but on"
 ELSEWHERE = "which must be in this process, but are on "
 
 
@@ -193,28 +193,30 @@ def _is_empty(node):
     ],
 )
 def test_towers_train_as_one_device(model, choice):
-    placed, gather = CHOICES[choice]
+    placed, reduction = CHOICES[choice]
     optimizer = ("momentum", "adam")[len(model) % 2]
     want = contract.record_one_device(MODELS[model], contract.UNEVEN, optimizer)
     got = contract.record_towers(
-        MODELS[model], contract.UNEVEN, 3, optimizer, wrapped={"gather": gather}, **placed
+        MODELS[model], contract.UNEVEN, 3, optimizer, wrapped={"reduction": reduction}, **placed
     )
     contract.assert_same_run(got, want, 1e-5 if model == "float32" else 1e-9)
 
 
-@pytest.mark.parametrize("wire_dtype", [tf.float16, tf.bfloat16])
-def test_what_crosses_in_half_precision_is_summed_in_float32(wire_dtype):
+@pytest.mark.parametrize("communication_dtype", [tf.float16, tf.bfloat16])
+def test_what_crosses_in_half_precision_is_summed_in_float32(communication_dtype):
     """1 + 2^-12 is 1 in half precision: what is not on the sum's device loses its last digits."""
     fine, coarse = 1.0 + 2.0**-12, 1.0
-    got = gathered([fine, 3 * fine, fine], replicate.Gather(wire_dtype=wire_dtype))
+    got = reduced(
+        [fine, 3 * fine, fine], replicate.Reduction(communication_dtype=communication_dtype)
+    )
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, np.full(3, fine + 3 * coarse + coarse, np.float32))
 
 
 def test_rows_cross_in_half_precision_and_their_indices_as_they_are():
     fine, coarse = 1.0 + 2.0**-12, 1.0
-    rows = replicate.Gather(wire_dtype=tf.bfloat16)
-    indices, values = gathered([fine, fine, fine], rows, rows=[4, 2**30, 4])
+    rows = replicate.Reduction(communication_dtype=tf.bfloat16)
+    indices, values = reduced([fine, fine, fine], rows, rows=[4, 2**30, 4])
     np.testing.assert_array_equal(indices, [4, 2**30, 4])
     np.testing.assert_array_equal(values.ravel(), [fine, coarse, coarse])
 
@@ -223,12 +225,14 @@ def test_rows_cross_in_half_precision_and_their_indices_as_they_are():
 @pytest.mark.parametrize(("scale", "expected"), [(None, 1e-9), (2.0**15, 3e-9)])
 def test_in_float16_gradients_cross_multiplied_by_the_loss_scale(scale, expected, by_hand):
     """Without, those below 6e-8 are lost."""
-    got = gathered([1e-9] * 3, replicate.Gather(wire_dtype=tf.float16), scale, by_hand=by_hand)
+    got = reduced(
+        [1e-9] * 3, replicate.Reduction(communication_dtype=tf.float16), scale, by_hand=by_hand
+    )
     np.testing.assert_allclose(got, expected, rtol=0.02)
 
 
-def gathered(values, gather, scale=None, rows=None, by_hand=True):
-    """Gathers gradients of three towers, filled with `values`, by an optimizer; returns the sum.
+def reduced(values, reduction, scale=None, rows=None, by_hand=True):
+    """Sums gradients of three towers, filled with `values`, by an optimizer; returns the sum.
 
     They are made `by_hand`, or those of a loss.
     """
@@ -248,7 +252,7 @@ def gathered(values, gather, scale=None, rows=None, by_hand=True):
             variable = tf.get_variable("w", [8, 1])
             row = tf.gather(tf.constant(rows), tf.reshape(replicate.tower_index(), [1]))
             gradient = tf.IndexedSlices(tf.fill([1, 1], value), row, tf.constant([8, 1]))
-        optimizer = replicate.TowerOptimizer(Keep(1.0), gather=gather, loss_scale=scale)
+        optimizer = replicate.TowerOptimizer(Keep(1.0), reduction=reduction, loss_scale=scale)
         if by_hand:
             train_op = optimizer.apply_gradients([(gradient, variable)])
         else:
@@ -271,23 +275,29 @@ def gathered(values, gather, scale=None, rows=None, by_hand=True):
     [
         (None, f"{ONE_OF}…but is None"),
         (["consolidation"], f"{ONE_OF}…but is ['consolidation']"),
-        ("packed", f"{WAYS}, but `gather` says 'packed'"),
-        (replicate.Gather("ring"), f"{WAYS}, but `gather` says 'ring'"),
-        (replicate.Gather(small_bytes=-1), f"`small_bytes` {BYTES}, but is -1"),
-        (replicate.Gather(pack_bytes=1e6), f"`pack_bytes` {BYTES}, but is 1000000.0"),
-        (replicate.Gather(pack_bytes=True), f"`pack_bytes` {BYTES}, but is True"),
-        (replicate.Gather(wire_dtype=tf.float32), f"{WIRE}…but is {tf.float32!r}"),
-        (replicate.Gather("nccl", wire_dtype="bfloat16"), f"{OWN_TYPE} 'bfloat16'. Leave it or"),
-        (replicate.Gather(wire_dtype="half"), None),
-        (replicate.Gather(wire_dtype="nonsense"), f"{WIRE}…but is 'nonsense'"),
+        ("packed", f"{WAYS}, but `reduction` has 'packed'"),
+        (replicate.Reduction("ring"), f"{WAYS}, but `reduction` has 'ring'"),
+        (replicate.Reduction(small_bytes=-1), f"`small_bytes` {BYTES}, but is -1"),
+        (replicate.Reduction(pack_bytes=1e6), f"`pack_bytes` {BYTES}, but is 1000000.0"),
+        (replicate.Reduction(pack_bytes=True), f"`pack_bytes` {BYTES}, but is True"),
+        (
+            replicate.Reduction(communication_dtype=tf.float32),
+            f"{NARROWER}…but is {tf.float32!r}",
+        ),
+        (
+            replicate.Reduction("nccl", communication_dtype="bfloat16"),
+            f"{ORIGINAL_TYPE} 'bfloat16'. Leave it or",
+        ),
+        (replicate.Reduction(communication_dtype="half"), None),
+        (replicate.Reduction(communication_dtype="nonsense"), f"{NARROWER}…but is 'nonsense'"),
     ],
 )
-def test_ways_that_there_are_not(given, text):
+def test_invalid_reductions(given, text):
     if text is None:
-        assert replicate.TowerOptimizer(tf.train.AdamOptimizer(), gather=given)
+        assert replicate.TowerOptimizer(tf.train.AdamOptimizer(), reduction=given)
         return
     with pytest.raises((TypeError, ValueError), match=matching(text)):
-        replicate.TowerOptimizer(tf.train.AdamOptimizer(), gather=given)
+        replicate.TowerOptimizer(tf.train.AdamOptimizer(), reduction=given)
 
 
 def test_variables_in_other_processes_are_no_choice():
@@ -296,7 +306,7 @@ def test_variables_in_other_processes_are_no_choice():
     text = f"{ELSEWHERE}/job:ps/task:0/device:CPU:0. A worker sends one gradient"
     with pytest.raises(ValueError, match=matching(text)):
         transport.check(
-            replicate.Gather("round_robin"),
+            replicate.Reduction("round_robin"),
             variables,
             ["/device:CPU:0", "/device:CPU:1"],
             "/device:CPU:0",
@@ -305,7 +315,9 @@ def test_variables_in_other_processes_are_no_choice():
 
 
 def test_variables_that_are_all_in_one_place_are_no_choice():
-    text = f"{ALL_ON_ONE} {2 * LAYERS} are on /device:CPU:0…variable_placement='round_robin'"
+    text = (
+        f"{ALL_ON_ONE} {2 * LAYERS} variables are on /device:CPU:0…variable_placement='round_robin'"
+    )
     model_fn = contract.replicated(dense_layers("round_robin"), 2)
     with pytest.raises(ValueError, match=matching(text)):
         model_fn(tf.ones([2, WIDTH]), tf.ones([2, WIDTH]), mode="train")
@@ -353,7 +365,7 @@ def test_nccl_is_checked_before_the_first_step(monkeypatch, is_right):
 
     monkeypatch.setattr(nccl, "all_reduce", all_reduce)
     monkeypatch.setattr(nccl, "check_devices", lambda *devices: None)
-    model, wrapped = MODELS["embedding"], {"gather": "nccl"}
+    model, wrapped = MODELS["embedding"], {"reduction": "nccl"}
     if not is_right:
         with pytest.raises(RuntimeError, match=matching(f"{WRONG}…999 of 1000 sums are wrong")):
             contract.record_towers(model, contract.UNEVEN, 3, wrapped=wrapped)
