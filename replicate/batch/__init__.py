@@ -1,4 +1,4 @@
-"""The batch: its entries, its shards, one for each tower."""
+"""The batch: its entries, and its shards, one for each tower."""
 
 from replicate.batch import entries, prefetching, sharding, weights
 from replicate.batch.initialising import OF_SESSION, initialising

@@ -1,6 +1,9 @@
-"""What a graph tells of a model's input: which iterators it has, and who else takes from them."""
+"""The model's input in a graph: its iterators, and other operations that use their batches."""
+
+from __future__ import annotations
 
 import re
+from typing import Collection, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -9,12 +12,12 @@ from replicate.compat.graph import id_of
 from replicate.graphs import ancestors, descendants, line_of, takers
 
 _NEXT = "IteratorGetNext"
-# What else gives another batch in each step.
+# Other operations that give another batch in each step.
 _OTHER_SOURCES = re.compile(
     "(MultiDevice)?IteratorGetNext.+|.*Dequeue.*|ReaderRead.*|(Eager)?PyFunc|Placeholder.*"
     "|(Ordered|Map)?Unstage.*"
 )
-# What has a state that a step may change, or what is not dead if parts of it are.
+# Operations with state that a step may change, and those that run though an input is dead.
 _NOT_PLAIN = re.compile(
     "(Ref)?(Enter|Exit|Switch|Merge|NextIteration)|LoopCond|VarHandleOp|Variable(V2)?|Assign.*"
     "|.*ReadVariableOp.*|ResourceGather.*|Mutable.*Table.*"
@@ -22,51 +25,53 @@ _NOT_PLAIN = re.compile(
 _WAY_OUT = "Let `input_fn` return a dataset, or leave `prefetch_to_devices` out."
 
 
-def taken_from_iterators(inputs):
-    """Returns the operations of a set that take a batch from an iterator, in their order.
+def taken_from_iterators(inputs: set[tf.Operation]) -> list[tf.Operation]:
+    """Returns the operations that take a batch from an iterator, in the order of the graph.
 
     Args:
         inputs: All operations that lead to a batch.
 
     Raises:
-        ValueError: If there are none, something else gives another batch in each step, too, or what
-            is made of it is not made by plain operations.
+        ValueError: If there are none, if another source gives another batch in each step, too, or
+            if an operation between an iterator and the batch is not plain.
     """
     found = [op for op in inputs if op.type == _NEXT]
     others = [op for op in inputs if op not in found and _OTHER_SOURCES.fullmatch(op.type)]
-    # Placeholders with defaults of what iterators give are none.
+    # A placeholder whose default comes from an iterator is no other source.
     others = [op for op in others if not op.inputs or not ancestors([op]) & set(found)]
     if others or not found:
         first = min(others, key=id_of) if others else None
-        what = f"come from {first.name}, a {first.type}" if first else "do not"
+        origin = f"come from {first.name}, a {first.type}" if first else "do not"
         raise ValueError(
             "With `prefetch_to_devices`, features and labels must come from the iterator of a "
-            f"`tf.data.Dataset`, which tells when it ends, but they {what}. {_WAY_OUT}"
+            f"`tf.data.Dataset`, which tells when it ends, but they {origin}. {_WAY_OUT}"
         )
     _check_plain(found, inputs)
     return sorted(found, key=id_of)
 
 
-def _check_plain(found, inputs):
+def _check_plain(found: Sequence[tf.Operation], inputs: set[tf.Operation]) -> None:
     iterators = ancestors([op.inputs[0] for op in found])
     for op in sorted(inputs - iterators, key=id_of):
         is_linked = op in found and ancestors([op]) & set(found) - {op}
         if _NOT_PLAIN.fullmatch(op.type) or functions_of(op.node_def) or is_linked:
             raise ValueError(
-                "With `prefetch_to_devices`, what `input_fn` makes of an iterator's batch must be "
-                "made by plain operations, without loops, conditions, functions, variables and "
-                f"other batches, but {op.name}, a {op.type} ({line_of(op)}), is among them. Do it "
-                "in the dataset, by `dataset.map`, or inside `model_fn`, or leave "
-                "`prefetch_to_devices` out."
+                "With `prefetch_to_devices`, `input_fn` must process an iterator's batch by plain "
+                "operations, without loops, conditions, functions, variables and other batches, "
+                f"but {op.name}, a {op.type} ({line_of(op)}), is not plain. Move it into the "
+                "dataset, by `dataset.map`, or into `model_fn`, or leave `prefetch_to_devices` out."
             )
 
 
-def check_goes_nowhere_else(last, inputs):
-    """Raises if something with an effect takes a batch, and does not lead to the model's.
+def check_goes_nowhere_else(last: Iterable[tf.Operation], inputs: Collection[tf.Operation]) -> None:
+    """Raises if an operation with an effect uses a batch, but does not lead to the model's input.
 
     Args:
         last: Operations that take the batch from iterators.
         inputs: See `taken_from_iterators`.
+
+    Raises:
+        ValueError: If there is such an operation.
     """
     kept = _in_collections(tf.get_default_graph())
     for op in sorted(descendants(last), key=id_of):
@@ -74,13 +79,17 @@ def check_goes_nowhere_else(last, inputs):
             raise _taken_elsewhere(op)
 
 
-def check_is_left_alone(operations, first, last):
-    """Raises if what was made since takes what was before, other than by what stages it.
+def check_is_left_alone(operations: list[tf.Operation], first: int, last: int) -> None:
+    """Raises if an operation other than those that stage the next batch uses it.
 
     Args:
         operations: List of operations that give the next batch.
-        first: Id of the last operation that was there before what stages it.
-        last: Id of the last operation that does.
+        first: Id of the last operation from before those that stage it.
+        last: Id of the last operation that stages it.
+
+    Raises:
+        ValueError: If an operation after `last` uses the batch, or a value computed from it up to
+            `first`.
     """
     before = [op for op in descendants(operations) if id_of(op) <= first]
     for op in operations + before:
@@ -89,12 +98,14 @@ def check_is_left_alone(operations, first, last):
                 raise _taken_elsewhere(after)
 
 
-def forbid_fetching(operations, first):
-    """Lets no session fetch or feed the next batch, or what is made of it but what stages it.
+def forbid_fetching(operations: Iterable[tf.Operation], first: int) -> None:
+    """Forbids sessions to fetch or feed the next batch, or values computed from it.
+
+    Values of the operations that stage the batch are excepted.
 
     Args:
-        operations: List of operations that give it.
-        first: Id of the last operation that was there before what stages it.
+        operations: List of operations that give the next batch.
+        first: Id of the last operation from before those that stage it.
     """
     graph = tf.get_default_graph()
     for op in descendants(operations):
@@ -104,22 +115,22 @@ def forbid_fetching(operations, first):
                 graph.prevent_feeding(output)
 
 
-def _in_collections(graph):
-    """Returns the set of operations that collections hold, or whose results they do."""
+def _in_collections(graph: tf.Graph) -> set[tf.Operation]:
+    """Returns the set of operations that collections hold, or whose outputs they hold."""
     items = [item for key in graph.get_all_collection_keys() for item in graph.get_collection(key)]
     return {
         getattr(item, "op", item) for item in items if isinstance(item, (tf.Tensor, tf.Operation))
     }
 
 
-def _has_effect(op, kept):
-    return op in kept or (op.op_def.is_stateful and op.type != "Assert")
+def _has_effect(op: tf.Operation, kept: Collection[tf.Operation]) -> bool:
+    return op in kept or bool(op.op_def.is_stateful and op.type != "Assert")
 
 
-def _taken_elsewhere(op):
+def _taken_elsewhere(op: tf.Operation) -> ValueError:
     return ValueError(
         "With `prefetch_to_devices`, an iterator's batch goes to the model's features and labels "
-        f"alone, since it is the next step's, but {op.name} ({line_of(op)}) takes it, too. Do that "
-        "inside `model_fn`, of its features and labels, or in the dataset, or leave "
+        f"alone, since it is the next step's, but {op.name} ({line_of(op)}) uses it, too. Move it "
+        "into `model_fn`, where it uses the features and labels, or into the dataset, or leave "
         "`prefetch_to_devices` out."
     )

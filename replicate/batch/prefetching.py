@@ -1,19 +1,23 @@
-"""Batches wait on the devices: while a step computes, the shards of the next batch are staged.
+"""Stages the shards of the next batch on the towers' devices while a step computes.
 
-Tower i's shard lies in variables on device i, of which a step reads, and which it then assigns the
-next shard. The iterator gives batches as optionals, so that the step that finds the input at its
-end still trains what is staged; in the one after it the iterator raises, as on one device. What
-would be made of a batch that is not there, such as its shards, is dead, in the sense of TensorFlow
-1's control flow, and does not run.
+Tower i's shard is in variables on device i. A step reads them and then assigns the next shard to
+them. The iterator gives batches as optionals, so that the step that finds the end of the input
+still trains the staged batch; in the next step the iterator raises, as on one device. Values that
+depend on a batch that does not exist, such as its shards, are dead in the sense of TensorFlow 1's
+control flow, and are not computed.
 
-A staged batch belongs to a session, like what an iterator itself has prefetched, and is not saved.
+A staged batch belongs to a session, like the prefetched batches of an iterator, and is not saved.
 """
+
+from __future__ import annotations
+
+from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import fresh_batch, input_graph
 from replicate.batch.initialising import OF_SESSION
-from replicate.batch.sharding import PREFETCH_SCOPE
+from replicate.batch.sharding import PREFETCH_SCOPE, Shards
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.compat.graph import last_id, reference
@@ -21,7 +25,7 @@ from replicate.graphs import ancestors, line_of
 
 _HOST = "/device:CPU:0"
 _SMALL = 2**16
-"""Elements of a constant that is one on each device."""
+"""Only a constant of fewer elements is repeated on each device."""
 
 
 class Prefetched:
@@ -31,16 +35,16 @@ class Prefetched:
         batch: Pair of features and labels, as `input_fn` made them in this graph.
 
     Attributes:
-        batch: Those of the next batch, which is to be split and staged.
-        variables: What it is staged in, variables that belong to a session.
+        batch: Features and labels of the next batch, to be split and staged.
+        variables: Variables that hold the staged batch and belong to a session.
         advance: Operation that stages the next batch in a step; set by `stage`.
 
     Raises:
-        ValueError: If the batch does not come from iterators alone, or does not go to the model
-            alone.
+        ValueError: If the batch comes from anything but iterators, or goes to anything but the
+            model.
     """
 
-    def __init__(self, batch):
+    def __init__(self, batch: tuple[Any, Any]) -> None:
         leaves = tf.nest.flatten(batch, expand_composites=True)
         inputs = ancestors([leaf for leaf in leaves if isinstance(leaf, tf.Tensor)])
         self._last = input_graph.taken_from_iterators(inputs)
@@ -50,15 +54,16 @@ class Prefetched:
             others = self._take_optionals()
         leaves = [others.get(id(leaf), leaf) for leaf in leaves]
         self.batch = tf.nest.pack_sequence_as(batch, leaves, expand_composites=True)
-        self.variables = []
-        self._staged = {}  # What a step takes, by what is staged and where.
-        self._first, self._next = [], []  # Operations that stage a batch at first, and in a step.
+        self.variables: list[Any] = []
+        self._staged: dict[Any, tf.Tensor] = {}  # Tensors of a step, by staged tensor and device.
+        self._first: list[tf.Operation] = []  # Operations that stage the first batch.
+        self._next: list[tf.Operation] = []  # Operations that stage the next batch in a step.
 
-    def _take_optionals(self):
-        """Takes optionals of the iterators, of which all that was made of their batches is made.
+    def _take_optionals(self) -> dict[int, tf.Tensor]:
+        """Takes optionals from the iterators, and replaces their batches by the optionals' values.
 
         Returns:
-            The tensors of the next batch, by the ids of those in whose place they are.
+            The tensors of the next batch, by the ids of the tensors that they replace.
         """
         optionals = []
         for op in self._last:
@@ -71,7 +76,8 @@ class Prefetched:
             optionals.append(given)
         there = [tf.raw_ops.OptionalHasValue(optional=optional) for optional in optionals]
         self._has_next = tf.reduce_all(tf.stack(there))
-        self._of_next, pairs = [], []
+        self._of_next: list[tf.Operation] = []
+        pairs: list[tuple[tf.Tensor, tf.Tensor]] = []
         for op, optional in zip(self._last, optionals):
             values = tf.raw_ops.OptionalGetValue(
                 optional=fresh_batch.if_true(self._has_next, optional),
@@ -86,18 +92,20 @@ class Prefetched:
         partitioning.replace(pairs)
         return {id(tensor): other for tensor, other in pairs}
 
-    def stage(self, shards, devices, worker, is_whole):
-        """Returns the `Shards` that a step takes, whose tensors are on the towers' devices.
+    def stage(
+        self, shards: Shards, devices: Sequence[str], worker: str, is_whole: bool
+    ) -> tuple[Shards, Any]:
+        """Returns the `Shards` that a step trains, with tensors on the towers' devices.
 
         Args:
             shards: Those of the next batch.
             devices: Device strings of the towers.
-            worker: Device string of the job and task that they belong to, empty outside a cluster.
+            worker: Device string of the towers' job and task, empty outside a cluster.
             is_whole: Whether the whole batch is staged on the host as well.
 
         Returns:
-            The `Shards`, and the pair of features and labels that a step takes; without `is_whole`,
-            the next step's.
+            The `Shards`, and the pair of features and labels that a step trains; without
+            `is_whole`, the next step's.
         """
         self._made_before = last_id(tf.get_default_graph())
         self._worker = worker
@@ -134,35 +142,38 @@ class Prefetched:
         )
         return staged, batch
 
-    def _stage_leaf(self, one, devices):
-        """Returns what is staged of one of `Shards.split`."""
+    def _stage_leaf(self, one: Any, devices: Sequence[str]) -> Any:
+        """Returns the staged form of an element of `Shards.split`."""
         leaf, axis, each, parts = one
         staged = [self._stage_all(part, device) for part, device in zip(parts, devices)]
         return self._stage_all(leaf, _HOST), axis, each, staged
 
-    def _all(self, operations):
+    def _all(self, operations: Sequence[tf.Operation]) -> tf.Operation:
         """Returns an operation that runs after `operations`, and also if there is no batch."""
         with tf.control_dependencies(operations):
             done = tf.identity(fresh_batch.if_true(self._has_next, self._has_next))
         over = fresh_batch.if_false(self._has_next, self._has_next)
         return tf.raw_ops.Merge(inputs=[done, over]).output.op
 
-    def _stage_all(self, structure, device):
+    def _stage_all(self, structure: Any, device: str) -> Any:
         leaves = tf.nest.flatten(structure, expand_composites=True)
         staged = [self._stage_one(leaf, device) for leaf in leaves]
         return tf.nest.pack_sequence_as(structure, staged, expand_composites=True)
 
-    def _stage_one(self, value, device):
-        """Returns what a step takes in the place of a tensor of the next batch."""
+    def _stage_one(self, value: Any, device: str) -> Any:
+        """Returns the tensor that a step uses in place of a tensor of the next batch.
+
+        Values that are not tensors are returned unchanged.
+        """
         if not isinstance(value, tf.Tensor):
             return value
-        # GPUs have no variables of strings, which they do not compute with, nor of int32, of which
-        # a variable of another type holds the bits.
+        # GPUs have no variables of strings, which stay on the host, nor of int32, whose bits a
+        # float32 variable holds.
         on_cpu = tf.DeviceSpec.from_string(device).device_type == "CPU"
         place = _HOST if value.dtype == tf.string and not on_cpu else device
         key = reference(value), place
         if key not in self._staged and (value.shape.num_elements() or _SMALL) < _SMALL:
-            # A model may need to know what is constant when it is built, such as a size.
+            # While it is built, a model may need the value of a constant, such as a size.
             constant = tf.get_static_value(value)
             if constant is not None:
                 with tf.control_dependencies(None), tf.device(place):
@@ -182,7 +193,7 @@ class Prefetched:
                 self._staged[key] = tf.bitcast(taken, value.dtype) if is_held else taken
         return self._staged[key]
 
-    def _variable(self, dtype, shape, place):
+    def _variable(self, dtype: tf.DType, shape: tf.TensorShape, place: str) -> Any:
         known = [size or 0 for size in shape.as_list()] if shape.rank else []
         with tf.init_scope(), tf.name_scope(None), tf.device(self._worker), tf.device(place):
             variable = tf.Variable(
@@ -197,14 +208,14 @@ class Prefetched:
         self.variables.append(variable)
         return variable
 
-    def merge(self, spec):
+    def merge(self, spec: tf.estimator.EstimatorSpec) -> tf.estimator.EstimatorSpec:
         """Returns a spec of training whose steps stage the next batch.
 
         Args:
             spec: The `EstimatorSpec` of all towers.
 
         Raises:
-            ValueError: If the model takes something of the next batch, not what is staged.
+            ValueError: If the model uses the next batch in place of the staged one.
         """
         self.check_is_left_alone()
         operations = self._last + self._of_next
@@ -215,23 +226,23 @@ class Prefetched:
             training_hooks=(*spec.training_hooks, hook),
         )
 
-    def check_is_left_alone(self):
-        """Raises ValueError if anything takes the next batch but what stages it."""
+    def check_is_left_alone(self) -> None:
+        """Raises a ValueError if another operation than those that stage the next batch uses it."""
         operations = self._last + self._of_next
         input_graph.check_is_left_alone(operations, self._made_before, self._made_until)
 
-    def check_is_not_saved(self):
-        """Raises ValueError if iterators are to be saved, which are a batch ahead of the model."""
+    def check_is_not_saved(self) -> None:
+        """Raises a ValueError if iterators, which are one batch past the model, will be saved."""
         for iterator in self._iterators:
             for op in iterator.consumers():
                 if op.type == "SerializeIterator":
                     raise ValueError(
-                        "With `prefetch_to_devices`, an iterator is a batch ahead of the model, so "
-                        f"that it must not be saved, but {op.name} ({line_of(op)}) does, as for a "
+                        "With `prefetch_to_devices`, an iterator is one batch past the model, so "
+                        f"it must not be saved, but {op.name} ({line_of(op)}) saves it, as for a "
                         "`CheckpointInputPipelineHook`. Leave out one of the two."
                     )
 
-    def fill(self, session):
+    def fill(self, session: tf.Session) -> None:
         """Stages the first batch."""
         session.run(self._fill)
 
@@ -243,15 +254,15 @@ class _FillHook(tf.train.SessionRunHook):
         prefetched: The `Prefetched`.
     """
 
-    def __init__(self, prefetched):
+    def __init__(self, prefetched: Prefetched) -> None:
         self._prefetched = prefetched
 
-    def begin(self):
-        """Looks at what hooks before this one have made."""
+    def begin(self) -> None:
+        """Checks the operations that earlier hooks have added."""
         self._prefetched.check_is_left_alone()
         self._prefetched.check_is_not_saved()
 
-    def after_create_session(self, session, coord):
-        """Takes the first batch, once the iterators are initialised."""
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Takes the first batch, after the iterators are initialised."""
         del coord
         self._prefetched.fill(session)

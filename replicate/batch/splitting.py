@@ -1,18 +1,22 @@
-"""How a tensor is split by rows, be it dense, sparse or ragged, and how many it has."""
+"""Splits dense, sparse and ragged tensors by rows, and counts their rows."""
+
+from __future__ import annotations
 
 import re
+from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
 _NOT_IN_ORDER = (
     "The values of a sparse tensor of the batch must be in the order of their rows, since a tower "
-    "takes those of its rows one after the other. Let `input_fn` return `tf.sparse.reorder` of it."
+    "takes a contiguous range of them. Let `input_fn` return `tf.sparse.reorder` of it."
 )
 _OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
-# Operations that give what was made elsewhere, and those that give it on.
+# Operations whose outputs may share memory with objects outside of the graph.
 _FROM_OUTSIDE = re.compile(
     "IteratorGetNext.*|OptionalGetValue|(Eager)?PyFunc(Stateless)?|Placeholder(V2)?|QueueDequeue.*"
 )
+# Operations whose output may be the memory of their input.
 _SAME_MEMORY = frozenset(
     ["Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV"]
     + ["Unpack", "Bitcast", "StopGradient", "EnsureShape", "PlaceholderWithDefault"]
@@ -24,26 +28,26 @@ class Spans:
 
     Args:
         starts: List of the first rows.
-        counts: List of how many there are.
+        counts: List of the numbers of rows.
         overlap: Whether shards may have rows in common.
     """
 
-    def __init__(self, starts, counts, overlap):
+    def __init__(self, starts: list[Any], counts: list[Any], overlap: bool) -> None:
         self.starts = starts
         self.counts = counts
         self.overlap = overlap
-        self._windows = {}
+        self._windows: dict[int, list[tuple[tf.Tensor, ...]]] = {}
 
-    def times(self, rows):
+    def times(self, rows: Any) -> Spans:
         """Returns the spans in a batch that has `rows` rows for each row of this one."""
         if isinstance(rows, int) and rows == 1:
             return self
         starts = [start * rows for start in self.starts]
         return Spans(starts, [count * rows for count in self.counts], self.overlap)
 
-    def slices(self, leaf, axis):
-        """Returns the shards of a dense tensor with rows on `axis`, of which 0 is the first."""
-        if axis not in self._windows:  # Made once for all tensors.
+    def slices(self, leaf: tf.Tensor, axis: int) -> list[tf.Tensor]:
+        """Returns the shards of a dense tensor with rows on `axis`, counted from 0."""
+        if axis not in self._windows:  # All tensors with this axis share them.
             before = [0] * axis
             strides = tf.ones([axis + 1], tf.int32)
             self._windows[axis] = [
@@ -57,8 +61,12 @@ class Spans:
         ]
 
 
-def splitter(leaf):
-    """Returns the function of `leaf`, spans and an axis that splits it; None if it has no rows."""
+Split = Callable[[Any, Spans, int], "list[Any]"]
+"""A function of a tensor, the spans of the shards and an axis of rows that returns the shards."""
+
+
+def splitter(leaf: Any) -> Split | None:
+    """Returns the function that splits `leaf`; None if it has no rows."""
     if isinstance(leaf, tf.SparseTensor):
         return _split_sparse
     if isinstance(leaf, tf.RaggedTensor):
@@ -68,13 +76,13 @@ def splitter(leaf):
     return None
 
 
-def checked_axis(path, leaf, axis):
+def checked_axis(path: str, leaf: Any, axis: int) -> int:
     """Returns the axis of rows of a tensor of the batch, counted from 0 if its rank is known.
 
     Args:
         path: Its path, for messages.
         leaf: The tensor, of rank 1 or more.
-        axis: The axis as `batch_axis` has it.
+        axis: The axis in `batch_axis`, which may be negative.
 
     Raises:
         ValueError: If the tensor has no such axis, or is ragged and the axis is not 0.
@@ -84,25 +92,25 @@ def checked_axis(path, leaf, axis):
         raise ValueError(
             f"`batch_axis` must name an axis of the tensor that it is for, but is {axis} for "
             f"{path}, which has the shape {leaf.shape}. Pass a dictionary by names, such as "
-            "{'frames': 1}, that leaves out what has its rows on axis 0."
+            "{'frames': 1}, that leaves out tensors with rows on axis 0."
         )
     axis = axis if rank is None else axis % rank
     if isinstance(leaf, tf.RaggedTensor) and axis != 0:
         raise ValueError(
-            "The rows of a ragged tensor are on axis 0, of which each has a length of its own, but "
+            "The rows of a ragged tensor are on axis 0, since each row has a different length, but "
             f"`batch_axis` is {axis} for {path}. Leave it out there, or pass a sparse or a padded "
             "tensor."
         )
     return axis
 
 
-def known_rows(leaf, axis):
-    """Returns the rows of `leaf` that its static shape tells, None if it tells none."""
+def known_rows(leaf: Any, axis: int) -> int | None:
+    """Returns the number of rows in the static shape of `leaf`, None if it is unknown."""
     return leaf.shape.as_list()[axis] if leaf.shape.rank else None
 
 
-def count_rows(leaf, axis):
-    """Returns the rows of `leaf`, an int32 scalar tensor."""
+def count_rows(leaf: Any, axis: int) -> tf.Tensor:
+    """Returns the number of rows of `leaf`, an int32 scalar tensor."""
     if isinstance(leaf, tf.SparseTensor):
         return tf.cast(leaf.dense_shape[axis], tf.int32)
     if isinstance(leaf, tf.RaggedTensor):
@@ -110,11 +118,11 @@ def count_rows(leaf, axis):
     return tf.shape(leaf)[axis]
 
 
-def _in_own_memory(leaf):
-    """Returns a tensor that operations may overwrite, as they do with what nobody else takes.
+def _in_separate_memory(leaf: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor that operations may overwrite, as they do if no other operation uses it.
 
-    What `py_func` returns, and generators of datasets, is the memory of a NumPy array. TensorFlow
-    knows that of the tensor, but not of slices of it, which a split makes without copying.
+    Tensors from `py_func` and from generators of datasets are the memory of NumPy arrays.
+    TensorFlow knows this of the tensor, but not of its slices, which a split makes without copying.
     """
     made = leaf.op
     while made.type in _SAME_MEMORY:
@@ -125,12 +133,12 @@ def _in_own_memory(leaf):
     return tf.raw_ops.DeepCopy(x=leaf)
 
 
-def _split_dense(leaf, spans, axis):
-    leaf = _in_own_memory(leaf)
+def _split_dense(leaf: tf.Tensor, spans: Spans, axis: int) -> list[tf.Tensor]:
+    leaf = _in_separate_memory(leaf)
     if spans.overlap and axis >= 0:
-        # Not by `tf.slice`, of which TensorFlow 1.15's optimiser takes -1 for a size.
+        # Not by `tf.slice`: TensorFlow 1.15's graph optimizer mistakes its -1 for a size.
         return spans.slices(leaf, axis)
-    if spans.overlap:  # Of unknown rank, with an axis that is counted from the last.
+    if spans.overlap:  # The rank is unknown, and the axis is counted from the last.
         after = [slice(None)] * (-axis - 1)
         return [
             leaf[(Ellipsis, slice(start, start + count), *after)]
@@ -142,11 +150,11 @@ def _split_dense(leaf, spans, axis):
     return tf.split(leaf, tf.stack(counts), axis, num=len(counts))
 
 
-def _split_sparse(leaf, spans, axis):
-    # Not `tf.sparse.split`, whose shards cannot overlap.
+def _split_sparse(leaf: tf.SparseTensor, spans: Spans, axis: int) -> list[tf.SparseTensor]:
+    # Not by `tf.sparse.split`, whose shards cannot overlap.
     shape = leaf.dense_shape
     before, after = shape[:axis], shape[axis + 1 :] if axis != -1 else shape[:0]
-    width_of = _own_widths(leaf) if axis == 0 else None
+    width_of = _widths_per_shard(leaf) if axis == 0 else None
     shards = []
     for start, count in zip(spans.starts, spans.counts):
         width = [width_of(start, count)] if width_of else after
@@ -156,11 +164,11 @@ def _split_sparse(leaf, spans, axis):
     return shards
 
 
-def in_order(leaf, shards):
-    """Returns shards that exist only if their values are, in turn, all of the leaf's.
+def in_order(leaf: Any, shards: list[Any]) -> list[Any]:
+    """Returns shards whose values, in turn, are all values of `leaf`; else a step fails.
 
-    Those of a sparse tensor are if they are in the order of their rows. It is checked where they
-    are used, with `tf.errors.InvalidArgumentError`.
+    This holds for a sparse tensor if its values are in the order of their rows. An operation that
+    uses the returned shards fails with a `tf.errors.InvalidArgumentError` if they are not.
     """
     if not isinstance(leaf, tf.SparseTensor):
         return shards
@@ -173,22 +181,25 @@ def in_order(leaf, shards):
         ]
 
 
-def _own_widths(leaf):
+def _widths_per_shard(leaf: tf.SparseTensor) -> Callable[[Any, Any], tf.Tensor] | None:
     """Returns a function of a shard's start and count that gives its width, an int64 scalar tensor.
 
-    Rows of varying length, as `tf.io.parse_example` gives them for a `VarLenFeature`, are as wide
-    as the longest, so those of a shard are as wide as the longest of its own: a model that pads
-    them may combine them with what it pads by their lengths. A batch is taken for such rows if it
-    is as wide as its longest, and no row has a gap; otherwise shards are as wide as the batch.
+    A batch of rows of varying length, as `tf.io.parse_example` gives it for a `VarLenFeature`, is
+    as wide as its longest row. A shard is then as wide as its longest row, since a model that
+    pads the rows may combine them with tensors that it pads to the rows' lengths. A batch counts as
+    such if it is as wide as its longest row, and no row has a gap; otherwise shards are as wide as
+    the batch.
 
     Args:
-        leaf: A `tf.SparseTensor`. None is returned unless its rank is 2, and its width not known to
-            the graph.
+        leaf: A `tf.SparseTensor`.
+
+    Returns:
+        The function; None unless the rank of `leaf` is 2 and its width is unknown to the graph.
     """
     if leaf.shape.rank != 2 or leaf.shape.as_list()[1] is not None:
         return None
     rows, width = tf.unstack(leaf.dense_shape, num=2)
-    # Of shape [n]: one more than the last column of each row, 0 if it is empty.
+    # Shape [n]: the last column of each row plus 1, or 0 if the row is empty.
     lengths = tf.math.unsorted_segment_max(leaf.indices[:, 1] + 1, leaf.indices[:, 0], rows)
     lengths = tf.maximum(lengths, 0)
     without_gaps = tf.equal(tf.reduce_sum(lengths), tf.size(leaf.values, out_type=tf.int64))
@@ -196,11 +207,11 @@ def _own_widths(leaf):
     return lambda start, count: tf.where_v2(varies, _longest(lengths[start : start + count]), width)
 
 
-def _longest(lengths):
-    return tf.maximum(tf.reduce_max(lengths), 0)  # Of no rows, too.
+def _longest(lengths: tf.Tensor) -> tf.Tensor:
+    return tf.maximum(tf.reduce_max(lengths), 0)  # 0 if there are no rows.
 
 
-def _split_ragged(leaf, spans, axis):
-    del axis  # 0
-    leaf = leaf.with_flat_values(_in_own_memory(leaf.flat_values))
+def _split_ragged(leaf: tf.RaggedTensor, spans: Spans, axis: int) -> list[tf.RaggedTensor]:
+    del axis  # It is 0.
+    leaf = leaf.with_flat_values(_in_separate_memory(leaf.flat_values))
     return [leaf[start : start + count] for start, count in zip(spans.starts, spans.counts)]

@@ -58,7 +58,7 @@ def part(joined, shapes):
 def slices(joined, shapes):
     """Returns the same tensors as `part`, each as the first output of an operation.
 
-    A model needs this: when TensorFlow's graph optimizer fuses a layer normalization, it uses the
+    A model needs this: when TensorFlow's graph optimizer fuses a layer normalisation, it uses the
     first output of the operation that gives the scale or the offset, even if the model uses
     another one.
     """

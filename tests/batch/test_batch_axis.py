@@ -361,7 +361,7 @@ NO_AXIS = (
 )
 RAGGED = "The rows of a ragged tensor are on axis 0…`batch_axis` is 1 for features/x. Leave it out"
 ROWS = "All tensors of a batch must have the same number of rows (axis 0), but features/x (axis 1) "
-ROWS += "has 3, labels has 2…Name what has its rows on another axis in `batch_axis`."
+ROWS += "has 3, labels has 2…Name tensors that have their rows on another axis in `batch_axis`."
 
 
 @pytest.mark.parametrize(

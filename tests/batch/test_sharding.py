@@ -313,10 +313,10 @@ WAY_OUT = "…Pass an array or a tensor instead, or a tuple if its entries go to
         ([[1.0], [2.0, 3.0]], "[[1.0], [2.0, 3.0]]:"),
         ([[1.0], []], "[[1.0], []]:"),
         ([1.0, "a"], "[1.0, 'a']:"),
-        ([1.0, None], "[1.0, None]: it holds NoneType besides"),
-        ([1.0, {"a": 2.0}], "[1.0, {'a': 2.0}]: it holds dict besides"),
+        ([1.0, None], "[1.0, None]: it also holds NoneType"),
+        ([1.0, {"a": 2.0}], "[1.0, {'a': 2.0}]: it also holds dict"),
         ([(1.0, 2.0), 3.0], "[(1.0, 2.0), 3.0]:"),
-        ([1.0, np.ones([2])], ": it holds ndarray besides"),
+        ([1.0, np.ones([2])], ": it also holds ndarray"),
     ],
     ids=str,
 )
@@ -329,7 +329,7 @@ def test_a_python_list_that_is_no_tensor_is_refused(rows, given):
 
 def test_a_python_list_of_numbers_and_tensors_is_refused():
     for tensor in (tf.ones([2]), tf.constant(1.0)):
-        with pytest.raises(ValueError, match=matching(f"{LISTS}labels, …Tensor besides{WAY_OUT}")):
+        with pytest.raises(ValueError, match=matching(f"{LISTS}labels, …also holds …Tensor{WAY_OUT}")):
             sharding.shard(tf.ones([2]), [2.0, tensor], 2, need_row=True)
 
 

@@ -81,7 +81,7 @@ DEFECTS = (
     # The batch.
     Defect(
         "shards differ by the wrong row",
-        "batch/sharding.py",
+        "batch/row_counts.py",
         "    rows = least + tf.cast(tf.range(num_towers) < more, tf.int32)",
         "    rows = least + tf.cast(tf.range(num_towers) <= more, tf.int32)",
     ),

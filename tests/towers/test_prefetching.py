@@ -326,11 +326,11 @@ NO_DATASET = (
 )
 TAKEN = (
     "an iterator's batch goes to the model's features and labels alone, since it is the next "
-    "step's, but {}…test_prefetching.py…takes it, too. Do that inside `model_fn`"
+    "step's, but {}…test_prefetching.py…uses it, too. Move it into `model_fn`"
 )
 SAVED = (
-    "With `prefetch_to_devices`, an iterator is a batch ahead of the model, so that it must not be "
-    "saved, but …Leave out one of the two."
+    "With `prefetch_to_devices`, an iterator is one batch past the model, so it must not be saved, "
+    "but …Leave out one of the two."
 )
 OTHERWISE = "`prefetch_to_devices` must be True or False, but is {}. One batch waits on the devices"
 ON_TPUS = "TPU cores have queues for the batches of next steps, but `prefetch_to_devices` is True."
@@ -351,8 +351,8 @@ def test_what_cannot_be_staged_is_an_error(input_fn, rule):
 
 
 NOT_PLAIN = (
-    "what `input_fn` makes of an iterator's batch must be made by plain operations, without loops, "
-    "conditions, functions, variables and other batches, but …, a …test_prefetching.py…is among"
+    "`input_fn` must process an iterator's batch by plain operations, without loops, conditions, "
+    "functions, variables and other batches, but …, a …test_prefetching.py…is not plain"
 )
 
 
