@@ -1,4 +1,4 @@
-"""What `tf.contrib.estimator.TowerOptimizer` had besides, for code that asks for it."""
+"""Other members of `tf.contrib.estimator.TowerOptimizer`, for code that uses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _used = GraphLocal()
 
 
 class GraphState:
-    """What the ancestor knew of the tower that it was building: now of all, which are built once.
+    """The state of the towers of a graph, which are all built in one call.
+
+    The ancestor had one state for each tower.
 
     Attributes:
         is_the_last_tower: True.
@@ -21,20 +23,20 @@ class GraphState:
 
     @property
     def number_of_towers(self) -> int:
-        """How many towers there are."""
+        """The number of towers."""
         return context.engine().size
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
             f"`model_fn` is called once for all towers, so the state of a graph has no {name!r}, "
-            "only `is_the_last_tower`, which is True, and `number_of_towers`. What was done for "
-            "one tower happens once by itself; the index of a tower is `replicate.tower_index()`, "
-            "a tensor."
+            "only `is_the_last_tower`, which is True, and `number_of_towers`. Code that ran for "
+            "one tower alone now runs once anyway; the index of a tower is "
+            "`replicate.tower_index()`, a tensor."
         )
 
 
 class _Collection:
-    """Stands for the name of a collection that there is no longer."""
+    """Stands for the name of a collection that no longer exists."""
 
     def __get__(self, instance: Any, owner: Any = None) -> NoReturn:
         raise AttributeError(
@@ -64,7 +66,7 @@ class Ancestor:
         return GraphState()
 
     def _distributed_apply(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raises: the wrapped optimizer does what TensorFlow's do here."""
+        """Raises a RuntimeError: only the wrapped optimizer applies gradients."""
         raise RuntimeError(
             "`TowerOptimizer` sums gradients and leaves it to the optimizer that it wraps to apply "
             "them, but `_distributed_apply`, the second half of a TensorFlow optimizer's "

@@ -1,11 +1,15 @@
-"""Multiplies losses by a scale, divides gradients by it, and updates it by these."""
+"""Multiplies losses by a scale, divides gradients by it, and updates the scale."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from replicate.engines import context, finite
 
 
-def scaled(loss, scale):
+def scaled(loss: Any, scale: tf.Tensor) -> Any:
     """Multiplies a loss by a scale.
 
     Args:
@@ -21,11 +25,11 @@ def scaled(loss, scale):
     return loss * tf.cast(scale, loss.dtype)
 
 
-def unscaled(gradient, scale):
+def unscaled(gradient: Any, scale: tf.Tensor) -> Any:
     """Divides a gradient by a scale.
 
     Args:
-        gradient: Floating tensor, `tf.IndexedSlices` or None.
+        gradient: Floating tensor, `tf.IndexedSlices` of floats, or None.
         scale: Float32 scalar tensor.
 
     Returns:
@@ -42,22 +46,22 @@ def unscaled(gradient, scale):
     return gradient / tf.cast(scale, gradient.dtype)
 
 
-def update_from_reduced(scale, grads):
-    """Updates any loss scale by gradients of the whole batch, which are the same in all towers.
+def update_from_reduced(scale: Any, grads: Any) -> Any:
+    """Updates a loss scale from gradients of the whole batch, which are the same in all towers.
 
     Args:
-        scale: A loss scale of this module or of `tf.compat.v1.mixed_precision`.
+        scale: A loss scale of `replicate.loss_scale` or of `tf.compat.v1.mixed_precision`.
         grads: Nested structure of unscaled gradients, as `LossScale.update` takes them.
 
     Returns:
-        What `update` of the loss scale does.
+        The result of the loss scale's `update`.
     """
-    # An update that does not look at the gradients must not change the scale that divides them.
+    # An update that ignores the gradients must not change the scale before it divides them.
     parts = [getattr(gradient, "values", gradient) for gradient in tf.nest.flatten(grads)]
     divided = [part for part in parts if isinstance(part, tf.Tensor)]
 
-    def update():
+    def update() -> Any:
         with finite.same_in_all_towers(), tf.control_dependencies(divided):
             return scale.update(grads)
 
-    return context.once(update, "update of a loss scale by gathered gradients")
+    return context.once(update, "update of a loss scale from reduced gradients")

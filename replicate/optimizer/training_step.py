@@ -1,11 +1,14 @@
-"""What becomes of gradients once they are gathered, on every engine.
+"""The processing of gradients after they are reduced, the same on every engine.
 
-In this order: check that all is finite, transform, clip, apply. With accumulation, that follows
-when enough batches have been added up.
+In this order: check that they are finite, transform, clip, apply. With accumulation, this happens
+in each step that completes an update.
 """
+
+from __future__ import annotations
 
 import contextlib
 import numbers
+from typing import Any, Callable, ContextManager, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -14,6 +17,7 @@ from replicate.graphs import operations, run_if
 from replicate.optimizer.accumulation import Accumulation
 from replicate.optimizer.finite_check import only_if_finite
 from replicate.optimizer.loss_scaling import update_from_reduced
+from replicate.optimizer.wrapped_optimizer import WrappedOptimizer
 from replicate.reduction import Reduction, collectives
 
 _REDUCTIONS = (None, "mean", "sum")
@@ -24,30 +28,30 @@ class TrainingStep:
 
     Args:
         wrapped: The `WrappedOptimizer`.
-        clip_norm: As `TowerOptimizer` takes it.
-        transform_gradients: Likewise.
-        accumulate_steps: Likewise.
-        accumulate_reduction: Likewise.
-        check_finite: Likewise.
-        reduction: Likewise.
+        clip_norm: As `TowerOptimizer` takes it, like all that follow.
+        transform_gradients: As there.
+        accumulate_steps: As there.
+        accumulate_reduction: As there.
+        check_finite: As there.
+        reduction: As there.
 
     Raises:
-        TypeError: If `transform_gradients` cannot be called, or `reduction` is something else.
-        ValueError: If `clip_norm` is a number that is not positive, or no number,
-            `accumulate_steps` no positive integer, `accumulate_reduction` unknown, or a value of
-            `reduction` none of its.
+        TypeError: If `transform_gradients` cannot be called, or `reduction` is of another type.
+        ValueError: If `clip_norm` is neither a positive number nor a tensor, `accumulate_steps` is
+            not a positive integer, `accumulate_reduction` is unknown, or a field of `reduction` is
+            invalid.
     """
 
     def __init__(
         self,
-        wrapped,
-        clip_norm,
-        transform_gradients,
-        accumulate_steps,
-        accumulate_reduction,
-        check_finite,
-        reduction,
-    ):
+        wrapped: WrappedOptimizer,
+        clip_norm: Any,
+        transform_gradients: Callable[[list[Any]], Iterable[Any]] | None,
+        accumulate_steps: int,
+        accumulate_reduction: str | None,
+        check_finite: bool,
+        reduction: Any,
+    ) -> None:
         if not (
             clip_norm > 0
             if isinstance(clip_norm, numbers.Real)
@@ -65,13 +69,13 @@ class TrainingStep:
         is_integer = isinstance(accumulate_steps, numbers.Integral)
         if isinstance(accumulate_steps, bool) or not is_integer or accumulate_steps < 1:
             raise ValueError(
-                "`accumulate_steps` must be the number of batches that make an update, an integer "
-                f"of at least 1, but is {accumulate_steps!r}. Pass e.g. 4, or 1 to update in each."
+                "`accumulate_steps` must be the number of batches in an update, an integer of at "
+                f"least 1, but is {accumulate_steps!r}. Pass e.g. 4, or 1 to update in each batch."
             )
         if accumulate_reduction not in _REDUCTIONS:
             raise ValueError(
-                "`accumulate_reduction` must say how the losses of batches make that of one with "
-                "all their rows, 'mean' or 'sum', or be None, but is "
+                "`accumulate_reduction` must say how the losses of batches combine to that of one "
+                "batch with all their rows, 'mean' or 'sum', or be None, but is "
                 f"{accumulate_reduction!r}. Pass 'sum' for losses that are sums over rows."
             )
         self._wrapped = wrapped
@@ -82,28 +86,29 @@ class TrainingStep:
         self._check_finite = check_finite
         self.how = Reduction.of(reduction)
         """The `Reduction`."""
-        self._accumulations = {}  # In eager mode, in which the same gradients come every step.
+        # Only for eager mode, where every step gives the same variables.
+        self._accumulations: dict[tuple[int, ...], Accumulation] = {}
         self.saved = wrapped.saved
-        """What object-based checkpoints hold: the loss scale and what is accumulated."""
+        """The state for object-based checkpoints: the loss scale and accumulated gradients."""
 
     @property
-    def has_options(self):
-        """Whether anything happens to gradients but that they are applied."""
+    def has_options(self) -> bool:
+        """Whether gradients are processed in any way before they are applied."""
         given = self._clip_norm, self._transform_gradients, self._check_finite or None
         return self.accumulates or any(option is not None for option in given)
 
     @property
-    def accumulates(self):
-        """Whether gradients are added up over batches."""
+    def accumulates(self) -> bool:
+        """Whether gradients are summed over batches."""
         return self._accumulate_steps > 1
 
     @property
-    def checks(self):
+    def checks(self) -> bool:
         """Whether gradients that are not finite are an error."""
         return self._check_finite and not self.may_skip
 
-    def checked(self, grads_and_vars):
-        """Returns a scope whose operations fail if gradients are to be finite, and are not.
+    def checked(self, grads_and_vars: Sequence[tuple[Any, tf.Variable]]) -> ContextManager[None]:
+        """Returns a scope whose operations fail if gradients are checked and not finite.
 
         Args:
             grads_and_vars: The list of `(gradient, variable)` pairs, of the whole batch.
@@ -112,40 +117,50 @@ class TrainingStep:
             return contextlib.nullcontext()
         return only_if_finite(grads_and_vars)
 
-    def communication_scale(self):
-        """Returns what gradients are multiplied by while they cross devices in float16, or None."""
+    def communication_scale(self) -> Any:
+        """Returns the factor of gradients that cross devices in float16, a scalar tensor; or None."""
         scale = self._wrapped.loss_scale
         return None if scale is None or self.how.communication_dtype != tf.float16 else scale()
 
-    def apply(self, grads_and_vars, args, kwargs):
+    def apply(
+        self,
+        grads_and_vars: list[tuple[Any, tf.Variable]],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         """Applies gradients of the whole batch, or accumulates them.
 
         Args:
-            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
-            args: What the wrapped optimizer's `apply_gradients` takes besides.
-            kwargs: Likewise.
+            grads_and_vars: List of `(gradient, variable)` pairs, summed over all towers.
+            args: Further arguments of the wrapped optimizer's `apply_gradients`.
+            kwargs: Further keyword arguments of it.
 
         Returns:
-            What `update` does.
+            The same as `update`.
         """
         if not self.accumulates:
             return self.update(grads_and_vars, args, kwargs)
         accumulation = self.accumulation(grads_and_vars, losses_are_added_up())
         accumulation.prepare(grads_and_vars)
 
-        def update(count):
+        def update(count: tf.Tensor) -> Any:
             return self.update(accumulation.read(count), args, kwargs)
 
         return accumulation.every(accumulation.add(grads_and_vars), update)
 
-    def accumulation(self, grads_and_vars, summed, **makes):
-        """Returns the `Accumulation` for gradients that are to be added up.
+    def accumulation(
+        self,
+        grads_and_vars: Sequence[tuple[Any, tf.Variable]],
+        summed: bool,
+        **makes: Callable[..., tf.Variable],
+    ) -> Accumulation:
+        """Returns the `Accumulation` for gradients that will be accumulated.
 
         Args:
             grads_and_vars: List of their `(gradient, variable)` pairs, of one tower.
-            summed: Whether losses of towers are added up, instead of averaged; so are those of
-                batches, unless `accumulate_reduction` says.
-            **makes: What it makes variables with.
+            summed: Whether losses of towers are summed, instead of averaged. Those of batches are
+                treated likewise, unless `accumulate_reduction` is given.
+            **makes: The functions `make` and `make_counter` of `Accumulation`.
         """
         if self._accumulate_reduction is not None:
             summed = self._accumulate_reduction == "sum"
@@ -159,29 +174,36 @@ class TrainingStep:
             setattr(self.saved, f"accumulation_{number}" if number else "accumulation", made.saved)
         return self._accumulations[key]
 
-    def update(self, grads_and_vars, args, kwargs):
+    def update(
+        self,
+        grads_and_vars: list[tuple[Any, tf.Variable]],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         """Updates with gradients of the whole batch, unless a loss scale finds them not finite.
 
         Args:
-            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers and
+            grads_and_vars: List of `(gradient, variable)` pairs, summed over all towers and
                 batches.
-            args: What the wrapped optimizer's `apply_gradients` takes besides.
-            kwargs: Likewise.
+            args: Further arguments of the wrapped optimizer's `apply_gradients`.
+            kwargs: Further keyword arguments of it.
 
         Returns:
-            What the wrapped optimizer does; if the update may be skipped, an operation.
+            The result of the wrapped optimizer; if the update may be skipped, an operation.
         """
         return self.if_finite(grads_and_vars, lambda: self.apply_now(grads_and_vars, args, kwargs))
 
-    def if_finite(self, grads_and_vars, apply):
+    def if_finite(
+        self, grads_and_vars: Sequence[tuple[Any, tf.Variable]], apply: Callable[[], Any]
+    ) -> Any:
         """Calls `apply` for the steps that the loss scale does not skip, and adjusts the scale.
 
         Args:
             grads_and_vars: As `update` takes them.
-            apply: Function without arguments that returns what is to run.
+            apply: Function without arguments that returns the operations to run.
 
         Returns:
-            What `apply` does; if steps may be skipped, an operation.
+            The result of `apply`; if steps may be skipped, an operation.
         """
         if not self.may_skip:
             return apply()
@@ -189,21 +211,26 @@ class TrainingStep:
         rescale, is_finite = update_from_reduced(self._wrapped.loss_scale, grads)
         return tf.group(operations([rescale, run_if(is_finite, apply)]))
 
-    def apply_now(self, grads_and_vars, args, kwargs):
-        """Transforms and applies gradients; takes and returns what `update` does."""
+    def apply_now(
+        self,
+        grads_and_vars: list[tuple[Any, tf.Variable]],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Transforms and applies gradients; arguments and result are those of `update`."""
         apply = self._wrapped.optimizer.apply_gradients
         return apply(self.transform(grads_and_vars), *args, **kwargs)
 
     @property
-    def may_skip(self):
-        """Whether steps are skipped whose gradients are not finite."""
+    def may_skip(self) -> bool:
+        """Whether steps whose gradients are not finite are skipped."""
         return self._wrapped.may_skip
 
-    def transform(self, grads_and_vars):
-        """Returns gradients as they are to be applied.
+    def transform(self, grads_and_vars: list[tuple[Any, tf.Variable]]) -> list[Any]:
+        """Returns transformed and clipped gradients.
 
         Args:
-            grads_and_vars: List of `(gradient, variable)` pairs, gathered from all towers.
+            grads_and_vars: List of `(gradient, variable)` pairs, summed over all towers.
 
         Returns:
             List of `(gradient, variable)` pairs.
@@ -217,6 +244,6 @@ class TrainingStep:
         return grads_and_vars
 
     @property
-    def transforms(self):
+    def transforms(self) -> bool:
         """Whether `transform` changes gradients."""
         return self._transform_gradients is not None or self._clip_norm is not None

@@ -1,4 +1,4 @@
-"""What a `TowerOptimizer` wraps: an optimizer and a loss scale, as each graph has them."""
+"""The optimizer and the loss scale in a `TowerOptimizer`, which may differ by graph."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from replicate.optimizer import loss_scaling
 
 class _Wrapped(NamedTuple):
     optimizer: Any
-    loss_scale: Any  # Its `LossScale`, None if there is none, 'dynamic' if still to be made.
-    scaling: Any  # The optimizer around it that scales losses, None if none was given.
+    loss_scale: Any  # A `LossScale`; None if there is none; 'dynamic' if it is not made yet.
+    scaling: Any  # The optimizer around it that scales losses, None if there is none.
 
 
 class WrappedOptimizer:
@@ -27,68 +27,69 @@ class WrappedOptimizer:
         accumulates: Whether some steps only accumulate gradients.
 
     Raises:
-        TypeError: If `given` is or makes something else.
-        ValueError: If `loss_scale` is none, there are two, or steps would be left out of which a
-            `SyncReplicasOptimizer` needs every one.
+        TypeError: If `given` is not and does not make an optimizer.
+        ValueError: If `loss_scale` is invalid, or the wrapped optimizer already has one; or if
+            steps would be skipped and the optimizer is a `SyncReplicasOptimizer`, which needs all.
     """
 
-    def __init__(self, given, loss_scale, accumulates):
-        # A dynamic one is made where it is used, because its variables belong to a graph.
+    def __init__(self, given: Any, loss_scale: Any, accumulates: bool) -> None:
+        # A dynamic scale is made at its first use, because its variables belong to a graph.
         is_dynamic = isinstance(loss_scale, str) and loss_scale == "dynamic"
         self._loss_scale = loss_scale if is_dynamic else loss_scales.get(loss_scale)
         self._accumulates = accumulates
         is_factory = callable(given) and not _is_optimizer(given)
-        self._given = given if is_factory else self._unwrap(given)
+        self._given: Any = given if is_factory else self._unwrap(given)
         # By graph, because a factory's optimizer may hold tensors, and because after
-        # `apply_gradients` all towers of a graph answer with the optimizer of tower 0.
+        # `apply_gradients` all towers of a graph give access to the optimizer of tower 0.
         self._by_graph = GraphLocal()
         self.saved = tf.Module()
-        """What object-based checkpoints hold, but for the optimizer."""
+        """The state for object-based checkpoints, without that of the optimizer."""
         if not is_factory and not isinstance(self._given.loss_scale, (str, type(None))):
             self.saved.loss_scale = self._given.loss_scale
         self._dynamic = GraphLocal()
 
     @property
-    def given(self):
-        """The optimizer that all graphs begin with, None if a function makes them."""
+    def given(self) -> Any:
+        """The optimizer that all graphs share at first, None if a function makes one for each."""
         return self._given.optimizer if isinstance(self._given, _Wrapped) else None
 
     @property
-    def optimizer(self):
+    def optimizer(self) -> Any:
         """The optimizer; after `apply_gradients`, the one that applied the gradients."""
         return self._wrapped().optimizer
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> Any:
         """The `LossScale`, None if losses are not scaled."""
         scale = self._wrapped().loss_scale
         return self._dynamic_scale() if isinstance(scale, str) else scale
 
     @property
-    def keras_class(self):
-        """The class of the optimizer if it is one of Keras 2, which is not made to know; or None.
+    def keras_class(self) -> type | None:
+        """The class of the optimizer if it is one of Keras 2, else None.
 
-        A function that makes optimizers is not called: that of a class is known.
+        A function that makes optimizers is not called for this. If it is itself a class, that is
+        the class.
         """
         made = self._by_graph.get(graph_here(), self._given)
         return keras.class_of(made.optimizer if isinstance(made, _Wrapped) else made)
 
     @property
-    def scales(self):
+    def scales(self) -> bool:
         """Whether losses are scaled."""
         return self._wrapped().loss_scale is not None
 
     @property
-    def may_skip(self):
+    def may_skip(self) -> bool:
         """Whether the loss scale skips steps whose gradients are not finite."""
         return _skips(self._wrapped().loss_scale)
 
-    def scaled(self, loss):
+    def scaled(self, loss: Any) -> Any:
         """Returns `loss` times the loss scale, if there is one."""
         scale = self.loss_scale
         return loss if scale is None else loss_scaling.scaled(loss, scale())
 
-    def unscaled(self, grads):
+    def unscaled(self, grads: list[Any]) -> list[Any]:
         """Returns the list of `grads` divided by the loss scale, if there is one."""
         scale = self.loss_scale
         if scale is None:
@@ -96,8 +97,12 @@ class WrappedOptimizer:
         value = scale()
         return [loss_scaling.unscaled(gradient, value) for gradient in grads]
 
-    def attribute(self, name):
-        """Returns an attribute of the optimizer; else of the one that scales losses around it."""
+    def attribute(self, name: str) -> Any:
+        """Returns an attribute of the optimizer, or of the one around it that scales losses.
+
+        Raises:
+            AttributeError: If neither has it.
+        """
         wrapped = self._wrapped()
         try:
             return getattr(wrapped.optimizer, name)
@@ -106,11 +111,11 @@ class WrappedOptimizer:
                 raise
         return getattr(wrapped.scaling, name)
 
-    def answer_as(self, first):
-        """Makes this graph's optimizer that of another `WrappedOptimizer`."""
+    def answer_as(self, first: WrappedOptimizer) -> None:
+        """Replaces this graph's optimizer by that of another `WrappedOptimizer`."""
         self._by_graph[graph_here()] = first._wrapped()
 
-    def _wrapped(self):
+    def _wrapped(self) -> _Wrapped:
         graph = graph_here()
         if isinstance(self._given, _Wrapped):
             return self._by_graph.get(graph, self._given)
@@ -118,7 +123,7 @@ class WrappedOptimizer:
             self._by_graph[graph] = self._unwrap(self._given())
         return self._by_graph[graph]
 
-    def _dynamic_scale(self):
+    def _dynamic_scale(self) -> Any:
         graph = graph_of_variables()
         if graph not in self._dynamic:
             with tf.init_scope(), tf.name_scope(None):
@@ -127,13 +132,13 @@ class WrappedOptimizer:
                     self.saved.loss_scale = self._dynamic[graph]
         return self._dynamic[graph]
 
-    def _unwrap(self, value):
+    def _unwrap(self, value: Any) -> _Wrapped:
         optimizer, scale = mixed_precision.without_loss_scale(value)
         scaling = None if scale is None else value
         optimizer = keras.as_optimizer(tpu.without_cross_shard(optimizer))
         if isinstance(getattr(optimizer, "_wrapped", None), WrappedOptimizer):
             raise TypeError(
-                "`TowerOptimizer` gathers the gradients of all towers once, but got an optimizer "
+                "`TowerOptimizer` reduces the gradients of all towers once, but got an optimizer "
                 "that it wraps already. Wrap once."
             )
         if not _is_optimizer(optimizer):
@@ -152,8 +157,8 @@ class WrappedOptimizer:
             scale = self._loss_scale
         elif isinstance(scale, float):
             scale = loss_scales.get(scale)
-        leaves_out = self._accumulates or _skips(scale)
-        if leaves_out and isinstance(optimizer, tf.train.SyncReplicasOptimizer):
+        leaves_out_steps = self._accumulates or _skips(scale)
+        if leaves_out_steps and isinstance(optimizer, tf.train.SyncReplicasOptimizer):
             raise ValueError(
                 "A `SyncReplicasOptimizer` waits for the gradients of every step of every worker, "
                 "but "
@@ -164,46 +169,47 @@ class WrappedOptimizer:
 
 
 class AnswersAsKeras:
-    """Makes `isinstance` know an object for an optimizer of Keras 2 if its `_wrapped` wraps one.
+    """Makes `isinstance` treat an object as an optimizer of Keras 2 if its `_wrapped` wraps one.
 
-    Canned Estimators and heads of TensorFlow 2 ask for such. `type()` stays what it is.
+    Canned Estimators and heads of TensorFlow 2 require this. `type()` is unchanged.
     """
 
     @property  # type: ignore[misc]
-    def __class__(self):
+    def __class__(self) -> Any:
         wrapped = self.__dict__.get("_wrapped")
         return (None if wrapped is None else wrapped.keras_class) or type(self)
 
     def get_config(self: Any) -> dict[str, Any]:
-        """Returns the wrapped optimizer's configuration, of which Keras makes another like it.
+        """Returns the wrapped optimizer's configuration, from which Keras makes a copy of it.
 
         Raises:
-            ValueError: If there are options, which such a copy would not have.
+            ValueError: If there are options, which the copy would not have.
         """
         config = self._wrapped.attribute("get_config")
         if self.step.has_options or self._wrapped.scales:
             raise ValueError(
-                "Keras copies an optimizer by `get_config`, to which options of `TowerOptimizer` "
-                f"are unknown, but it was called of one with options around {self.get_name()}. "
-                "Wrap one of `tf.train`, which Keras takes as it is, or leave the options out."
+                "Keras copies an optimizer by `get_config`, which has no options of "
+                "`TowerOptimizer`, but was called for one with options around "
+                f"{self.get_name()}. Wrap one of `tf.train`, which Keras does not copy, or leave "
+                "the options out."
             )
         return config()
 
-    def __reduce_ex__(self, protocol):
-        # The default goes by `__class__`.
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The default uses `__class__`.
         return _new, (type(self),), dict(self.__dict__)
 
 
-def _new(cls):
+def _new(cls: Any) -> Any:
     return cls.__new__(cls)
 
 
-def _skips(scale):
+def _skips(scale: Any) -> bool:
     fixed = (loss_scales.FixedLossScale, tf.train.experimental.FixedLossScale)
     return scale is not None and not isinstance(scale, fixed)
 
 
-def _is_optimizer(value):
+def _is_optimizer(value: Any) -> bool:
     return (
         hasattr(value, "compute_gradients")
         and hasattr(value, "apply_gradients")

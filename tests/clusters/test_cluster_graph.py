@@ -22,7 +22,7 @@ _CLUSTER = {
 }
 _DEVICES = ["/cpu:0", "/cpu:1"]
 ACCUMULATES = (
-    "Each worker of a cluster accumulates gradients of its own, but without …/job:ps/"
+    "Each worker of a cluster accumulates its gradients separately, but without …/job:ps/"
     "…Replicate the `model_fn`"
 )
 NESTED = (

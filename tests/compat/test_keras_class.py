@@ -14,8 +14,8 @@ from versions import legacy
 
 ROWS = np.array([[1.0], [2.0], [6.0], [3.0], [-8.0]], np.float32)
 LOST = (
-    "Keras copies an optimizer by `get_config`, to which options of `TowerOptimizer` are unknown, "
-    "but …SGD…Wrap one of `tf.train`, which Keras takes as it is, or leave the options out."
+    "Keras copies an optimizer by `get_config`, which has no options of `TowerOptimizer`, but was "
+    "called for …SGD. Wrap one of `tf.train`, which Keras does not copy, or leave the options out."
 )
 
 
