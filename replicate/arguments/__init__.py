@@ -1,4 +1,4 @@
-"""What `replicate_model_fn` is given, and what a `model_fn` is called with."""
+"""The arguments of `replicate_model_fn`, and those of the `model_fn` that it returns."""
 
 from replicate.arguments import (
     call_arguments,

@@ -1,7 +1,7 @@
-"""What a replicated `model_fn` is called with, and what of it the `model_fn` takes.
+"""The arguments in a call of a replicated `model_fn`, and those that its `model_fn` takes.
 
-As `tf.contrib.estimator.replicate_model_fn` had it, what is returned takes `features, labels, mode,
-params=None, config=None`, whatever the `model_fn` takes of these, in whatever order.
+As with `tf.contrib.estimator.replicate_model_fn`, the returned function takes `features, labels,
+mode, params=None, config=None`, though the `model_fn` may take only some of these, in any order.
 """
 
 import functools
@@ -18,11 +18,11 @@ class CallArguments:
         model_fn: The `model_fn`: a function, method, partial application or callable object.
 
     Attributes:
-        signature: That of the function in its place. What `model_fn` takes besides the arguments
-            that an Estimator has is there as keywords.
+        signature: The signature of the function that `replicate_model_fn` returns. Arguments of
+            `model_fn` that an Estimator does not pass are keyword-only in it.
 
     Raises:
-        ValueError: If it takes no `features`.
+        ValueError: If `model_fn` takes no `features`.
     """
 
     def __init__(self, model_fn):
@@ -36,13 +36,13 @@ class CallArguments:
         }
         if "features" not in self._taken:
             raise ValueError(
-                "`model_fn` takes `features`, and of `labels, mode, params, config` what it needs, "
-                f"by these names, but {model_fn!r} takes {list(self._taken)}. Name its arguments "
-                "so, and let a decorator around it use `functools.wraps`."
+                "`model_fn` must take `features`, and may take `labels, mode, params, config`, by "
+                f"these names, but {model_fn!r} takes {list(self._taken)}. Name its arguments so, "
+                "and let a decorator around it use `functools.wraps`."
             )
-        own = [inspect.Parameter(name, _NAMED[0]) for name in _NAMES[:3]]
-        own += [inspect.Parameter(name, _NAMED[0], default=None) for name in _NAMES[3:]]
-        own += [
+        found = [inspect.Parameter(name, _NAMED[0]) for name in _NAMES[:3]]
+        found += [inspect.Parameter(name, _NAMED[0], default=None) for name in _NAMES[3:]]
+        found += [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for name, parameter in parameters.items()
             if parameter.kind in _NAMED and name not in _NAMES
@@ -50,14 +50,21 @@ class CallArguments:
         self._more = None
         if inspect.Parameter.VAR_KEYWORD in kinds:
             (self._more,) = [p.name for p in parameters.values() if p.kind == p.VAR_KEYWORD]
-            own.append(parameters[self._more])
-        self.signature = inspect.Signature(own)
+            found.append(parameters[self._more])
+        self.signature = inspect.Signature(found)
 
     def of_call(self, args, kwargs):
-        """Returns what a call gives, and what `model_fn` takes of it: two dictionaries by name.
+        """Returns the arguments of a call, and those of them that `model_fn` takes.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            Two dictionaries of arguments by name.
 
         Raises:
-            TypeError: If it does not go with the signature.
+            TypeError: If the call does not match the signature.
             ValueError: If there are labels or params that `model_fn` does not take.
         """
         given = dict(self.signature.bind(*args, **kwargs).arguments)
@@ -71,7 +78,7 @@ class CallArguments:
                 f"model_fn does not take labels, but input_fn returns labels: {given['labels']!r} "
                 f"for {self._model_fn!r}. Let `model_fn` take `labels`, or `input_fn` return none."
             )
-        # An Estimator that got no params passes an empty dictionary.
+        # An Estimator without params passes an empty dictionary.
         if "params" not in self._taken and not _is_empty(given.get("params")):
             raise ValueError(
                 f"model_fn ({self._model_fn!r}) does not include params argument, but params "
@@ -82,9 +89,12 @@ class CallArguments:
 
 
 def _parameters(fn):
-    """Returns the parameters of a function, and of what it wraps if it hands all on, by name."""
+    """Returns the parameters of a function by name, with those of the function that it wraps.
+
+    The latter are included if the function passes any keywords on.
+    """
     if isinstance(fn, functools.partial):
-        # Of what it is given, positions are taken, and keywords have another default.
+        # Positional arguments of the partial are bound, and its keywords are new defaults.
         found = list(_parameters(fn.func).values())
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         for _ in fn.args:
@@ -103,13 +113,13 @@ def _parameters(fn):
         return found
     wrapped = _parameters(fn.__wrapped__)
     if inspect.ismethod(fn):
-        wrapped.pop(next(iter(wrapped), None), None)  # What it is bound to.
-    own = {name: p for name, p in found.items() if p.kind in _NAMED}
-    return {**own, **{name: p for name, p in wrapped.items() if name not in own}}
+        wrapped.pop(next(iter(wrapped), None), None)  # The object that the method is bound to.
+    named = {name: p for name, p in found.items() if p.kind in _NAMED}
+    return {**named, **{name: p for name, p in wrapped.items() if name not in named}}
 
 
 def _bound(fn):
-    """Returns the names of the keywords that partial applications have given already."""
+    """Returns the names of the keywords that partial applications have bound."""
     names = set()
     while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
         if isinstance(fn, functools.partial):

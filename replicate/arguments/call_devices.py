@@ -1,4 +1,4 @@
-"""The devices of the towers of one call, once its sessions and its batch are known."""
+"""The devices of the towers in one call, when its session configuration and batch are known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ def place(
     consolidation_device: str | None,
     config: tf.estimator.RunConfig | None,
 ) -> tuple[Sequence[str], str]:
-    """Returns the towers' devices and the consolidation device, once sessions are known."""
+    """Returns the towers' devices and the consolidation device.
+
+    Args:
+        devices: The argument of `replicate_model_fn`, None for the default.
+        consolidation_device: Likewise, None for the first of the devices.
+        config: The Estimator's `RunConfig`, None if the call has none.
+
+    Raises:
+        ValueError: If a device does not exist.
+    """
     session_config = getattr(config, "session_config", None)
     if devices is None:
         devices = devices_lib.default(devices_lib.local(session_config))
@@ -27,12 +36,16 @@ def place(
 
 
 def with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool) -> Sequence[str]:
-    """Returns as many of the devices as the batch is known to have rows for; one for scalars."""
+    """Returns the devices whose towers have rows, as far as the static shapes of the batch tell.
+
+    In training, a batch of fewer rows than devices uses only as many devices, with a warning. A
+    batch without rows uses the first one, with a warning.
+    """
     sizes, size = sharding.static_rows(features, labels), len(devices)
     if not sizes and tf.nest.flatten(features):
         tf.logging.warning(
-            "replicate: neither `features` nor `labels` holds a tensor of rank 1 or more, so that "
-            "there are no rows to split, and one of %d towers takes all. Let `input_fn` return a "
+            "replicate: neither `features` nor `labels` holds a tensor of rank 1 or more, so there "
+            "are no rows to split, and one of %d towers computes all. Let `input_fn` return a "
             "batch.",
             size,
         )
@@ -40,7 +53,7 @@ def with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool
     rows = sizes.pop() if len(sizes) == 1 else None
     if training and rows and rows < size:
         tf.logging.warning(
-            "replicate: a training batch of %d rows has none for some of %d towers, so that %d "
+            "replicate: a training batch has %d rows, fewer than the %d towers, so only %d of them "
             "train it. Enlarge the batch, or pass fewer `devices`.",
             rows,
             size,

@@ -1,6 +1,8 @@
-"""What `replicate_model_fn` is given: checks of its arguments, before there is a graph."""
+"""Checks of the arguments of `replicate_model_fn`, before there is a graph."""
 
-from typing import Any, Dict, NamedTuple, Optional, Sequence
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -15,41 +17,44 @@ class Arguments(NamedTuple):
     """Arguments of `replicate_model_fn`, checked.
 
     Attributes:
-        devices: Device strings, None if none were given.
-        consolidation_device: Device string, None if it was not given.
+        devices: Device strings; None for the default.
+        consolidation_device: Device string; None for the default.
         on_tpus: Whether the devices are the cores of a TPU.
-        unsplit_features: Paths, as `entries.unsplit_paths` gives them.
-        batch_axis: Axes by path, as `entries.axes_by_path` gives them.
+        unsplit_features: Paths, as `entries.unsplit_paths` returns them.
+        batch_axis: Axes by path, as `entries.axes_by_path` returns them.
         prefetch_to_devices: Whether steps stage the next batch.
         exact: The `Exact`: options that give one device's numbers, and cost time.
     """
 
-    devices: Optional[Sequence[str]]
-    consolidation_device: Optional[str]
+    devices: Sequence[str] | None
+    consolidation_device: str | None
     on_tpus: bool
     unsplit_features: Sequence[str]
-    batch_axis: Dict[str, Any]
+    batch_axis: dict[str, int]
     prefetch_to_devices: bool
     exact: partition.model.Exact
 
 
 def check(
-    model_fn,
-    loss_reduction,
-    devices,
-    consolidation_device,
-    variable_placement,
-    per_tower_batch_size,
-    unsplit_features,
-    batch_axis,
-    summaries,
-    prefetch_to_devices,
-    batch_norm,
-    random,
-    per_tower,
-    read_step_first,
-):
-    """Returns the `Arguments`; takes those of `replicate_model_fn`, and raises what it does."""
+    model_fn: Any,
+    loss_reduction: Any,
+    devices: Any,
+    consolidation_device: Any,
+    variable_placement: Any,
+    per_tower_batch_size: Any,
+    unsplit_features: Any,
+    batch_axis: Any,
+    summaries: Any,
+    prefetch_to_devices: Any,
+    batch_norm: Any,
+    random: Any,
+    per_tower: Any,
+    read_step_first: Any,
+) -> Arguments:
+    """Returns the checked `Arguments` of `replicate_model_fn`.
+
+    It takes the arguments of `replicate_model_fn`, and raises the errors that its docstring lists.
+    """
     if not callable(model_fn):
         raise TypeError(f"`model_fn` must be a function, but is {model_fn!r}.")
     _check_reduction(loss_reduction)
@@ -61,7 +66,7 @@ def check(
     if not (per_tower_batch_size is None or isinstance(per_tower_batch_size, bool)):
         raise TypeError(
             f"`per_tower_batch_size` must be True, False or None, but is {per_tower_batch_size!r}. "
-            "The size itself belongs into `params['batch_size']`."
+            "The size itself belongs in `params['batch_size']`."
         )
     unsplit_features = entries.unsplit_paths(unsplit_features)
     batch_axis = entries.axes_by_path(batch_axis)
@@ -73,7 +78,7 @@ def check(
     if not isinstance(prefetch_to_devices, bool):
         raise TypeError(
             f"`prefetch_to_devices` must be True or False, but is {prefetch_to_devices!r}. One "
-            "batch waits on the devices; more of them do on the host, by `dataset.prefetch`."
+            "batch waits on the devices; to prefetch more on the host, use `dataset.prefetch`."
         )
     for name, value in (("batch_norm", batch_norm), ("random", random)):
         if value not in ("tower", "batch"):
@@ -115,11 +120,11 @@ def check(
     )
 
 
-def _check_reduction(reduction):
+def _check_reduction(reduction: Any) -> None:
     if callable(reduction):
         raise TypeError(
-            f"`loss_reduction` must be a `tf.losses.Reduction`, but is {reduction!r}. Optimizers "
-            "are wrapped inside `model_fn`: `optimizer = replicate.TowerOptimizer(optimizer)`."
+            f"`loss_reduction` must be a `tf.losses.Reduction`, but is {reduction!r}. Wrap "
+            "optimizers inside `model_fn`: `optimizer = replicate.TowerOptimizer(optimizer)`."
         )
     if reduction not in tf.losses.Reduction.all():
         raise ValueError(
@@ -129,28 +134,32 @@ def _check_reduction(reduction):
     if reduction == tf.losses.Reduction.NONE:
         raise ValueError(
             "`loss_reduction` must say how `model_fn` reduces its loss to a scalar, but is "
-            "`Reduction.NONE`. Pass `SUM` if it adds up the losses of rows, or one of the means."
+            "`Reduction.NONE`. Pass `SUM` if it sums the losses of rows, or one of the means."
         )
 
 
-def _check_for_tpus(consolidation_device, variable_placement, unsplit_features, batch_axis):
+def _check_for_tpus(
+    consolidation_device: Any,
+    variable_placement: str,
+    unsplit_features: Sequence[str],
+    batch_axis: dict[str, int],
+) -> None:
     if consolidation_device is not None or variable_placement not in (
         "consolidation",
         "auto",
     ):
         raise ValueError(
-            "TPU cores gather gradients themselves, and keep variables on their host, but got "
+            "TPU cores reduce gradients themselves, and keep variables on their host, but got "
             f"`consolidation_device` {consolidation_device!r} and `variable_placement` "
             f"{variable_placement!r}. Leave them out."
         )
     if unsplit_features:
         raise ValueError(
             "TPU cores take a shard of each tensor in the batch, but `unsplit_features` is "
-            f"{unsplit_features}. Leave it out, and pass what is no part of the batch through "
-            "`params`."
+            f"{unsplit_features}. Leave it out, and pass tensors without rows through `params`."
         )
     if any(batch_axis.values()):
         raise ValueError(
             f"TPU cores take shards along axis 0, but `batch_axis` is {batch_axis}. Leave it out, "
-            "and let `input_fn` put rows first, and `model_fn` transpose them."
+            "let `input_fn` put rows on axis 0, and let `model_fn` transpose the tensors."
         )

@@ -1,4 +1,4 @@
-"""Names and JSON on a command line."""
+"""Names of Python objects, and JSON, on a command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replicate import compat
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds what commands take that build a model of the user's."""
+    """Adds the flags of commands that build a user's model."""
     parser.add_argument("--params", help="JSON, or module:name of them or of a function for them")
     parser.add_argument("--config", help="module:name of a RunConfig, or of a function for one")
     parser.add_argument(
@@ -25,35 +25,35 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--tensorflow_1",
         nargs="*",
         metavar="PACKAGE",
-        help="your files mean version 1 by `tensorflow`, `tf.contrib` included; and installed "
-        "packages that do",
+        help="let `tensorflow` be version 1 for your files, with `tf.contrib`, and for these "
+        "installed packages",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON, no report")
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """Lets names be found from the current directory, and mean the TensorFlow that `args` say."""
+    """Makes names importable from the current directory, with the TensorFlow that `args` choose."""
     sys.path.insert(0, os.getcwd())
     if args.tensorflow_1 is not None:
         compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
 
 
 def params(text: str | None) -> Any:
-    """Returns the `params` of `--params`, None if there are none; errors are as those of `find`."""
+    """Returns the `params` of `--params`, None if there are none; raises the errors of `find`."""
     if not text:
         return None
     return (as_json if text.lstrip().startswith("{") else made)("--params", text)
 
 
 def find(flag: str, name: str) -> Any:
-    """Returns what `module:name` or `file.py:name` names; `name` may have dots.
+    """Returns the object at `module:name` or `file.py:name`; `name` may have dots.
 
     Args:
-        flag: The argument of the command line that says so, for the error.
+        flag: The flag of the command line with this text, for the error.
         name: The text.
 
     Raises:
-        ValueError: If there is no such thing.
+        ValueError: If there is no such object, or its module cannot be imported.
     """
     module, _, attributes = name.partition(":")
     try:
@@ -62,21 +62,21 @@ def find(flag: str, name: str) -> Any:
             found = getattr(found, attribute)
     except (ImportError, AttributeError, OSError, ValueError) as error:
         raise ValueError(
-            f"`{flag}` must name something as `module:name`, importable from here, but {name!r} "
-            f"is not: {error}. Run it where your modules are, or set PYTHONPATH."
+            f"`{flag}` must name an object as `module:name`, importable from here, but {name!r} "
+            f"is not: {error}. Run it in the directory of your modules, or set PYTHONPATH."
         ) from None
     return found
 
 
 def made(flag: str, name: str) -> Any:
-    """Returns what a text names, as `find` does, or what it returns if it is a function."""
+    """Returns the object that `find` returns, or its result if it is a function."""
     found = find(flag, name)
-    # Parameters may be objects that can be called.
+    # Other callables stay as they are, since parameters may be such objects.
     return found() if hasattr(found, "__code__") else found
 
 
 def as_json(flag: str, text: str) -> dict[str, Any]:
-    """Returns the JSON object that a text is; raises a ValueError if it is none."""
+    """Returns the JSON object in a text as a dictionary; raises a ValueError if it has none."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -93,6 +93,6 @@ def _imported(module: str) -> Any:
     if not module.endswith(".py"):
         return importlib.import_module(module)
     path = pathlib.Path(module).resolve(strict=True)
-    # By the name of the file, and beside what lies with it, as a program is run.
+    # Under the name of the file, with its directory on the path, as when a program is run.
     sys.path.insert(0, str(path.parent))
     return importlib.import_module(path.stem)

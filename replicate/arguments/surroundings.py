@@ -1,4 +1,4 @@
-"""Where a replicated `model_fn` is called."""
+"""Checks of the context in which a replicated `model_fn` is called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from replicate.reduction import chosen
 
 
 def check() -> None:
-    """Raises if a model cannot be replicated where it is called."""
+    """Raises if a model cannot be replicated in this context.
+
+    Raises:
+        RuntimeError: If TensorFlow executes eagerly.
+        ValueError: If this is under a strategy of tf.distribute, or in a replicated model.
+    """
     if tf.executing_eagerly():
         raise RuntimeError(
             "`model_fn` builds a graph, but was called outside of one. Let an Estimator call it, "
@@ -26,21 +31,21 @@ def check() -> None:
         )
     if is_replicated():
         raise ValueError(
-            "A model runs as towers once, but was replicated again inside of one. "
-            "Call `replicate_model_fn` only where the Estimator is made."
+            "A model can be replicated once, but was replicated again inside a replicated model. "
+            "Call `replicate_model_fn` only where you create the Estimator."
         )
 
 
 def is_replicated() -> bool:
-    """Whether a replicated model is being built here."""
+    """Whether this is inside of a replicated model that is being built."""
     return chosen.is_listening()
 
 
 def is_for_export(features: Any, mode: str | None) -> bool:
-    """Whether the graph is built for a SavedModel, which is to hold neither towers nor devices."""
+    """Whether the graph is for a SavedModel, which must hold neither towers nor devices."""
     if estimator.is_exporting():
         return True
-    # Code that exports by hand feeds placeholders; `Estimator.predict` has none.
+    # Code that exports by hand uses placeholders; `Estimator.predict` does not.
     if mode != estimator.ModeKeys.PREDICT:
         return False
     leaves = tf.nest.flatten(features, expand_composites=True)

@@ -118,7 +118,7 @@ class TrainingStep:
         return only_if_finite(grads_and_vars)
 
     def communication_scale(self) -> Any:
-        """Returns the factor of gradients that cross devices in float16, a scalar tensor; or None."""
+        """Returns the factor of gradients that cross devices in float16, a scalar; or None."""
         scale = self._wrapped.loss_scale
         return None if scale is None or self.how.communication_dtype != tf.float16 else scale()
 

@@ -200,7 +200,7 @@ def test_cpus_that_the_sessions_of_a_run_config_lack():
 
 
 OWN_SIZE = (
-    "`params['batch_size']` is the size of a tower's shard where…built once for all of them…"
+    "`params['batch_size']` is the size of a tower's shard if…built once for all towers…"
     "[2, 2, 1] rows…a multiple of 3 rows…`per_tower_batch_size=False`"
 )
 

@@ -21,7 +21,7 @@ NO_LABELS = (
     "`input_fn` return none."
 )
 NO_FEATURES = (
-    "`model_fn` takes `features`, and of `labels, mode, params, config` what it needs, by these "
+    "`model_fn` must take `features`, and may take `labels, mode, params, config`, by these "
     "names, but …Name its arguments so, and let a decorator around it use `functools.wraps`."
 )
 

@@ -287,7 +287,7 @@ def test_a_batch_known_to_be_small_is_trained_by_as_many_towers(rows, warnings):
         assert session.run(tf.trainable_variables()) == [pytest.approx(1.0 - 0.2 * mean)]
     assert seen == [rows]
     (warning,) = warnings()
-    assert f"a training batch of {rows} rows has none for some of 3 towers" in warning
+    assert f"a training batch has {rows} rows, fewer than the 3 towers" in warning
 
 
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
@@ -299,4 +299,4 @@ def test_scalars_alone_are_taken_by_one_tower(mode, warnings):
     with bodies.session(3) as session:
         assert session.run(made.loss) == 2.0
     (warning,) = warnings()
-    assert "there are no rows to split, and one of 3 towers takes all" in warning
+    assert "there are no rows to split, and one of 3 towers computes all" in warning

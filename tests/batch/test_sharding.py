@@ -328,8 +328,9 @@ def test_a_python_list_that_is_no_tensor_is_refused(rows, given):
 
 
 def test_a_python_list_of_numbers_and_tensors_is_refused():
+    phrases = f"{LISTS}labels, …also holds …Tensor{WAY_OUT}"
     for tensor in (tf.ones([2]), tf.constant(1.0)):
-        with pytest.raises(ValueError, match=matching(f"{LISTS}labels, …also holds …Tensor{WAY_OUT}")):
+        with pytest.raises(ValueError, match=matching(phrases)):
             sharding.shard(tf.ones([2]), [2.0, tensor], 2, need_row=True)
 
 

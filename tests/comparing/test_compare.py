@@ -492,7 +492,7 @@ def test_the_terminal_takes_options(options, capsys):
     [
         (
             ["nothing", "compared_models:input_fn"],
-            "must name something as `module:name`,…'nothing'",
+            "must name an object as `module:name`,…'nothing'",
         ),
         (["compared_models:none", "compared_models:input_fn"], "'compared_models:none'…PYTHONPATH"),
         (["no_such:a", "compared_models:input_fn"], "No module named 'no_such'"),

@@ -303,7 +303,7 @@ def test_one_core(fresh_graph):
 
 
 MIXTURE = "`devices` must be all TPU cores or none…/device:TPU:0 is and /device:CPU:0 not. A m"
-OWN = "TPU cores gather gradients themselves, and keep variables on their host, but got…Leave them"
+OWN = "TPU cores reduce gradients themselves, and keep variables on their host, but got…Leave them"
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,10 @@ def test_the_command_writes_all_three(model, tmp_path):
     [
         (
             ["nowhere.py:model_fn"],
-            "`model_fn` must name something…No such file or directory…nowhere.py",
+            "`model_fn` must name an object…No such file or directory…nowhere.py",
         ),
-        (["json:nothing"], "`model_fn` must name something as `module:name`…has no attribute"),
-        (["json:dumps", "--params", "[1]"], "must name something as `module:name`"),
+        (["json:nothing"], "`model_fn` must name an object as `module:name`…has no attribute"),
+        (["json:dumps", "--params", "[1]"], "must name an object as `module:name`"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, told, capsys):

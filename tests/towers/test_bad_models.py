@@ -110,7 +110,7 @@ BODIES = {
     ),
     "replicated twice": (
         lambda index, features: build(good),
-        "A model runs as towers once…inside of one…only where the Estimator is made",
+        "A model can be replicated once…inside a replicated model…where you create the Estim",
     ),
 }
 
