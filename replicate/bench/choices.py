@@ -1,8 +1,8 @@
-"""Named choices of how `replicate` trains, for benchmarks to compare.
+"""Named choices of options of `replicate`, for benchmarks to compare.
 
-A choice is a dictionary that stands in JSON: `replicate_model_fn` has the arguments of
-`replicate_model_fn`, `TowerOptimizer` those of `TowerOptimizer`, of which `reduction` may be a
-dictionary of the fields of a `replicate.Reduction`. Each may be left out.
+A choice is a dictionary that JSON can hold: `"replicate_model_fn"` has arguments of
+`replicate_model_fn`, and `"TowerOptimizer"` has arguments of `TowerOptimizer`, where `reduction`
+may be a dictionary of fields of `replicate.Reduction`. Each may be left out.
 """
 
 import argparse
@@ -14,7 +14,7 @@ _SPREAD = {"variable_placement": "round_robin"}
 _REPLICAS = {"variable_placement": "replicated"}
 _BFLOAT16 = {"communication_dtype": "bfloat16"}
 
-# The one place to add a choice: all benchmarks find it here.
+# Add a choice here, and all benchmarks find it.
 CHOICES = {
     "default": {},
     "unpacked": {"TowerOptimizer": {"reduction": {"pack_bytes": 0}}},
@@ -46,10 +46,13 @@ _TAKERS = ("replicate_model_fn", "TowerOptimizer")
 
 
 def of(text):
-    """A type for `argparse`: names of `CHOICES` divided by commas, or a choice as JSON.
+    """A type for `argparse`: names in `CHOICES`, separated by commas, or a choice as JSON.
 
     Returns:
-        Dictionary of choices by name; one given as JSON is named by that.
+        Dictionary of choices by name; the name of a choice in JSON is its text.
+
+    Raises:
+        argparse.ArgumentTypeError: If a name is unknown or repeated, or the JSON is no choice.
     """
     if text.lstrip().startswith("{"):
         try:
@@ -69,14 +72,14 @@ def of(text):
     unknown = [name for name in names if name not in CHOICES]
     if unknown or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(
-            f"choices must be distinct names out of {', '.join(CHOICES)}, divided by commas, "
+            f"choices must be distinct names out of {', '.join(CHOICES)}, separated by commas, "
             f"or JSON, but are {text!r}. Leave the option out for 'default'."
         )
     return {name: CHOICES[name] for name in names}
 
 
 def that_run_on(kind):
-    """Returns the names of `CHOICES` that run on devices of a kind, `"CPU"` or `"GPU"`."""
+    """Returns the names in `CHOICES` that run on devices of a kind, `"CPU"` or `"GPU"`."""
     return [name for name in CHOICES if kind == "GPU" or name not in _NEED_GPUS]
 
 
@@ -95,7 +98,7 @@ def optimizer_arguments(choice):
 
 
 def as_code(choice):
-    """Returns how a choice is written in a program."""
+    """Returns the code of a choice in a program."""
     calls = [
         f"{taker}(..., {', '.join(f'{key}={_value(value)}' for key, value in given.items())})"
         for taker, given in choice.items()

@@ -1,8 +1,8 @@
 """`python -m replicate bench`: trains models on one device and on several, and prints a table.
 
 Figures are medians over rounds. Efficiency is the throughput of N devices ÷ N times that of one, in
-the same round. The standard output has the table and what is said of it; what goes on, and figures
-as they come, go to the standard error.
+the same round. The standard output has the table and remarks on it; progress, and figures as they
+are measured, go to the standard error.
 """
 
 import argparse
@@ -22,7 +22,7 @@ _TITLES = {"mirrored": "MirroredStrategy", "central": "CentralStorageStrategy"}
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are of one line, however many flags there are."""
+    """A parser whose errors are one line, without the list of flags."""
 
     def error(self, message):
         self.exit(2, f"{self.prog}: error: {message} (--help lists the flags)\n")
@@ -32,11 +32,11 @@ def parser():
     """Returns the parser of the command line."""
     made = _Parser(
         prog="python -m replicate bench",
-        description="Trains models on one device and on several, in processes of their own, and "
+        description="Trains models on one device and on several, in separate processes, and "
         "prints a Markdown table: replicate, MirroredStrategy and CentralStorageStrategy. On two "
         "idle CPU cores, /cpu:0 and /cpu:1, it should take 4 minutes, with --quick less than 1 "
-        "minute, and 3 times that where others keep them busy. How long it will take is said "
-        "before it begins. Ctrl-C prints what was measured.",
+        "minute, and 3 times as long on busy cores. It prints an estimate before it begins. "
+        "Ctrl-C ends it and prints the figures so far.",
     )
     made.add_argument(
         "--devices", nargs="+", help="e.g. /gpu:0 /gpu:1, or /cpu:0 /cpu:1 (default: every GPU)"
@@ -47,34 +47,40 @@ def parser():
     made.add_argument(
         "--quick",
         action="store_true",
-        help=f"a small run: where nothing else is asked for, {_told(plan.QUICK)}",
+        help=f"a small run: {_told(plan.QUICK)}, unless other flags say otherwise",
     )
     known = names_of(models.CASES)
     made.add_argument(
-        "--models", type=known, help=f"of {','.join(models.CASES)} (default: {_told(plan.FULL)})"
+        "--models",
+        type=known,
+        help=f"some of {','.join(models.CASES)} (default: {_told(plan.FULL)})",
     )
     made.add_argument(
         "--engines",
         type=names_of(ENGINES),
         default=list(ENGINES),
-        help=f"beside one device, of {','.join(ENGINES)} (default: all)",
+        help=f"in addition to one device: some of {','.join(ENGINES)} (default: all)",
     )
     made.add_argument(
         "--choices",
         type=choices.of,
         nargs="+",
         default=[choices.of("default")],
-        help=f"of replicate: {', '.join(choices.CHOICES)}; or JSON of the arguments of "
+        help=f"options of replicate: {', '.join(choices.CHOICES)}; or JSON of arguments of "
         "replicate_model_fn and TowerOptimizer",
     )
     batch = made.add_mutually_exclusive_group()
-    batch.add_argument("--rows", type=positive, help=f"of each device (default: {_ROWS})")
+    batch.add_argument(
+        "--rows", type=positive, help=f"rows of the batch per device (default: {_ROWS})"
+    )
     batch.add_argument("--global_batch", type=positive, help="rows of the whole batch instead")
-    made.add_argument("--dtype", choices=models.DTYPES, default="float32", help="of layers")
-    made.add_argument("--rounds", type=positive, help="how often each is run; figures are medians")
-    made.add_argument("--steps", type=positive, help="timed, of each round")
-    made.add_argument("--warmup", type=positive, help="steps before them")
-    made.add_argument("--out", help="file to which JSON lines are appended, one for each row")
+    made.add_argument(
+        "--dtype", choices=models.DTYPES, default="float32", help="type in which layers compute"
+    )
+    made.add_argument("--rounds", type=positive, help="runs of each; figures are their medians")
+    made.add_argument("--steps", type=positive, help="timed steps in each round")
+    made.add_argument("--warmup", type=positive, help="steps before the timed ones")
+    made.add_argument("--out", help="file to append JSON lines to, one for each row of the table")
     return made
 
 
@@ -82,11 +88,11 @@ def main(argv: Sequence[str]) -> int:
     """Runs the benchmark that the command line `argv` describes.
 
     Returns:
-        Exit status: 0; 1 if an engine failed or trained something else, or the file of `--out`
-        could not be written; 130 if it was interrupted.
+        Exit status: 0; 1 if an engine failed or had different losses, or the file of `--out` could
+        not be written; 130 if it was interrupted.
     """
-    of_flags = parser()
-    args = of_flags.parse_args(argv)
+    made = parser()
+    args = made.parse_args(argv)
     for name, value in (plan.QUICK if args.quick else plan.FULL).items():
         if getattr(args, name) is None:
             setattr(args, name, value)
@@ -99,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
         if args.out:
             _check_out(args.out)
     except ValueError as error:
-        of_flags.error(str(error))
+        made.error(str(error))
     runs = [run for name in args.models for run in plan.runs(name, ways[name], args)]
     progress = Progress(runs)
     session = Session(ways, args, progress, {**harness.machine(), "steps": args.steps})
@@ -115,12 +121,12 @@ def _run(session, names, progress):
         try:
             for name in names:
                 session.train(name)
-        finally:  # What was measured is not lost.
+        finally:  # Figures that were measured are kept.
             progress.clear()
             session.keep()
     except (RuntimeError, OSError) as error:
         problem, _, output = str(error).partition("\n")
-        if output:  # Of the process that failed.
+        if output:  # The output of the process that failed.
             progress.say(output.rstrip())
         progress.say(f"Problem: {problem}")
         return 1
@@ -131,7 +137,7 @@ def _run(session, names, progress):
 
 
 def _print(session, args):
-    """Prints the table of what was measured, and what is to be said of it."""
+    """Prints the table of figures, and remarks on it."""
     made = session.records()
     if made:
         print("\n" + rows.table(made) + "\n", flush=True)
@@ -141,7 +147,7 @@ def _print(session, args):
 
 
 def _told(taken):
-    """Returns as text what `plan.FULL` or `plan.QUICK` takes."""
+    """Returns `plan.FULL` or `plan.QUICK` as text."""
     rounds = "1 round" if taken["rounds"] == 1 else f"{taken['rounds']} rounds"
     return (
         f"{','.join(taken['models'])}, {rounds} of {taken['steps']} steps after {taken['warmup']}"
@@ -149,11 +155,11 @@ def _told(taken):
 
 
 def _check_out(path):
-    """Raises a `ValueError` unless lines can be appended to the file."""
+    """Raises a `ValueError` unless lines can be appended to the file at `path`."""
     folder = pathlib.Path(path).absolute().parent
     if not folder.is_dir():
         raise ValueError(
-            f"`--out` must be in a directory that is there, but is {path!r}. Make "
+            f"`--out` must be in an existing directory, but is {path!r}. Make "
             f"{pathlib.Path(path).parent}, or name another file."
         )
     try:
@@ -170,7 +176,8 @@ def _devices(names):
     """Returns the canonical names of the devices to use.
 
     Raises:
-        ValueError: If they are not all GPUs or all CPUs of this host, or there is only a CPU.
+        ValueError: If they are neither all GPUs nor all CPUs of this host, or if none are named and
+            there is no GPU.
     """
     if names is None:
         found = devices_lib.default(devices_lib.local())
@@ -192,10 +199,10 @@ def _devices(names):
 
 
 def _ways(name, devices, args):
-    """Returns the ways to train a model, that on one device first.
+    """Returns the list of `plan.Way`s to train a model, first that on one device.
 
     Raises:
-        ValueError: If the devices are too few, or the whole batch cannot be divided among them.
+        ValueError: If there are too few devices, or the whole batch cannot be divided among them.
     """
     counts = args.counts or [len(devices)]
     if max(counts) > len(devices) or len(set(counts)) < len(counts):

@@ -2,8 +2,8 @@
 
 An *engine* is a way to train an Estimator: `single` (one device, whole batch), `mirrored` and
 `central` (tf.distribute's MirroredStrategy and CentralStorageStrategy) and `replicate`. Each runs
-as its own process, because thread pools, the allocator and the peak of resident memory belong to
-the process.
+in a separate process, because thread pools, the allocator and the peak of resident memory belong
+to a process.
 """
 
 import collections
@@ -28,9 +28,9 @@ MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
 
 
 def run_config(devices, strategy=None):
-    """Returns a `RunConfig` that saves and logs nothing, so that steps hold training only.
+    """Returns a `RunConfig` that saves and logs nothing, so that steps only train.
 
-    The session's configuration is the same on all engines: the Estimator's own default, plus the
+    The session's configuration is the same for all engines: the Estimator's default, with the
     logical devices.
     """
     config = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": _cpus(devices)})
@@ -47,7 +47,7 @@ def run_config(devices, strategy=None):
 
 
 def _cpus(devices):
-    """Returns how many CPU devices there must be."""
+    """Returns the number of CPU devices that the session needs."""
     specs = [tf.DeviceSpec.from_string(name) for name in devices]
     return 1 + max([0, *(spec.device_index for spec in specs if spec.device_type == "CPU")])
 
@@ -60,14 +60,14 @@ def _single(case, devices, choice):
         with tf.device(devices[0]):
             return model_fn(features, labels, mode)
 
-    # By default that is where TensorFlow places it anyway, what has no kernel there apart.
+    # TensorFlow places operations on the default device anyway, except those without a kernel.
     alone = model_fn if devices_lib.is_default_device(devices[0]) else on_device
     return alone, run_config(devices[:1]), 1
 
 
 def _distributed(case, devices, make_strategy):
     if "CPU" in devices[0]:
-        # A strategy looks its devices up in the eager runtime, a session makes its own.
+        # A strategy uses the devices of the eager runtime, while a session makes new ones.
         (cpu,) = tf.config.experimental.list_physical_devices("CPU")
         logical = [tf.config.experimental.VirtualDeviceConfiguration()] * _cpus(devices)
         tf.config.experimental.set_virtual_device_configuration(cpu, logical)
@@ -108,13 +108,13 @@ def _replicate(case, devices, choice):
         devices=devices,
         **choices.model_fn_arguments(choice),
     )
-    # What the README tells users to pass; it divides the cores among the towers.
+    # The README recommends this configuration; it divides the cores among the towers.
     config = run_config(devices).replace(session_config=devices_lib.session_config(devices))
     return model_fn, config, 1
 
 
 def check_choice(choice, devices):
-    """Raises a `ValueError` if no `replicate_model_fn` or `TowerOptimizer` takes a choice."""
+    """Raises a `ValueError` unless `replicate_model_fn` and `TowerOptimizer` take a choice."""
     try:
         optimizer = tf.train.GradientDescentOptimizer(1.0)
         TowerOptimizer(optimizer, **choices.optimizer_arguments(choice))
@@ -130,22 +130,22 @@ def check_choice(choice, devices):
         ) from None
 
 
-# engine -> function of (case, devices, choice) that returns (model_fn, RunConfig, elements per
-# batch)
+# By engine: a function of (case, devices, choice) that returns (model_fn, RunConfig, number of
+# dataset elements in a batch).
 ENGINES = {"single": _single, "mirrored": _mirrored, "central": _central, "replicate": _replicate}
 
 
 def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE, tick=None):
-    """Does as `measure` in a process of its own.
+    """Calls `measure` in a separate process, and returns its result.
 
     Args:
-        case: As of `measure`, like those that are not named here.
-        engine: As of `measure`.
-        warmup: As of `measure`.
-        steps: As of `measure`.
-        devices: As of `measure`.
-        choice: As of `measure`.
-        module: The module that is run: this one, or one that adds to `ENGINES` and calls `main`.
+        case: As for `measure`.
+        engine: As for `measure`.
+        warmup: As for `measure`.
+        steps: As for `measure`.
+        devices: As for `measure`.
+        choice: As for `measure`.
+        module: The module to run: this one, or one that adds to `ENGINES` and calls `main`.
         tick: As `harness.run` takes it.
 
     Raises:
@@ -163,7 +163,7 @@ def _check_devices(engine, devices, kernels):
         raise RuntimeError(
             f"An engine must compute equally on each of its devices, here {devices}, but "
             f"`{engine}` ran these numbers of matrix products and convolutions: {dict(kernels)}. "
-            "Check that the devices are there, and distinct."
+            "Check that the devices exist and are distinct."
         )
 
 
@@ -177,28 +177,28 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
         steps: Number of timed steps.
         devices: Canonical names of `case.towers` devices, all of one type; `single` takes the
             first. None: logical CPUs.
-        choice: For the engine `replicate`, a choice as `replicate.bench.choices` has them. None:
-            the library's defaults.
+        choice: For the engine `replicate`, a choice as in `replicate.bench.choices`. None: the
+            library's defaults.
 
     Returns:
         A dict ready for JSON. `step_ms_*` are percentiles over the timed steps of the time from
         the end of one step to the end of the next; `cores_used` is the CPU time of all threads
         per time of a timed step, dimensionless; `build_s` is the time from the call of `train`
-        to the first call of a hook, the session not yet made; `session_s` from then until it is
-        made, and what it trains is initialised; `first_step_s` that from the call of
-        `train` to the end of the first step, with the making and initialisation of the session,
-        and TensorFlow's work on the graph that is done before a first run; `transfers` and `bytes`
-        are what a step sends between devices, `links` the bytes by pair of devices, and
-        `all_reduced` the bytes that each all-reduce of a library summed on each device; the rest
-        is as in `StepTimer`.
+        to the first call of a hook, before there is a session; `session_s` is the time from then
+        until the session exists and variables are initialised; `first_step_s` is the time from the
+        call of `train` to the end of the first step, including the session's creation and
+        TensorFlow's processing of the graph before a first run; `transfers` and `bytes` count the
+        tensors and bytes that a step sends between devices, `links` the bytes by pair of devices,
+        and `all_reduced` the bytes that each all-reduce of a library summed on each device; the
+        rest is as in `StepTimer`.
 
     Raises:
         RuntimeError: If the engine does not use each of its devices.
     """
     devices = devices or [f"/device:CPU:{index}" for index in range(case.towers)]
     devices = devices[:1] if engine == "single" else devices
-    # The first device of the process fixes its thread pool, and strategies make theirs before any
-    # session: without this line they alone would ignore `intra_op_threads`.
+    # The first device of a process fixes its thread pool, and strategies make devices before any
+    # session: without this line strategies alone would ignore `intra_op_threads`.
     tf.config.threading.set_intra_op_parallelism_threads(case.intra_op_threads)
     model_fn, config, shares = ENGINES[engine](case, devices, choice or {})
     threads = case.intra_op_threads or config.session_config.intra_op_parallelism_threads
@@ -242,7 +242,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
 
 
 def main(argv):
-    """Prints as JSON what `measure` returns for the request of `run` that `argv` begins with."""
+    """Prints the result of `measure` as JSON, for the request of `run` in `argv[0]`."""
     request = json.loads(argv[0])
     print(json.dumps(measure(models.Case(**request.pop("case")), **request)))
 

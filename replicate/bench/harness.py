@@ -1,4 +1,4 @@
-"""What all benchmarks share: processes of their own, spreads over rounds, and the machine."""
+"""Shared code of benchmarks: separate processes, spreads over rounds, and the machine."""
 
 import argparse
 import datetime
@@ -13,25 +13,26 @@ import subprocess
 import sys
 import time
 
-_TICK_S = 0.5  # Seconds from call to call of what `run` calls while it waits.
-_CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # Unless the library is installed.
+_TICK_S = 0.5  # Seconds between calls of the argument `tick` of `run`.
+_CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # No repository if this is installed.
 
 
 def run(module, request, timeout, env=None, sees_gpus=False, tick=None):
-    """Runs a module of a benchmark in a process of its own, which imports what this one does.
+    """Runs a module of a benchmark in a separate process, with the path of this one.
 
     Args:
         module: Name, e.g. `replicate.bench.engines`.
-        request: What the module reads from its first argument, as JSON.
-        timeout: Seconds that it may take.
-        env: Dict of environment variables that differ from this process's.
-        sees_gpus: Whether it sees the GPUs that this process sees. Without GPUs in sight, logical
-            CPU devices are the only ones that can be chosen.
-        tick: Function of no arguments that is called now and then while the process runs. What it
-            raises ends the process.
+        request: Object that the module gets as JSON in its first argument.
+        timeout: Limit of its time in seconds.
+        env: Dict of environment variables that differ from this process's; None for none.
+        sees_gpus: Whether it sees the GPUs that this process sees. Otherwise only logical CPU
+            devices can be chosen.
+        tick: Function of no arguments that is called from time to time while the process runs;
+            None for none. An exception of it ends the process.
 
     Returns:
-        What it prints last, read as JSON; with `load_average`, that of the machine before it began.
+        The last line that it prints, a JSON object, as a dict; with `load_average`, the load
+        average of the machine before it began.
 
     Raises:
         RuntimeError: If the process fails, or takes too long.
@@ -52,13 +53,13 @@ def run(module, request, timeout, env=None, sees_gpus=False, tick=None):
     if returncode:
         raise RuntimeError(
             f"A benchmark's process must exit with 0, but {module} exited with {returncode} "
-            f"for {request}. Mend it, or leave it out.\n{errors[-2000:]}"
+            f"for {request}. Fix it, or leave it out.\n{errors[-2000:]}"
         )
     return {**json.loads(output.splitlines()[-1]), "load_average": load_average}
 
 
 def _waited(command, env, timeout, tick):
-    """Returns a command's exit status, standard output and standard error, when it has ended."""
+    """Runs a command; returns its exit status, standard output and standard error."""
     pipe, end = subprocess.PIPE, time.monotonic() + timeout
     with subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True) as child:
         try:
@@ -72,7 +73,7 @@ def _waited(command, env, timeout, tick):
                         raise
                 if tick:
                     tick()
-        except BaseException:  # Ctrl-C, too: nothing goes on running alone.
+        except BaseException:  # Ctrl-C, too, so that the process never outlives this one.
             child.kill()
             raise
 
@@ -80,14 +81,14 @@ def _waited(command, env, timeout, tick):
 def peak_rss():
     """Returns the largest resident memory of this process so far, in bytes."""
     status = pathlib.Path("/proc/self/status")
-    if status.exists():  # Unlike `getrusage`, it knows nothing of the parent.
+    if status.exists():  # Unlike `getrusage`, it leaves out the parent process.
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text()).group(1)) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def spread(values):
-    """Returns the median, least and greatest of `values`, rounded to a float's 5 digits."""
+    """Returns the median, minimum and maximum of `values`, rounded to 5 digits."""
     figures = {"median": statistics.median(values), "min": min(values), "max": max(values)}
     return {key: float(f"{value:.5g}") for key, value in figures.items()}
 
@@ -106,9 +107,10 @@ def append(record, path):
 
 
 def machine():
-    """Returns where and when figures were taken: processor, cores, git commit and UTC date.
+    """Returns a dict of the processor, number of cores, git commit and UTC date of figures.
 
-    The commit is None where the library is installed: what repository that is in is not its own.
+    The commit is None if the library is installed, since its directory may be in another
+    repository.
     """
     cpu, cpuinfo = platform.processor() or platform.machine(), pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists():

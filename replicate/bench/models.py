@@ -1,9 +1,9 @@
 """Models and data of the benchmarks: the same mathematics for every engine.
 
 B is the global batch in rows, N the number of towers; a *share* is the B / N rows of one tower.
-Weights start from seeds kept per layer, so that all engines start from equal weights however many
-random ops they make before. Layers have names, without which the ancestor of this library finds no
-variables for its second tower.
+Each layer has a fixed seed, so that all engines start from equal weights however many random ops
+they make before. Layers have names, since without them `tf.contrib.estimator.replicate_model_fn`
+finds no variables for its second tower.
 """
 
 import itertools
@@ -17,29 +17,29 @@ from replicate.compat import estimator
 GLOBAL_BATCHES = 8  # distinct batches held in memory, then repeated
 SEED = 7
 DTYPES = ("float32", "float16", "bfloat16")
-# Float16 loses small gradients. Losses are multiplied by this while gradients are computed.
+# Factor of losses while gradients are computed, since float16 loses small gradients.
 _LOSS_SCALES = {"float16": 128.0}
 
 
 class Case(NamedTuple):
     """A model and how it is trained; B is `global_batch`, N is `towers`."""
 
-    # "wide" and "mlp" are dense layers, "cnn" convolutions with batch norm, "resnet50" those of
-    # ResNet-50.
+    # "wide" and "mlp" have dense layers, "cnn" convolutions with batch norm, "resnet50" the layers
+    # of ResNet-50.
     model: str
-    towers: int  # N; the engine `single` trains on one device whatever N is
-    layers: int  # without the layer that makes the logits
+    towers: int  # N; the engine `single` trains on one device for any N
+    layers: int  # without the layer that computes the logits
     width: int  # units or channels per layer
     global_batch: int = 256  # B rows, B / N on each tower
     intra_op_threads: int = 0  # threads inside one kernel; 0 leaves the choice to TensorFlow
-    dtype: str = "float32"  # of what layers compute; variables and losses are float32
+    dtype: str = "float32"  # in which layers compute; variables and losses are float32
     classes: int = 10
     optimizer: str = "Adam"  # a key of `OPTIMIZERS`
 
 
 def _adam():
     # The usual epsilon, 1e-8, makes Adam's step independent of the gradient's scale: a gradient N
-    # times too large would leave the same losses. With this one the first losses tell.
+    # times too large would give the same losses. With this one, the first losses differ.
     return tf.train.AdamOptimizer(learning_rate=1e-2, epsilon=1e-2)
 
 
@@ -51,7 +51,7 @@ def _sgd():
     return tf.train.GradientDescentOptimizer(learning_rate=1e-2)
 
 
-# name -> function of no arguments that returns the `tf.train.Optimizer`
+# By name: a function of no arguments that returns the `tf.train.Optimizer`.
 OPTIMIZERS = {"Adam": _adam, "Momentum": _momentum, "SGD": _sgd}
 
 # The models as they are measured, on one tower.
@@ -69,15 +69,15 @@ CASES = {
         optimizer="Momentum",
     ),
 }
-# Batch norm has statistics of each tower's rows, so that one device has other losses.
+# Batch norm uses statistics of each tower's rows, so losses differ from those of one device.
 DEVICES_DIFFER = ("cnn", "resnet50")
-_UNITS = (3, 4, 6, 3)  # of three layers each, in ResNet-50's stages
+_UNITS = (3, 4, 6, 3)  # Units of three layers each, in the stages of ResNet-50.
 
 
 def seeded_initializer(seed):
-    """Returns He's initialiser with a seed of its own for a layer's number."""
-    # He's scale keeps the signal alive through 61 ReLU layers. With Glorot's it fades to nothing,
-    # and losses would agree whatever the gradients are.
+    """Returns He's initialiser with a different seed for each layer's number."""
+    # He's scale preserves the signal through 61 ReLU layers. With Glorot's it vanishes, and losses
+    # would agree for any gradients.
     return tf.variance_scaling_initializer(scale=2.0, mode="fan_in", seed=SEED + seed)
 
 
@@ -119,7 +119,7 @@ def _convolutions(net, case):
 
 
 def convolved(net, channels, size, stride, i):
-    """Applies the `i`th convolution of a network, without a bias, with the initialiser for it."""
+    """Applies the `i`th convolution of a network, without a bias, with its seeded initialiser."""
     return tf.layers.conv2d(
         net,
         channels,
@@ -172,20 +172,20 @@ def _residual_units(net, case):
 
 
 def _float32_variables(getter, name, *args, dtype=None, **kwargs):
-    """The custom getter of mixed precision: variables are float32, and cast where they are read."""
+    """Custom getter for mixed precision: variables are float32, and each read casts them."""
     if dtype not in (tf.float16, tf.bfloat16):
         return getter(name, *args, dtype=dtype, **kwargs)
     return tf.cast(getter(name, *args, dtype=tf.float32, **kwargs), dtype)
 
 
 class Model(NamedTuple):
-    """What a model takes, and what it computes of that.
+    """The data and the loss of a model.
 
     Attributes:
         rows: Function of a `Case`, a number of rows and a `np.random.RandomState`. It returns
-            features and labels, nested structures of arrays that begin with that many rows.
-        loss: Function of features, labels and the `Case`. It returns the mean over the rows that
-            it was given, a float32 scalar.
+            features and labels, nested structures of arrays with that many rows on axis 0.
+        loss: Function of features, labels and the `Case`. It returns the mean over the given rows,
+            a float32 scalar.
     """
 
     rows: Any
@@ -193,7 +193,7 @@ class Model(NamedTuple):
 
 
 def classifier(row_shape, apply_layers):
-    """Returns the `Model` of a network that tells classes of arrays apart.
+    """Returns the `Model` of a network that classifies arrays.
 
     Args:
         row_shape: The shape of one row of features, which are float32.
@@ -202,7 +202,7 @@ def classifier(row_shape, apply_layers):
 
     def rows(case, number, rng):
         features = rng.standard_normal((number, *row_shape)).astype(np.float32)
-        # Labels that depend on the features: a loss that falls shows that the engine trains.
+        # Labels depend on the features, so that a falling loss shows that the engine trains.
         teacher = rng.standard_normal((int(np.prod(row_shape)), case.classes))
         return features, np.argmax(features.reshape(number, -1).dot(teacher), 1).astype(np.int32)
 
@@ -218,7 +218,7 @@ def classifier(row_shape, apply_layers):
     return Model(rows, loss)
 
 
-# The one place to add a model.
+# Add a model here.
 MODELS = {
     "wide": classifier((64,), _dense_layers),
     "cnn": classifier((28, 28, 1), _convolutions),
@@ -228,15 +228,15 @@ MODELS = {
 
 
 def make_model_fn(case, make_optimizer):
-    """Returns the TRAIN `model_fn` of `case`, free of any engine's name.
+    """Returns the TRAIN `model_fn` of `case`, the same for every engine.
 
     Args:
         case: The `Case` to build.
         make_optimizer: Function of no arguments that returns the `tf.train.Optimizer` to use.
 
     Returns:
-        A function of `features` and `labels`, as `Model.rows` gives them, and `mode`, whose loss is
-        the mean over the rows that it was given.
+        A function of `features` and `labels`, as `Model.rows` returns them, and `mode`, whose loss
+        is the mean over the given rows.
     """
     scale = _LOSS_SCALES.get(case.dtype)
 
@@ -248,7 +248,7 @@ def make_model_fn(case, make_optimizer):
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
             if scale is None:
                 train_op = optimizer.minimize(loss, step)
-            else:  # By hand, because each engine has a loss scale of its own.
+            else:  # By hand, because engines have different loss scales.
                 pairs = optimizer.compute_gradients(loss * scale)
                 train_op = optimizer.apply_gradients([(g / scale, v) for g, v in pairs], step)
         return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
@@ -259,13 +259,13 @@ def make_model_fn(case, make_optimizer):
 def make_input_fn(case, shares):
     """Returns an `input_fn` whose elements hold B / `shares` rows each, always in the same order.
 
-    The rows are cut into elements in NumPy. Cutting them with `batch(drop_remainder=True)` gives
-    the same static shapes, but costs a dataset call per row: a large part of these short steps.
+    NumPy splits the rows into elements. `batch(drop_remainder=True)` gives the same static shapes,
+    but costs a dataset call per row, a large part of these short steps.
 
     Args:
         case: The `Case` to feed.
-        shares: 1 where the engine takes the global batch from the dataset, N where each of N towers
-            takes its own element (tf.distribute).
+        shares: 1 if the engine takes the global batch from the dataset, N if each of N towers takes
+            a separate element (tf.distribute).
 
     Returns:
         A function of no arguments that returns an endless `tf.data.Dataset` of `(features,
@@ -286,7 +286,7 @@ def make_input_fn(case, shares):
 
     def input_fn():
         dataset = tf.data.Dataset.from_tensor_slices(arrays).repeat()
-        # One stage of prefetching each: the iterators of tf.distribute bring their own.
+        # One stage of prefetching each: the iterators of tf.distribute already have one.
         return dataset.prefetch(2) if shares == 1 else dataset
 
     return input_fn

@@ -1,8 +1,8 @@
-"""What `python -m replicate bench` runs, in which order, and about how long that takes.
+"""The runs of `python -m replicate bench`, their order, and estimates of their time.
 
-A *way* is a model, what trains it and on which devices; a *run* trains it once, in a process of its
-own. A *round* runs every way to train a model once, one after the other, so that a slow spell of
-the machine falls on all of them.
+A *way* is a model with an engine and devices; a *run* trains it once, in a separate process. A
+*round* runs every way to train a model once, in turn, so that a slow period of the machine affects
+all of them.
 """
 
 from typing import NamedTuple, Optional, Tuple
@@ -11,13 +11,13 @@ from replicate.bench import losses, models
 
 ONE = "one device"
 FULL = {"models": ["cnn", "mlp", "wide"], "rounds": 3, "steps": 100, "warmup": 20}
-"""What is run by default. ResNet-50 takes a CPU minutes: when asked for."""
+"""The default run. ResNet-50 takes minutes on a CPU, so it runs only on request."""
 QUICK = {"models": ["cnn", "mlp"], "rounds": 1, "steps": 20, "warmup": 5}
-"""What `--quick` takes in the place of the fields of `FULL`."""
+"""The values that `--quick` uses in place of those in `FULL`."""
 
 
 class Way(NamedTuple):
-    """A way to train a model, and on what."""
+    """A way to train a model, with its devices."""
 
     name: str
     engine: str
@@ -27,7 +27,7 @@ class Way(NamedTuple):
 
     @property
     def title(self):
-        """Its name, with the number of devices if it can be another."""
+        """Its name, with the number of devices unless it is always 1."""
         return self.name if self.engine == "single" else f"{self.name}, {len(self.devices)} devices"
 
     def __hash__(self):
@@ -35,24 +35,24 @@ class Way(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A way that is trained once."""
+    """One training run of a way."""
 
     model: str
     way: Way
     warmup: int
-    """Steps before those that are timed."""
+    """Number of steps before the timed ones."""
     steps: int
     round: Optional[int]
-    """Its number, from 1 on; None where nothing but the losses is wanted."""
+    """Number of its round, from 1 on; None if only its losses are needed."""
 
 
 def runs(model, ways, args):
-    """Returns the list of `Run`s of a model in their order: rounds, then what losses need.
+    """Returns the list of `Run`s of a model in order: rounds, then runs that only give losses.
 
     Args:
         model: The model's name.
-        ways: List of `Way`s, that on one device first.
-        args: Has `rounds`, `steps` and `warmup`, whole numbers >= 1.
+        ways: List of `Way`s, first that on one device.
+        args: Object with `rounds`, `steps` and `warmup`, integers >= 1.
     """
     made = [
         Run(model, way, args.warmup, args.steps, number)
@@ -74,7 +74,7 @@ def sizes(ways):
 def on_one_device(model, ways, size):
     """Returns the `Way` on one device with the whole batch of `size` devices.
 
-    None if its losses are others: batch norm takes the rows of each device.
+    None if its losses differ, since batch norm uses the rows of each device separately.
     """
     if model in models.DEVICES_DIFFER and size > 1:
         return None
@@ -82,15 +82,15 @@ def on_one_device(model, ways, size):
     return ways[0]._replace(case=ways[0].case._replace(global_batch=batch))
 
 
-# For two CPU cores that do nothing else, after CPU time on busy ones: seconds until a process
-# trains, seconds more for each device's copy of the model, and milliseconds of a step for each row.
+# Estimates for two idle CPU cores, from CPU time on busy ones: seconds until a process trains,
+# additional seconds for each device's copy of the model, and milliseconds of a step for each row.
 _START_S = 3.5
 _COPY_S = {"cnn": 0.3, "mlp": 0.2, "wide": 1.5, "resnet50": 4.0}
 _ROW_MS = {"cnn": 0.17, "mlp": 0.03, "wide": 0.03, "resnet50": 10.0}
 
 
 def seconds(run):
-    """Returns about how many seconds a `Run` takes on two CPU cores."""
-    rows = (run.warmup + run.steps + 1) * run.way.case.global_batch  # 1 more is traced.
+    """Returns an estimate of the seconds that a `Run` takes on two CPU cores."""
+    rows = (run.warmup + run.steps + 1) * run.way.case.global_batch  # 1 more step is traced.
     copies = len(run.way.devices) * _COPY_S[run.model]
     return _START_S + copies + rows * _ROW_MS[run.model] / 1e3

@@ -1,4 +1,4 @@
-"""What a benchmark is at, and how long it still takes: text for the standard error."""
+"""Progress of a benchmark, and an estimate of the time left: text for the standard error."""
 
 import shutil
 import statistics
@@ -7,49 +7,50 @@ import time
 
 from replicate.bench import plan
 
-_EVERY_S = 30  # Seconds between lines where there is no terminal.
-_CLEAR = "\r\x1b[K"  # To the line's begin, and away with what is there.
+_EVERY_S = 30  # Seconds between lines if there is no terminal.
+_CLEAR = "\r\x1b[K"  # Moves to the beginning of the line, and clears it.
 
 
 class Progress:
-    """Tells which run is going on, and estimates the time that is left.
+    """Shows the current run, and estimates the time that is left.
 
-    A run is expected to take what others of its way and as many steps took; if there were none, the
-    seconds of `plan.seconds` times what those that are done took of theirs. On a terminal one line
-    is drawn anew whenever there is something to say; elsewhere a line is written from time to time.
+    The estimate of a run is the mean time of finished runs of the same way with as many steps. If
+    there are none, it is `plan.seconds`, scaled by the ratio of actual to estimated time of all
+    finished runs. On a terminal one line is redrawn at each change; elsewhere a line is written
+    from time to time.
     """
 
     def __init__(self, runs, stream=None, clock=time.monotonic):
-        """Makes what tells of `runs`, a list of `plan.Run`s in their order.
+        """Makes the progress of a benchmark.
 
         Args:
-            runs: The list.
-            stream: Where it is written; None: the standard error.
+            runs: The list of `plan.Run`s, in order.
+            stream: The stream to write to; None: the standard error.
             clock: Function of no arguments that returns the time in seconds.
         """
         self._runs, self._clock = runs, clock
         self._stream = sys.stderr if stream is None else stream
-        self._took = []  # Seconds of each run that is done.
+        self._took = []  # Seconds of each finished run.
         self._began = self._wrote = clock()
 
     @property
     def count(self):
-        """How many runs there are."""
+        """The number of runs."""
         return len(self._runs)
 
     @property
     def done(self):
-        """How many runs are done."""
+        """The number of finished runs."""
         return len(self._took)
 
     def announce(self):
-        """Says how much there is to do, before the first run."""
+        """Writes the number of runs and their estimated time, before the first run."""
         now = duration(self.left())
         on_gpus = any("GPU" in name for run in self._runs for name in run.way.devices)
         known = "; no GPU was measured" if on_gpus else ""
         self.say(
-            f"{self.count} runs, each in a process of its own: about {now} on two idle CPU cores"
-            f"{known}. Runs that end correct this. Ctrl-C ends it, and prints what was measured."
+            f"{self.count} runs, each in a separate process: about {now} on two idle CPU cores"
+            f"{known}. Finished runs correct this. Ctrl-C prints the figures so far."
         )
 
     def begin(self):
@@ -58,7 +59,7 @@ class Progress:
         self.tick()
 
     def tick(self):
-        """Says what is going on, if it is time for it; to be called often while a run lasts."""
+        """Shows the progress if it is due; call it often during a run."""
         if self._stream.isatty():
             width = shutil.get_terminal_size().columns - 1
             self._write(_CLEAR + self._line()[:width])
@@ -67,7 +68,7 @@ class Progress:
             self._write(self._line() + "\n")
 
     def end(self):
-        """Ends the run that was begun last."""
+        """Ends the current run."""
         now = self._clock()
         self._took.append(now - self._began)
         self._began = now
@@ -78,16 +79,16 @@ class Progress:
         self._write(line + "\n")
 
     def clear(self):
-        """Takes away the line that is drawn anew, so that others can write."""
+        """Clears the redrawn line, so that others can write."""
         if self._stream.isatty():
             self._write(_CLEAR)
 
     def left(self):
-        """Returns about how many seconds are left, the run that is going on included."""
-        ahead = [self._expected(run) for run in self._runs[self.done :]]
-        if ahead:
-            ahead[0] = max(0.0, ahead[0] - (self._clock() - self._began))
-        return sum(ahead)
+        """Returns an estimate of the seconds that are left, with the current run."""
+        expected = [self._expected(run) for run in self._runs[self.done :]]
+        if expected:
+            expected[0] = max(0.0, expected[0] - (self._clock() - self._began))
+        return sum(expected)
 
     def _expected(self, run):
         took = list(zip(self._runs, self._took))
@@ -99,9 +100,9 @@ class Progress:
 
     def _line(self):
         run = self._runs[self.done]
-        what = "for its losses" if run.round is None else f"round {run.round}"
+        part = "for its losses" if run.round is None else f"round {run.round}"
         return (
-            f"[{self.done + 1}/{self.count}] {run.model}, {what}: {run.way.title}; "
+            f"[{self.done + 1}/{self.count}] {run.model}, {part}: {run.way.title}; "
             f"about {duration(self.left())} left"
         )
 

@@ -1,4 +1,4 @@
-"""The rows of the table that `python -m replicate bench` prints, and which choice to take."""
+"""The table that `python -m replicate bench` prints, and its advice which choice to take."""
 
 from replicate.bench import choices, harness
 
@@ -7,13 +7,13 @@ _OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_i
 
 
 def record(model, way, alone, rounds):
-    """Returns a flat dict ready for JSON for a way to train a model.
+    """Returns the record of a way to train a model, a flat dict ready for JSON.
 
     Args:
         model: The model's name.
         way: The `plan.Way`.
-        alone: The one that trains on one device.
-        rounds: List of a dict per round that has run both: way -> its dict from `engines.measure`.
+        alone: The `plan.Way` on one device.
+        rounds: List of a dict per round that has run both: results of `engines.measure` by way.
     """
     runs, case = [results[way] for results in rounds], way.case
     size = len(way.devices)
@@ -42,7 +42,7 @@ def record(model, way, alone, rounds):
 
 
 def line(record, rounds):
-    """Returns a record as a line of text, which says after which of its `rounds`."""
+    """Returns a record as a line of text, with the number of its last round out of `rounds`."""
     devices = len(record["devices"])
     text = f"{record['model']}, {record['way']}"
     text += f", {devices} devices" if record["engine"] != "single" else ""
@@ -58,10 +58,14 @@ def _rate(way, results):
 
 
 def _by_ring(sizes, num_devices):
-    """Returns the bytes that cross devices when tensors of these sizes are summed around a ring.
+    """Returns the bytes that cross devices when tensors of these sizes are all-reduced in a ring.
 
-    Each device sends each of N parts of its tensor on N - 1 times to be summed and N - 1 times to
-    be known, of 1 / N of the tensor each time.
+    With N devices, each device sends 1 / N of its tensor N - 1 times to sum it and N - 1 times to
+    share the sums.
+
+    Args:
+        sizes: Sizes of the tensors in bytes, one for each device; None counts as 0.
+        num_devices: N.
     """
     return int(sum(size or 0 for size in sizes) * 2 * (num_devices - 1) / num_devices)
 
@@ -98,13 +102,12 @@ def table(made):
 
 
 def advice(made, named):
-    """Returns lines that say which choice was fastest, where there were several.
+    """Returns lines that name the fastest of several choices.
 
-    A choice is faster than another if it was in every round: if the least efficiency of the one is
-    above the greatest of the other.
+    A choice counts as faster than another if its smallest efficiency is above the other's largest.
 
     Args:
-        made: List of records, as `record` returns them, each of as many rounds.
+        made: List of records, as `record` returns them, with equal numbers of rounds.
         named: The choices, by name.
     """
     groups = {}

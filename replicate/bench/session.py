@@ -1,32 +1,32 @@
-"""The runs of `python -m replicate bench`, and what they have measured so far."""
+"""The runs of `python -m replicate bench`, and their figures so far."""
 
 from replicate.bench import engines, harness, losses, plan, rows
 
 
 class Session:
-    """Runs what is planned, and keeps what it measured, whatever happens.
+    """Runs the planned runs, and keeps their figures even if one fails.
 
     Attributes:
-        sentences: List of what is to be said below the table.
+        sentences: List of remarks below the table.
     """
 
     def __init__(self, ways, args, progress, context):
         """Makes a session.
 
         Args:
-            ways: Dict of the list of `plan.Way`s, that on one device first, by model.
+            ways: Dict of the list of `plan.Way`s by model, first the one on one device.
             args: The command line's arguments.
-            progress: The `progress.Progress` that is told of each run.
-            context: Dict that is part of every record.
+            progress: The `progress.Progress` to update.
+            context: Dict of entries to add to every record.
         """
         self._ways, self._args, self._progress, self._context = ways, args, progress, context
         self._records, self._kept, self.sentences = {}, set(), []
 
     def train(self, model):
-        """Runs all ways to train a model, says what each has measured, and compares losses.
+        """Runs all ways to train a model, writes their figures, and compares losses.
 
         Raises:
-            RuntimeError: If a process fails, or engines have other losses.
+            RuntimeError: If a process fails, or engines have different losses.
             OSError: If the file of records cannot be written.
         """
         alone, rounds = self._ways[model][0], [{} for _ in range(self._args.rounds)]
@@ -45,11 +45,11 @@ class Session:
         self._check(model, rounds[0])
 
     def records(self):
-        """Returns the records of all ways that were measured, medians over the rounds so far."""
+        """Returns the records of all ways with figures, which are medians over rounds so far."""
         return list(self._records.values())
 
     def keep(self):
-        """Appends to the file of records what is not there yet.
+        """Appends the records that are not in the file of `--out` yet.
 
         Raises:
             OSError: If it cannot be written.
@@ -69,7 +69,7 @@ class Session:
         return engines.run(way.case, way.engine, run.warmup, run.steps, devices, choice, tick=tick)
 
     def _check(self, model, results):
-        """Checks that all trained the same on the same rows, and notes with what it compared."""
+        """Checks that all engines trained the same on the same rows, and adds a remark on it."""
         ways = self._ways[model]
         for size in plan.sizes(ways):
             several = [way for way in ways[1:] if len(way.devices) == size]
@@ -80,8 +80,8 @@ class Session:
                 compared = f"{plan.ONE} with the whole batch"
             elif len(found) == 1:
                 self.sentences.append(
-                    f"{model}, {size} devices: losses are not compared, for there is one engine "
-                    "only."
+                    f"{model}, {size} devices: losses are not compared, since there is only one "
+                    "engine."
                 )
                 continue
             losses.check(model, found, self._args.dtype)

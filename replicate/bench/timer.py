@@ -1,4 +1,4 @@
-"""The hook with which benchmarks time an Estimator's steps."""
+"""The hook that times an Estimator's steps in benchmarks."""
 
 import collections
 import re
@@ -9,26 +9,26 @@ import tensorflow.compat.v1 as tf
 from replicate.bench import harness, traffic
 
 _IS_ARITHMETIC = re.compile(r"= \w*(MatMul|Conv2D)\w*\(")
-_IS_DEVICE = re.compile(r"device:(CPU|GPU):\d+$")  # No stream of a GPU.
+_IS_DEVICE = re.compile(r"device:(CPU|GPU):\d+$")  # Excludes streams of a GPU.
 
 
 class StepTimer(tf.train.SessionRunHook):
-    """Times steps, keeps every loss, and traces devices in one last, untimed step.
+    """Times steps, keeps every loss, and traces devices in a last step that is not timed.
 
     Attributes:
         began: `time.perf_counter()` seconds when the graph of the training loop was complete.
-        created: The same when the session was there, with all initialised.
-        ops_at_begin: Ops in the graph then, before savers and initialisers are added.
-        ops_in_session: Ops in the graph that the session got.
+        created: The same when the session existed and variables were initialised.
+        ops_at_begin: Number of ops in the graph at `began`, before savers and initialisers.
+        ops_in_session: Number of ops in the graph of the session.
         ended: `time.perf_counter()` seconds at the end of each step.
         cpu: `time.process_time()` seconds, of all threads, at the end of each step.
-        losses: The loss that the engine reports, per step, dimensionless.
+        losses: The loss that the engine reports, one per step.
         peak_rss: Peak resident memory of this process after the last timed step, in bytes.
-        peak_gpu: The largest of the GPUs' peaks of memory that tensors took, in bytes; None if
-            none of `devices` is a GPU, or TensorFlow does not say.
-        kernels: Device name -> number of matrix products and convolutions in the traced step.
-        sent: What the traced step sent between devices, a list of `traffic.Sent`.
-        all_reduced: What its all-reduces summed, as `traffic.all_reduced` returns it.
+        peak_gpu: The largest peak memory of tensors on one of the GPUs, in bytes; None if `devices`
+            has no GPU, or TensorFlow does not measure it.
+        kernels: Number of matrix products and convolutions in the traced step, by device name.
+        sent: Tensors that the traced step sent between devices, a list of `traffic.Sent`.
+        all_reduced: Sizes of its all-reduced tensors, as `traffic.all_reduced` returns them.
     """
 
     def __init__(self, timed_steps, devices):
@@ -40,30 +40,30 @@ class StepTimer(tf.train.SessionRunHook):
         self.kernels = collections.Counter()
 
     def begin(self):
-        """Ends the time of graph construction."""
+        """Ends the timing of graph construction."""
         self.began = time.perf_counter()
         self.ops_at_begin = len(tf.get_default_graph().get_operations())
         # Estimator adds the loss of the whole batch last, on every engine, and fetches it anyway.
         self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
 
     def after_create_session(self, session, coord):
-        """Counts the ops of the finished graph, and ends the time of initialisation."""
+        """Counts the ops of the finished graph, and ends the timing of initialisation."""
         self.created = time.perf_counter()
         self.ops_in_session = len(session.graph.get_operations())
 
     def before_run(self, run_context):
-        """Asks for the loss, and after the timed steps for a trace."""
+        """Requests the loss, and a trace after the timed steps."""
         options = None
         if len(self.ended) == self._timed_steps:
             options = tf.RunOptions(**traffic.OPTIONS)
         return tf.train.SessionRunArgs(self._loss, options=options)
 
     def after_run(self, run_context, run_values):
-        """Ends the time of a step."""
+        """Ends the timing of a step."""
         self.ended.append(time.perf_counter())
         self.cpu.append(time.process_time())
         self.losses.append(float(run_values.results))
-        if len(self.ended) == self._timed_steps:  # Here, because tracing needs memory too.
+        if len(self.ended) == self._timed_steps:  # Before the trace, which needs memory too.
             self.peak_rss, self.peak_gpu = harness.peak_rss(), _peak_gpu(self._devices)
         if len(self.ended) > self._timed_steps:
             self._take_apart(run_values.run_metadata)

@@ -1,8 +1,7 @@
-"""What one step of a session sent from device to device, as TensorFlow says that it ran.
+"""Counts the tensors that one step of a session sent between devices, from TensorFlow's metadata.
 
-Where `replicate.reports.transfers` tells of a graph what will cross devices, this counts what did,
-whatever engine made the graph: after TensorFlow's optimiser, and of tensors whose
-size is known only then.
+`replicate.reports.transfers` predicts transfers from a graph. This counts those that happened, for
+any engine: after TensorFlow's graph optimizer, and with the sizes of tensors at run time.
 """
 
 from typing import NamedTuple, Optional
@@ -13,7 +12,7 @@ _SENDS = ("_Send", "_HostSend")
 _COLLECTIVES = ("CollectiveReduce", "CollectiveReduceV2", "NcclAllReduce")
 
 OPTIONS = {"trace_level": "SOFTWARE_TRACE", "output_partition_graphs": True}
-"""Fields of the `tf.RunOptions` with which a step must run. No tracing of GPUs is begun."""
+"""Fields of the `tf.RunOptions` that a step needs. They do not start tracing of GPUs."""
 
 
 class Sent(NamedTuple):
@@ -23,19 +22,19 @@ class Sent(NamedTuple):
     source: str
     """The device's type and index, e.g. `GPU:0`."""
     destination: str
-    """Likewise."""
+    """The same of the other device."""
     size: Optional[int]
-    """Bytes, None if TensorFlow did not say."""
+    """Bytes, None if TensorFlow did not report them."""
 
 
 def of_step(metadata):
-    """Returns what TensorFlow sent.
+    """Returns the tensors that TensorFlow sent.
 
     Args:
         metadata: The `tf.RunMetadata` of a step that ran with `OPTIONS`.
 
     Returns:
-        List of `Sent`. All-reduces that TensorFlow leaves to a library are not among them.
+        List of `Sent`, without all-reduces that TensorFlow leaves to a library.
     """
     outputs = _outputs(metadata)
     found = []
@@ -52,13 +51,13 @@ def of_step(metadata):
 
 
 def all_reduced(metadata):
-    """Returns the sizes of what all-reduces summed, one for each device that took part, in bytes.
+    """Returns the sizes of all-reduced tensors in bytes, one for each device that took part.
 
     Args:
         metadata: As `of_step` takes it.
 
     Returns:
-        List of sizes, None for those that TensorFlow did not say.
+        List of sizes, None for those that TensorFlow did not report.
     """
     outputs = _outputs(metadata)
     reduces = [node for node in _nodes(metadata) if node.op in _COLLECTIVES]
@@ -73,7 +72,7 @@ def _nodes(metadata):
 
 
 def _outputs(metadata):
-    """Returns the bytes of each output of the step, by device and name of the tensor."""
+    """Returns the bytes of each output of the step, by its device and tensor name."""
     sizes = {}
     for device in metadata.step_stats.dev_stats:
         for node in device.node_stats:
@@ -81,7 +80,7 @@ def _outputs(metadata):
                 size = tf.as_dtype(output.tensor_description.dtype).size
                 for dim in output.tensor_description.shape.dim:
                     size *= dim.size
-                # Graphs name a first output by its operation alone.
+                # In a graph, the name of a first output is that of its operation.
                 suffix = f":{output.slot}" if output.slot else ""
                 sizes[device.device, node.node_name + suffix] = size
     return sizes

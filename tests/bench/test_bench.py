@@ -66,7 +66,7 @@ FLAGS = [
     ([*TWO, "--choices", "{"], "as JSON, a choice must be an object of the arguments of…'{'"),
     (
         [*TWO, "--out", "no such directory/out.jsonl"],
-        "`--out` must be in a directory that is there…'no such directory/out.jsonl'…Make",
+        "`--out` must be in an existing directory…'no such directory/out.jsonl'…Make",
     ),
     (
         [*TWO, "--out", "/"],
@@ -78,7 +78,7 @@ GPUS = ["/device:GPU:0", "/device:GPU:1"]
 CALLS = [
     (
         lambda: harness.run("json.tool", {}, timeout=60),
-        "A benchmark's process must exit with 0, but…json.tool exited with…for {}…Mend it",
+        "A benchmark's process must exit with 0, but…json.tool exited with…for {}…Fix it",
     ),
     (
         lambda: harness.run("replicate", {}, timeout=0.01),
@@ -86,7 +86,7 @@ CALLS = [
     ),
     (
         lambda: losses.check("mlp", {"one device": [2.0, 1.0], "replicate": [2.0, 1.1]}),
-        "must agree to…0.001…`mlp` `one device` has 1.0 and `replicate` 1.1…Find which",
+        "must agree to…0.001…`mlp` `one device` has 1.0 and `replicate` 1.1…Find the wrong one",
     ),
     (
         lambda: losses.check("mlp", {"one device": [2.0], "replicate": [float("nan")]}),

@@ -151,7 +151,7 @@ def test_how_long_it_takes_is_said_before_it_begins(kind):
     progress.announce()
     (line,) = stream.getvalue().splitlines()
     assert line.startswith(
-        f"5 runs, each in a process of its own: about {duration(progress.left())} "
+        f"5 runs, each in a separate process: about {duration(progress.left())} "
     )
     assert ("no GPU was measured" in line) == (kind == "GPU")
     assert "Ctrl-C" in line

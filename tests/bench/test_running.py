@@ -63,7 +63,7 @@ def test_rows_come_as_they_are_measured_and_the_table_has_medians(capfd, monkeyp
     flags = [*TWO, "--models", "mlp", "--rounds", "2", "--global_batch", "8", "--out", str(out)]
     assert command.main(flags) == 0
     (first, none), (second, one), (third, three) = seen
-    assert "8 runs, each in a process of its own: about " in first.err
+    assert "8 runs, each in a separate process: about " in first.err
     assert "mlp, one device: 1.0 ms a step, 8,000 examples/s (after round 1 of 2)\n" in first.err
     towers = (
         "mlp, replicate, 2 devices: 2.0 ms a step, 4,000 examples/s, efficiency 0.25 (after round 1"
