@@ -84,10 +84,10 @@ class CheckHook(tf.train.SessionRunHook):
         numbers = []
         with tf.name_scope("replicate/nccl_check/"):
             for index, device in enumerate(self._devices):
-                own = np.arange(_NUMBERS, dtype=np.float32) * (index + 1)
-                self._expected += own
+                values = np.arange(_NUMBERS, dtype=np.float32) * (index + 1)
+                self._expected += values
                 with tf.device(device):
-                    numbers.append(tf.constant(own))
+                    numbers.append(tf.constant(values))
             self._sum = add(numbers, self._devices, self._place)
 
     def after_create_session(self, session, coord):

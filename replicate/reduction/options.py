@@ -31,7 +31,7 @@ class Reduction(NamedTuple):
         optimizer = replicate.TowerOptimizer(optimizer, reduction=reduction)
 
     If a model has several optimizers, the last one decides. TPU cores and replicas of tf.distribute
-    sum gradients by their engine's own means and ignore these options.
+    sum gradients by their engine's means and ignore these options.
     """
 
     where: Where = "consolidation"
