@@ -191,6 +191,9 @@ WRONG = {
     "replicate.replicate_model_fn(print, towers=2)": "[call-arg]",
     "replicate.TowerOptimizer(None, accumulate_steps='4')": "[arg-type]",
     "replicate.TowerOptimizer(None, reduction='ring')": "[arg-type]",
+    # Old names work, but type checkers know the new ones alone.
+    "replicate.TowerOptimizer(None, gather='nccl')": "[call-arg]",
+    "replicate.Gather": "[attr-defined]",
     "replicate.TowerOptimizer(None, 1.0)": "Too many positional arguments",
     "replicate.compare(print, print).same": "[attr-defined]",
     "replicate.hooks.ProgressHook(total_steps='all')": "[arg-type]",
