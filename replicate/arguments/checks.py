@@ -156,7 +156,8 @@ def _check_for_tpus(
     if unsplit_features:
         raise ValueError(
             "TPU cores take a shard of each tensor in the batch, but `unsplit_features` is "
-            f"{unsplit_features}. Leave it out, and pass tensors without rows through `params`."
+            f"{unsplit_features}. Leave it out, and pass tensors that are not part of the batch "
+            "through `params`."
         )
     if any(batch_axis.values()):
         raise ValueError(

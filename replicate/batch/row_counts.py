@@ -15,7 +15,7 @@ _MULTIPLES = (
     "rows for every row of the smallest,"
 )
 _NOT_IN_BATCH = (
-    "Pass a tensor without rows as a scalar or through `params`, or name it in "
+    "Pass a tensor that is not part of the batch as a scalar or through `params`, or name it in "
     "`unsplit_features`. Name tensors that have their rows on another axis in `batch_axis`."
 )
 _NO_ROWS = (
@@ -136,7 +136,8 @@ def spans(starts: list[Any], rows: list[Any], total: Any) -> Spans:
     """
     if all(isinstance(count, int) and count for count in rows):
         return Spans(starts, rows, overlap=False)
-    low, high = (min, max) if isinstance(total, int) else (tf.minimum, tf.maximum)
+    low: Any = min if isinstance(total, int) else tf.minimum
+    high: Any = max if isinstance(total, int) else tf.maximum
     least = low(total, 1)  # The batch itself may be empty.
     starts = [low(start, total - least) for start in starts]
     return Spans(starts, [high(count, least) for count in rows], overlap=True)
