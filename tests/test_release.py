@@ -8,7 +8,7 @@ import pytest
 import pages
 from tools import release
 
-CHANGELOG = "# Changelog\n\n## [0.2.0] - 2027-01-31\n\n### Added\n\n## [0.1.0] - 2026-12-01\n"
+CHANGELOG = "# Changelog\n\n## 0.2.0 — 2027-01-31\n\n### Added\n\n## 0.1.0 — 2026-12-01\n"
 
 
 def test_the_newest_version_without_changes_is_released():
@@ -18,8 +18,8 @@ def test_the_newest_version_without_changes_is_released():
 @pytest.mark.parametrize(
     ("version", "changelog", "changes", "text"),
     [
-        ("0.1.0", CHANGELOG, "", r"must be the newest .* 0\.1\.0 and the other \[0\.2\.0\]"),
-        ("0.2.0", "## [Unreleased]\n\n" + CHANGELOG, "", r"the other \[Unreleased\].* date"),
+        ("0.1.0", CHANGELOG, "", r"must be the newest .* 0\.1\.0 and the other 0\.2\.0"),
+        ("0.2.0", "## Unreleased\n\n" + CHANGELOG, "", "the other Unreleased.* date"),
         ("0.2.0", "# Changelog\n", "", "must have a heading"),
         ("0.2.0", CHANGELOG, " M setup.py\n", "(?s)but there are changes:\n M setup.py\nCommit"),
         ("0.2.0", CHANGELOG, "?? new.py\n", "new.py"),
@@ -49,3 +49,10 @@ def test_the_tutorial_is_a_program_from_one_device_to_a_savedmodel():
 
 def test_the_changelog_begins_with_a_version():
     assert release.newest((pages.ROOT / "CHANGELOG.md").read_text())
+
+
+def test_the_citation_has_the_version_and_the_date_of_the_changelog():
+    citation = (pages.ROOT / "CITATION.cff").read_text()
+    changelog = (pages.ROOT / "CHANGELOG.md").read_text()
+    version, date = re.findall(r"^## (\d\S+) — (\S+)$", changelog, re.MULTILINE)[0]
+    assert f"\nversion: {version}\ndate-released: {date}\n" in citation

@@ -1,9 +1,9 @@
-"""Builds a release and tries it: `make release`. It publishes nothing.
+"""Builds a release and tries it: `make release`. It publishes nothing and makes no tag.
 
 The version in `replicate/version.py` must be the newest of CHANGELOG.md, and the tree without
 changes. The source distribution and the wheel go to `dist/`. The wheel is installed in a clean
 environment, with the TensorFlow of the constraints, and runs the quickstart of the README and the
-tutorial from a folder of its own.
+tutorial from a folder of its own. The last line says how to tag the commit.
 """
 
 import argparse
@@ -32,10 +32,10 @@ class NotReleasableError(Exception):
 
 def newest(changelog):
     """Returns the name of the first version in the text of the changelog, a str."""
-    found = re.search(r"^## \[([^\]]+)\]", changelog, re.MULTILINE)
+    found = re.search(r"^## (\S+)", changelog, re.MULTILINE)
     if found is None:
         raise NotReleasableError(
-            "CHANGELOG.md must have a heading such as `## [0.1.0] - 2026-12-31`."
+            "CHANGELOG.md must have a heading such as `## 0.1.0 — 2026-12-31`."
         )
     return found[1]
 
@@ -54,7 +54,7 @@ def check(version, changelog, changes):
     if newest(changelog) != version:
         raise NotReleasableError(
             "The version in replicate/version.py must be the newest of CHANGELOG.md, but one is "
-            f"{version} and the other [{newest(changelog)}]. Set the one, and date the heading of "
+            f"{version} and the other {newest(changelog)}. Set the one, and date the heading of "
             "the other."
         )
     if changes.strip():
@@ -123,6 +123,7 @@ def main(argv=None):
     with tempfile.TemporaryDirectory() as folder:
         try_out(wheel, pathlib.Path(folder))
     print(f"{version} is in {wheel.parent}; the README's program and the tutorial run with it.")
+    print(f"Tag it: git tag -a v{version} -m 'replicate {version}' && git push origin v{version}")
     return 0
 
 
