@@ -11,8 +11,8 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import WHOLE, Layouts
 from replicate.partition import (
     boundary,
-    own,
-    own_updates,
+    per_tower,
+    per_tower_updates,
     specs,
     summaries,
 )
@@ -61,13 +61,13 @@ def build_towers(
     device = tf.device(placement.device_function(HOLDERS))
     with entered, own_seeds, program.building(), device, chosen.listening() as choice:
         spec = model_fn(features, labels)
-    known, last = own.infer(program, first), graph_lib.last_id(graph)
-    own_updates.put_together(graph.get_operations()[first:], known.layouts, program)
+    known, last = per_tower.infer(program, first), graph_lib.last_id(graph)
+    per_tower_updates.put_together(graph.get_operations()[first:], known.layouts, program)
     spec = summaries.put_together(spec, known.layouts, program, which_summaries)
     if graph_lib.last_id(graph) > last:  # Else they have changed nothing.
-        known = own.infer(program, first)
+        known = per_tower.infer(program, first)
     spec = _of_batch(spec, mode, known.layouts, program)
-    known = own.extend(known, program, first)
+    known = per_tower.extend(known, program, first)
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
     partitioned = _partition(known, asked, program, placement.gathering(choice), choice)
     spec = specs.map_tensors(spec, partitioned.whole)
@@ -101,7 +101,7 @@ def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -
 
 
 def _partition(
-    known: own.Inferred,
+    known: per_tower.Inferred,
     asked: Sequence[Any],
     program: Program,
     placement: Placement,

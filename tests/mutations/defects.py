@@ -252,19 +252,19 @@ DEFECTS = (
     # The program of one tower.
     Defect(
         "towers of a program draw the same random numbers",
-        "partition/own.py",
+        "partition/per_tower.py",
         "        return draws and operation not in self._first_values\n",
         "        return False\n",
     ),
     Defect(
         "metrics of a program are averaged over towers",
-        "partition/own_updates.py",
+        "partition/per_tower_updates.py",
         "        how = SUM\n",
         "        how = MEAN\n",
     ),
     Defect(
         "moving averages of a program are those of the first tower",
-        "partition/own_updates.py",
+        "partition/per_tower_updates.py",
         "        how = MEAN\n",
         "        how = None\n",
     ),

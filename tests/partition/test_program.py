@@ -10,7 +10,7 @@ from tensorflow.python.ops import control_flow_util
 
 import contract
 import replicate
-from replicate.partition import own
+from replicate.partition import per_tower
 from replicate.partition.order import in_order
 
 ROWS = np.random.RandomState(11).normal(size=(7, 3)) + np.linspace(-2, 2, 7)[:, None]
@@ -171,12 +171,13 @@ def test_what_is_added_to_a_program_has_the_layouts_that_inference_gives(body, v
     found = []
 
     def extend(known, program, first):
-        extended = own_extend(known, program, first)
-        found.append((known, extended, own.infer(program, first)))
+        extended = extend_as_built(known, program, first)
+        found.append((known, extended, per_tower.infer(program, first)))
         return extended
 
-    own_extend = own.extend
-    with control_flow(version), mock.patch.object(own, "extend", extend), tf.Graph().as_default():
+    extend_as_built = per_tower.extend
+    patched = mock.patch.object(per_tower, "extend", extend)
+    with control_flow(version), patched, tf.Graph().as_default():
         fn = contract.replicated(host_call(body), 3, per_tower=True)
         fn(tf.constant(ROWS), None, "eval", {})
     ((known, extended, inferred),) = found
