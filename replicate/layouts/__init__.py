@@ -10,7 +10,7 @@ from replicate.layouts.inference import infer
 from replicate.layouts.kinds import RANDOM, differs, takes_moments
 from replicate.layouts.layout import (
     MEAN,
-    OWN,
+    PER_TOWER,
     SIZE,
     SUM,
     WHOLE,
@@ -31,7 +31,7 @@ from replicate.layouts.rule import reason_of, rule_of
 __all__ = [
     "MEAN",
     "MULTIPLIES",
-    "OWN",
+    "PER_TOWER",
     "RANDOM",
     "ROWS",
     "SIZE",

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Sequence
 
 from replicate.layouts import lists
 from replicate.layouts.kinds import PASS_ON
-from replicate.layouts.layout import OWN, WHOLE, Demand, Layout, Partial, Shard, Strategy
+from replicate.layouts.layout import PER_TOWER, WHOLE, Demand, Layout, Partial, Shard, Strategy
 
 _MAKE = frozenset(["TensorArrayV3", "StackV2"])
 # By type: which input is written, and how many of its axes come before those of an element.
@@ -22,17 +22,17 @@ _WRITTEN = {
 _PUT = {**_WRITTEN, "TensorArraySplitV3": (1, 0)}  # Elements are parts of what is split.
 # The layouts of what each operation on an array gives.
 _OUTPUTS: dict[str, lists.Outputs] = {
-    "StackPopV2": lists.read,
-    "StackPushV2": lists.read,
+    "StackPopV2": lists.gives_element,
+    "StackPushV2": lists.gives_element,
     "TensorArrayCloseV3": lambda arrays, maker: (),
     "TensorArrayConcatV3": lambda arrays, maker: (arrays.element(maker), WHOLE),
-    "TensorArrayGatherV3": lists.stacked,
-    "TensorArrayGradV3": lambda arrays, maker: (OWN, OWN),
-    "TensorArrayReadV3": lists.read,
-    "TensorArrayScatterV3": lists.of_own,
+    "TensorArrayGatherV3": lists.gives_stack,
+    "TensorArrayGradV3": lambda arrays, maker: (PER_TOWER, PER_TOWER),
+    "TensorArrayReadV3": lists.gives_element,
+    "TensorArrayScatterV3": lists.gives_list,
     "TensorArraySizeV3": lambda arrays, maker: (WHOLE,),
-    "TensorArraySplitV3": lists.of_own,
-    "TensorArrayWriteV3": lists.of_own,
+    "TensorArraySplitV3": lists.gives_list,
+    "TensorArrayWriteV3": lists.gives_list,
 }
 
 
@@ -114,7 +114,7 @@ class Arrays(lists.Elements):
         if lists.is_of_list(operation):
             return lists.strategy(self, maker, operation, layouts)
         if operation.type in _MAKE:
-            return Strategy((WHOLE,) * len(layouts), (OWN,) * len(operation.outputs))
+            return Strategy((WHOLE,) * len(layouts), (PER_TOWER,) * len(operation.outputs))
         if operation.type == "TensorArraySplitV3" and layouts[1] == Shard(0):
             return None  # Elements take some of the rows each.
         found = self.element(maker)
@@ -124,7 +124,7 @@ class Arrays(lists.Elements):
             return None
         # The array comes first, and last what puts changes of it in order.
         ends = (0, len(layouts) - 1)
-        demands: list[Demand] = [OWN if i in ends else WHOLE for i in range(len(layouts))]
+        demands: list[Demand] = [PER_TOWER if i in ends else WHOLE for i in range(len(layouts))]
         if operation.type in _PUT:
             index, axes = _PUT[operation.type]
             put = self.put(maker, layouts[index], axes)

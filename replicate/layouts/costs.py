@@ -73,8 +73,10 @@ class Costs:
             return 2 * self.entries(operation.outputs[0]) * inner
         if kind in _FILTERS:
             filters, places = (self._tensor(operation, index) for index in _FILTERS[kind])
-            own = 2 if kind.startswith("Depthwise") else 1  # Axes that each place has one entry of.
-            return 2 * self.entries(places) * _product(self._shape(filters)[:-own])
+            kept = (
+                2 if kind.startswith("Depthwise") else 1
+            )  # Axes that each place has one entry of.
+            return 2 * self.entries(places) * _product(self._shape(filters)[:-kept])
         if kind in _CELLS:
             rows, weights = (operation.inputs[index] for index in _CELLS[kind])
             return 2 * _product(self._shape(rows)[:-1]) * self.entries(weights)

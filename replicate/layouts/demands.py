@@ -8,8 +8,8 @@ from replicate.layouts.layout import (
     Grown,
     Indices,
     Layout,
-    Own,
     Partial,
+    PerTowerLayout,
     Shard,
     Share,
     Whole,
@@ -26,15 +26,15 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.of)):
             return True
         dims = op.dims(index)
-        if isinstance(layout, Own) or dims is None or demand.axis >= len(dims):
+        if isinstance(layout, PerTowerLayout) or dims is None or demand.axis >= len(dims):
             return False
         size = dims[demand.axis]
         return (
             not isinstance(size, int) or dims_lib.over(size, count(demand.of, op.rows)) is not None
         )
-    if isinstance(demand, (Partial, Own, Indices, Grown)):
+    if isinstance(demand, (Partial, PerTowerLayout, Indices, Grown)):
         return layout == demand
-    return not isinstance(layout, Own)
+    return not isinstance(layout, PerTowerLayout)
 
 
 def _has_share(op: Op, index: int, demand: Share) -> bool:

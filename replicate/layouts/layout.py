@@ -108,10 +108,10 @@ class Grown(NamedTuple):
     kind: str = "grown"
 
 
-class Own(NamedTuple):
+class PerTowerLayout(NamedTuple):
     """Each tower has its own, which cannot be put together, as reserved tensors of batch norm."""
 
-    kind: str = "own"
+    kind: str = "per_tower"
 
 
 class Share(NamedTuple):
@@ -122,12 +122,12 @@ class Share(NamedTuple):
     kind: str = "share"
 
 
-Layout = Union[Whole, Shard, Indices, Partial, Size, Grown, Own]
+Layout = Union[Whole, Shard, Indices, Partial, Size, Grown, PerTowerLayout]
 Demand = Union[Layout, Share]
 
 WHOLE = Whole()
 SIZE = Size()
-OWN = Own()
+PER_TOWER = PerTowerLayout()
 SUM = Partial("sum")
 MEAN = Partial("mean")
 MAX = Partial("max")

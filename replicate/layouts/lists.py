@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts.kinds import PASS_ON
-from replicate.layouts.layout import OWN, WHOLE, Demand, Layout, Shard, Share, Strategy
+from replicate.layouts.layout import PER_TOWER, WHOLE, Demand, Layout, Shard, Share, Strategy
 
 _MAKE = frozenset(
     ["EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListScatterV2"]
@@ -164,10 +164,10 @@ def strategy(
 ) -> Strategy | None:
     """Returns how towers run an operation on a list of theirs, None if they cannot."""
     if operation.type in _COMBINE:
-        return Strategy((OWN,) * len(layouts), (OWN,))
+        return Strategy((PER_TOWER,) * len(layouts), (PER_TOWER,))
     lists = _lists_of(operation, with_zeros=True)
     demands: list[Demand] = [
-        OWN if any(tensor is one for one in lists) else WHOLE for tensor in operation.inputs
+        PER_TOWER if any(tensor is one for one in lists) else WHOLE for tensor in operation.inputs
     ]
     if operation.type in _WRITTEN:
         index, axes = _WRITTEN[operation.type]
@@ -195,8 +195,8 @@ def _can_be(tensor: Any, layout: Layout) -> bool:
 
 def _shape(tensor: Any, layout: Layout, element: Layout) -> Demand | None:
     """Returns how the shape of elements is demanded: a tower's elements have its own rows."""
-    if layout == OWN:
-        return OWN
+    if layout == PER_TOWER:
+        return PER_TOWER
     if not isinstance(element, Shard) or tensor.shape.rank == 0:  # It is -1: nothing is known.
         return WHOLE
     return Share(element.axis) if tensor.shape.rank == 1 else None
@@ -218,41 +218,41 @@ _SHAPES = {
 Outputs = Callable[[Elements, Any], "tuple[Layout, ...]"]
 
 
-def of_own(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+def gives_list(elements: Elements, maker: Any) -> tuple[Layout, ...]:
     """Gives a list, or an array."""
-    return (OWN,)
+    return (PER_TOWER,)
 
 
-def read(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+def gives_element(elements: Elements, maker: Any) -> tuple[Layout, ...]:
     """Gives an element."""
     return (elements.element(maker),)
 
 
-def stacked(elements: Elements, maker: Any) -> tuple[Layout, ...]:
+def gives_stack(elements: Elements, maker: Any) -> tuple[Layout, ...]:
     """Gives elements along a new axis."""
     return (elements.element(maker, axes=1),)
 
 
 # The layouts of what each operation gives. The shape of a list's elements is the tower's own.
 _STRATEGIES: dict[str, Outputs] = {
-    "EmptyTensorList": of_own,
-    "OptionalFromValue": of_own,
-    "OptionalGetValue": read,
+    "EmptyTensorList": gives_list,
+    "OptionalFromValue": gives_list,
+    "OptionalGetValue": gives_element,
     "OptionalHasValue": lambda elements, maker: (WHOLE,),
-    "OptionalNone": of_own,
-    "TensorListElementShape": of_own,
-    "TensorListFromTensor": of_own,
-    "TensorListGather": stacked,
-    "TensorListGetItem": read,
+    "OptionalNone": gives_list,
+    "TensorListElementShape": gives_list,
+    "TensorListFromTensor": gives_list,
+    "TensorListGather": gives_stack,
+    "TensorListGetItem": gives_element,
     "TensorListLength": lambda elements, maker: (WHOLE,),
-    "TensorListPopBack": lambda elements, maker: (OWN, elements.element(maker)),
-    "TensorListPushBack": of_own,
-    "TensorListReserve": of_own,
-    "TensorListResize": of_own,
-    "TensorListScatterIntoExistingList": of_own,
-    "TensorListScatterV2": of_own,
-    "TensorListSetItem": of_own,
-    "TensorListStack": stacked,
+    "TensorListPopBack": lambda elements, maker: (PER_TOWER, elements.element(maker)),
+    "TensorListPushBack": gives_list,
+    "TensorListReserve": gives_list,
+    "TensorListResize": gives_list,
+    "TensorListScatterIntoExistingList": gives_list,
+    "TensorListScatterV2": gives_list,
+    "TensorListSetItem": gives_list,
+    "TensorListStack": gives_stack,
 }
 
 __all__ = ["forget", "is_of_list", "maker_of", "strategy", "written"]

@@ -24,7 +24,7 @@ from replicate.layouts.demands import can_be
 from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import SOURCES, STARTS
 from replicate.layouts.layout import (
-    OWN,
+    PER_TOWER,
     SIZE,
     WHOLE,
     Demand,
@@ -119,7 +119,7 @@ class Loop:
         """Returns the layouts to go on with if an operation has no strategy yet."""
         is_of_array = array_of(operation) is not None
         return [
-            OWN if is_of_array and tensor.dtype in (tf.variant, tf.resource) else WHOLE
+            PER_TOWER if is_of_array and tensor.dtype in (tf.variant, tf.resource) else WHOLE
             for tensor in operation.outputs
         ]
 
@@ -205,7 +205,7 @@ class Loop:
         if found is not None:
             return found
         # A sum that begins with a number, and goes on with parts.
-        others = [layout for layout in dict.fromkeys(layouts) if layout not in (WHOLE, OWN)]
+        others = [layout for layout in dict.fromkeys(layouts) if layout not in (WHOLE, PER_TOWER)]
         for index, layout in enumerate(layouts):
             for other in others if layout == WHOLE else ():
                 tried = [*layouts[:index], other, *layouts[index + 1 :]]
@@ -213,7 +213,7 @@ class Loop:
                     return None  # And once more.
         # What is put together for all towers is so before the loop.
         for index, layout in enumerate(layouts):
-            if layout not in (WHOLE, OWN) and self._change(operation.inputs[index], WHOLE):
+            if layout not in (WHOLE, PER_TOWER) and self._change(operation.inputs[index], WHOLE):
                 return None
         met = [WHOLE if meets_in_round(layout, WHOLE) else layout for layout in layouts]
         return None if met == list(layouts) else self._strategy(operation, met)
@@ -251,9 +251,9 @@ class Loop:
     def _enters(self, operation: Any, layout: Layout, demand: Demand) -> bool:
         if layout == demand:
             return True
-        if demand == OWN:  # The flow of an array may begin as the same number in all towers.
+        if demand == PER_TOWER:  # The flow of an array may begin as the same number in all towers.
             return layout == WHOLE and operation.outputs[0].shape.rank == 0
-        if layout == OWN:
+        if layout == PER_TOWER:
             return False
         if isinstance(demand, Grown):
             return layout == WHOLE

@@ -21,8 +21,8 @@ from replicate.layouts.layout import (
     Grown,
     Indices,
     Layout,
-    Own,
     Partial,
+    PerTowerLayout,
     Shard,
     Size,
     Strategy,
@@ -97,7 +97,7 @@ class Pass:
             self._enter(operation, strategy)
             return
         for tensor, layout in zip(operation.inputs, inputs):
-            if isinstance(layout, Own):
+            if isinstance(layout, PerTowerLayout):
                 self._keep(tensor.op)
         if is_array and not self._arrays.changed:
             self._arrays.refuse([maker])
@@ -154,7 +154,7 @@ class Pass:
         self._arrays.refuse(makers)
         for one, layout in zip(enter, entered):
             self._meet(one, [WHOLE])
-            if isinstance(layout, Own):
+            if isinstance(layout, PerTowerLayout):
                 self._keep(one.inputs[0].op)
         if any(layout not in (WHOLE, SIZE) for layout in entered):
             self._whole["while"] += 1

@@ -77,10 +77,10 @@ def _squeeze(op: Op, index: int) -> Shape | None:
 @shapes("Bitcast")
 def _bitcast(op: Op, index: int) -> Shape | None:
     given = op.dims(0)
-    own, made = op.inputs[0].dtype.size, op.outputs[0].dtype.size
-    if given is None or own == made:
+    size, made = op.inputs[0].dtype.size, op.outputs[0].dtype.size
+    if given is None or size == made:
         return given
-    return given[:-1] if own < made else [*given, own // made]
+    return given[:-1] if size < made else [*given, size // made]
 
 
 @shapes("Tile")

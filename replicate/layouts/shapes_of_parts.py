@@ -137,8 +137,10 @@ def _pad(op: Op, index: int) -> Shape | None:
         return None
     sign = -1 if op.type == "MirrorPadGrad" else 1
     return [
-        dims_lib.total([size, *(None if pad is None else dims_lib.times(sign, pad) for pad in own)])
-        for size, own in zip(given, paddings)
+        dims_lib.total(
+            [size, *(None if pad is None else dims_lib.times(sign, pad) for pad in pads)]
+        )
+        for size, pads in zip(given, paddings)
     ]
 
 

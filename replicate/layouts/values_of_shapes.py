@@ -144,11 +144,11 @@ def _broadcast_gradient_args(op: Op) -> Values:
 
 def _summed(pairs: Sequence[tuple[Dim | None, Dim | None]]) -> np.ndarray | None:
     """Returns axes on which own sizes are 1, None if one may be, and the other's is not."""
-    for own, other in pairs:
-        same = own is not None and own == other
-        if own != 1 and other != 1 and not same and not _is_not_one(own):
+    for size, other in pairs:
+        same = size is not None and size == other
+        if size != 1 and other != 1 and not same and not _is_not_one(size):
             return None
-    return array([axis for axis, (own, _) in enumerate(pairs) if own == 1])
+    return array([axis for axis, (size, _) in enumerate(pairs) if size == 1])
 
 
 def _is_not_one(size: Dim | None) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.partition.program import SCOPE, Own, Program
+from replicate.partition.program import SCOPE, PerTowerTensor, Program
 
 
 def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
@@ -24,11 +24,11 @@ def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
     given: Sequence[Any] = list(zip(shards.features, shards.labels))
     if not is_static:
         given = _of_unknown_rows(given)
-    own = []
+    leaves_of_first = []
     by_tower = [tf.nest.flatten(pair, expand_composites=True) for pair in given]
     for axis, *leaves in zip(_axes(shards), *by_tower):
         if all(leaf is leaves[0] for leaf in leaves):
-            own.append(leaves[0])
+            leaves_of_first.append(leaves[0])
             continue
         # Each by itself: TensorFlow's optimizer has mistaken the outputs of one split for another.
         each: list[Any] = []
@@ -40,9 +40,9 @@ def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
                     each.append(tf.placeholder_with_default(leaf, shape))
                 else:
                     each.append(tf.identity(leaf))
-        program.own.append(Own(each[0], tuple(each)))
-        own.append(each[0])
-    features, labels = tf.nest.pack_sequence_as(given[0], own, expand_composites=True)
+        program.per_tower.append(PerTowerTensor(each[0], tuple(each)))
+        leaves_of_first.append(each[0])
+    features, labels = tf.nest.pack_sequence_as(given[0], leaves_of_first, expand_composites=True)
     return features, labels
 
 
@@ -58,9 +58,9 @@ def _of_unknown_rows(given: Sequence[Any]) -> Sequence[Any]:
     made: list[list[Any]] = [[] for _ in given]
     for leaves in zip(*map(tf.nest.flatten, given)):
         is_shard = isinstance(leaves[0], tf.RaggedTensor) and leaves[0] is not leaves[-1]
-        for own, leaf in zip(made, leaves):
-            own.append(_without_size(leaf) if is_shard else leaf)
-    return [tf.nest.pack_sequence_as(pair, own) for pair, own in zip(given, made)]
+        for made_of_pair, leaf in zip(made, leaves):
+            made_of_pair.append(_without_size(leaf) if is_shard else leaf)
+    return [tf.nest.pack_sequence_as(pair, leaves) for pair, leaves in zip(given, made)]
 
 
 def _without_size(leaf: Any) -> Any:

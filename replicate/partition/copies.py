@@ -11,10 +11,10 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
-from replicate.layouts import OWN, WHOLE, Indices, Shard
+from replicate.layouts import PER_TOWER, WHOLE, Indices, Shard
 from replicate.partition import aliases, frames, rounds
 from replicate.partition.constants import Constant
-from replicate.partition.inputs import Given, Inputs, Own
+from replicate.partition.inputs import Given, Inputs, TowerTensors
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
 
@@ -24,11 +24,11 @@ class Copies(NamedTuple):
 
     Attributes:
         scopes: The name scopes of the towers, None of one that runs the operations themselves.
-        own: What towers have of the tensors that are needed outside of their copies.
+        by_tower: What towers have of the tensors that are needed outside of their copies.
     """
 
     scopes: tuple[str | None, ...]
-    own: Own
+    by_tower: TowerTensors
 
     def of(self, operation: Any) -> list[Any]:
         """Returns the towers' copies of an operation."""
@@ -114,13 +114,15 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
                 bodies.change(node)
             if index:  # The first tower has the function itself.
                 tokens.change(node)
-        scope, own = partitioning.import_nodes(
+        scope, values = partitioning.import_nodes(
             graph, tower.nodes, tower.inputs, f"tower_{index}", here, names, bodies.added
         )
         scopes.append(scope)
-        made.append(own)
-    by_reference = {graph_lib.reference(tensor): tuple(own) for tensor, *own in zip(wanted, *made)}
-    copies = Copies(tuple(scopes), by_reference)
+        made.append(values)
+    by_tower = {
+        graph_lib.reference(tensor): tuple(values) for tensor, *values in zip(wanted, *made)
+    }
+    copies = Copies(tuple(scopes), by_tower)
     rounds.put_together(plan.copied, plan.layouts, copies.of, placement.devices)
     for operation in needed:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]
@@ -165,7 +167,7 @@ def _template(
         given=given,
         resources=resources,
         loops=frames.around(operation),
-        part=None if part in (WHOLE, OWN) else part,
+        part=None if part in (WHOLE, PER_TOWER) else part,
         device=str(operation.device),
         has_seed="seed2" in node.attr,
         is_framed=frames.concerns(node),

@@ -98,11 +98,11 @@ class Inliner:
             done = {name.split(":")[0]: [tensor.op] for name, tensor in values.items()}
             for node in body.nodes:
                 given = [name for name in node.input if not name.startswith("^")]
-                own = [values[bodies_lib.full(name)] for name in given]
+                taken = [values[bodies_lib.full(name)] for name in given]
                 after = [one for name in node.input[len(given) :] for one in done[name[1:]]]
                 if start and (waits or self._is_noticed(node, place)) and self._has_state(node):
                     after += start
-                made = self._node(node, own, list(dict.fromkeys(after)), place)
+                made = self._node(node, taken, list(dict.fromkeys(after)), place)
                 for index, tensor in enumerate(made.outputs):
                     name = f"{node.name}:{index}"
                     values[name] = _with_shape(tensor, body.shapes.get(name))
@@ -227,8 +227,8 @@ def _leads(body: Body) -> dict[str, frozenset[str]]:
     always = set(body.waits)
     found: dict[str, frozenset[str]] = {}
     for node in body.nodes:
-        own = {node.name} & always
-        found[node.name] = frozenset(own).union(
+        itself = {node.name} & always
+        found[node.name] = frozenset(itself).union(
             *(found.get(name, frozenset()) for name in before(node))
         )
     return found

@@ -34,7 +34,7 @@ from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of
 
 _HOST = "/device:CPU:0"  # Where what kernels take for sizes stays.
 
-Own = Dict[Any, Tuple[Any, ...]]
+TowerTensors = Dict[Any, Tuple[Any, ...]]
 """By references of tensors of one device's graph: those of N towers."""
 Given = Union[np.ndarray, Constant, Any]
 """An input of a copy: a tensor, or what becomes a constant."""
@@ -52,7 +52,12 @@ class Inputs:
     """
 
     def __init__(
-        self, layouts: Layouts, shards: Own, rows: Rows, placement: Placement, instead: Instead
+        self,
+        layouts: Layouts,
+        shards: TowerTensors,
+        rows: Rows,
+        placement: Placement,
+        instead: Instead,
     ) -> None:
         self._layouts = layouts
         self._shards = shards
@@ -63,7 +68,7 @@ class Inputs:
         self._nothing: dict[Any, Any] = {}
         self._constants = constants.Constants(placement.consolidation)
         self._formulas = Formulas(rows, self._size_of)
-        self._own: Own = {}
+        self._by_tower: TowerTensors = {}
         self._are_made = False
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
@@ -89,21 +94,21 @@ class Inputs:
         given = tensor if constants.is_small(tensor) else self._whole(tensor)
         return self._constants.copied(given) if constants.is_small(given) else given
 
-    def are_there(self, own: Own, joined: dict[Any, Any]) -> None:
+    def are_there(self, by_tower: TowerTensors, joined: dict[Any, Any]) -> None:
         """Gives stand-ins their values, once the copies are there.
 
         Args:
-            own: What the towers have.
+            by_tower: The tensors that towers have.
             joined: Whole values, by references of tensors.
         """
-        self._own, self._are_made = own, True
+        self._by_tower, self._are_made = by_tower, True
         for key, stand_in in self._whole_stand_ins.items():
             partitioning.take(stand_in.op, 0, joined[key])
         for stand_in, measure, tower in self._size_stand_ins:
             if tower is None:
                 now = self._size_in_towers(measure)
             else:
-                held = own[graph_lib.reference(measure.tensor)][tower]
+                held = by_tower[graph_lib.reference(measure.tensor)][tower]
                 now = _size_there(held, measure.axis)
             partitioning.take(stand_in.op, 0, now)
 
@@ -199,7 +204,7 @@ class Inputs:
         tensor, axis, is_entry = measure
         layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
         # What nothing that runs has needed, no tower has: an original computes it.
-        is_original = self._are_made and key not in self._own and key not in self._shards
+        is_original = self._are_made and key not in self._by_tower and key not in self._shards
         if name in facts.ragged and tensor.op in self._layouts.strategies and not is_original:
             return self.rows_of(name).total
         is_there = layout == WHOLE or key in self._shards or is_original
@@ -212,14 +217,14 @@ class Inputs:
             has_original = is_original and layout.of in facts.ragged
             total = self._size_of(str(layout.of)) if has_original else self.rows_of(layout.of).total
             return size // tf.maximum(total, 1)
-        if key in self._own:
+        if key in self._by_tower:
             return self._size_in_towers(measure)
         return self._size_stand_in(measure, None)
 
     def _size_in(self, measure: Measure, tower: int) -> Any:
         """Returns the size of an axis as a tower has it, an int32 scalar tensor."""
         key = graph_lib.reference(measure.tensor)
-        there = self._shards.get(key) or self._own.get(key)
+        there = self._shards.get(key) or self._by_tower.get(key)
         if there is None:
             return self._size_stand_in(measure, tower)
         with tf.control_dependencies(None):
@@ -240,18 +245,18 @@ class Inputs:
         The first tower is never empty. What an entry of a shape says of some rows is no more than
         what it says of all.
         """
-        own = self._own[graph_lib.reference(measure.tensor)]
+        by_tower = self._by_tower[graph_lib.reference(measure.tensor)]
         if isinstance(self._layouts.of(measure.tensor), Grown):
-            return self._grown_size(measure.tensor, own)
+            return self._grown_size(measure.tensor, by_tower)
         if measure.is_entry:
-            entries = [tf.cast(shape[measure.axis], tf.int32) for shape in own]
+            entries = [tf.cast(shape[measure.axis], tf.int32) for shape in by_tower]
             return tf.reduce_max(tf.stack(entries))
-        size = _size_there(own[0], measure.axis)
+        size = _size_there(by_tower[0], measure.axis)
         layout = self._layouts.of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:
             # Of what it has none of, another one says how many entries each has.
             if layout.of != ROWS:
-                return self._each(own, measure.axis, layout.of)
+                return self._each(by_tower, measure.axis, layout.of)
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
 
@@ -262,16 +267,16 @@ class Inputs:
         in_a_round = self._formulas.product(layout.each, self._rows.held[0], tf.int32)
         return (size_of(first, 0) - layout.begin) // tf.maximum(in_a_round, 1)
 
-    def _grown_size(self, tensor: Any, own: Sequence[Any]) -> Any:
+    def _grown_size(self, tensor: Any, by_tower: Sequence[Any]) -> Any:
         """Returns the size of axis 0 of a `Grown` tensor, an int32 scalar tensor."""
         layout = self._layouts.of(tensor)
         assert isinstance(layout, Grown)
         in_a_round = self._formulas.product(layout.each, self._rows.total, tf.int32)
-        return layout.begin + self.rounds(tensor, own[0]) * in_a_round
+        return layout.begin + self.rounds(tensor, by_tower[0]) * in_a_round
 
-    def _each(self, own: Sequence[Any], axis: int, of: Of) -> Any:
+    def _each(self, by_tower: Sequence[Any], axis: int, of: Of) -> Any:
         """Returns how many entries of an axis there are for each of what `Shard.of` names."""
-        sizes = tf.add_n([_size_there(tensor, axis) for tensor in own])
+        sizes = tf.add_n([_size_there(tensor, axis) for tensor in by_tower])
         return sizes // tf.maximum(tf.add_n(list(self.rows_of(of).held)), 1)
 
 

@@ -20,7 +20,7 @@ class Part(NamedTuple):
         tensor: The tensor of one device's graph.
         layout: A `Shard` or a `Partial`.
         together: See `Plan.together`.
-        own: N tensors, the towers'.
+        by_tower: N tensors, the towers'.
         place: Device string of where they are put together.
         rows: By how many of what the towers' parts count, see `Shard.of`.
         is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
@@ -32,7 +32,7 @@ class Part(NamedTuple):
     tensor: Any
     layout: Any
     together: Any
-    own: tuple[Any, ...]
+    by_tower: tuple[Any, ...]
     place: str
     rows: Rows
     is_gradient: bool = False
@@ -74,7 +74,7 @@ def meet(
             total = _sum_pack(pack, rows, Transport(devices, pack[0].place, how, scale))
             made = [total]
             if len(pack) > 1:
-                made = packing.part(total, [part.own[0].shape for part in pack])
+                made = packing.part(total, [part.by_tower[0].shape for part in pack])
                 packs.append(Pack(total, made))
         for part, value in zip(pack, made):
             whole[graph_lib.reference(part.tensor)] = value
@@ -95,8 +95,8 @@ def _packs(parts: Sequence[Part], how: Reduction) -> Iterator[list[Part]]:
     sums = [part for part in parts if _is_sum(part.layout)]
 
     def describe(part: Part) -> tuple[Any, Any]:
-        static = all(own.shape == part.own[0].shape for own in part.own)
-        size = packing.size_of(part.own[0]) if static else None
+        static = all(value.shape == part.by_tower[0].shape for value in part.by_tower)
+        size = packing.size_of(part.by_tower[0]) if static else None
         kind = part.layout, part.tensor.dtype, part.is_gradient
         return (part.together, part.place, kind), size
 
@@ -110,9 +110,9 @@ def _is_sum(layout: Any) -> bool:
 def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
     flat, devices = [], links.devices
     for index, device in enumerate(devices):
-        own = [part.own[index] for part in pack]
+        values = [part.by_tower[index] for part in pack]
         with tf.device(device):
-            flat.append(packing.join(own) if len(own) > 1 else own[0])
+            flat.append(packing.join(values) if len(values) > 1 else values[0])
     if pack[0].layout.op == "mean":
         flat = _weighted(flat, pack[0].rows, devices)
     flat = _counted(flat, rows, devices, _zeros)
@@ -120,35 +120,35 @@ def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
         return tf.add_n(flat)
     if links.how.where == "nccl":
         return nccl.add(flat, devices, links.place)
-    return tf.add_n([links.send(own, index) for index, own in enumerate(flat)])
+    return tf.add_n([links.send(value, index) for index, value in enumerate(flat)])
 
 
 def _join(part: Part, rows: Rows, links: Transport) -> Any:
-    layout, own, devices = part.layout, part.own, links.devices
+    layout, by_tower, devices = part.layout, part.by_tower, links.devices
     if layout == WHOLE:  # The same in all towers.
-        return own[0]
+        return by_tower[0]
     if isinstance(layout, Grown):
-        grown = [value[layout.begin :] for value in own]
-        added = _join(part._replace(layout=Shard(0), own=tuple(grown)), rows, links)
-        return tf.concat([own[0][: layout.begin], added], 0)
+        grown = [value[layout.begin :] for value in by_tower]
+        added = _join(part._replace(layout=Shard(0), by_tower=tuple(grown)), rows, links)
+        return tf.concat([by_tower[0][: layout.begin], added], 0)
     if isinstance(layout, Shard) and part.blocks is not None:
-        counted = _counted(own, rows, devices, _without_entries(layout.axis))
+        counted = _counted(by_tower, rows, devices, _without_entries(layout.axis))
         blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]
         return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
     if isinstance(layout, Shard):
-        counted = _counted(own, rows, devices, _without_entries(layout.axis))
+        counted = _counted(by_tower, rows, devices, _without_entries(layout.axis))
         if part.is_gradient:
             counted = [links.send(value, index) for index, value in enumerate(counted)]
         return tf.concat(counted, layout.axis)
     if layout.op == "prod":
-        return tf.reduce_prod(tf.stack(_counted(own, rows, devices, _ones)), 0)
-    return _REDUCE[layout.op](tf.stack(_or_first(own, rows)), 0)
+        return tf.reduce_prod(tf.stack(_counted(by_tower, rows, devices, _ones)), 0)
+    return _REDUCE[layout.op](tf.stack(_or_first(by_tower, rows)), 0)
 
 
-def _weighted(own: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[Any]:
+def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[Any]:
     """Returns the towers' means, each times the tower's share of the rows."""
     weighted = []
-    for value, count, device in zip(own, rows.counts, devices):
+    for value, count, device in zip(by_tower, rows.counts, devices):
         with tf.device(device):
             if rows.is_ragged:  # The mean of none is no number, but that of the batch may be one.
                 counts = (count > 0) | tf.equal(rows.total, 0)
@@ -165,20 +165,20 @@ def _weighted(own: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[An
 
 
 def _counted(
-    own: Sequence[Any], rows: Rows, devices: Sequence[str], instead: Callable[[Any], Any]
+    by_tower: Sequence[Any], rows: Rows, devices: Sequence[str], instead: Callable[[Any], Any]
 ) -> list[Any]:
     """Returns the towers' values, with something else in place of those that do not count.
 
     The others pass through a `Switch` and a `Merge`, which neither copy nor read them.
 
     Args:
-        own: N tensors, the towers'. Tower 0's counts in any case: it has rows if any tower has.
+        by_tower: N tensors, the towers'. Tower 0's always counts: it has rows if any tower has.
         rows: The `Rows`.
         devices: Device strings of the towers.
         instead: Function of a tensor that returns another one, made of it by operations.
     """
-    made = [own[0]]
-    for value, count, device in zip(own[1:], rows.counts[1:], devices[1:]):
+    made = [by_tower[0]]
+    for value, count, device in zip(by_tower[1:], rows.counts[1:], devices[1:]):
         with tf.device(device):
             if not isinstance(count, int):
                 without, counts = tf.raw_ops.Switch(data=value, pred=count > 0)
@@ -186,18 +186,18 @@ def _counted(
             elif count:
                 made.append(value)
             else:  # Known beforehand: that tower does not run at all.
-                made.append(instead(own[0]))
+                made.append(instead(by_tower[0]))
     return made
 
 
-def _or_first(own: Sequence[Any], rows: Rows) -> list[Any]:
+def _or_first(by_tower: Sequence[Any], rows: Rows) -> list[Any]:
     """Returns the towers' values, with tower 0's in place of those that do not count."""
-    made = [own[0]]
-    for value, count in zip(own[1:], rows.counts[1:]):
+    made = [by_tower[0]]
+    for value, count in zip(by_tower[1:], rows.counts[1:]):
         if isinstance(count, int):
-            made.append(value if count else own[0])
+            made.append(value if count else by_tower[0])
         else:
-            made.append(tf.where_v2(count > 0, value, own[0]))
+            made.append(tf.where_v2(count > 0, value, by_tower[0]))
     return made
 
 

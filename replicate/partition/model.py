@@ -135,11 +135,11 @@ def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
     found: dict[Any, tuple[Source, Sequence[Any]]] = {}
     for leaf, axis, each, parts in shards.split:
         if isinstance(leaf, tf.SparseTensor):
-            for source, own in _of_sparse(leaf, axis, each, parts):
-                found.setdefault(graph_lib.reference(source.tensor), (source, own))
+            for source, shards_of_source in _of_sparse(leaf, axis, each, parts):
+                found.setdefault(graph_lib.reference(source.tensor), (source, shards_of_source))
         elif isinstance(leaf, tf.RaggedTensor):
-            for source, own in _of_ragged(leaf, each, parts):
-                found.setdefault(graph_lib.reference(source.tensor), (source, own))
+            for source, shards_of_source in _of_ragged(leaf, each, parts):
+                found.setdefault(graph_lib.reference(source.tensor), (source, shards_of_source))
         elif isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
             found.setdefault(graph_lib.reference(leaf), (Source(leaf, axis, each), parts))
     return list(found.values())
@@ -154,8 +154,8 @@ def _of_sparse(
     """
     if axis != 0 or each is None or leaf.shape.rank is None:
         return []
-    own = [(part.indices, part.values, part.dense_shape) for part in parts]
-    return list(zip(of_sparse(leaf, each), zip(*own)))
+    by_tower = [(part.indices, part.values, part.dense_shape) for part in parts]
+    return list(zip(of_sparse(leaf, each), zip(*by_tower)))
 
 
 def _of_ragged(
@@ -167,5 +167,5 @@ def _of_ragged(
     """
     if each is None or leaf.ragged_rank != 1 or leaf.flat_values.shape.rank is None:
         return []
-    own = [part.flat_values for part in parts], [leaf.row_splits] * len(parts)
-    return list(zip(of_ragged(leaf, each), own))
+    by_source = [part.flat_values for part in parts], [leaf.row_splits] * len(parts)
+    return list(zip(of_ragged(leaf, each), by_source))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import OWN, Layouts, array_of, differs, is_shard
+from replicate.layouts import PER_TOWER, Layouts, array_of, differs, is_shard
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins
 
@@ -64,7 +64,9 @@ def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> It
         for tensor in operation.outputs
     )
     if is_last or is_number:
-        yield from (t for t in operation.inputs if t.op in needs.copied and layouts.of(t) != OWN)
+        yield from (
+            t for t in operation.inputs if t.op in needs.copied and layouts.of(t) != PER_TOWER
+        )
 
 
 def _loops(copied: Sequence[Any], origins: Origins) -> frozenset[Any]:

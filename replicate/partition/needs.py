@@ -6,7 +6,7 @@ from typing import Any
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import (
-    OWN,
+    PER_TOWER,
     ROWS,
     SIZE,
     WHOLE,
@@ -48,7 +48,7 @@ class Needs:
         if layout == SIZE:
             self._formula(tensor)
         elif self._is_of_towers(tensor) and key not in self._sources:
-            if layout != OWN:  # Else it is taken of each tower by itself.
+            if layout != PER_TOWER:  # Else it is taken of each tower by itself.
                 self.met.add(key)
             self._count(layout)
             if isinstance(layout, Indices):

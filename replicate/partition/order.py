@@ -52,10 +52,10 @@ def _was_so(operations: Sequence[Any]) -> bool:
     """Whether each operation was made after what leads to it, as it is before a graph is edited."""
     id_of = graph_lib.id_of
     for operation in operations:
-        own = id_of(operation)
-        if any(id_of(tensor.op) > own for tensor in operation.inputs):
+        made_at = id_of(operation)
+        if any(id_of(tensor.op) > made_at for tensor in operation.inputs):
             return False
-        if any(id_of(before) > own for before in operation.control_inputs):
+        if any(id_of(before) > made_at for before in operation.control_inputs):
             return False
     return True
 

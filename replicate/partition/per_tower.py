@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors, state
-from replicate.layouts import OWN, WHOLE, Facts, Layout, Layouts, Source, Strategy, array_of
+from replicate.layouts import PER_TOWER, WHOLE, Facts, Layout, Layouts, Source, Strategy, array_of
 from replicate.partition.order import in_order
 from replicate.partition.program import Program
 
@@ -77,7 +77,7 @@ class _Pass:
         self, program: Program, arrays: frozenset[Any], before: Inferred | None = None
     ) -> None:
         self._program = program
-        self._sources = tuple(one.tensor for one in program.own)
+        self._sources = tuple(one.tensor for one in program.per_tower)
         self._known = arrays
         self.arrays: set[Any] = set()
         self._layouts: dict[Any, Layout] = {}
@@ -87,7 +87,7 @@ class _Pass:
             self._layouts.update(before.layouts.by_reference)
             self._strategies.update(before.layouts.strategies)
             self._may_be_dead.update(before.may_be_dead)
-        self._layouts.update((graph_lib.reference(one), OWN) for one in self._sources)
+        self._layouts.update((graph_lib.reference(one), PER_TOWER) for one in self._sources)
         self._given = {tensor.op for tensor in self._sources}
         self._given.update(one.mark for one in program.of_towers)
         self._put_together = {operation for operation, _ in program.layouts}
@@ -104,18 +104,18 @@ class _Pass:
         for name, group in itertools.groupby(operations, key=_outermost_loop):
             if name is None:
                 for operation in group:
-                    if self._is_own(operation):
+                    if self._differs(operation):
                         self._enter(operation)
                 continue
             loop = list(group)
-            if any(self._is_own(operation) for operation in loop):
+            if any(self._differs(operation) for operation in loop):
                 # First of all, since a round begins with what the one before ended with.
                 for tensor in itertools.chain.from_iterable(one.outputs for one in loop):
-                    self._layouts[graph_lib.reference(tensor)] = OWN
+                    self._layouts[graph_lib.reference(tensor)] = PER_TOWER
                 for operation in loop:
                     self._enter(operation)
 
-    def _is_own(self, operation: Any) -> bool:
+    def _differs(self, operation: Any) -> bool:
         if operation in self._given:
             return False
         if operation in self._put_together:
@@ -143,14 +143,14 @@ class _Pass:
         return any(one.type == "EagerPyFunc" and one in self._strategies for one in before)
 
     def _enter(self, operation: Any) -> None:
-        demands = tuple(OWN if self._of(t) != WHOLE else WHOLE for t in operation.inputs)
+        demands = tuple(PER_TOWER if self._of(t) != WHOLE else WHOLE for t in operation.inputs)
         # Beside what each tower has, sums over towers pass through an `IdentityN`.
         passes = operation.type == "IdentityN"
         made = []
         for index, tensor in enumerate(operation.outputs):
             key = graph_lib.reference(tensor)
-            own = demands[index] if passes else OWN
-            self._layouts[key] = self._program.layouts.get(key, own)
+            otherwise = demands[index] if passes else PER_TOWER
+            self._layouts[key] = self._program.layouts.get(key, otherwise)
             made.append(self._layouts[key])
         self._strategies[operation] = Strategy(demands, tuple(made))
         before = [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]

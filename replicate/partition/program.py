@@ -24,7 +24,7 @@ SCOPE = "replicate/towers/"  # Name scope of marks.
 _local = threading.local()
 
 
-class Own(NamedTuple):
+class PerTowerTensor(NamedTuple):
     """A tensor that each tower has another value of.
 
     Attributes:
@@ -61,7 +61,7 @@ class Program:
     Attributes:
         merging: Whether what is built runs once, for all towers.
         layouts: By reference of a tensor whose towers' values are put together: how.
-        own: What towers have another value of, each an `Own`.
+        per_tower: Tensors whose values differ among towers, each a `PerTowerTensor`.
         of_towers: Marks for the values of single towers, each an `OfTower`.
     """
 
@@ -75,7 +75,7 @@ class Program:
         self.summed = summed
         self.merging = False
         self.layouts: dict[Any, Layout] = {}
-        self.own: list[Own] = []
+        self.per_tower: list[PerTowerTensor] = []
         self.of_towers: list[OfTower] = []
         self.graph = tf.get_default_graph()
         self._scopes = graph_lib.Scopes(self.graph)
@@ -123,10 +123,10 @@ class Program:
                 known = shape.as_list()
                 known[layout.axis] = None  # Of a tower alone.
                 shape = tf.TensorShape(known)
-            own = tf.placeholder_with_default(tensor, shape)
+            towers = tf.placeholder_with_default(tensor, shape)
             with self.running_once():
-                mark = tf.identity(own)
-        self.layouts[graph_lib.reference(own)] = layout
+                mark = tf.identity(towers)
+        self.layouts[graph_lib.reference(towers)] = layout
         return mark
 
     def sum(self, tensor: Any) -> Any:
@@ -164,9 +164,9 @@ class Program:
         alone, device = tf.control_dependencies(None), tf.device(self.devices[0])
         with seeds.uncounted(), self.running_once(), tf.name_scope(SCOPE), alone, device:
             # No constant: nothing static may follow from what others have another of.
-            own = tf.placeholder_with_default(values[0], values[0].shape)
-        self.own.append(Own(own, (own, *values[1:])))
-        return own
+            first = tf.placeholder_with_default(values[0], values[0].shape)
+        self.per_tower.append(PerTowerTensor(first, (first, *values[1:])))
+        return first
 
     @contextlib.contextmanager
     def running_once(self) -> Iterator[None]:

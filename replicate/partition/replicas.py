@@ -93,9 +93,9 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
                 key = graph_lib.reference(tensor)
                 if key not in names:
                     names[key] = name = f"{partitioning.RESERVED}given_{len(names)}"
-                    own = replicas.handles.get(key)
+                    handles = replicas.handles.get(key)
                     # Constants, too, are sent: `Variable.load` feeds that of an initializer.
-                    inputs[name] = sent.get(key, tensor) if own is None else own[index]
+                    inputs[name] = sent.get(key, tensor) if handles is None else handles[index]
                 node.input.append(names[key])
             nodes.append(node)
         scope, _ = partitioning.import_nodes(
@@ -148,8 +148,8 @@ class FollowLater(tf.train.SessionRunHook):
         known = set(self._replicas.updates)
         made = [
             taker
-            for own in self._replicas.handles.values()
-            for taker in own[0].consumers()
+            for handles in self._replicas.handles.values()
+            for taker in handles[0].consumers()
             if taker.type not in effects.READS and taker not in known
         ]
         updates = partitioning.add_nodes_in_order(set(made))
@@ -244,9 +244,9 @@ def _values(plan: Plan, handles: Instead) -> Instead:
             key, read = graph_lib.reference(tensor), tensor.op
             if read.type != "ReadVariableOp" or read.control_inputs or key in made:
                 continue
-            own: Sequence[Any] = handles.get(graph_lib.reference(read.inputs[0]), ())
-            if own:
-                made[key] = (tensor, *(_read(handle, tensor) for handle in own[1:]))
+            by_tower: Sequence[Any] = handles.get(graph_lib.reference(read.inputs[0]), ())
+            if by_tower:
+                made[key] = (tensor, *(_read(handle, tensor) for handle in by_tower[1:]))
     return made
 
 

@@ -77,9 +77,9 @@ def put_together(
         for index, (tensor, demand) in enumerate(zip(operation.inputs, demands)):
             layout, key = layouts.of(tensor), graph_lib.reference(tensor)
             if meets_in_round(layout, demand):
-                own = [copy.outputs[tensor.value_index] for copy in copies_of(tensor.op)]
+                by_tower = [copy.outputs[tensor.value_index] for copy in copies_of(tensor.op)]
                 if key not in made:
-                    made[key] = _reduced(own, layout, places[0])
+                    made[key] = _reduced(by_tower, layout, places[0])
                 _take(copies_of(operation), index, made[key])
             elif tensor.op.type == "LoopCond" and _frame(operation) in together:
                 _take(copies_of(operation), index, copies_of(tensor.op)[0].outputs[0])
@@ -94,10 +94,10 @@ def _take(copies: Sequence[Any], index: int, tensor: Any) -> None:
         partitioning.take(copy, index, tensor)
 
 
-def _reduced(own: Sequence[Any], layout: Any, place: str) -> Any:
+def _reduced(by_tower: Sequence[Any], layout: Any, place: str) -> Any:
     """Returns what the towers' parts are together; no constants, which no round would have."""
-    total = own[0]
+    total = by_tower[0]
     with tf.device(place), tf.control_dependencies(None):
-        for other in own[1:]:
+        for other in by_tower[1:]:
             total = _REDUCE[layout.op](x=total, y=other)
     return total

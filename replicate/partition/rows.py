@@ -71,11 +71,11 @@ def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
     """
     with tf.device(_HOST), tf.control_dependencies(None):
         have_rows = tf.greater(tf.stack(rows.counts), 0)
-        own = tf.stack(held)
-        counts = tf.where_v2(have_rows, own, 0)
+        computed = tf.stack(held)
+        counts = tf.where_v2(have_rows, computed, 0)
         total = tf.reduce_sum(counts)
         # A tower beyond the batch has those of the last row once more.
-        starts = tf.where_v2(have_rows, tf.cumsum(counts) - counts, total - own)
+        starts = tf.where_v2(have_rows, tf.cumsum(counts) - counts, total - computed)
         return Rows(tf.unstack(counts), total, tf.unstack(starts), held, is_ragged=True)
 
 

@@ -90,9 +90,9 @@ def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
     ]
     summaries = []
     with program.running_once():
-        for index, own in enumerate(zip(*apart)):
+        for index, taken in enumerate(zip(*apart)):
             tags = tf.strings.join([f"tower_{index}/", tag])
-            (summary,) = partitioning.again(operation, [tags, *own])
+            (summary,) = partitioning.again(operation, [tags, *taken])
             count = program.rows.counts[index]
             # Nothing, serialised, is an empty string.
             summaries.append(tf.where_v2(count > 0, summary, "") if index else summary)

@@ -16,7 +16,7 @@ from replicate.compat import partitioning
 from replicate.layouts import SIZE, Grown, Indices, Partial, Shard
 from replicate.partition import copies as copies_lib
 from replicate.partition import meetings, plans
-from replicate.partition.inputs import Inputs, Own
+from replicate.partition.inputs import Inputs, TowerTensors
 from replicate.partition.origins import is_size
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan, runs_once
@@ -31,7 +31,7 @@ class Partitioned(NamedTuple):
     Attributes:
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
-        own: What towers have of the tensors that are needed outside of their copies.
+        by_tower: What towers have of the tensors that are needed outside of their copies.
         packs: The packs in which towers have put several tensors together.
         hooks: What has to run with it in training.
         coverage: The `Coverage`, None if it was not measured.
@@ -39,7 +39,7 @@ class Partitioned(NamedTuple):
 
     plan: Plan
     whole: Callable[[Any], Any]
-    own: Own
+    by_tower: TowerTensors
     packs: Sequence[meetings.Pack]
     hooks: tuple[Any, ...] = ()
     coverage: Any = None
@@ -74,7 +74,7 @@ def perform(
         joined, packs = _put_together(plan, copies, inputs, rows, placement)
         if not first:  # Else shapes are those of a tower.
             _set_shapes(plan, joined)
-        inputs.are_there(copies.own, joined)
+        inputs.are_there(copies.by_tower, joined)
 
     def whole(tensor: Any) -> Any:
         if isinstance(tensor, tf.Operation):
@@ -88,7 +88,7 @@ def perform(
 
     _reconnect(plan, copies, whole, joined)
     plans.keep(graph, plan)
-    return Partitioned(plan, whole, {**by_source, **copies.own}, packs)
+    return Partitioned(plan, whole, {**by_source, **copies.by_tower}, packs)
 
 
 def _put_together(
@@ -100,25 +100,30 @@ def _put_together(
     places = placement.places_of_sums(plan.met, are_gradients)
     parts = []
     for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients):
-        layout, own = plan.layouts.of(tensor), copies.own[key]
+        layout, by_tower = plan.layouts.of(tensor), copies.by_tower[key]
         if isinstance(layout, Indices):
-            layout, own = Shard(0, layout.of), _of_one_device(tensor, own, inputs, placement)
+            layout, by_tower = (
+                Shard(0, layout.of),
+                _of_one_device(tensor, by_tower, inputs, placement),
+            )
         counted = inputs.rows_of(layout.of) if isinstance(layout, Partial) else rows
         blocks = inputs.blocks(layout.of) if isinstance(layout, Shard) else None
         if isinstance(layout, Grown):
             with tf.control_dependencies(None):
-                blocks = inputs.rounds(tensor, own[0])
-        part = meetings.Part(tensor, layout, plan.together[key], own, place, counted, is_gradient)
+                blocks = inputs.rounds(tensor, by_tower[0])
+        part = meetings.Part(
+            tensor, layout, plan.together[key], by_tower, place, counted, is_gradient
+        )
         parts.append(part._replace(blocks=blocks))
     return meetings.meet(parts, rows, placement.devices, placement.gather, placement.wire_scale)
 
 
 def _of_one_device(
-    tensor: Any, own: Sequence[Any], inputs: Inputs, placement: Placement
+    tensor: Any, by_tower: Sequence[Any], inputs: Inputs, placement: Placement
 ) -> tuple[Any, ...]:
     """Returns the towers' `Indices` as those of one device."""
     made = []
-    for tower, value in enumerate(own):
+    for tower, value in enumerate(by_tower):
         with tf.device(placement.devices[tower]):
             made.append(value + inputs.offset(tensor, tower))
     return tuple(made)

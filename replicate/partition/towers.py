@@ -115,10 +115,10 @@ def _partition(
     apart = [one.tensor for one in program.of_towers]
     tensors = [one for one in asked if isinstance(one, tf.Tensor)]
     plan = make_plan(operations, layouts, tensors, choice.gradients, apart)
-    shards = [one.values for one in program.own]
+    shards = [one.values for one in program.per_tower]
     partitioned = carry_out(plan, shards, program.rows, placement, first=1)
     for mark, tensor, tower in program.of_towers:
-        values = partitioned.own.get(graph_lib.reference(tensor))
+        values = partitioned.by_tower.get(graph_lib.reference(tensor))
         if values is not None:
             partitioning.take(mark, 0, values[tower])
     return partitioned

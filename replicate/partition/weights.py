@@ -45,8 +45,8 @@ def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
         others = [each for each in placement.devices if not graph_lib.same_device(each, place)]
         sent = dict(zip(others, _sent(one, place, others)))
         by_tower = [sent.get(device, one) for device in placement.devices]
-        for weight, *own in zip(one, *by_tower):
-            instead[graph_lib.reference(weight)] = tuple(own)
+        for weight, *copies in zip(one, *by_tower):
+            instead[graph_lib.reference(weight)] = tuple(copies)
     return instead
 
 

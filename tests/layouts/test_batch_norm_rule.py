@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from replicate.layouts import Facts, rules
-from replicate.layouts.layout import MEAN, OWN, SUM, WHOLE, Layout, Shard, Strategy
+from replicate.layouts.layout import MEAN, PER_TOWER, SUM, WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import rule_of
 
 VERSIONS = ("", "V2", "V3")
@@ -80,7 +80,7 @@ def test_rows_stay_rows_and_reserved_tensors_stay_in_towers(version: str) -> Non
     found = strategy(operation, [Shard(0), *[WHOLE] * 4])
     assert found == Strategy(
         (Shard(0), *[WHOLE] * 4),
-        (Shard(0), MEAN, MEAN, *[OWN] * (len(operation.outputs) - 3)),
+        (Shard(0), MEAN, MEAN, *[PER_TOWER] * (len(operation.outputs) - 3)),
     )
 
 
@@ -114,9 +114,9 @@ def test_towers_have_their_own_moments_and_all_of_them_the_mean_of_these(version
 def test_gradients_are_those_of_what_towers_normalize(version: str) -> None:
     x, gradient = (tf.placeholder(tf.float32, [None, 2, 3, 2]) for _ in range(2))
     operation = backward(version, gradient, forward(version, x))
-    given = [Shard(0), Shard(0), WHOLE, *[OWN] * (len(operation.inputs) - 3)]
+    given = [Shard(0), Shard(0), WHOLE, *[PER_TOWER] * (len(operation.inputs) - 3)]
     found = strategy(operation, given)
-    assert found == Strategy(tuple(given), (Shard(0), SUM, SUM, OWN, OWN))
+    assert found == Strategy(tuple(given), (Shard(0), SUM, SUM, PER_TOWER, PER_TOWER))
     with tf.Session() as session:
         made = [
             session.run(list(operation.outputs), {x: own, gradient: of_own})
@@ -148,7 +148,7 @@ def test_the_gradient_of_moments_of_all_rows_runs_once(version: str) -> None:
     operation = backward(version, x, forward(version, x))
     moments = len(operation.inputs) - 3
     assert strategy(operation, [Shard(0), Shard(0), *[WHOLE] * (1 + moments)]) is None
-    one_is_whole = [Shard(0), Shard(0), WHOLE, WHOLE, *[OWN] * (moments - 1)]
+    one_is_whole = [Shard(0), Shard(0), WHOLE, WHOLE, *[PER_TOWER] * (moments - 1)]
     assert strategy(operation, one_is_whole) is None
 
 

@@ -24,8 +24,8 @@ from replicate.layouts.layout import (
     WHOLE,
     Demand,
     Layout,
-    Own,
     Partial,
+    PerTowerLayout,
     Shard,
     Share,
     Strategy,
@@ -253,7 +253,9 @@ class Trial:
         except (UncuttableError, tf.errors.OpError) as error:
             return f"rows {rows}: {message(error)}"
         for index, (layout, whole) in enumerate(zip(strategy.outputs, wholes)):
-            if isinstance(layout, Own) or (index and self.operation.name in _FIRST_ALONE):
+            if isinstance(layout, PerTowerLayout) or (
+                index and self.operation.name in _FIRST_ALONE
+            ):
                 continue
             own = [tower[index] for tower in made]
             if isinstance(layout, Whole):  # The same in all towers, as of what has no rows.
@@ -425,9 +427,9 @@ def _check(op: Op, strategy: Strategy) -> None:
         )
     for what, tensors, layouts in (("demand", op.inputs, inputs), ("output", op.outputs, outputs)):
         for tensor, layout in zip(tensors, layouts):
-            if what == "output" and not isinstance(layout, (Shard, Partial, Own, Whole)):
+            if what == "output" and not isinstance(layout, (Shard, Partial, PerTowerLayout, Whole)):
                 raise ValueError(f"an output that is {layout}")
-            if not isinstance(layout, (Shard, Partial, Own, Whole, Share)):
+            if not isinstance(layout, (Shard, Partial, PerTowerLayout, Whole, Share)):
                 raise ValueError(f"a demand that is {layout}")
             if isinstance(layout, Shard):
                 rank = tensor.shape.rank

@@ -37,7 +37,7 @@ def means_without_weights(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def shards_joined_in_reverse(patch: pytest.MonkeyPatch) -> None:
-    _before_join(patch, lambda part: part._replace(own=part.own[::-1]))
+    _before_join(patch, lambda part: part._replace(by_tower=part.by_tower[::-1]))
 
 
 @plant

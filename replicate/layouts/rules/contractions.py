@@ -58,13 +58,13 @@ def einsum(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     terms = [term.partition("...") for term in (*given.split(","), made)]
     ranks = [*(op.rank(index) for index in range(len(layouts))), op.out_rank()]
     # A repeated letter is a diagonal, which needs both of its axes.
-    whole = {own for a, _, b in terms for own in a + b if (a + b).count(own) > 1}
+    whole = {label for a, _, b in terms for label in a + b if (a + b).count(label) > 1}
     labels: list[Labels] = []
     for (before, _, after), rank in zip(terms, ranks):
         if rank is None:
             return None
         every = (*before, *_leading(rank - len(before + after)), *after)
-        labels.append(tuple(None if own in whole else own for own in every))
+        labels.append(tuple(None if label in whole else label for label in every))
     return contract(op, layouts, labels[:-1], labels[-1], frozenset(_leading(len(labels[-1]))))
 
 

@@ -53,7 +53,7 @@ def of_rows(*indices: int) -> dict[int, Labels]:
 
 def by_labels(
     *types: str,
-    own: Mapping[int, Operand],
+    inputs: Mapping[int, Operand],
     results: Sequence[Labels] | None = None,
     linear_in: Sequence[int] = (),
 ) -> None:
@@ -61,15 +61,16 @@ def by_labels(
 
     Args:
         types: The types.
-        own: By index of an input, the labels of its axes; other inputs are the same for all rows.
-        results: Those of each output's axes, by default those of the first of `own` that has axes.
+        inputs: By index of an input, the labels of its axes; others are the same for all rows.
+        results: The labels of each output's axes, by default those of the first of `inputs` that
+            has axes.
         linear_in: The indices of inputs in each of which the operations are linear.
     """
-    first = next(labels for labels in own.values() if not isinstance(labels, ShapeOf))
+    first = next(labels for labels in inputs.values() if not isinstance(labels, ShapeOf))
 
     @rule(*types)
     def labelled(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-        operands = [own.get(index, ()) for index in range(len(layouts))]
+        operands = [inputs.get(index, ()) for index in range(len(layouts))]
         made = [first] * len(op.outputs) if results is None else results
         return cut(op, layouts, operands, made) or linear(op, layouts, linear_in)
 
@@ -152,7 +153,7 @@ def cut(
         if demand is None:
             return None
         wanted.append(demand)
-    made = [Shard(own.index(label)) if label in own else SUM for own in results]
+    made = [Shard(axes.index(label)) if label in axes else SUM for axes in results]
     return Strategy(tuple(wanted), tuple(made))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from replicate.layouts.layout import OWN, Layout, Strategy
+from replicate.layouts.layout import PER_TOWER, Layout, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import Labels, by_leading_axes, cut, cut_leading, linear
 
@@ -35,7 +35,7 @@ def decompose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     kept = cut_leading(op, layouts, [0], op.rank(0), 2)
     if kept is None or op.attr("compute_uv", op.attr("compute_v", True)):
         return kept
-    return Strategy(kept.inputs, (kept.outputs[0], *[OWN] * (len(op.outputs) - 1)))
+    return Strategy(kept.inputs, (kept.outputs[0], *[PER_TOWER] * (len(op.outputs) - 1)))
 
 
 @rule("MatrixSolve", "MatrixSolveLs", *TRIANGULAR, "TridiagonalSolve")

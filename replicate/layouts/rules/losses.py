@@ -12,7 +12,7 @@ from replicate.layouts.rules.labels import by_labels, by_leading_axes, of_rows
 # The last axis is that of classes.
 by_leading_axes("Softmax", "LogSoftmax")
 # Logits and labels.
-by_labels("SparseSoftmaxCrossEntropyWithLogits", own=of_rows(0, 1))
+by_labels("SparseSoftmaxCrossEntropyWithLogits", inputs=of_rows(0, 1))
 
 
 @rule("SoftmaxCrossEntropyWithLogits")

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from replicate.layouts.layout import MEAN, OWN, SUM, WHOLE, Layout, Own, Shard, Strategy
+from replicate.layouts.layout import (
+    MEAN,
+    PER_TOWER,
+    SUM,
+    WHOLE,
+    Layout,
+    PerTowerLayout,
+    Shard,
+    Strategy,
+)
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import by_labels, leading, rows_first
 
 # Entries are normalized along the last axis; the gradient alone is linear.
-by_labels("LRN", own={0: leading(3)})
-by_labels("LRNGrad", own=dict.fromkeys(range(3), leading(3)), linear_in=[0])
+by_labels("LRN", inputs={0: leading(3)})
+by_labels("LRNGrad", inputs=dict.fromkeys(range(3), leading(3)), linear_in=[0])
 
 
 @rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
@@ -27,7 +36,7 @@ def batch_norm(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     rows = rows_first(op, layouts, [0])
     if rows is None:
         return None
-    return Strategy(rows.inputs, (Shard(0), MEAN, MEAN, *(OWN,) * (len(op.outputs) - 3)))
+    return Strategy(rows.inputs, (Shard(0), MEAN, MEAN, *(PER_TOWER,) * (len(op.outputs) - 3)))
 
 
 @rule("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
@@ -37,12 +46,12 @@ def batch_norm_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     Moments of all rows have a gradient that needs all rows: then it runs once.
     """
     rows, moments = rows_first(op, layouts, [0, 1]), layouts[3:]
-    if rows is None or (op.attr("is_training") and not all(_is_own(own) for own in moments)):
+    if rows is None or (op.attr("is_training") and not all(_is_per_tower(one) for one in moments)):
         return None
-    kept = tuple(own if _is_own(own) else WHOLE for own in moments)
+    kept = tuple(one if _is_per_tower(one) else WHOLE for one in moments)
     # The last two outputs are placeholders: those of TensorFlow 1.15 lie about their shape.
-    return Strategy((*rows.inputs[:3], *kept), (Shard(0), SUM, SUM, OWN, OWN))
+    return Strategy((*rows.inputs[:3], *kept), (Shard(0), SUM, SUM, PER_TOWER, PER_TOWER))
 
 
-def _is_own(layout: Layout) -> bool:
-    return isinstance(layout, Own)
+def _is_per_tower(layout: Layout) -> bool:
+    return isinstance(layout, PerTowerLayout)

@@ -18,7 +18,7 @@ from replicate.layouts.layout import (
     MAX,
     MEAN,
     MIN,
-    OWN,
+    PER_TOWER,
     PROD,
     SUM,
     WHOLE,
@@ -50,8 +50,9 @@ IDEMPOTENT = (MEAN, MAX, MIN, ALL, ANY)
 
 def keep(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Returns the strategy for operands without rows; the operation has one output."""
-    if OWN in layouts:  # Gradients fill zeros in for reserved outputs that nothing has taken.
-        return Strategy(tuple(layouts), (OWN,)) if set(layouts) <= {OWN, WHOLE} else None
+    if PER_TOWER in layouts:  # Gradients fill zeros in for reserved outputs that nothing has taken.
+        is_kept = set(layouts) <= {PER_TOWER, WHOLE}
+        return Strategy(tuple(layouts), (PER_TOWER,)) if is_kept else None
     function = _functions.get(op.type)
     kind = None if function is None else function(op, layouts)
     return None if kind is None else Strategy(tuple(layouts), (kind,))

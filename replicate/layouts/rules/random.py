@@ -11,7 +11,7 @@ from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import by_labels, of_rows
 
 # Of each row of logits.
-by_labels("Multinomial", own=of_rows(0))
+by_labels("Multinomial", inputs=of_rows(0))
 
 
 @rule(*STARTS)

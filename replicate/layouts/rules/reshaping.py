@@ -106,8 +106,8 @@ def bitcast(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     (given,), rank = layouts, op.rank(0)
     if not isinstance(given, Shard):
         return None
-    own, made = (tensors[0].dtype.size for tensors in (op.inputs, op.outputs))
-    if own < made and (rank is None or given.axis == rank - 1):
+    size, made = (tensors[0].dtype.size for tensors in (op.inputs, op.outputs))
+    if size < made and (rank is None or given.axis == rank - 1):
         return None
     return Strategy((given,), (given,))
 

@@ -63,8 +63,8 @@ def _taken(op: Op, layouts: Sequence[Layout], ids: Indices) -> tuple[Demand, Dem
     data, taken, dims = layouts[0], layouts[1], op.dims(0)
     if not isinstance(taken, Indices) or taken.is_matrix or taken.of != ids.of:
         return WHOLE, Shard(0, ids.of)
-    is_own = data == Shard(0, taken.within) and dims and dims[0] == pointed_to(op, taken)
-    return (data, taken) if is_own else (WHOLE, Shard(0, ids.of))
+    towers_have_data = data == Shard(0, taken.within) and dims and dims[0] == pointed_to(op, taken)
+    return (data, taken) if towers_have_data else (WHOLE, Shard(0, ids.of))
 
 
 @pointing(*(f"{name}Grad" for name in _OF_TAKEN))
