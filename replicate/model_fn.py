@@ -213,7 +213,9 @@ def replicate_model_fn(
             sessions = getattr(config, "session_config", None)
             on_rows = with_rows(arguments, shards, config)
             return tpu_training.train(on_rows, shards, tower_devices, summed, sessions)
-        placed = partition.Placement.of(variable_placement, tower_devices, consolidation, cluster)
+        placed = partition.Placement.from_argument(
+            variable_placement, tower_devices, consolidation, cluster
+        )
 
         def shard(features: Any, labels: Any) -> Any:
             return sharding.shard(

@@ -103,7 +103,7 @@ def _gives(operation: Any, given: dict[int, Demand], wanted: Demand, facts: Fact
     if any(not _has_axis(operation.inputs[index], one, facts) for index, one in given.items()):
         return False  # Such as the scalar that another input is multiplied by.
     layouts: list[Any] = [given.get(index, WHOLE) for index in range(len(operation.inputs))]
-    found = rule(facts.of(operation), layouts)
+    found = rule(facts.op_of(operation), layouts)
     if found is None or found.outputs[0] != wanted:
         return False
     return all(

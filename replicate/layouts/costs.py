@@ -62,7 +62,7 @@ class Costs:
         self._sizes = {**sizes, ROWS_OR_NONE: sizes.get(ROWS, typical)}
         self._typical = typical
 
-    def of(self, operation: Any) -> float:
+    def cost_of(self, operation: Any) -> float:
         """Returns how much an operation computes each time it runs."""
         kind = operation.type
         if kind in _MOVES:

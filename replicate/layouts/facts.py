@@ -68,7 +68,7 @@ class Facts:
         other._counted = dict(self._counted)
         return other
 
-    def of(self, operation: Any, of: Of = dims_lib.ROWS) -> Op:
+    def op_of(self, operation: Any, of: Of = dims_lib.ROWS) -> Op:
         """Returns an operation as rules see it, of rows or of what `Shard.of` names."""
         return Op(operation, self.dims, self.value, self.count(of), self.entry, self.rest)
 
@@ -91,7 +91,7 @@ class Facts:
         if self._depth < _DEEPEST:
             self._depth += 1
             try:
-                found = shapes.shape_of(self.of(tensor.op), tensor.value_index)
+                found = shapes.shape_of(self.op_of(tensor.op), tensor.value_index)
             finally:
                 self._depth -= 1
         if tensor.dtype.is_integer and (found is None or None in found):
@@ -120,7 +120,7 @@ class Facts:
             name += dims_lib.IN_LOOP
         self.symbols[name] = Measure(tensor, axis)
         parts = (
-            None if in_loop else shapes.summands_of(self.of(tensor.op), tensor.value_index, axis)
+            None if in_loop else shapes.summands_of(self.op_of(tensor.op), tensor.value_index, axis)
         )
         if parts is not None:
             self.sums[name] = tuple(parts)
@@ -223,7 +223,7 @@ class Facts:
             return None
         self._depth += 1
         try:
-            found = values.values_of(self.of(tensor.op))
+            found = values.values_of(self.op_of(tensor.op))
         finally:
             self._depth -= 1
         value = None if found is None else found[tensor.value_index]

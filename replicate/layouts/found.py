@@ -101,6 +101,6 @@ class Layouts:
         """The layouts that are not whole, by references of tensors."""
         return self._layouts
 
-    def of(self, tensor: Any) -> Layout:
+    def layout_of(self, tensor: Any) -> Layout:
         """Returns the layout of a tensor."""
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)

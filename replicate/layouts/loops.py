@@ -65,7 +65,7 @@ class Loop:
     ) -> None:
         self._operations = operations
         self._inside = set(operations)
-        self._layout_of = layout_of
+        self._layout_outside = layout_of
         self._facts = facts
         self._arrays = arrays
         self._entered: dict[Any, Layout] = {}  # By what begins a value: the layout that it has.
@@ -95,7 +95,7 @@ class Loop:
         strategies: dict[Any, Strategy] = {}
         fits = True
         for operation in self._operations:
-            layouts = [self._of(tensor) for tensor in operation.inputs]
+            layouts = [self._layout_of(tensor) for tensor in operation.inputs]
             if self._is_size(operation, layouts):
                 self._set(operation, [SIZE] * len(operation.outputs))
                 continue
@@ -123,10 +123,10 @@ class Loop:
             for tensor in operation.outputs
         ]
 
-    def _of(self, tensor: Any) -> Layout:
+    def _layout_of(self, tensor: Any) -> Layout:
         if tensor.op in self._inside:
             return self._layouts.get(graph_lib.reference(tensor), WHOLE)
-        return self._layout_of(tensor)
+        return self._layout_outside(tensor)
 
     def _set(self, operation: Any, layouts: Sequence[Layout]) -> None:
         for tensor, layout in zip(operation.outputs, layouts):
@@ -158,7 +158,7 @@ class Loop:
         if any(isinstance(one, Grown) for one in layouts) and kind not in _KEEP_GROWN:
             return None
         if kind in branches.TYPES:
-            return branches.strategy(self._facts.of(operation), layouts)
+            return branches.strategy(self._facts.op_of(operation), layouts)
         if kind == "LoopCond":
             return Strategy((WHOLE,), (WHOLE,))
         if kind in _PASS_ON:
@@ -168,7 +168,7 @@ class Loop:
         rule = rule_of(kind)
         if all(layout == WHOLE for layout in layouts):
             if rule is not None and self._has_rows(operation):
-                found = rule(self._facts.of(operation), layouts)
+                found = rule(self._facts.op_of(operation), layouts)
                 if found is not None:
                     return found
             # Memory of a variable may be written by what takes it, but not by what waits for it.
@@ -181,9 +181,9 @@ class Loop:
     def _grown(self, operation: Any, layouts: Sequence[Layout]) -> Grown | None:
         """Returns how a variable of the loop grows by what it is joined with, None if not so."""
         before = operation.inputs[0]
-        if layouts[1] != Shard(0) or self._facts.of(operation).ints(2) != (0,):
+        if layouts[1] != Shard(0) or self._facts.op_of(operation).ints(2) != (0,):
             return None
-        each = self._facts.of(operation).per_row(1, 0)
+        each = self._facts.op_of(operation).per_row(1, 0)
         enter = beginnings.variable(before, operation, self._inside)
         begin = None if enter is None else self._facts.dims(enter.inputs[0])
         if each is None or dims_lib.is_of_loop(each) or not begin or not isinstance(begin[0], int):
@@ -200,7 +200,7 @@ class Loop:
         return any(dims_lib.holds_rows(dim) for dim in dims or ())
 
     def _by_rule(self, operation: Any, layouts: Sequence[Layout], rule: Any) -> Strategy | None:
-        op = self._facts.of(operation)
+        op = self._facts.op_of(operation)
         found: Strategy | None = rule(op, layouts)
         if found is not None:
             return found
@@ -222,7 +222,7 @@ class Loop:
         """Whether a loop's variable has the layout at the end of a round that it begins with."""
         if not beginnings.is_of_loop(operation):
             return True
-        begins, ends = (self._of(tensor) for tensor in operation.inputs)
+        begins, ends = (self._layout_of(tensor) for tensor in operation.inputs)
         ends = WHOLE if ends == SIZE else ends
         if begins == ends:
             return True
@@ -240,7 +240,7 @@ class Loop:
                 if not self._enters(operation, layout, demand):
                     return False
             elif isinstance(demand, Share):
-                if not can_be(self._facts.of(operation), index, layout, demand):
+                if not can_be(self._facts.op_of(operation), index, layout, demand):
                     return False
             elif layout != demand and (
                 self._change(tensor, demand) or not meets_in_round(layout, demand)
@@ -258,12 +258,12 @@ class Loop:
         if isinstance(demand, Grown):
             return layout == WHOLE
         if isinstance(demand, Shard):
-            return can_be(self._facts.of(operation), 0, layout, demand)
+            return can_be(self._facts.op_of(operation), 0, layout, demand)
         return demand == WHOLE or layout == WHOLE
 
     def _change(self, tensor: Any, wanted: Demand) -> bool:
         """Lets what leads to a tensor begin in another layout; returns False if nothing does."""
-        found = beginnings.find(tensor, wanted, self._inside, self._facts, self._of)
+        found = beginnings.find(tensor, wanted, self._inside, self._facts, self._layout_of)
         return found is not None and self._begin_as(found, wanted)
 
     def _begin_as(self, operation: Any, wanted: Demand) -> bool:

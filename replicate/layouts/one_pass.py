@@ -81,7 +81,7 @@ class Pass:
         if self._only_waits(operation):
             self._strategies[operation] = Strategy((), ())
             return
-        inputs = [self._of(tensor) for tensor in operation.inputs]
+        inputs = [self._layout_of(tensor) for tensor in operation.inputs]
         maker = array_of(operation)
         is_array = self._arrays.has(maker)
         if maker is not None and not is_array and any(one != WHOLE for one in inputs):
@@ -112,7 +112,7 @@ class Pass:
         if operation in self._given or not any(given):
             return
         layouts = [
-            self._of(tensor) if of is None else Shard(0, of)
+            self._layout_of(tensor) if of is None else Shard(0, of)
             for tensor, of in zip(operation.inputs, given)
         ]
         strategy = self._strategy(operation, layouts)
@@ -134,12 +134,12 @@ class Pass:
         """Infers the layouts in a loop of TensorFlow 1."""
         enter = [one for one in operations if one.type == "Enter"]
         # What rows have any number of is put together before a loop.
-        entered = [self._of_rows(one.inputs[0]) for one in enter]
+        entered = [self._row_layout_of(one.inputs[0]) for one in enter]
         makers = loops.makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
-            loop = loops.Loop(operations, self._of_rows, self._facts, self._arrays)
+            loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays)
             found = loop.infer()
         self._learnt.vary(loops.varying(operations, self._facts), operations)
         if found is not None:
@@ -170,16 +170,16 @@ class Pass:
             and not graph_lib.is_in_control_flow(operation)
         )
 
-    def _of(self, tensor: Any) -> Layout:
+    def _layout_of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
 
-    def _of_rows(self, tensor: Any) -> Layout:
-        return ragged.unless_ragged(self._of(tensor))
+    def _row_layout_of(self, tensor: Any) -> Layout:
+        return ragged.unless_ragged(self._layout_of(tensor))
 
     def _enter(self, operation: Any, strategy: Strategy) -> None:
         self._strategies[operation] = strategy
         self._meet(operation, strategy.inputs)
-        self._starts.follow(operation, [self._of(tensor) for tensor in operation.inputs])
+        self._starts.follow(operation, [self._layout_of(tensor) for tensor in operation.inputs])
         sizes = strategy.sizes or (None,) * len(strategy.outputs)
         for tensor, layout, size in zip(operation.outputs, strategy.outputs, sizes):
             self._layouts[graph_lib.reference(tensor)] = layout
@@ -192,7 +192,7 @@ class Pass:
     def _meet(self, operation: Any, demands: Sequence[Demand]) -> None:
         """Takes note of parts that are put together for an operation."""
         for tensor, demand in zip(operation.inputs, demands):
-            if isinstance(self._of(tensor), Partial) and isinstance(demand, Whole):
+            if isinstance(self._layout_of(tensor), Partial) and isinstance(demand, Whole):
                 self._met.add(graph_lib.reference(tensor))
 
     def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
@@ -204,7 +204,7 @@ class Pass:
 
     def _is_size(self, operation: Any) -> bool:
         return bool(operation.outputs) and all(
-            self._of(tensor) == SIZE for tensor in operation.outputs
+            self._layout_of(tensor) == SIZE for tensor in operation.outputs
         )
 
     def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
@@ -226,7 +226,7 @@ class Pass:
             return None
         if self._is_met(operation, seen):
             return None
-        op = self._facts.of(operation)
+        op = self._facts.op_of(operation)
         if is_branch:
             strategy = branches.strategy(op, seen)
         else:
@@ -257,7 +257,7 @@ class Pass:
         strategy = self._arrays.strategy(operation, seen)
         if strategy is None or operation in self._kept:
             return None
-        op, demands = self._facts.of(operation), zip(seen, strategy.inputs)
+        op, demands = self._facts.op_of(operation), zip(seen, strategy.inputs)
         if not all(can_be(op, index, *one) for index, one in enumerate(demands)):
             return None
         return strategy

@@ -73,18 +73,18 @@ def strategy(
     is_plain = not any(map(is_ragged, layouts))
     points = pointing_rule_of(operation.type)
     if is_plain and rule is not None:
-        found = rule(facts.of(operation), layouts)
+        found = rule(facts.op_of(operation), layouts)
         if found is None and points is not None:
-            found = points(facts.of(operation), layouts)
+            found = points(facts.op_of(operation), layouts)
         has_rows = found is not None and any(demand != WHOLE for demand in found.inputs)
         filled = None if has_rows else _size_of_filled(facts, operation)
         if filled is None:
             return found
-        found = rule(facts.of(operation, filled), layouts)
+        found = rule(facts.op_of(operation, filled), layouts)
         return None if found is None else _renamed(found, filled)
     # Parts of which a tower may have none are put together first.
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
-    found = None if points is None else points(facts.of(operation), seen)
+    found = None if points is None else points(facts.op_of(operation), seen)
     if found is not None or rule is None:
         return found
     plain = [Shard(0, one.of) if isinstance(one, Indices) else one for one in seen]
@@ -99,7 +99,7 @@ def strategy(
     if isinstance(of, str) and of != ROWS and operation.type.startswith(_NEED_ROWS):
         return None
     found = rule(
-        facts.of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
+        facts.op_of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
     )
     if found is None or of == ROWS:
         return found

@@ -34,7 +34,7 @@ def find(plan: Plan) -> Callable[[Any], Any]:
         given, *others = operation.inputs
         if any(one.op.type != "Const" or one.op.control_inputs for one in others):
             continue  # They might lead from what acts.
-        layout, demand = plan.layouts.of(given), plan.layouts.strategies[operation].inputs[0]
+        layout, demand = plan.layouts.layout_of(given), plan.layouts.strategies[operation].inputs[0]
         if given.op in copied and layout == demand and _passes_on(operation, plan.layouts.facts):
             passed[operation] = passed.get(given.op, given)
     return lambda tensor: passed.get(tensor.op, tensor)

@@ -56,7 +56,7 @@ class Bodies:
         self._lowered: dict[str, bool] = {}
         self._writes: dict[str, bool] = {}
 
-    def of(self, name: str) -> Body:
+    def body_of(self, name: str) -> Body:
         """Returns the body of a function that can be part of the graph."""
         found = self._body(name)
         assert found is not None
@@ -74,7 +74,7 @@ class Bodies:
         names = functions_of(node)
         if not names or not all(self._is_open(name, inside) for name in names):
             return False
-        return node.op not in LOOPS or self._is_loop(self.of(names[1]))
+        return node.op not in LOOPS or self._is_loop(self.body_of(names[1]))
 
     def _is_loop(self, body: Body) -> bool:
         """Whether something changes from round to round, and all that does is a value."""

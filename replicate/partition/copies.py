@@ -30,7 +30,7 @@ class Copies(NamedTuple):
     scopes: tuple[str | None, ...]
     by_tower: TowerTensors
 
-    def of(self, operation: Any) -> list[Any]:
+    def copies_of(self, operation: Any) -> list[Any]:
         """Returns the towers' copies of an operation."""
         get = operation.graph.get_operation_by_name
         return [
@@ -123,10 +123,10 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
         graph_lib.reference(tensor): tuple(values) for tensor, *values in zip(wanted, *made)
     }
     copies = Copies(tuple(scopes), by_tower)
-    rounds.put_together(plan.copied, plan.layouts, copies.of, placement.devices)
+    rounds.put_together(plan.copied, plan.layouts, copies.copies_of, placement.devices)
     for operation in needed:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]
-        for one in copies.of(operation) if others else ():
+        for one in copies.copies_of(operation) if others else ():
             graph_lib.add_control_inputs(one, others)
     return copies
 
@@ -155,13 +155,13 @@ def _template(
         resource = _entered(tensor) if tensor.dtype == tf.resource else None
         if resource is not None and resource.op not in copied:
             resources.append((resource, demand))
-        layout, is_copied = plan.layouts.of(tensor), tensor.op in copied
+        layout, is_copied = plan.layouts.layout_of(tensor), tensor.op in copied
         if is_copied and (layout == demand or rounds.meets(tensor, operation, plan.layouts)):
             node.input[index] = behind(tensor).name
             continue
         points = is_copied and isinstance(layout, Indices) and isinstance(demand, Shard)
         given.append(_Given(index, behind(tensor) if points else tensor, demand, points))
-    part = plan.layouts.of(operation.outputs[0]) if operation.type == "Const" else WHOLE
+    part = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
     return _Template(
         node=node,
         given=given,

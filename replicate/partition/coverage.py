@@ -135,11 +135,12 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
         once = operation not in layouts.strategies
         if operation not in copied and not (once and operation in running):
             continue
-        cost = costs.of(operation)
+        cost = costs.cost_of(operation)
         for loop in graph_lib.loops_of(operation):
             cost *= rounds.get(loop[0], 1.0)
         follows = any(
-            is_shard(layouts.of(tensor)) or tensor.op in by_operation for tensor in operation.inputs
+            is_shard(layouts.layout_of(tensor)) or tensor.op in by_operation
+            for tensor in operation.inputs
         )
         if not once and _is_shared(operation, layouts):
             kind = "towers"
@@ -177,7 +178,7 @@ def _meetings(
         )
         if not takers and graph_lib.reference(tensor) not in named:
             continue
-        layout = plan.layouts.of(tensor)
+        layout = plan.layouts.layout_of(tensor)
         kind = layout.op if isinstance(layout, Partial) else "join"
         yield Meeting(tensor.op, takers, kind, costs.entries(tensor) * tensor.dtype.size)
 
@@ -189,7 +190,7 @@ def _takes_values(taker: Any, plan: Plan) -> bool:
 
 def _takes_otherwise(taker: Any, tensor: Any, plan: Plan) -> bool:
     """Whether towers take a tensor whole, or split along another axis than they have it."""
-    key, layout = graph_lib.reference(tensor), plan.layouts.of(tensor)
+    key, layout = graph_lib.reference(tensor), plan.layouts.layout_of(tensor)
     demands = zip(taker.inputs, plan.layouts.strategies[taker].inputs)
     return any(
         graph_lib.reference(one) == key and (demand == WHOLE or _is_resharded(layout, demand))
@@ -247,7 +248,7 @@ def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[Once]:
     for operation in plan.operations:
         if operation not in by_operation:
             continue
-        takes = any(is_shard(plan.layouts.of(tensor)) for tensor in operation.inputs)
+        takes = any(is_shard(plan.layouts.layout_of(tensor)) for tensor in operation.inputs)
         before = [owner[t.op] for t in operation.inputs if t.op in owner]
         if takes and not before:
             owner[operation] = len(found)

@@ -70,10 +70,10 @@ class Inliner:
         """
         names = bodies_lib.functions_of(node)
         if node.op in bodies_lib.CALLS:
-            return self._call(self._bodies.of(names[0]), inputs, waits, place)
+            return self._call(self._bodies.body_of(names[0]), inputs, waits, place)
         if len(names) == 1:  # A case that is always taken.
             before = [*waits, inputs[0].op]
-            return self._call(self._bodies.of(names[0]), inputs[1:], before, place)
+            return self._call(self._bodies.body_of(names[0]), inputs[1:], before, place)
         with tf.name_scope(f"{place.scope}/"):
             if node.op in bodies_lib.LOOPS:
                 return self._loop(node, inputs, waits, place)
@@ -171,7 +171,7 @@ class Inliner:
 
     def _branch(self, name: str, inputs: Sequence[Any], place: Place, index: int) -> Made:
         inner = place._replace(scope=f"{place.scope}/branch_{index}")
-        return self._call(self._bodies.of(name), inputs, (), inner)
+        return self._call(self._bodies.body_of(name), inputs, (), inner)
 
     def _case(
         self, branch: Any, run: Sequence[Callable[[], Made]], place: Place, index: int = 0
@@ -184,7 +184,7 @@ class Inliner:
 
     def _loop(self, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
         """Makes a loop, which what stays the same in all rounds enters as such."""
-        holds, body = (self._bodies.of(name) for name in bodies_lib.functions_of(node))
+        holds, body = (self._bodies.body_of(name) for name in bodies_lib.functions_of(node))
         begins = [_after(tensor, waits) for tensor in inputs]
         same = bodies_lib.unchanged(body)
         changed = [index for index in range(len(begins)) if index not in same]

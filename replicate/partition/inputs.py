@@ -78,7 +78,7 @@ class Inputs:
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
-        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if isinstance(demand, Share):
             return self._share(tensor, demand, tower)
         if layout == demand and key in self._shards:
@@ -141,7 +141,7 @@ class Inputs:
 
     def offset(self, tensor: Any, tower: int) -> Any:
         """Returns what is added to a tower's `Indices` to make them those of one device."""
-        layout = self._layouts.of(tensor)
+        layout = self._layouts.layout_of(tensor)
         assert isinstance(layout, Indices)
         _, columns = (self._layouts.facts.dims(tensor) or ()) if layout.is_matrix else (0, 0)
         key = layout.within, layout.each, columns, tensor.dtype, tower
@@ -184,7 +184,7 @@ class Inputs:
 
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
-        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if tensor.op.type == "Const" and graph_lib.in_while_loop(tensor.op):
             return self._constants.outside(tensor)
         in_towers = tensor.op in self._layouts.strategies  # Maybe the same in all of them.
@@ -202,7 +202,7 @@ class Inputs:
         facts = self._layouts.facts
         measure = facts.symbols[name]
         tensor, axis, is_entry = measure
-        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         # What nothing that runs has needed, no tower has: an original computes it.
         is_original = self._are_made and key not in self._by_tower and key not in self._shards
         if name in facts.ragged and tensor.op in self._layouts.strategies and not is_original:
@@ -246,13 +246,13 @@ class Inputs:
         what it says of all.
         """
         by_tower = self._by_tower[graph_lib.reference(measure.tensor)]
-        if isinstance(self._layouts.of(measure.tensor), Grown):
+        if isinstance(self._layouts.layout_of(measure.tensor), Grown):
             return self._grown_size(measure.tensor, by_tower)
         if measure.is_entry:
             entries = [tf.cast(shape[measure.axis], tf.int32) for shape in by_tower]
             return tf.reduce_max(tf.stack(entries))
         size = _size_there(by_tower[0], measure.axis)
-        layout = self._layouts.of(measure.tensor)
+        layout = self._layouts.layout_of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:
             # Of what it has none of, another one says how many entries each has.
             if layout.of != ROWS:
@@ -262,14 +262,14 @@ class Inputs:
 
     def rounds(self, tensor: Any, first: Any) -> Any:
         """Returns how many rounds a `Grown` tensor has grown in, by what the first tower has."""
-        layout = self._layouts.of(tensor)
+        layout = self._layouts.layout_of(tensor)
         assert isinstance(layout, Grown)
         in_a_round = self._formulas.product(layout.each, self._rows.held[0], tf.int32)
         return (size_of(first, 0) - layout.begin) // tf.maximum(in_a_round, 1)
 
     def _grown_size(self, tensor: Any, by_tower: Sequence[Any]) -> Any:
         """Returns the size of axis 0 of a `Grown` tensor, an int32 scalar tensor."""
-        layout = self._layouts.of(tensor)
+        layout = self._layouts.layout_of(tensor)
         assert isinstance(layout, Grown)
         in_a_round = self._formulas.product(layout.each, self._rows.total, tf.int32)
         return layout.begin + self.rounds(tensor, by_tower[0]) * in_a_round

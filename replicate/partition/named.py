@@ -51,7 +51,7 @@ def _is_another(operation: Any, origins: Origins) -> bool:
 
 def _shards(operation: Any, needs: Needs, layouts: Layouts) -> Iterator[Any]:
     if operation in needs.copied:
-        yield from (t for t in operation.outputs if is_shard(layouts.of(t)))
+        yield from (t for t in operation.outputs if is_shard(layouts.layout_of(t)))
 
 
 def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> Iterator[Any]:
@@ -65,7 +65,9 @@ def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> It
     )
     if is_last or is_number:
         yield from (
-            t for t in operation.inputs if t.op in needs.copied and layouts.of(t) != PER_TOWER
+            t
+            for t in operation.inputs
+            if t.op in needs.copied and layouts.layout_of(t) != PER_TOWER
         )
 
 
@@ -96,7 +98,7 @@ def _behind(operation: Any, needs: Needs, layouts: Layouts, loops: frozenset[Any
     for tensor in operation.inputs:
         while tensor.op.type in _PASS_ON:
             tensor = tensor.op.inputs[0]
-        if tensor.op.type == "Exit" and not is_shard(layouts.of(tensor)):
+        if tensor.op.type == "Exit" and not is_shard(layouts.layout_of(tensor)):
             around = graph_lib.loops_of(tensor.op)
             if len(around) == 1 and around[0] in loops:
                 yield from _shards(operation, needs, layouts)

@@ -44,7 +44,7 @@ class Needs:
 
     def whole(self, tensor: Any) -> None:
         """Takes note that a tensor is needed whole."""
-        layout, key = self._layouts.of(tensor), graph_lib.reference(tensor)
+        layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if layout == SIZE:
             self._formula(tensor)
         elif self._is_of_towers(tensor) and key not in self._sources:
@@ -61,7 +61,7 @@ class Needs:
             operation = self._pending.pop()
             strategy = self._layouts.strategies[operation]
             for tensor, demand in zip(operation.inputs, strategy.inputs):
-                layout = self._layouts.of(tensor)
+                layout = self._layouts.layout_of(tensor)
                 if layout == demand and layout not in (WHOLE, SIZE):  # As most have it.
                     if graph_lib.reference(tensor) not in self._sources:
                         self.copy(tensor.op)
@@ -84,7 +84,7 @@ class Needs:
 
     def _is_of_towers(self, tensor: Any) -> bool:
         """Whether towers have a tensor: of its own each, or the same in all."""
-        layout = self._layouts.of(tensor)
+        layout = self._layouts.layout_of(tensor)
         return layout not in (WHOLE, SIZE) or tensor.op in self._layouts.strategies
 
     def copy(self, operation: Any) -> None:

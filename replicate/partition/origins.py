@@ -74,13 +74,13 @@ class Origins:
                     self._found[operation] = origin
                     changed = loops  # What leads back to where a loop begins was made after it.
 
-    def of(self, operation: Any) -> Origin:
+    def origin_of(self, operation: Any) -> Origin:
         """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
         return self._found.get(operation, _NOTHING)
 
     def together(self, tensor: Any) -> Any:
         """Returns what tensors that cross devices together have in common; see above."""
-        origin = self.of(tensor.op)
+        origin = self.origin_of(tensor.op)
         needed = self._needed.get(tensor.op, 0)
         return origin.meetings, origin.acts, self._branches(tensor), needed
 
@@ -114,12 +114,12 @@ class Origins:
         for index, tensor in enumerate(operation.inputs):
             if self._is_formula(operation, index):
                 continue  # What leads to the tensor does not lead to the formula.
-            origin = self.of(tensor.op)
+            origin = self.origin_of(tensor.op)
             acts, fails, reads = acts | origin.acts, fails | origin.fails, reads | origin.reads
             dead |= self._branches(tensor)
         kept = []
         for before in self._in_place_of_sizes(control_inputs):
-            origin = self.of(before)
+            origin = self.origin_of(before)
             is_seen = origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads
             if is_seen or origin.branches & ~dead:
                 kept.append(before)
@@ -138,16 +138,16 @@ class Origins:
             else:
                 otherwise |= self._branches(tensor)
         for one in self.control_inputs(operation):
-            otherwise |= self.of(one).branches
+            otherwise |= self.origin_of(one).branches
         found = [tensor.op for tensor in by_formula if self._branches(tensor) & ~otherwise]
-        return [one for one in self._in_place_of_sizes(found) if self.of(one).branches]
+        return [one for one in self._in_place_of_sizes(found) if self.origin_of(one).branches]
 
     def _branches(self, tensor: Any) -> int:
         """Returns the bits of the branches that a tensor is of."""
         if not self._has_branches:
             return 0
         operation = tensor.op
-        found = self.of(operation).branches
+        found = self.origin_of(operation).branches
         if operation.type != "Switch" or graph_lib.in_while_loop(operation):
             return found
         key = graph_lib.reference(operation.inputs[1]), tensor.value_index
@@ -164,7 +164,7 @@ class Origins:
         for other in given[1:]:
             found = found & other if operation.type == "Merge" else found | other
         for one in self.control_inputs(operation):
-            found |= self.of(one).branches
+            found |= self.origin_of(one).branches
         return found
 
     def _in_round(self, operation: Any) -> list[Any]:
@@ -207,7 +207,7 @@ class Origins:
         by_formula, otherwise = 0, 0
         for operation in operations:
             for index, tensor in enumerate(operation.inputs):
-                acts = self.of(tensor.op).acts
+                acts = self.origin_of(tensor.op).acts
                 if self._is_formula(operation, index):
                     by_formula |= acts
                 else:
@@ -216,14 +216,14 @@ class Origins:
             return []
         dead = 0
         for operation in operations:
-            dead |= self.of(operation).branches
+            dead |= self.origin_of(operation).branches
             for before in self.control_inputs(operation):
-                otherwise |= self.of(before).acts
+                otherwise |= self.origin_of(before).acts
         return self._named(by_formula & ~otherwise, dead)
 
     def actors(self, operation: Any) -> list[Any]:
         """Returns what acts before an operation."""
-        found = self.of(operation)
+        found = self.origin_of(operation)
         return self._named(found.acts, found.branches)
 
     def _is_formula(self, operation: Any, index: int) -> bool:
@@ -240,20 +240,20 @@ class Origins:
             actor
             for index, actor in enumerate(self._actors)
             if acts >> index & 1
-            and not self.of(actor).branches & ~dead
+            and not self.origin_of(actor).branches & ~dead
             and not effects.is_inside(actor)
             and (actor not in self._layouts.strategies or effects.leaves(actor))
         ]
 
     def _origin(self, operation: Any) -> Origin:
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts, fails, reads, _ = self.of(operation)
+        meetings, acts, fails, reads, _ = self.origin_of(operation)
         fails |= self._fallible.get(operation, 0)
         reads |= self._readers.get(operation, 0)
         formulas = []
         for index, tensor in enumerate(operation.inputs):
-            before = self.of(tensor.op)
-            layout = self._layouts.of(tensor)
+            before = self.origin_of(tensor.op)
+            layout = self._layouts.layout_of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
             meets = layout not in (demand, WHOLE, SIZE) and not _is_inside(operation)
             meetings = max(meetings, before.meetings + meets)
@@ -265,7 +265,7 @@ class Origins:
         if formulas:
             self._formulas[operation] = formulas
         for one in self.control_inputs(operation):
-            before = self.of(one)
+            before = self.origin_of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
@@ -281,5 +281,5 @@ def _is_inside(operation: Any) -> bool:
 def is_size(operation: Any, layouts: Layouts) -> bool:
     """Whether all that an operation gives are integers of known formulas."""
     return bool(operation.outputs) and all(
-        layouts.of(tensor) == SIZE for tensor in operation.outputs
+        layouts.layout_of(tensor) == SIZE for tensor in operation.outputs
     )

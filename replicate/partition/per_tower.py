@@ -121,7 +121,7 @@ class _Pass:
         if operation in self._put_together:
             return True  # Also if it is the same in all towers.
         inputs = operation.inputs
-        if any(self._of(tensor) != WHOLE for tensor in inputs):
+        if any(self._layout_of(tensor) != WHOLE for tensor in inputs):
             # What is put together is taken by what runs once.
             return not any(tensor.op in self._put_together for tensor in inputs)
         waits = self._strategies if operation.type == "NoOp" else self._may_be_dead
@@ -143,7 +143,9 @@ class _Pass:
         return any(one.type == "EagerPyFunc" and one in self._strategies for one in before)
 
     def _enter(self, operation: Any) -> None:
-        demands = tuple(PER_TOWER if self._of(t) != WHOLE else WHOLE for t in operation.inputs)
+        demands = tuple(
+            PER_TOWER if self._layout_of(t) != WHOLE else WHOLE for t in operation.inputs
+        )
         # Beside what each tower has, sums over towers pass through an `IdentityN`.
         passes = operation.type == "IdentityN"
         made = []
@@ -161,7 +163,7 @@ class _Pass:
         if maker is not None:
             self.arrays.add(maker)
 
-    def _of(self, tensor: Any) -> Layout:
+    def _layout_of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
 
 

@@ -42,7 +42,7 @@ def put_together(operations: Sequence[Any], layouts: Layouts, program: Program) 
             continue
         if state.writes_summaries(operation):
             for index, tensor in enumerate(list(operation.inputs)):
-                if layouts.of(tensor) != WHOLE:
+                if layouts.layout_of(tensor) != WHOLE:
                     partitioning.take(operation, index, program.each(tensor)[0])
         elif state.assigns(operation):
             variable = variables.get(state.source(operation.inputs[0]))
@@ -71,7 +71,7 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
             "updates. Update it by a `replicate.cross_tower_sum`, or in a `replicate.merge_call`."
         )
     for index, tensor in enumerate(list(operation.inputs)):
-        if layouts.of(tensor) == WHOLE:
+        if layouts.layout_of(tensor) == WHOLE:
             continue
         whole = program.each(tensor)[0] if how is None else program.whole(tensor, how)
         partitioning.take(operation, index, whole)

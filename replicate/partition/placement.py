@@ -44,7 +44,9 @@ class Placement(NamedTuple):
     why: str = ""
 
     @classmethod
-    def of(cls, asked: str, devices: Sequence[str], consolidation: str, cluster: Any) -> Placement:
+    def from_argument(
+        cls, asked: str, devices: Sequence[str], consolidation: str, cluster: Any
+    ) -> Placement:
         """Returns the placement that the argument `variable_placement` means.
 
         Args:

@@ -109,7 +109,7 @@ def make_plan(
     behind = {
         graph_lib.reference(tensor): origins.actors(tensor.op)
         for tensor in asked
-        if layouts.of(tensor) == SIZE
+        if layouts.layout_of(tensor) == SIZE
     }
     return Plan(
         layouts=layouts,

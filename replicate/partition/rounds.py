@@ -26,7 +26,7 @@ def meets(tensor: Any, operation: Any, layouts: Layouts) -> bool:
     """Whether towers put a tensor together in each round, for an operation that takes it."""
     if operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation):
         return False
-    layout, key = layouts.of(tensor), graph_lib.reference(tensor)
+    layout, key = layouts.layout_of(tensor), graph_lib.reference(tensor)
     demands = zip(operation.inputs, layouts.strategies[operation].inputs)
     return any(
         meets_in_round(layout, demand) and graph_lib.reference(given) == key
@@ -75,7 +75,7 @@ def put_together(
             continue
         demands = layouts.strategies[operation].inputs
         for index, (tensor, demand) in enumerate(zip(operation.inputs, demands)):
-            layout, key = layouts.of(tensor), graph_lib.reference(tensor)
+            layout, key = layouts.layout_of(tensor), graph_lib.reference(tensor)
             if meets_in_round(layout, demand):
                 by_tower = [copy.outputs[tensor.value_index] for copy in copies_of(tensor.op)]
                 if key not in made:

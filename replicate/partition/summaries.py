@@ -49,7 +49,7 @@ def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any
                 left.append(operation)
             continue
         tag, *values = operation.inputs
-        if graph_lib.is_in_control_flow(operation) or layouts.of(tag) != WHOLE:
+        if graph_lib.is_in_control_flow(operation) or layouts.layout_of(tag) != WHOLE:
             left.append(operation)
             continue
         with tf.control_dependencies(None), tf.name_scope(_SCOPE):
@@ -85,7 +85,7 @@ def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
     """Returns the summaries of all towers that have rows, in the place of the first tower's."""
     tag, *values = operation.inputs
     apart = [
-        [value] * program.size if layouts.of(value) == WHOLE else program.each(value)
+        [value] * program.size if layouts.layout_of(value) == WHOLE else program.each(value)
         for value in values
     ]
     summaries = []

@@ -79,7 +79,7 @@ def perform(
     def whole(tensor: Any) -> Any:
         if isinstance(tensor, tf.Operation):
             return tensor
-        if plan.layouts.of(tensor) == SIZE:
+        if plan.layouts.layout_of(tensor) == SIZE:
             with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
                 before = plan.behind_sizes.get(graph_lib.reference(tensor))
                 with tf.control_dependencies(before):
@@ -100,7 +100,7 @@ def _put_together(
     places = placement.places_of_sums(plan.met, are_gradients)
     parts = []
     for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients):
-        layout, by_tower = plan.layouts.of(tensor), copies.by_tower[key]
+        layout, by_tower = plan.layouts.layout_of(tensor), copies.by_tower[key]
         if isinstance(layout, Indices):
             layout, by_tower = (
                 Shard(0, layout.of),
@@ -154,13 +154,13 @@ def _reconnect(
         joined: References of the tensors that are put together.
     """
     copied = set(plan.copied)
-    instead = {operation: copies.of(operation) for operation in _waited_for(plan, copied)}
+    instead = {operation: copies.copies_of(operation) for operation in _waited_for(plan, copied)}
     for operation in plan.operations:
         once = runs_once(operation, plan.layouts)
         is_formula = is_size(operation, plan.layouts)
         takes_sizes = once and not is_formula
         for index, tensor in enumerate(list(operation.inputs)):
-            if plan.layouts.of(tensor) == SIZE:
+            if plan.layouts.layout_of(tensor) == SIZE:
                 changes = takes_sizes
             else:
                 changes = graph_lib.reference(tensor) in joined
@@ -173,7 +173,7 @@ def _reconnect(
             extra_waits = [
                 copy
                 for before in plan.extra_waits.get(operation, ())
-                for copy in (copies.of(before) if before in copied else [before])
+                for copy in (copies.copies_of(before) if before in copied else [before])
             ]
             if extra_waits:
                 graph_lib.add_control_inputs(operation, extra_waits)

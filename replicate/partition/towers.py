@@ -78,12 +78,12 @@ def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -
     """Returns an `EstimatorSpec` of the batch, made of that of the first tower."""
 
     def whole(asked: Any) -> Any:
-        if isinstance(asked, tf.Operation) or layouts.of(asked) == WHOLE:
+        if isinstance(asked, tf.Operation) or layouts.layout_of(asked) == WHOLE:
             return asked
         return program.whole_of(asked)
 
     def of_loss(tensor: Any) -> Any:
-        if layouts.of(tensor) == WHOLE:
+        if layouts.layout_of(tensor) == WHOLE:
             return tensor
         return program.whole(tensor, program.loss_layout)
 

@@ -109,7 +109,8 @@ class Proof:
                 return f"{where}: {got}"
             for tensor, a, b in zip(asked, got, want):
                 if not parts.same(np.asarray(a), np.asarray(b), WITHIN):
-                    return f"{where}, {tensor.name}, {made.plan.layouts.of(tensor)}: {a} for {b}"
+                    layout = made.plan.layouts.layout_of(tensor)
+                    return f"{where}, {tensor.name}, {layout}: {a} for {b}"
         return None
 
 

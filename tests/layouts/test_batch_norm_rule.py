@@ -60,7 +60,7 @@ def strategy(operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
     facts = Facts(sum(ROWS))
     rule = rule_of(operation.type)
     assert rule is not None
-    return rule(facts.of(operation), layouts)
+    return rule(facts.op_of(operation), layouts)
 
 
 def normalized(x: np.ndarray) -> np.ndarray:

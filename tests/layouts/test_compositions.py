@@ -58,8 +58,8 @@ def test_an_embedding_and_its_gradient(batch: Batch, resource: bool) -> None:
     looked_up = tf.nn.embedding_lookup(table, batch.rows(3, dtype=tf.int32))
     (gradient,) = tf.gradients(squared(looked_up), table)
     found = batch.infer()
-    assert found.of(looked_up) == Shard(0)
-    assert found.of(gradient.indices) == found.of(gradient.values) == Shard(0)
+    assert found.layout_of(looked_up) == Shard(0)
+    assert found.layout_of(gradient.indices) == found.layout_of(gradient.values) == Shard(0)
     assert not found.kept_whole
 
 
@@ -78,10 +78,10 @@ def test_an_embedding_of_several_shards(batch: Batch) -> None:
     gradients = tf.gradients(squared(looked_up), tables)
     found = batch.infer()
     if batch.is_static:  # As many numbers may be something else than those of rows.
-        assert found.of(looked_up) == WHOLE
+        assert found.layout_of(looked_up) == WHOLE
         return
-    assert found.of(looked_up) == Shard(0)
-    of = {found.of(gradient.values).of for gradient in gradients}
+    assert found.layout_of(looked_up) == Shard(0)
+    of = {found.layout_of(gradient.values).of for gradient in gradients}
     assert len(of) == 3 and ROWS not in of  # How many rows each table has depends on the data.
     assert not found.kept_whole
 
@@ -91,7 +91,7 @@ def test_ids_that_are_looked_up_once_each(batch: Batch) -> None:
     ids, places = tf.unique(tf.reshape(batch.rows(3, dtype=tf.int32), [-1]))
     looked_up = tf.gather(tf.nn.embedding_lookup(table, ids), places)
     found = batch.infer()
-    assert found.of(looked_up) == WHOLE
+    assert found.layout_of(looked_up) == WHOLE
     assert found.kept_whole == {"Unique": 1}
 
 
@@ -100,8 +100,8 @@ def test_entries_of_each_row(batch: Batch) -> None:
     taken = tf.gather(given, indices, batch_dims=1)
     (gradient,) = tf.gradients(squared(taken), given)
     found = batch.infer()
-    assert found.of(taken) == Shard(0)
-    assert found.of(gradient) == WHOLE  # Each tower has its rows alone, of a sum.
+    assert found.layout_of(taken) == Shard(0)
+    assert found.layout_of(gradient) == WHOLE  # Each tower has its rows alone, of a sum.
     run = strategies(found, "GatherV2", "UnsortedSegmentSum")
     assert run["GatherV2"] >= 1
     assert run["UnsortedSegmentSum"] == 1
@@ -113,7 +113,7 @@ def test_the_same_entries_of_all_rows(batch: Batch, axis: int) -> None:
     taken = tf.gather(given, [0, 2], axis=axis)
     (gradient,) = tf.gradients(squared(taken), given)
     found = batch.infer()
-    assert found.of(taken) == found.of(gradient) == Shard(0)
+    assert found.layout_of(taken) == found.layout_of(gradient) == Shard(0)
     assert not found.kept_whole
 
 
@@ -122,8 +122,8 @@ def test_rows_by_their_numbers(batch: Batch) -> None:
     taken = tf.gather(given, [1, 0])
     pairs = tf.gather(given, batch.rows(dtype=tf.int32))
     found = batch.infer()
-    assert found.of(taken) == WHOLE
-    assert found.of(pairs) == Shard(0)  # Each tower takes its rows of all, made whole.
+    assert found.layout_of(taken) == WHOLE
+    assert found.layout_of(pairs) == Shard(0)  # Each tower takes its rows of all, made whole.
     assert found.kept_whole == {"GatherV2": 1}
 
 
@@ -133,9 +133,9 @@ def test_scores_of_labels_by_coordinates(batch: Batch) -> None:
     taken = tf.gather_nd(scores, tf.stack([numbers, labels], 1))
     (gradient,) = tf.gradients(squared(taken), scores)
     found = batch.infer()
-    assert found.of(taken) == Shard(0)
+    assert found.layout_of(taken) == Shard(0)
     # With a known n, as many numbers may be something else than those of rows.
-    assert found.of(gradient) == (SUM if batch.is_static else Shard(0))
+    assert found.layout_of(gradient) == (SUM if batch.is_static else Shard(0))
     assert strategies(found, "GatherNd", "ScatterNd") == {"GatherNd": 1, "ScatterNd": 1}
 
 
@@ -143,7 +143,7 @@ def test_scores_of_labels_by_coordinates(batch: Batch) -> None:
 def test_one_hot(batch: Batch, axis: int, made: int) -> None:
     encoded = tf.one_hot(batch.rows(3, dtype=tf.int32), 5, axis=axis)
     found = batch.infer()
-    assert found.of(encoded) == Shard(made)
+    assert found.layout_of(encoded) == Shard(made)
     assert not found.kept_whole
 
 
@@ -153,8 +153,9 @@ def test_the_largest_entries_of_each_row(batch: Batch) -> None:
     (gradient,) = tf.gradients(squared(largest), given)
     are_right = tf.nn.in_top_k(given, labels, 2)
     found = batch.infer()
-    assert found.of(largest) == found.of(places) == found.of(are_right) == Shard(0)
-    assert found.of(gradient) == WHOLE
+    made = (largest, places, are_right)
+    assert [found.layout_of(tensor) for tensor in made] == [Shard(0)] * 3
+    assert found.layout_of(gradient) == WHOLE
     assert strategies(found, "TopKV2", "ScatterNd") == {"TopKV2": 1, "ScatterNd": 1}
 
 
@@ -168,14 +169,14 @@ def test_sorts_within_rows(batch: Batch, axis: int, direction: str) -> None:
         tf.searchsorted(tf.sort(given, -1), given),
     ]
     found = batch.infer()
-    assert [found.of(tensor) for tensor in made] == [Shard(0)] * 3
+    assert [found.layout_of(tensor) for tensor in made] == [Shard(0)] * 3
     assert not found.kept_whole
 
 
 def test_a_sort_of_rows(batch: Batch) -> None:
     made = tf.sort(batch.rows(5), 0)
     found = batch.infer()
-    assert found.of(made) == WHOLE
+    assert found.layout_of(made) == WHOLE
     assert found.kept_whole == {"TopKV2": 1}
 
 
@@ -184,8 +185,8 @@ def test_rows_that_a_mask_lets_pass(batch: Batch) -> None:
     kept = tf.boolean_mask(given, given[:, 0] > 0)
     (gradient,) = tf.gradients(squared(kept), given)
     found = batch.infer()
-    assert found.of(kept) == Shard(0, "boolean_mask/Where:0[0]")
-    assert found.of(gradient) == Shard(0)
+    assert found.layout_of(kept) == Shard(0, "boolean_mask/Where:0[0]")
+    assert found.layout_of(gradient) == Shard(0)
     assert not found.kept_whole
 
 
@@ -195,10 +196,10 @@ def test_unsorted_segments_and_their_gradients(batch: Batch, kind: str) -> None:
     made = getattr(tf.math, f"unsorted_segment_{kind}")(given, ids, 3)
     (gradient,) = tf.gradients(squared(made), given)
     found = batch.infer()
-    assert found.of(gradient) == Shard(0)
+    assert found.layout_of(gradient) == Shard(0)
     assert not any("Segment" in name or "Gather" in name for name in found.kept_whole)
     if kind in ("sum", "max"):
-        assert found.of(made) == (SUM if kind == "sum" else MAX)
+        assert found.layout_of(made) == (SUM if kind == "sum" else MAX)
 
 
 def test_sorted_segments(batch: Batch) -> None:
@@ -206,8 +207,8 @@ def test_sorted_segments(batch: Batch) -> None:
     of_rows = tf.math.segment_sum(given, ids)
     within_rows = tf.math.segment_mean(tf.transpose(given), [0, 0, 1, 1, 1])
     found = batch.infer()
-    assert found.of(of_rows) == WHOLE
-    assert found.of(within_rows) == Shard(1)
+    assert found.layout_of(of_rows) == WHOLE
+    assert found.layout_of(within_rows) == Shard(1)
     assert found.kept_whole == {"SegmentSum": 1}
 
 
@@ -215,9 +216,9 @@ def test_counts(batch: Batch) -> None:
     counted = tf.math.bincount(batch.rows(dtype=tf.int32), minlength=5, maxlength=5)
     histogram = tf.histogram_fixed_width(batch.rows(3), [0.0, 1.0], 4)
     found = batch.infer()
-    assert found.of(histogram) == SUM
+    assert found.layout_of(histogram) == SUM
     if not versions.IS_1:  # Where it is another operation, and that a function's.
-        assert found.of(counted) == SUM
+        assert found.layout_of(counted) == SUM
 
 
 def test_entries_that_are_scattered(batch: Batch) -> None:
@@ -225,8 +226,8 @@ def test_entries_that_are_scattered(batch: Batch) -> None:
     added = tf.scatter_nd(indices, updates, [7, 4])
     replaced = tf.tensor_scatter_nd_update(tf.zeros([7, 4]), indices, updates)
     found = batch.infer()
-    assert found.of(added) == SUM
-    assert found.of(replaced) == WHOLE
+    assert found.layout_of(added) == SUM
+    assert found.layout_of(replaced) == WHOLE
     assert found.kept_whole == {"TensorScatterUpdate": 1}
 
 
@@ -239,8 +240,8 @@ def test_sampled_classes(batch: Batch) -> None:
     found = batch.infer()
     # Classes that are drawn for all rows avoid the labels of all.
     assert found.kept_whole["LogUniformCandidateSampler"] == 1
-    assert found.of(losses) == Shard(0)
-    assert found.of(gradient.values) == WHOLE
+    assert found.layout_of(losses) == Shard(0)
+    assert found.layout_of(gradient.values) == WHOLE
 
 
 def test_a_table_of_as_many_entries_as_there_are_rows(batch: Batch) -> None:
@@ -249,4 +250,4 @@ def test_a_table_of_as_many_entries_as_there_are_rows(batch: Batch) -> None:
     found = batch.infer()
     (strategy,) = (s for op, s in found.strategies.items() if op.type == "GatherV2")
     assert strategy.inputs == (WHOLE, Shard(0), WHOLE)
-    assert found.of(taken) == Shard(0)
+    assert found.layout_of(taken) == Shard(0)

@@ -11,7 +11,7 @@ from replicate.layouts.facts import Facts
 
 def cost(make):
     tensor = make()
-    return Costs(Facts(symbol(ROWS)), {ROWS: 10}).of(tensor.op)
+    return Costs(Facts(symbol(ROWS)), {ROWS: 10}).cost_of(tensor.op)
 
 
 def ones(*shape):
@@ -71,7 +71,7 @@ def test_sizes_that_the_graph_does_not_know():
     facts, rows = Facts(symbol(ROWS)), tf.placeholder(tf.float32, [None, None, 4])
     facts.put(rows, 0, 2)
     costs = Costs(facts, {ROWS: 10}, typical=3)
-    assert costs.of(tf.exp(rows).op) == 2 * 10 * 3 * 4
+    assert costs.cost_of(tf.exp(rows).op) == 2 * 10 * 3 * 4
     assert costs.size(times(5, symbol("any"))) == 15
 
 

@@ -17,7 +17,7 @@ assert rules  # It fills the table.
 def strategy(operation: Any, layouts: Sequence[Layout], rows: int = 4) -> Strategy | None:
     function = rule_of(operation.type)
     assert function is not None
-    return function(Facts(rows).of(operation), layouts)
+    return function(Facts(rows).op_of(operation), layouts)
 
 
 def compared(x: Sequence[int | None], y: Sequence[int | None], strict: bool) -> Strategy | None:

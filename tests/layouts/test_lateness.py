@@ -47,9 +47,9 @@ LATE: dict[str, tuple[Make, Partial]] = {
 def test_the_parts_of_one_sum_are_put_together_first(name: str) -> None:
     make, kind = LATE[name]
     made, found = found_of(make)
-    assert found.of(made) == WHOLE and made.op not in found.strategies
+    assert found.layout_of(made) == WHOLE and made.op not in found.strategies
     assert not found.kept_whole
-    parts = [op for op in found.strategies if found.of(op.outputs[0]) == kind]
+    parts = [op for op in found.strategies if found.layout_of(op.outputs[0]) == kind]
     assert [op.type for op in parts] == ["Sum" if kind == SUM else "Mean"]
 
 
@@ -63,7 +63,7 @@ IN_TOWERS: dict[str, Make] = {
 @pytest.mark.parametrize("name", IN_TOWERS)
 def test_other_parts_stay_in_towers(name: str) -> None:
     made, found = found_of(IN_TOWERS[name])
-    assert found.of(made) == SUM and made.op in found.strategies
+    assert found.layout_of(made) == SUM and made.op in found.strategies
 
 
 def test_parts_that_towers_take_stay_there() -> None:
@@ -72,4 +72,4 @@ def test_parts_that_towers_take_stay_there() -> None:
         return [scaled, tf.add_n([scaled, sum_of(rows * 2)])]
 
     (scaled, both), found = found_of(make)
-    assert found.of(scaled) == found.of(both) == SUM
+    assert found.layout_of(scaled) == found.layout_of(both) == SUM

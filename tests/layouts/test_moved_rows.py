@@ -59,7 +59,7 @@ def test_rows_are_kept(name: str, is_static: bool) -> None:
         graph = Graph([["n", "t", 4]], is_static)
         made = make(graph.inputs[0]).op
         others = (WHOLE,) * (len(made.inputs) - 1)
-        strategy = rule_of(made.type)(graph.facts.of(made), (Shard(0), *others))
+        strategy = rule_of(made.type)(graph.facts.op_of(made), (Shard(0), *others))
         graph.close()
     assert strategy.inputs[:2] == (Shard(0), demand)
     assert strategy.outputs == (Shard(axis),)
@@ -82,7 +82,7 @@ def test_rows_are_made(name: str) -> None:
     with tf.Graph().as_default():
         graph = Graph([["n", 5]])
         made = make(tf.ones([1, 4]), rows(graph.inputs[0])).op
-        strategy = rule_of(made.type)(graph.facts.of(made), (WHOLE, WHOLE))
+        strategy = rule_of(made.type)(graph.facts.op_of(made), (WHOLE, WHOLE))
         graph.close()
     assert Share(axis) in strategy.inputs
     assert strategy.outputs == (Shard(axis),)
@@ -94,7 +94,7 @@ def test_each_tower_infers_a_size_that_has_no_rows(shape: list[Any]) -> None:
     with tf.Graph().as_default():
         graph = Graph([shape])
         made = tf.reshape(graph.inputs[0], [rows(graph.inputs[0]), -1]).op
-        strategy = rule_of("Reshape")(graph.facts.of(made), (Shard(0), WHOLE))
+        strategy = rule_of("Reshape")(graph.facts.op_of(made), (Shard(0), WHOLE))
         graph.close()
     assert strategy.inputs == (Shard(0), Share(0))
     assert strategy.outputs == (Shard(0),)
@@ -105,7 +105,7 @@ def test_a_shape_of_all_pairs_has_rows_on_no_axis() -> None:
         graph = Graph([["n", 5]])
         n = rows(graph.inputs[0])
         made = tf.fill([n, n], 1.0).op
-        assert rule_of("Fill")(graph.facts.of(made), (WHOLE, WHOLE)) is None
+        assert rule_of("Fill")(graph.facts.op_of(made), (WHOLE, WHOLE)) is None
         graph.close()
 
 
@@ -113,7 +113,7 @@ def test_an_axis_of_unknown_size_is_left_out_only_by_name() -> None:
     with tf.Graph().as_default():
         graph = Graph([["n", 1, "t"]])
         for made in (tf.squeeze(graph.inputs[0]), tf.squeeze(graph.inputs[0], [0])):
-            assert rule_of("Squeeze")(graph.facts.of(made.op), (Shard(0),)) is None
+            assert rule_of("Squeeze")(graph.facts.op_of(made.op), (Shard(0),)) is None
         named = tf.squeeze(graph.inputs[0], [-2]).op
-        assert rule_of("Squeeze")(graph.facts.of(named), (Shard(2),)).outputs == (Shard(1),)
+        assert rule_of("Squeeze")(graph.facts.op_of(named), (Shard(2),)).outputs == (Shard(1),)
         graph.close()

@@ -23,7 +23,7 @@ def strategy(tensor: Any, layouts: Sequence[Layout], rows: Dim, batch: Any) -> S
     facts.put(batch, 0, per_row=1)
     function = rule_of(tensor.op.type)
     assert function is not None
-    return function(facts.of(tensor.op), layouts)
+    return function(facts.op_of(tensor.op), layouts)
 
 
 def uniform(shape: Shape, rows: Dim = N, size: int | None = None) -> Strategy | None:
@@ -108,8 +108,8 @@ def test_dropout_is_drawn_in_towers_and_an_initial_value_is_not():
         dropped = tf.nn.dropout(batch, rate=0.5)
         weights = tf.random_normal([4, 3])
         layouts = infer(graph.get_operations(), [Source(batch, 0)], N)
-        assert layouts.of(dropped) == Shard(0)
-        assert layouts.of(weights) == WHOLE
+        assert layouts.layout_of(dropped) == Shard(0)
+        assert layouts.layout_of(weights) == WHOLE
 
 
 def test_an_order_of_all_rows_and_stateless_numbers_stay_whole():

@@ -46,7 +46,7 @@ def partly(graph: Graph, tensor: Any) -> np.ndarray | None:
     taken = next((op for op in tensor.consumers() if op.type == "Identity"), None)
     if taken is None:
         taken = tf.identity(tensor).op
-    return values.entries(graph.facts.of(taken), 0)
+    return values.entries(graph.facts.op_of(taken), 0)
 
 
 @pytest.mark.parametrize("is_static", [False, True])
@@ -69,5 +69,5 @@ def test_a_size_that_is_left_open_follows_from_none_that_is_unknown() -> None:
     with tf.Graph().as_default():
         given = tf.sparse_placeholder(tf.float32, [None, None])
         made = tf.sparse.reshape(given, [tf.shape(given)[0], -1])
-        used = Facts(symbol(ROWS)).of(tf.identity(made.dense_shape).op)
+        used = Facts(symbol(ROWS)).op_of(tf.identity(made.dense_shape).op)
         assert list(values.entries(used, 0)) == [None, None]

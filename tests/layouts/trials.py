@@ -189,7 +189,7 @@ class Trial:
         function = rule_of(self.operation.name)
         if function is None:
             return None
-        op = world.facts(combination, how, self._draw).of(world.operation)
+        op = world.facts(combination, how, self._draw).op_of(world.operation)
         return _possible(op, combination, function(op, combination))
 
     def ask_of_values(self, world: World, combination: Combination) -> Strategy | None:
@@ -204,7 +204,7 @@ class Trial:
             return None
         demands, outputs = (tuple(map(_of_rows, own)) for own in (found.inputs, found.outputs))
         strategy = Strategy(demands, outputs)
-        return _possible(facts.of(world.operation), combination, strategy)
+        return _possible(facts.op_of(world.operation), combination, strategy)
 
     def compare_facts(self, world: World, combination: Combination, how: str) -> str | None:
         """Returns how what is known of outputs differs from what they are, None if it does not."""

@@ -367,7 +367,7 @@ def _coverage(built: _Built, partitioned: Partitioned) -> Coverage:
     for operation in built.operations:
         if operation in given or not any(tensor.op in entered for tensor in operation.inputs):
             continue
-        sizes = [layouts.of(tensor) == SIZE for tensor in operation.outputs]
+        sizes = [layouts.layout_of(tensor) == SIZE for tensor in operation.outputs]
         if sizes and all(sizes):
             continue
         entered.add(operation)

@@ -15,7 +15,7 @@ def _sgd(rate=0.05):
     return tf.train.GradientDescentOptimizer(rate)
 
 
-def of(train):
+def model_of(train):
     """Returns the model of a regression of `h` that is trained by a function."""
 
     def model(features, labels, mode, params):
@@ -36,7 +36,7 @@ def _count():
     return count, lambda: tf.assign_add(count, 1)
 
 
-@of
+@model_of
 def in_turn(h, loss, features, labels, optimizer):
     """`tf.cond` around two optimizers, whose gradients are made in the branches."""
     count, counted = _count()
@@ -53,7 +53,7 @@ def in_turn(h, loss, features, labels, optimizer):
         return counted()
 
 
-@of
+@model_of
 def rounds_of_updates(h, loss, features, labels, optimizer):
     """Three updates in a loop, each of what the one before has written."""
     w = get_variable("w", [4, 1])
@@ -75,7 +75,7 @@ def rounds_of_updates(h, loss, features, labels, optimizer):
         return optimizer().minimize(loss, var_list=tables.own_variables("net"))
 
 
-@of
+@model_of
 def skipped_by_its_loss(h, loss, features, labels, optimizer):
     """A step whose loss is far above the moving one, or not finite, is left out."""
     moving, skipped = state("moving", [], 1.0), state("skipped", [])
@@ -92,7 +92,7 @@ def skipped_by_its_loss(h, loss, features, labels, optimizer):
         return tf.assign(moving, 0.7 * moving + 0.3 * loss)
 
 
-@of
+@model_of
 def pop_art(h, loss, features, labels, optimizer):
     """A head that is rescaled as the moments of its targets move, so that it says the same."""
     mean, square = state("mean", []), state("square", [], 1.0)
@@ -118,7 +118,7 @@ def pop_art(h, loss, features, labels, optimizer):
         return optimizer().apply_gradients(found)
 
 
-@of
+@model_of
 def replay(h, loss, features, labels, optimizer):
     """A queue inside the model: rows go in, and those of older batches come out."""
     queue = tf.FIFOQueue(200, [F64, F64], [[4], [1]])
@@ -130,7 +130,7 @@ def replay(h, loss, features, labels, optimizer):
     return optimizer().minimize(loss + error)
 
 
-@of
+@model_of
 def unlabelled(h, loss, features, labels, optimizer):
     """A dataset of its own, which the model makes, of other rows than the batch has."""
     rows = np.random.RandomState(3).normal(size=(20, 4))

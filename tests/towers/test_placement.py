@@ -33,7 +33,7 @@ CPUS = ("/device:CPU:0", "/device:CPU:1")
     ],
 )
 def test_what_is_chosen(asked, devices, places, replicates, why):
-    chosen = placement.Placement.of(asked, devices, "/gpu:9", Cluster())
+    chosen = placement.Placement.from_argument(asked, devices, "/gpu:9", Cluster())
     assert (chosen.devices, chosen.consolidation) == (tuple(devices), "/gpu:9")
     assert (chosen.variables, chosen.replicates) == (places, replicates)
     assert chosen.why.startswith(why) and bool(chosen.why) == (asked == "auto")
@@ -41,7 +41,7 @@ def test_what_is_chosen(asked, devices, places, replicates, why):
 
 @pytest.mark.parametrize("asked", ["consolidation", "auto"])
 def test_parameter_servers_have_the_variables(asked):
-    chosen = placement.Placement.of(asked, GPUS, "/gpu:9", Cluster(has_ps=True))
+    chosen = placement.Placement.from_argument(asked, GPUS, "/gpu:9", Cluster(has_ps=True))
     assert chosen.variables == ("/job:ps/device:CPU:0",) and not chosen.replicates
     assert chosen.why == ("since variables are on parameter servers" if asked == "auto" else "")
 

@@ -32,7 +32,7 @@ def _is_free(op: Op) -> bool:
     return not graph_lib.in_while_loop(op.operation)
 
 
-def _of(blocks: Dim) -> Of:
+def _unit_of(blocks: Dim) -> Of:
     return ROWS if blocks == 1 else Blocks(blocks)
 
 
@@ -79,7 +79,7 @@ def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     after = dims_lib.times(before, many) if to_batch else dims_lib.over(before, many)
     if after is None:
         return None
-    return Strategy((given, *[WHOLE] * (len(layouts) - 1)), (Shard(0, _of(after)),))
+    return Strategy((given, *[WHOLE] * (len(layouts) - 1)), (Shard(0, _unit_of(after)),))
 
 
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
@@ -147,7 +147,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     taken = _taken(op, given.of, dims[given.axis], low, dims_lib.added(low, many))
     if taken is None:
         return None
-    of = _of(taken.many)
+    of = _unit_of(taken.many)
     starts: Demand = WHOLE if low == 0 else Share(given.axis)
     return Strategy((given, starts, Share(given.axis, of)), (Shard(given.axis, of),))
 
@@ -162,7 +162,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     made, taken, bounds = found
     size = dims_lib.times(taken.block, taken.many)
-    return Strategy((given, *bounds, WHOLE), (Shard(made, _of(taken.many)),), (size,))
+    return Strategy((given, *bounds, WHOLE), (Shard(made, _unit_of(taken.many)),), (size,))
 
 
 @pointing("StridedSliceGrad")

@@ -58,7 +58,7 @@ def keep(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return None if kind is None else Strategy(tuple(layouts), (kind,))
 
 
-def _of(*types: str) -> Callable[[Kept], Kept]:
+def _keeps(*types: str) -> Callable[[Kept], Kept]:
     def enter(function: Kept) -> Kept:
         _functions.update(dict.fromkeys(types, function))
         return function
@@ -66,15 +66,15 @@ def _of(*types: str) -> Callable[[Kept], Kept]:
     return enter
 
 
-@_of("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
-@_of("EnsureShape")
+@_keeps("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
+@_keeps("EnsureShape")
 def _passed(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Pass on whatever comes in; `CheckNumerics` would stop at parts where the whole is finite."""
     return layouts[0]
 
 
-@_of("Add", "AddV2", "Sub", "AddN", "AccumulateNV2", "BiasAdd", "BiasAddV1")
-@_of("Complex", "Conj", "Real", "Imag")
+@_keeps("Add", "AddV2", "Sub", "AddN", "AccumulateNV2", "BiasAdd", "BiasAddV1")
+@_keeps("Complex", "Conj", "Real", "Imag")
 def _linear(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Add parts of sums, or of means; what is the same for all towers is its own mean."""
     kinds = set(layouts)
@@ -83,7 +83,7 @@ def _linear(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     return MEAN if MEAN in kinds and kinds <= {MEAN, WHOLE} else None
 
 
-@_of("Neg")
+@_keeps("Neg")
 def _negative(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Swap maxima and minima, of floating-point numbers: the least integer has no negative."""
     if op.inputs[0].dtype.is_floating and layouts[0] in (MAX, MIN):
@@ -91,14 +91,14 @@ def _negative(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     return _linear(op, layouts)
 
 
-@_of("LogicalNot")
+@_keeps("LogicalNot")
 def _not(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     if layouts[0] not in (ALL, ANY):
         return None
     return ANY if layouts[0] == ALL else ALL
 
 
-@_of("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan")
+@_keeps("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan")
 def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Multiply or divide parts by what is whole; quotients of integers are rounded."""
     x, y = layouts
@@ -119,18 +119,18 @@ def _divides_exactly(divisor: Any) -> bool:
     return bool(np.all(tf.make_ndarray(divisor.op.get_attr("value")) != 0))
 
 
-@_of(*OF_GRADIENTS)
+@_keeps(*OF_GRADIENTS)
 def _of_gradient(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     kind, other = layouts[OF_GRADIENTS[op.type]], layouts[1 - OF_GRADIENTS[op.type]]
     return kind if kind in (SUM, MEAN) and other == WHOLE else None
 
 
-@_of(*RISING)
+@_keeps(*RISING)
 def _rising(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     return layouts[0] if layouts[0] in (MAX, MIN) else None
 
 
-@_of("Maximum", "Minimum", "LogicalOr", "LogicalAnd", "ClipByValue")
+@_keeps("Maximum", "Minimum", "LogicalOr", "LogicalAnd", "ClipByValue")
 def _chosen(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Choose among parts and what is whole, which rises with each of them."""
     parts = [layout for layout in layouts if layout != WHOLE]
@@ -143,7 +143,7 @@ def _chosen(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     return kind if all(part == same for part in parts) else None
 
 
-@_of("Select", "SelectV2")
+@_keeps("Select", "SelectV2")
 def _selected(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Select among parts of one kind, by a condition that is the same for all towers."""
     condition, *branches = layouts
@@ -156,7 +156,7 @@ def _selected(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     return kind if WHOLE not in branches or kind in IDEMPOTENT else None
 
 
-@_of("ZerosLike", "OnesLike")
+@_keeps("ZerosLike", "OnesLike")
 def _like(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Fill each part: zeros are what any kind makes of zeros; ones do not add up to ones."""
     kind = layouts[0]
@@ -165,7 +165,7 @@ def _like(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     return kind
 
 
-@_of("Cast")
+@_keeps("Cast")
 def _cast(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     """Widen parts of floating-point numbers, which is exact."""
     before, after = op.inputs[0].dtype.base_dtype, op.outputs[0].dtype.base_dtype
