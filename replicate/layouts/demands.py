@@ -23,14 +23,15 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
     if isinstance(demand, Share):
         return isinstance(layout, Whole) and _has_share(op, index, demand)
     if isinstance(demand, Shard):
-        if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.of)):
+        if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.unit)):
             return True
         dims = op.dims(index)
         if isinstance(layout, PerTowerLayout) or dims is None or demand.axis >= len(dims):
             return False
         size = dims[demand.axis]
         return (
-            not isinstance(size, int) or dims_lib.over(size, count(demand.of, op.rows)) is not None
+            not isinstance(size, int)
+            or dims_lib.over(size, count(demand.unit, op.rows)) is not None
         )
     if isinstance(demand, (Partial, PerTowerLayout, Indices, Grown)):
         return layout == demand
@@ -42,7 +43,7 @@ def _has_share(op: Op, index: int, demand: Share) -> bool:
 
     Others are those of the whole batch: all pairs of rows have n on an axis of each row, too.
     """
-    value, axis, many = op.value(index), demand.axis, count(demand.of, op.rows)
+    value, axis, many = op.value(index), demand.axis, count(demand.unit, op.rows)
     if value is None or value.ndim > 1 or not -value.size <= axis < value.size:
         return False
     entry = value.flat[axis]

@@ -10,7 +10,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import shapes, values
 from replicate.layouts.dims import Dim
-from replicate.layouts.layout import Of, count
+from replicate.layouts.layout import Unit, count
 from replicate.layouts.rule import Op
 
 # Longer chains of integers than any shape is made of; their inputs are not looked at.
@@ -44,7 +44,7 @@ class Facts:
         symbols: By the name of a symbol, other than n: its `Measure`; if the axis is that of rows,
             it is the number of entries of each row.
         ragged: Symbols that say how many entries all rows have together of what each has any
-            number of; see `Shard.of`.
+            number of; see `Shard.unit`.
         sums: By symbol: the sizes whose sum it is, as that of row splits, one more than the rows.
     """
 
@@ -68,13 +68,13 @@ class Facts:
         other._counted = dict(self._counted)
         return other
 
-    def op_of(self, operation: Any, of: Of = dims_lib.ROWS) -> Op:
-        """Returns an operation as rules see it, of rows or of what `Shard.of` names."""
-        return Op(operation, self.dims, self.value, self.count(of), self.entry, self.rest)
+    def op_of(self, operation: Any, unit: Unit = dims_lib.ROWS) -> Op:
+        """Returns an operation as rules see it, with `unit` in place of rows."""
+        return Op(operation, self.dims, self.value, self.count(unit), self.entry, self.rest)
 
-    def count(self, of: Of) -> Dim:
-        """Returns how many there are in the batch of what `Shard.of` names."""
-        return count(of, self.rows)
+    def count(self, unit: Unit) -> Dim:
+        """Returns how many of a `Unit` there are in the batch."""
+        return count(unit, self.rows)
 
     def dims(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of a tensor, None if its rank is not known."""
@@ -141,17 +141,17 @@ class Facts:
         self.symbols[name] = Measure(tensor, index, is_entry=True)
         return dims_lib.symbol(name)
 
-    def have_rows(self, tensor: Any, axis: int, of: Of = dims_lib.ROWS) -> None:
+    def have_rows(self, tensor: Any, axis: int, unit: Unit = dims_lib.ROWS) -> None:
         """Takes note that an axis of a tensor has a whole number of entries for each row.
 
         Args:
             tensor: The tensor.
             axis: The axis.
-            of: As that of `Shard`.
+            unit: As in `Shard`.
         """
-        count = self.count(of)
-        if isinstance(of, str) and of != dims_lib.ROWS:
-            self.ragged.add(of)
+        count = self.count(unit)
+        if isinstance(unit, str) and unit != dims_lib.ROWS:
+            self.ragged.add(unit)
         found = self.dims(tensor)
         if found is not None and dims_lib.over(found[axis], count) is None:
             self.have_size(tensor, axis, dims_lib.times(count, self._new(tensor, axis)))
@@ -178,18 +178,18 @@ class Facts:
         if size is not None and isinstance(size[0], dims_lib.Monomial):
             self.sums[size[0].symbols[0]] = (dims_lib.times(self.rows, per_row), 1)
 
-    def put_ragged(self, tensor: Any, of: str, measured: Any) -> None:
+    def put_ragged(self, tensor: Any, unit: str, measured: Any) -> None:
         """Takes note that axis 0 of a tensor of the batch counts what rows have any number of.
 
         Args:
             tensor: The tensor, of known rank.
-            of: The name of that count.
+            unit: The name of that count.
             measured: The tensor whose axis 0 it is.
         """
-        self.ragged.add(of)
-        self.symbols[of] = Measure(measured, 0)
+        self.ragged.add(unit)
+        self.symbols[unit] = Measure(measured, 0)
         self._dims[graph_lib.reference(tensor)] = (
-            dims_lib.symbol(of),
+            dims_lib.symbol(unit),
             *(
                 self._new(tensor, axis) if size is None else size
                 for axis, size in enumerate(tensor.shape.as_list()[1:], 1)

@@ -31,10 +31,10 @@ def of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
         sparse: A tensor of known rank with its rows on axis 0, in whose order its values are.
         per_row: How many of these there are for each row of the batch.
     """
-    of = f"{sparse.values.name}[0]"
+    unit = f"{sparse.values.name}[0]"
     return [
-        Source(sparse.indices, 0, None, Indices(of, each=per_row, is_matrix=True)),
-        Source(sparse.values, 0, None, Shard(0, of)),
+        Source(sparse.indices, 0, None, Indices(unit, each=per_row, is_matrix=True)),
+        Source(sparse.values, 0, None, Shard(0, unit)),
         Source(sparse.dense_shape, 0, per_row, SIZE),
     ]
 
@@ -46,9 +46,9 @@ def of_ragged(ragged: tf.RaggedTensor, per_row: int) -> list[Source]:
         ragged: A tensor with one ragged axis, with its rows on axis 0, and values of known rank.
         per_row: How many of these there are for each row of the batch.
     """
-    of = f"{ragged.flat_values.name}[0]"
+    unit = f"{ragged.flat_values.name}[0]"
     return [
-        Source(ragged.flat_values, 0, None, Shard(0, of)),
+        Source(ragged.flat_values, 0, None, Shard(0, unit)),
         Source(ragged.row_splits, 0, per_row, WHOLE),
     ]
 
@@ -61,8 +61,8 @@ def put(source: Source, sources: Sequence[Source], facts: Facts) -> None:
     elif layout == WHOLE:
         facts.put_splits(source.tensor, source.per_row or 1)
     elif isinstance(layout, (Shard, Indices)):
-        values = next(one.tensor for one in sources if one.layout == Shard(0, layout.of))
-        facts.put_ragged(source.tensor, str(layout.of), values)
+        values = next(one.tensor for one in sources if one.layout == Shard(0, layout.unit))
+        facts.put_ragged(source.tensor, str(layout.unit), values)
     else:
         facts.put_shape(source.tensor, source.per_row or 1)
 

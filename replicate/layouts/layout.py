@@ -27,43 +27,43 @@ class Blocks(NamedTuple):
     kind: str = "blocks"
 
 
-Of = Union[str, Blocks]
+Unit = Union[str, Blocks]
 
 
-def count(of: Of, rows: Dim) -> Dim:
-    """Returns how many there are in a batch of `rows` of what `Shard.of` names."""
-    if isinstance(of, Blocks):
-        return times(rows, of.many)
-    return rows if of == ROWS else symbol(of)
+def count(unit: Unit, rows: Dim) -> Dim:
+    """Returns how many of a `Unit` there are in a batch of `rows`."""
+    if isinstance(unit, Blocks):
+        return times(rows, unit.many)
+    return rows if unit == ROWS else symbol(unit)
 
 
 class Shard(NamedTuple):
     """Each tower has its rows, on `axis`: k entries for each row, in the order of the rows.
 
-    `of` is what the axis counts: the batch's rows, maybe in `Blocks`; or what each row has any
-    number of, such as the values of a sparse tensor, under the name of a symbol. A tower may have
-    none of these.
+    `unit` says what the axis counts: `ROWS` of the batch, `Blocks` of them, or a ragged unit, such
+    as the values of a sparse tensor. A row has any number of a ragged unit, so a tower may have
+    none. Its name is the symbol of how many there are in the batch.
     """
 
     axis: int
-    of: Of = ROWS
+    unit: Unit = ROWS
     kind: str = "shard"
 
 
 class Indices(NamedTuple):
-    """Each tower has integers that point to its own entries, `Shard(0, of)` otherwise.
+    """Each tower has integers that point to its own entries, like `Shard(0, unit)` otherwise.
 
     Added to what the towers before it have, they are those of one device.
 
     Attributes:
-        of: What axis 0 counts.
-        within: What they point to counts: the batch's rows, or as `Shard.of`.
+        unit: The unit that axis 0 counts.
+        within: The unit that they point to, as in `Shard.unit`.
         each: How many entries each of these has, on the axis that is pointed to.
         is_matrix: Whether column 0 alone points, as in the indices of a sparse tensor, [m, rank].
         is_full: Whether they are in ascending order, and each entry is pointed to.
     """
 
-    of: str
+    unit: str
     within: str = ROWS
     each: Dim = 1
     is_matrix: bool = False
@@ -75,12 +75,12 @@ class Partial(NamedTuple):
     """Each tower has a part; `op` makes the whole of the parts.
 
     `op` is `'sum'`, `'mean'` (weighted by the towers' rows), `'max'`, `'min'`, `'prod'`, `'all'` or
-    `'any'`. Every tower has at least one row, if the batch has any; see `partition.rows.Rows`. What
-    a tower may have none of is `of` something else, see `Shard`, if nothing stands for none.
+    `'any'`. Every tower has at least one row if the batch has any; see `partition.rows.Rows`. If
+    `unit` is a ragged unit, a tower may have no part: a mean or maximum of nothing has no value.
     """
 
     op: str
-    of: str = ROWS
+    unit: str = ROWS
     kind: str = "partial"
 
 
@@ -118,7 +118,7 @@ class Share(NamedTuple):
     """A demand: the whole's integers, such as a shape, but with the tower's share at `axis`."""
 
     axis: int
-    of: Of = ROWS
+    unit: Unit = ROWS
     kind: str = "share"
 
 

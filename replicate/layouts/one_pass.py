@@ -112,8 +112,8 @@ class Pass:
         if operation in self._given or not any(given):
             return
         layouts = [
-            self._layout_of(tensor) if of is None else Shard(0, of)
-            for tensor, of in zip(operation.inputs, given)
+            self._layout_of(tensor) if unit is None else Shard(0, unit)
+            for tensor, unit in zip(operation.inputs, given)
         ]
         strategy = self._strategy(operation, layouts)
         if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):
@@ -187,7 +187,7 @@ class Pass:
             if size is not None:
                 self._facts.have_size(tensor, axis, size)
             if isinstance(layout, (Shard, Indices)):
-                self._facts.have_rows(tensor, axis, layout.of)
+                self._facts.have_rows(tensor, axis, layout.unit)
 
     def _meet(self, operation: Any, demands: Sequence[Demand]) -> None:
         """Takes note of parts that are put together for an operation."""

@@ -22,11 +22,11 @@ from replicate.layouts.layout import (
     Demand,
     Indices,
     Layout,
-    Of,
     Partial,
     Shard,
     Share,
     Strategy,
+    Unit,
 )
 from replicate.layouts.rule import Rule, pointing_rule_of
 
@@ -50,7 +50,7 @@ if environment.is_1(tf.__version__):  # Where these end the process.
 def is_ragged(layout: Layout | Demand) -> bool:
     """Whether a layout is of something else than the batch's rows, or points to a tower's own."""
     if isinstance(layout, (Shard, Partial, Share)):
-        return layout.of != ROWS
+        return layout.unit != ROWS
     return isinstance(layout, Indices)
 
 
@@ -87,23 +87,23 @@ def strategy(
     found = None if points is None else points(facts.op_of(operation), seen)
     if found is not None or rule is None:
         return found
-    plain = [Shard(0, one.of) if isinstance(one, Indices) else one for one in seen]
-    kinds = {one.of for one in plain if isinstance(one, Shard)}
+    plain = [Shard(0, one.unit) if isinstance(one, Indices) else one for one in seen]
+    kinds = {one.unit for one in plain if isinstance(one, Shard)}
     if len(kinds) > 1:
         # What is filled is in rows of as many entries; it becomes blocks like what it meets.
         kinds.discard(ROWS)
         if len(kinds) > 1 or not isinstance(next(iter(kinds)), Blocks):
             return None
-        plain = [WHOLE if isinstance(o, Shard) and o.of == ROWS else o for o in plain]
-    of = next(iter(kinds), ROWS)
-    if isinstance(of, str) and of != ROWS and operation.type.startswith(_NEED_ROWS):
+        plain = [WHOLE if isinstance(o, Shard) and o.unit == ROWS else o for o in plain]
+    unit = next(iter(kinds), ROWS)
+    if isinstance(unit, str) and unit != ROWS and operation.type.startswith(_NEED_ROWS):
         return None
     found = rule(
-        facts.op_of(operation, of), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
+        facts.op_of(operation, unit), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
     )
-    if found is None or of == ROWS:
+    if found is None or unit == ROWS:
         return found
-    return None if _leaves_a_size_open(facts, operation, found) else _renamed(found, of)
+    return None if _leaves_a_size_open(facts, operation, found) else _renamed(found, unit)
 
 
 def _leaves_a_size_open(facts: Facts, operation: Any, found: Strategy) -> bool:
@@ -122,18 +122,18 @@ def _size_of_filled(facts: Facts, operation: Any) -> str | None:
     return next((name for name in dims[0].symbols if name in facts.ragged), None)
 
 
-def _renamed(found: Strategy, of: Of) -> Strategy:
+def _renamed(found: Strategy, unit: Unit) -> Strategy:
     """Returns a strategy for rows as one for something else."""
-    inputs = tuple(_as(one, of) for one in found.inputs)
-    return Strategy(inputs, tuple(_as(one, of) for one in found.outputs), found.sizes)
+    inputs = tuple(_as(one, unit) for one in found.inputs)
+    return Strategy(inputs, tuple(_as(one, unit) for one in found.outputs), found.sizes)
 
 
-def _as(layout: Any, of: Of) -> Any:
-    if isinstance(layout, (Shard, Share)) and layout.of == ROWS:
-        return layout._replace(of=of)
+def _as(layout: Any, unit: Unit) -> Any:
+    if isinstance(layout, (Shard, Share)) and layout.unit == ROWS:
+        return layout._replace(unit=unit)
     # Of blocks, a tower has as large a share as of rows.
-    if isinstance(layout, Partial) and layout.op in _OF_SOME and isinstance(of, str):
-        return layout._replace(of=of)
+    if isinstance(layout, Partial) and layout.op in _OF_SOME and isinstance(unit, str):
+        return layout._replace(unit=unit)
     return layout
 
 
@@ -149,7 +149,7 @@ def are_counted(
         in_towers: Collections of the operations that towers run.
     """
     for layout in filter(is_ragged, strategy.outputs):
-        measure = facts.symbols.get(getattr(layout, "of", ROWS))
+        measure = facts.symbols.get(getattr(layout, "unit", ROWS))
         made_by = operation if measure is None else measure.tensor.op
         if made_by is not operation and not any(made_by in some for some in in_towers):
             return False

@@ -131,7 +131,7 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
 
 
 def pointing(*types: str) -> Callable[[Rule], Rule]:
-    """Enters a function into the table of what knows `Indices`, or several kinds of `Shard.of`.
+    """Enters a function into the table of rules that know `Indices`, or several units.
 
     It is called, as `rule` says, if one of the inputs is of these, and goes before the other rule.
     """

@@ -12,7 +12,7 @@ like(
     "ReverseV2", "ReverseSequence", "Roll", "Print", "RandomShuffle", "MatrixBandPart",
     "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "DataFormatDimMap",
 )  # fmt: skip
-like("IdentityN", of=None)
+like("IdentityN", source=None)
 of_shape(
     "Fill", "Empty", "RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
     "ParameterizedTruncatedNormal", "StatelessRandomUniform", "StatelessRandomUniformV2",

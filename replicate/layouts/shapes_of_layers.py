@@ -14,8 +14,8 @@ like(
     "RGBToHSV", "HSVToRGB", "MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad",
     "MaxPoolGradWithArgmax", "Dilation2DBackpropInput",
 )  # fmt: skip
-like("MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad", "ResizeBilinearGrad", of=1)
-like("ResizeBicubicGrad", "Dilation2DBackpropFilter", of=1)
+like("MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad", "ResizeBilinearGrad", source=1)
+like("ResizeBicubicGrad", "Dilation2DBackpropFilter", source=1)
 of_shape("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", by=1)
 of_shape("DepthwiseConv2dNativeBackpropFilter", by=1)
 

@@ -12,7 +12,7 @@ from replicate.layouts.shapes_table import Shape, like, shapes
 from replicate.layouts.values_table import Values, values
 
 like("Enter", "LoopCond", "NextIteration", "Switch")
-like("StackPushV2", of=1)
+like("StackPushV2", source=1)
 
 
 @shapes("Exit")

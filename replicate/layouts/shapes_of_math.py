@@ -13,7 +13,7 @@ like(
     "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D", "QuantizeAndDequantizeV2",
     "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
 )  # fmt: skip
-like("InTopK", "InTopKV2", of=1)
+like("InTopK", "InTopKV2", source=1)
 
 
 @shapes("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm", "ReduceJoin")

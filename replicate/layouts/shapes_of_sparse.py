@@ -9,8 +9,8 @@ from replicate.layouts.shapes_of_arrays import resolved
 from replicate.layouts.shapes_table import Shape, like, shapes, sizes
 from replicate.layouts.values_table import Values, array, values
 
-like("SparseReorder", of=None)
-like("SparseSoftmax", "SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv", of=1)
+like("SparseReorder", source=None)
+like("SparseSoftmax", "SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv", source=1)
 
 
 def _as_long_as(op: Op, output: int) -> list[Dim | None]:

@@ -51,11 +51,11 @@ def function_of(name: str) -> Function | None:
     return _functions.get(name)
 
 
-def like(*types: str, of: int | None = 0) -> None:
-    """Says that results have the shape of input `of`, each that of an input of its own if None."""
+def like(*types: str, source: int | None = 0) -> None:
+    """Says that results have the shape of input `source`, or each of its own input if None."""
 
     def function(op: Op, index: int) -> Shape | None:
-        return op.dims(index if of is None else of)
+        return op.dims(index if source is None else source)
 
     shapes(*types)(function)
 

@@ -125,10 +125,10 @@ def _at_least_one(op: Op) -> np.ndarray | None:
     divisor = op.inputs[1].op
     if divisor.type != "Maximum":
         return None
-    of = op.beside(divisor)
+    maximum = op.beside(divisor)
     for x, other in ((0, 1), (1, 0)):
-        if set(of.ints(other) or ()) == {1}:
-            return of.value(x)
+        if set(maximum.ints(other) or ()) == {1}:
+            return maximum.value(x)
     return None
 
 
@@ -232,6 +232,6 @@ def _truths(op: Op) -> np.ndarray | None:
         return np.asarray(tf.make_ndarray(condition.get_attr("value")))
     if condition.type not in _COMPARISONS:
         return None
-    of = op.beside(condition)
-    a, b = numbers(of.value(0)), numbers(of.value(1))
+    comparison = op.beside(condition)
+    a, b = numbers(comparison.value(0)), numbers(comparison.value(1))
     return None if a is None or b is None else _COMPARISONS[condition.type](a, b)

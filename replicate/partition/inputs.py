@@ -22,10 +22,10 @@ from replicate.layouts import (
     Indices,
     Layouts,
     Measure,
-    Of,
     Partial,
     Shard,
     Share,
+    Unit,
 )
 from replicate.partition import constants, splits
 from replicate.partition.constants import Constant
@@ -73,7 +73,7 @@ class Inputs:
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
         self._no_size: Any = None
-        self._ragged: dict[Of, Rows] = {}
+        self._ragged: dict[Unit, Rows] = {}
         self._offsets: dict[Any, Any] = {}
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
@@ -121,23 +121,23 @@ class Inputs:
         assert value is not None, f"{tensor.name} has no formula"
         return value
 
-    def rows_of(self, of: Of) -> Rows:
-        """Returns the `Rows`, or the towers' shares of what `Shard.of` names otherwise."""
-        if of == ROWS:
+    def rows_of(self, unit: Unit) -> Rows:
+        """Returns the towers' shares of a `Unit`, the `Rows` themselves for `ROWS`."""
+        if unit == ROWS:
             return self._rows
-        if of not in self._ragged and isinstance(of, Blocks):
-            self._ragged[of] = in_blocks(self._rows, self.blocks(of))
-        if of not in self._ragged:
-            measure = self._layouts.facts.symbols[str(of)]
+        if unit not in self._ragged and isinstance(unit, Blocks):
+            self._ragged[unit] = in_blocks(self._rows, self.blocks(unit))
+        if unit not in self._ragged:
+            measure = self._layouts.facts.symbols[str(unit)]
             held = [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
-            self._ragged[of] = ragged(self._rows, held)
-        return self._ragged[of]
+            self._ragged[unit] = ragged(self._rows, held)
+        return self._ragged[unit]
 
-    def blocks(self, of: Any) -> Any:
+    def blocks(self, unit: Any) -> Any:
         """Returns how many `Blocks` there are, an integer or a scalar tensor; None of others."""
-        if not isinstance(of, Blocks):
+        if not isinstance(unit, Blocks):
             return None
-        return self._formulas.product(of.many, 1, tf.int32)
+        return self._formulas.product(unit.many, 1, tf.int32)
 
     def offset(self, tensor: Any, tower: int) -> Any:
         """Returns what is added to a tower's `Indices` to make them those of one device."""
@@ -158,14 +158,14 @@ class Inputs:
         constant = self._formulas.constant_share(value, axis, tower)
         if constant is not None:
             return constant.astype(tensor.dtype.as_numpy_dtype)
-        count, held = self._layouts.facts.count(demand.of), self.rows_of(demand.of).held[tower]
+        count, held = self._layouts.facts.count(demand.unit), self.rows_of(demand.unit).held[tower]
         return self._formulas.share(value, tensor.dtype, axis, tower, count, held)
 
     def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
         key = graph_lib.reference(tensor), demand
         if key not in self._splits:
-            blocks = self.blocks(demand.of)
-            rows = self._rows if blocks is not None else self.rows_of(demand.of)
+            blocks = self.blocks(demand.unit)
+            rows = self._rows if blocks is not None else self.rows_of(demand.unit)
             with tf.device(self._place), tf.control_dependencies(None):
                 self._splits[key] = splits.split(self._whole(tensor), demand.axis, rows, blocks)
         return self._splits[key]
@@ -214,8 +214,10 @@ class Inputs:
             size = size_of(tensor, axis)
             if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
                 return size
-            has_original = is_original and layout.of in facts.ragged
-            total = self._size_of(str(layout.of)) if has_original else self.rows_of(layout.of).total
+            has_original = is_original and layout.unit in facts.ragged
+            total = (
+                self._size_of(str(layout.unit)) if has_original else self.rows_of(layout.unit).total
+            )
             return size // tf.maximum(total, 1)
         if key in self._by_tower:
             return self._size_in_towers(measure)
@@ -255,8 +257,8 @@ class Inputs:
         layout = self._layouts.layout_of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:
             # Of what it has none of, another one says how many entries each has.
-            if layout.of != ROWS:
-                return self._each(by_tower, measure.axis, layout.of)
+            if layout.unit != ROWS:
+                return self._each(by_tower, measure.axis, layout.unit)
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
 
@@ -274,10 +276,10 @@ class Inputs:
         in_a_round = self._formulas.product(layout.each, self._rows.total, tf.int32)
         return layout.begin + self.rounds(tensor, by_tower[0]) * in_a_round
 
-    def _each(self, by_tower: Sequence[Any], axis: int, of: Of) -> Any:
-        """Returns how many entries of an axis there are for each of what `Shard.of` names."""
+    def _each(self, by_tower: Sequence[Any], axis: int, unit: Unit) -> Any:
+        """Returns how many entries of an axis there are for each of a `Unit`."""
         sizes = tf.add_n([_size_there(tensor, axis) for tensor in by_tower])
-        return sizes // tf.maximum(tf.add_n(list(self.rows_of(of).held)), 1)
+        return sizes // tf.maximum(tf.add_n(list(self.rows_of(unit).held)), 1)
 
 
 def _size_there(tensor: Any, axis: int) -> Any:

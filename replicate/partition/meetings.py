@@ -22,7 +22,7 @@ class Part(NamedTuple):
         together: See `Plan.together`.
         by_tower: N tensors, the towers'.
         place: Device string of where they are put together.
-        rows: By how many of what the towers' parts count, see `Shard.of`.
+        rows: By how many of what the towers' parts count, see `Shard.unit`.
         is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
             as users say.
         blocks: How many `Blocks` of rows the axis of a shard has, or how many rounds have added to

@@ -111,11 +111,11 @@ class Needs:
 
     def _count(self, layout: Any) -> None:
         """Takes note of the tensor whose size towers count something by."""
-        of = getattr(layout, "of", ROWS)
-        if isinstance(of, Blocks):
-            self._size(of.many)
-        elif of != ROWS:
-            self._measured(of)
+        unit = getattr(layout, "unit", ROWS)
+        if isinstance(unit, Blocks):
+            self._size(unit.many)
+        elif unit != ROWS:
+            self._measured(unit)
 
     def _points(self, tensor: Any, layout: Any) -> None:
         """Takes note of what is added to a tower's indices to make them those of one device."""

@@ -29,8 +29,8 @@ class Rows(NamedTuple):
         starts: The first row of each tower, likewise.
         held: How many rows each tower computes, likewise.
         may_be_none: Whether n, if it is not known, may be 0.
-        is_ragged: Whether these are no rows, but what rows have any number of; see `Shard.of`. Then
-            towers may have none of them.
+        is_ragged: Whether these are not rows but a ragged unit, see `Shard.unit`. Then towers may
+            have none.
     """
 
     counts: Sequence[Count]

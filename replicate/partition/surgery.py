@@ -103,11 +103,11 @@ def _put_together(
         layout, by_tower = plan.layouts.layout_of(tensor), copies.by_tower[key]
         if isinstance(layout, Indices):
             layout, by_tower = (
-                Shard(0, layout.of),
+                Shard(0, layout.unit),
                 _of_one_device(tensor, by_tower, inputs, placement),
             )
-        counted = inputs.rows_of(layout.of) if isinstance(layout, Partial) else rows
-        blocks = inputs.blocks(layout.of) if isinstance(layout, Shard) else None
+        counted = inputs.rows_of(layout.unit) if isinstance(layout, Partial) else rows
+        blocks = inputs.blocks(layout.unit) if isinstance(layout, Shard) else None
         if isinstance(layout, Grown):
             with tf.control_dependencies(None):
                 blocks = inputs.rounds(tensor, by_tower[0])

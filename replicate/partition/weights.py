@@ -95,10 +95,10 @@ def _packs(
     local = {graph_lib.id_of(variable.op) for variable in tf.local_variables()} - saved
 
     def describe(weight: Any) -> tuple[Any, Any]:
-        of = graph_lib.id_of(weight.op.inputs[0].op)
-        size = packing.size_of(weight) if of in saved or of in local else None
+        holder = graph_lib.id_of(weight.op.inputs[0].op)
+        size = packing.size_of(weight) if holder in saved or holder in local else None
         waits = frozenset(weight.op.control_inputs)
-        key = _place(weight), weight.dtype, of in saved, needed_by.get(weight.op, 0), waits
+        key = _place(weight), weight.dtype, holder in saved, needed_by.get(weight.op, 0), waits
         return key, size
 
     for pack_of in packing.packs(weights, describe, placement.gather):

@@ -77,8 +77,8 @@ def ranges(draw: np.random.RandomState, size: list[int], by_axis: bool) -> dict[
     """Returns ranges of values, of all of them, or, since TensorFlow 2, of slices of an axis."""
     has_axes = by_axis and not tf.__version__.startswith("1.")
     axis = draw.randint(len(size)) if has_axes and draw.rand() < 0.6 else None
-    of = [] if axis is None else [size[axis]]
-    made = {"input_min": between(draw, -3, -1, of), "input_max": between(draw, 1, 3, of)}
+    shape = [] if axis is None else [size[axis]]
+    made = {"input_min": between(draw, -3, -1, shape), "input_max": between(draw, 1, 3, shape)}
     return made if axis is None else {**made, "axis": int(axis)}
 
 

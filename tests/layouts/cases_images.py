@@ -83,8 +83,8 @@ def scale_and_translate_gradient(draw: np.random.RandomState) -> Arguments:
 def boxes(draw: np.random.RandomState, images: int) -> Arguments:
     """Draws boxes, and which image each of them is of."""
     count = sizes(draw, 1)[0]
-    of = draw.randint(images, size=count).astype(np.int32)
-    return {"boxes": single(draw, count, 4), "box_ind": of}
+    image_of_box = draw.randint(images, size=count).astype(np.int32)
+    return {"boxes": single(draw, count, 4), "box_ind": image_of_box}
 
 
 @cases("CropAndResize")

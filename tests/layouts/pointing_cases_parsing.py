@@ -38,8 +38,10 @@ def _example(draw: np.random.RandomState) -> bytes:
 
 
 def _sequence(draw: np.random.RandomState) -> bytes:
-    def steps(make: Any, of: Any) -> tf.train.FeatureList:
-        return tf.train.FeatureList(feature=[make(draw, of()) for _ in range(draw.randint(4))])
+    def steps(make: Any, draw_values: Any) -> tf.train.FeatureList:
+        return tf.train.FeatureList(
+            feature=[make(draw, draw_values()) for _ in range(draw.randint(4))]
+        )
 
     lists = {
         "points": steps(_floats, lambda: WIDTH),

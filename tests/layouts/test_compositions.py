@@ -81,8 +81,9 @@ def test_an_embedding_of_several_shards(batch: Batch) -> None:
         assert found.layout_of(looked_up) == WHOLE
         return
     assert found.layout_of(looked_up) == Shard(0)
-    of = {found.layout_of(gradient.values).of for gradient in gradients}
-    assert len(of) == 3 and ROWS not in of  # How many rows each table has depends on the data.
+    units = {found.layout_of(gradient.values).unit for gradient in gradients}
+    # How many rows each table has depends on the data.
+    assert len(units) == 3 and ROWS not in units
     assert not found.kept_whole
 
 

@@ -188,7 +188,7 @@ def test_the_proof_finds_an_offset_that_is_forgotten(name: str, monkeypatch: Any
 
 
 def test_the_proof_finds_a_mean_that_rows_weigh(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Inputs, "rows_of", lambda self, of: self._rows)
+    monkeypatch.setattr(Inputs, "rows_of", lambda self, unit: self._rows)
     assert pointing_proof.Proof("Mean", [reductions]).run(EXAMPLES).wrong
 
 

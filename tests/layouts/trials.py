@@ -83,7 +83,7 @@ _FIRST_ALONE = (
 )
 
 Combination = Tuple[Layout, ...]
-VALUES = "values"  # What is split where it is no rows, see `Shard.of`.
+VALUES = "values"  # What is split where it is no rows, see `Shard.unit`.
 
 # So many rows at most, combinations of layouts of an operation, and ways to demand what it has.
 _LARGEST = 100
@@ -195,11 +195,13 @@ class Trial:
     def ask_of_values(self, world: World, combination: Combination) -> Strategy | None:
         """Returns what the rule says where no rows are split, but what each has any number of."""
         facts = world.facts(combination, "sizes", self._draw)
-        given = [one._replace(of=VALUES) if isinstance(one, Shard) else one for one in combination]
+        given = [
+            one._replace(unit=VALUES) if isinstance(one, Shard) else one for one in combination
+        ]
         found = ragged.strategy(facts, world.operation, given, rule_of(self.operation.name))
         # A mean of rows is none of values.
         if found is None or any(
-            isinstance(demand, Partial) and demand.of == VALUES for demand in found.inputs
+            isinstance(demand, Partial) and demand.unit == VALUES for demand in found.inputs
         ):
             return None
         demands, outputs = (tuple(map(_of_rows, own)) for own in (found.inputs, found.outputs))
@@ -403,7 +405,7 @@ def _claims(whole: np.ndarray, given: set[Partial]) -> list[Layout]:
 
 
 def _of_rows(layout: Any) -> Any:
-    return layout._replace(of=ROWS) if isinstance(layout, (Shard, Share, Partial)) else layout
+    return layout._replace(unit=ROWS) if isinstance(layout, (Shard, Share, Partial)) else layout
 
 
 def _possible(op: Op, combination: Combination, strategy: Strategy | None) -> Strategy | None:

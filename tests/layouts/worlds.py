@@ -28,7 +28,7 @@ class Known(Facts):
         self._shapes = shapes
         self._integers = integers
 
-    def count(self, of: str) -> Dim:
+    def count(self, unit: str) -> Dim:
         return self.rows  # Whatever it is that is split.
 
     def dims(self, tensor: Any) -> Shape:
@@ -252,7 +252,7 @@ def _world(
         value = operand.value
         assert value is not None
         known: Integers = None
-        places = [place for of, place in mask if of == index]
+        places = [place for masked, place in mask if masked == index]
         if index in hidden:
             tensor = operand.placeholder(value.shape)
         elif places:

@@ -21,12 +21,12 @@ def reduce(d: Draft) -> Made:
         axis = f", {d.signed(axes[0], x.rank)}" if len(axes) == 1 and d.chance(0.5) else f", {axes}"
     shape = [fixed(1) if i in axes else s for i, s in enumerate(x.shape) if kept or i not in axes]
     where = "math.reduce" if kind in ("euclidean_norm", "variance") else "reduce"
-    of = f"{x.name} + .1" if kind == "euclidean_norm" else x.name
+    argument = f"{x.name} + .1" if kind == "euclidean_norm" else x.name
     if kind == "prod":
-        of = f"1. + .1 * tf.tanh({x.name})"
+        argument = f"1. + .1 * tf.tanh({x.name})"
     more = ", keepdims=True" if kept else ""
     return Made(
-        f"tf.{where}_{kind}({of}{axis}{more})",
+        f"tf.{where}_{kind}({argument}{axis}{more})",
         tuple(shape),
         is_wild=kind == "sum" and d.chance(0.5),
     )
@@ -78,11 +78,11 @@ def cumulative(d: Draft) -> Made:
     x = d.pick(least=1)
     axis = d.signed(d.axis(x), x.rank)
     kind = d.one_of("cumsum", "cumsum", "cumprod")
-    of = x.name if kind == "cumsum" else f"1. + .1 * tf.tanh({x.name})"
+    argument = x.name if kind == "cumsum" else f"1. + .1 * tf.tanh({x.name})"
     flags = (", exclusive=True" if d.chance(0.3) else "") + (
         ", reverse=True" if d.chance(0.3) else ""
     )
-    return Made(f"tf.{kind}({of}, {axis}{flags})", x.shape)
+    return Made(f"tf.{kind}({argument}, {axis}{flags})", x.shape)
 
 
 @form(1)
@@ -188,8 +188,8 @@ def segments(d: Draft) -> Made:
     x = d.pick(least=1)
     k = d.pick("int", rank=1, where=lambda v: v.shape[0] == x.shape[0] and 0 < v.high < 20)
     kind = d.one_of("sum", "sum", "mean", "max", "min", "prod", "sqrt_n")
-    of = f"1. + .1 * tf.tanh({x.name})" if kind == "prod" else x.name
-    made = f"tf.math.unsorted_segment_{kind}({of}, {k.name}, {k.high})"
+    argument = f"1. + .1 * tf.tanh({x.name})" if kind == "prod" else x.name
+    made = f"tf.math.unsorted_segment_{kind}({argument}, {k.name}, {k.high})"
     if kind in ("max", "min"):
         made = f"tf.clip_by_value({made}, -9., 9.)"
     shape = (fixed(k.high), *x.shape[1:])

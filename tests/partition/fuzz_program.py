@@ -277,11 +277,11 @@ def describe(program: Program) -> str:
     lines = []
     for feature in program.features:
         sizes = ", ".join(_text(size) for size in feature.value.shape)
-        of = f" < {feature.value.high}" if feature.value.dtype == "int" else ""
+        bound = f" < {feature.value.high}" if feature.value.dtype == "int" else ""
         axis = "not of the batch" if feature.axis is None else f"rows on axis {feature.axis}"
         each = f", {feature.per_row} entries each" if feature.per_row != 1 else ""
         hidden = " of unknown sizes" if feature.is_hidden else ""
-        name = f"{feature.value.name}: {feature.value.dtype}{of} [{sizes}]{hidden}"
+        name = f"{feature.value.name}: {feature.value.dtype}{bound} [{sizes}]{hidden}"
         lines.append(f"# {name}, {axis}{each}")
     lines.append(f"# {program.setting}")
     return "\n".join([*lines, model(program)])

@@ -113,7 +113,7 @@ def _check(program: Program) -> Outcome:
     if records:
         return Outcome(FAILED, f"logged: {records}", coverage)
     for values in one:
-        values.update({f"replica {read}": values[of] for read, (of, _) in replicas.items()})
+        values.update({f"replica {read}": values[name] for read, (name, _) in replicas.items()})
     differ = _difference(one, towers, _tolerances(program, one, []))
     if differ is None:
         return Outcome(OK, "", coverage)
@@ -402,10 +402,10 @@ def _replicas(built: _Built) -> dict[str, tuple[str, str]]:
     made = {}
     by_name = {name: f"variable {read.name}" for name, read in built.reads.items()}
     for variable in tf.local_variables():
-        scope, _, of = variable.op.name.partition("/tower_")
-        if scope == "replicate" and of.partition("/")[2] in by_name:
+        scope, _, place = variable.op.name.partition("/tower_")
+        if scope == "replicate" and place.partition("/")[2] in by_name:
             read = tf.identity(variable)
-            made[read.name] = by_name[of.partition("/")[2]], variable.initializer.name
+            made[read.name] = by_name[place.partition("/")[2]], variable.initializer.name
     return made
 
 

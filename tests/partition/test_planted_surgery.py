@@ -32,7 +32,9 @@ def plant(function: Plant) -> Plant:
 
 @plant
 def means_without_weights(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(meetings, "_weighted", lambda own, *_: [value / len(own) for value in own])
+    patch.setattr(
+        meetings, "_weighted", lambda by_tower, *_: [value / len(by_tower) for value in by_tower]
+    )
 
 
 @plant
@@ -65,7 +67,7 @@ def largest_is_that_of_the_first_tower(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def towers_without_rows_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(meetings, "_counted", lambda own, *_: list(own))
+    patch.setattr(meetings, "_counted", lambda by_tower, *_: list(by_tower))
 
 
 @plant
@@ -88,7 +90,7 @@ def _next(index: int, same: list[int]) -> int:
 
 @plant
 def packs_of_what_leads_to_one_another(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(origins.Origins, "of", lambda *_: origins.Origin())
+    patch.setattr(origins.Origins, "origin_of", lambda *_: origins.Origin())
 
 
 # Inputs of towers
@@ -96,10 +98,10 @@ def packs_of_what_leads_to_one_another(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def rows_that_start_as_if_all_had_as_many(patch: pytest.MonkeyPatch) -> None:
-    def split(tensor: Any, axis: int, of: Any, blocks: Any) -> list[Any]:
-        towers = len(of.starts)
-        starts = [of.total * tower // towers for tower in range(towers)]
-        return splits.split(tensor, axis, of._replace(starts=starts), blocks)
+    def split(tensor: Any, axis: int, given_rows: Any, blocks: Any) -> list[Any]:
+        towers = len(given_rows.starts)
+        starts = [given_rows.total * tower // towers for tower in range(towers)]
+        return splits.split(tensor, axis, given_rows._replace(starts=starts), blocks)
 
     patch.setattr(inputs, "splits", types.SimpleNamespace(split=split))
 

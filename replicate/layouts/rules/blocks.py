@@ -18,10 +18,10 @@ from replicate.layouts.layout import (
     Blocks,
     Demand,
     Layout,
-    Of,
     Shard,
     Share,
     Strategy,
+    Unit,
 )
 from replicate.layouts.rule import Op, pointing
 from replicate.layouts.shapes_of_layers import blocks_of_space
@@ -32,7 +32,7 @@ def _is_free(op: Op) -> bool:
     return not graph_lib.in_while_loop(op.operation)
 
 
-def _unit_of(blocks: Dim) -> Of:
+def _unit_of(blocks: Dim) -> Unit:
     return ROWS if blocks == 1 else Blocks(blocks)
 
 
@@ -57,7 +57,7 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Repeats all rows."""
     given, many = layouts[0], values.entries(op, 1)
-    if not isinstance(given, Shard) or given.of != ROWS or many is None or not _is_free(op):
+    if not isinstance(given, Shard) or given.unit != ROWS or many is None or not _is_free(op):
         return None
     times = many[given.axis]
     if not isinstance(times, int) or times < 2 or layouts[1] != WHOLE:
@@ -71,9 +71,9 @@ def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, sides = layouts[0], blocks_of_space(op)
     if not isinstance(given, Shard) or given.axis or sides is None or not _is_free(op):
         return None
-    if given.of != ROWS and not isinstance(given.of, Blocks):
+    if given.unit != ROWS and not isinstance(given.unit, Blocks):
         return None
-    before = given.of.many if isinstance(given.of, Blocks) else 1
+    before = given.unit.many if isinstance(given.unit, Blocks) else 1
     many = dims_lib.product(sides)
     to_batch = op.type.startswith("SpaceToBatch")
     after = dims_lib.times(before, many) if to_batch else dims_lib.over(before, many)
@@ -87,17 +87,17 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, dims, made = layouts[0], op.dims(0), op.dims_of(op.outputs[0])
     if not isinstance(given, Shard) or dims is None or made is None or not _is_free(op):
         return None
-    if given.of == ROWS and given.axis:
+    if given.unit == ROWS and given.axis:
         before = dims_lib.product(dims[: given.axis])
         if not made or made[0] != dims_lib.times(before, dims[given.axis]) or before == 1:
             return None
-        of = Blocks(before)
-        return Strategy((given, Share(0, of)), (Shard(0, of),))
-    if not isinstance(given.of, Blocks) or given.axis:
+        unit = Blocks(before)
+        return Strategy((given, Share(0, unit)), (Shard(0, unit),))
+    if not isinstance(given.unit, Blocks) or given.axis:
         return None
     for axis in range(1, len(made)):
         joined = dims_lib.product(made[: axis + 1])
-        if dims_lib.product(made[:axis]) == given.of.many and joined == dims[0]:
+        if dims_lib.product(made[:axis]) == given.unit.many and joined == dims[0]:
             return Strategy((given, Share(axis)), (Shard(axis),))
     return None
 
@@ -108,7 +108,7 @@ def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     rank = op.rank(1)
     if axis is None or rank is None or not isinstance(given, Shard) or not _is_free(op):
         return None
-    if given.axis != axis[0] % rank or given.of != Blocks(op.attr("num_split")):
+    if given.axis != axis[0] % rank or given.unit != Blocks(op.attr("num_split")):
         return None
     return Strategy((WHOLE, given), (Shard(given.axis),) * len(op.outputs))
 
@@ -121,11 +121,11 @@ class _Taken(NamedTuple):
     block: Dim
 
 
-def _taken(op: Op, of: Of, size: Dim, low: Dim | None, high: Dim | None) -> _Taken | None:
+def _taken(op: Op, unit: Unit, size: Dim, low: Dim | None, high: Dim | None) -> _Taken | None:
     """Returns the blocks of an axis from `low` to `high`, None if parts of one are taken."""
-    if not isinstance(of, Blocks) or low is None or high is None:
+    if not isinstance(unit, Blocks) or low is None or high is None:
         return None
-    block = dims_lib.over(size, of.many)
+    block = dims_lib.over(size, unit.many)
     if block is None or dims_lib.over(block, op.rows) is None:
         return None
     first = 0 if low == 0 else dims_lib.over(low, block)
@@ -144,12 +144,12 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     low, many = begin[given.axis], size[given.axis]
     if low is None or many is None or many == -1 or not _is_free(op):
         return None
-    taken = _taken(op, given.of, dims[given.axis], low, dims_lib.added(low, many))
+    taken = _taken(op, given.unit, dims[given.axis], low, dims_lib.added(low, many))
     if taken is None:
         return None
-    of = _unit_of(taken.many)
+    unit = _unit_of(taken.many)
     starts: Demand = WHOLE if low == 0 else Share(given.axis)
-    return Strategy((given, starts, Share(given.axis, of)), (Shard(given.axis, of),))
+    return Strategy((given, starts, Share(given.axis, unit)), (Shard(given.axis, unit),))
 
 
 def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
@@ -157,7 +157,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Shard) or dims is None or not _is_free(op):
         return None
-    found = _bounds(op, given.axis, given.of, dims)
+    found = _bounds(op, given.axis, given.unit, dims)
     if found is None:
         return None
     made, taken, bounds = found
@@ -176,18 +176,18 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     inner = op.dims(4)
     if axis is None or inner is None:
         return None
-    many = dims_lib.over(shape[axis], inner[given.axis]) if given.of == ROWS else None
+    many = dims_lib.over(shape[axis], inner[given.axis]) if given.unit == ROWS else None
     if many is None or not isinstance(many, int) or many < 2:
         return None
-    of = Blocks(many)
-    found = _bounds(op, axis, of, list(shape))
+    unit = Blocks(many)
+    found = _bounds(op, axis, unit, list(shape))
     if found is None or found[1].many != 1:
         return None
-    return Strategy((Share(axis, of), *found[2], WHOLE, given), (Shard(axis, of),))
+    return Strategy((Share(axis, unit), *found[2], WHOLE, given), (Shard(axis, unit),))
 
 
 def _bounds(
-    op: Op, axis: int, of: Of, dims: Sequence[Dim]
+    op: Op, axis: int, unit: Unit, dims: Sequence[Dim]
 ) -> tuple[int, _Taken, tuple[Demand, Demand]] | None:
     """Returns where an axis is afterwards, the blocks that are taken, and what bounds demand."""
     steps = strides.steps(op, len(dims))
@@ -195,7 +195,7 @@ def _bounds(
     if step is None or step.place is None or step.made is None:
         return None
     low, high, stride = strides.taken_range(op, step.place, dims[axis])
-    taken = _taken(op, of, dims[axis], low, high) if stride == 1 else None
+    taken = _taken(op, unit, dims[axis], low, high) if stride == 1 else None
     if taken is None:
         return None
     share = Share(step.place)

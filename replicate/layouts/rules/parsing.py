@@ -39,8 +39,8 @@ def _layout(op: Op, made: Sequence[Result], index: int) -> Layout | None:
     if name.endswith("sparse_shapes"):
         return SIZE
     if name.endswith(("sparse_indices", "sparse_values")):
-        of = counted(op, made.index(Result(name.replace("values", "indices"), place)))
-        if of is None:
+        unit = counted(op, made.index(Result(name.replace("values", "indices"), place)))
+        if unit is None:
             return None
-        return Shard(0, of) if name.endswith("values") else Indices(of, is_matrix=True)
+        return Shard(0, unit) if name.endswith("values") else Indices(unit, is_matrix=True)
     return None

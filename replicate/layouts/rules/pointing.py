@@ -42,15 +42,15 @@ def pointed_to(op: Op, indices: Indices) -> Dim:
 @pointing("Where")
 def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Finds what a tower has; the towers' indices in turn are in the order of one device's."""
-    (given,), of, dims = layouts, counted(op), op.dims(0)
-    if not isinstance(given, Shard) or given.axis != 0 or of is None or dims is None:
+    (given,), unit, dims = layouts, counted(op), op.dims(0)
+    if not isinstance(given, Shard) or given.axis != 0 or unit is None or dims is None:
         return None
-    if isinstance(given.of, Blocks):  # Whose parts do not follow each other.
+    if isinstance(given.unit, Blocks):  # Whose parts do not follow each other.
         return None
-    each = dims_lib.over(dims[0], count(given.of, op.rows))
+    each = dims_lib.over(dims[0], count(given.unit, op.rows))
     if each is None:
         return None
-    return Strategy((given,), (Indices(of, given.of, each, is_matrix=True),))
+    return Strategy((given,), (Indices(unit, given.unit, each, is_matrix=True),))
 
 
 @pointing("Range")
@@ -82,16 +82,18 @@ def partition(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Sorts what a tower has; indices keep pointing."""
     data, by = layouts
     found = [counted(op, index) for index in range(len(op.outputs))]
-    known = [of for of in found if of is not None]
+    known = [unit for unit in found if unit is not None]
     if not isinstance(by, Shard) or by.axis != 0 or len(known) < len(found):
         return None
-    if isinstance(by.of, Blocks):
+    if isinstance(by.unit, Blocks):
         return None
     if isinstance(data, Indices):
-        if data.of != by.of or op.rank(1) != 1:
+        if data.unit != by.unit or op.rank(1) != 1:
             return None
-        return Strategy((data, by), tuple(data._replace(of=of, is_full=False) for of in known))
-    return Strategy((by, by), tuple(Shard(0, of) for of in known))
+        return Strategy(
+            (data, by), tuple(data._replace(unit=unit, is_full=False) for unit in known)
+        )
+    return Strategy((by, by), tuple(Shard(0, unit) for unit in known))
 
 
 @pointing("Identity", "StopGradient", "PreventGradient", "Snapshot", "Cast")
@@ -114,7 +116,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if steps is None or [step.axis for step in steps] != [0, 1]:
         return None
     along, columns = steps
-    size = count(given.of, op.rows)
+    size = count(given.unit, op.rows)
     if along.made is None or not strides.takes_of_each(op, along, size, size):
         return None
     demands: tuple[Demand, ...] = (given, WHOLE, WHOLE, WHOLE)
@@ -124,7 +126,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not isinstance(low, int) or not isinstance(dims[1], int) or (low and stride != 1):
         return None
     if low % dims[1]:
-        return Strategy(demands, (Shard(0, given.of),))
+        return Strategy(demands, (Shard(0, given.unit),))
     if stride != 1:
         return None
     return Strategy(demands, (given._replace(is_matrix=columns.made is not None),))
@@ -140,7 +142,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     if len(begin) != 2 or begin[0] != 0 or size[0] != -1 or begin[1] is None:
         return None
-    made = given if begin[1] == 0 else Shard(0, given.of)
+    made = given if begin[1] == 0 else Shard(0, given.unit)
     return Strategy((given, WHOLE, WHOLE), (made,))
 
 
@@ -152,12 +154,12 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return blocks.reshape(op, layouts)
     if not isinstance(given, Indices) or dims is None or made is None or not 0 < len(made) < 3:
         return None
-    size = (count(given.of, op.rows),)
+    size = (count(given.unit, op.rows),)
     if dims[:1] != size or made[:1] != size or any(one != 1 for one in (*dims[1:], *made[1:])):
         return None
     others: tuple[Demand, ...] = (WHOLE,) * (len(layouts) - 1)
     if op.type == "Reshape":
-        others = (Share(0, given.of),)
+        others = (Share(0, given.unit),)
     return Strategy((given, *others), (given._replace(is_matrix=len(made) == 2),))
 
 
@@ -182,7 +184,7 @@ def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     if not is_stack and not all(_has_columns(op, index) for index in range(len(rest) + 1)):
         return None  # How many columns follow the one that points has to be known.
-    demands = [given, *[Shard(0, given.of)] * len(rest), *last]
+    demands = [given, *[Shard(0, given.unit)] * len(rest), *last]
     return Strategy(tuple(demands), (given._replace(is_matrix=True),))
 
 
@@ -199,7 +201,7 @@ def apart(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if axis not in (1, -1) or (is_split and dims[1] != len(op.outputs)):
         return None
     demands = (WHOLE, given) if is_split else (given,)
-    others = [Shard(0, given.of)] * (len(op.outputs) - 1)
+    others = [Shard(0, given.unit)] * (len(op.outputs) - 1)
     return Strategy(demands, (given._replace(is_matrix=is_split), *others))
 
 
@@ -211,14 +213,14 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     dims = op.dims(0)
     if not isinstance(indices, Indices) or axis != (0,) or op.attr("batch_dims", 0) or not dims:
         return None
-    if indices.is_matrix and op.dims(1) != (count(indices.of, op.rows), 1):
+    if indices.is_matrix and op.dims(1) != (count(indices.unit, op.rows), 1):
         return None
     if dims[0] != pointed_to(op, indices):
         return None
-    made: Layout = Shard(0, indices.of)
+    made: Layout = Shard(0, indices.unit)
     demand: Demand = Shard(0, indices.within)
-    if isinstance(params, Indices) and not indices.is_matrix and params.of == indices.within:
-        demand, made = params, params._replace(of=indices.of, is_full=False)
+    if isinstance(params, Indices) and not indices.is_matrix and params.unit == indices.within:
+        demand, made = params, params._replace(unit=indices.unit, is_full=False)
     return Strategy((demand, indices, *[WHOLE] * len(rest)), (made,))
 
 
@@ -231,7 +233,7 @@ def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     if dims[0] != pointed_to(op, indices):
         return None
-    return Strategy((Shard(0, indices.within), indices), (Shard(0, indices.of),))
+    return Strategy((Shard(0, indices.within), indices), (Shard(0, indices.unit),))
 
 
 @pointing("ScatterNd")
@@ -243,5 +245,5 @@ def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     size = pointed_to(op, indices)
     if shape[0] != size:
         return None
-    demands = (indices, Shard(0, indices.of), Share(0, indices.within))
+    demands = (indices, Shard(0, indices.unit), Share(0, indices.within))
     return Strategy(demands, (Shard(0, indices.within),), (size,))

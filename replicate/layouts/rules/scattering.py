@@ -160,7 +160,7 @@ def stitch_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     for layout in layouts[:many]:
         if not isinstance(layout, Indices) or layout.is_matrix:
             return None
-        data.append(Shard(0, layout.of))
+        data.append(Shard(0, layout.unit))
     rows = Shard(0, given.within)
     return Strategy((*layouts[:many], *data), (rows,), (pointed_to(op, given),))
 

@@ -29,7 +29,7 @@ def unsorted(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     ids = _ids(op, layouts[1], 2)
     if ids is None or op.rank(1) != 1:
         return None
-    demands = (Shard(0, ids.of), ids, Share(0, ids.within))
+    demands = (Shard(0, ids.unit), ids, Share(0, ids.within))
     return Strategy(demands, (Shard(0, ids.within),), (pointed_to(op, ids),))
 
 
@@ -39,7 +39,7 @@ def by_sorted_ids(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     ids = _ids(op, layouts[1], None)
     if ids is None:
         return None
-    return Strategy((Shard(0, ids.of), ids), (Shard(0, ids.within),), (pointed_to(op, ids),))
+    return Strategy((Shard(0, ids.unit), ids), (Shard(0, ids.within),), (pointed_to(op, ids),))
 
 
 _OF_TAKEN = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
@@ -61,10 +61,10 @@ def of_taken(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def _taken(op: Op, layouts: Sequence[Layout], ids: Indices) -> tuple[Demand, Demand]:
     """Returns what is demanded of the data, and of indices into them."""
     data, taken, dims = layouts[0], layouts[1], op.dims(0)
-    if not isinstance(taken, Indices) or taken.is_matrix or taken.of != ids.of:
-        return WHOLE, Shard(0, ids.of)
+    if not isinstance(taken, Indices) or taken.is_matrix or taken.unit != ids.unit:
+        return WHOLE, Shard(0, ids.unit)
     towers_have_data = data == Shard(0, taken.within) and dims and dims[0] == pointed_to(op, taken)
-    return (data, taken) if towers_have_data else (WHOLE, Shard(0, ids.of))
+    return (data, taken) if towers_have_data else (WHOLE, Shard(0, ids.unit))
 
 
 @pointing(*(f"{name}Grad" for name in _OF_TAKEN))
@@ -76,4 +76,4 @@ def gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     ids, dims = _ids(op, layouts[2], None), op.dims(0)
     if ids is None or not dims or dims[0] != pointed_to(op, ids):
         return None
-    return Strategy((Shard(0, ids.within), Shard(0, ids.of), ids, WHOLE), (SUM,))
+    return Strategy((Shard(0, ids.within), Shard(0, ids.unit), ids, WHOLE), (SUM,))

@@ -42,7 +42,7 @@ def _sparse(op: Op, layouts: Sequence[Layout], shape: int, at: int = 0) -> Indic
 
 def _demands(indices: Indices) -> tuple[Demand, Demand, Demand]:
     """Returns what is demanded of the indices, the values and the shape of a sparse tensor."""
-    return indices, Shard(0, indices.of), Share(0, indices.within)
+    return indices, Shard(0, indices.unit), Share(0, indices.within)
 
 
 @pointing("SparseReshape")
@@ -61,13 +61,13 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 @pointing("SparseFillEmptyRows")
 def fill_empty_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Lets each row have a value."""
-    found, of = _sparse(op, layouts, 2), counted(op)
-    if found is None or of is None:
+    found, unit = _sparse(op, layouts, 2), counted(op)
+    if found is None or unit is None:
         return None
-    made = found._replace(of=of, is_full=True)
-    back = Indices(found.of, within=of)
+    made = found._replace(unit=unit, is_full=True)
+    back = Indices(found.unit, within=unit)
     rows = Shard(0, found.within)
-    return Strategy((*_demands(found), WHOLE), (made, Shard(0, of), rows, back))
+    return Strategy((*_demands(found), WHOLE), (made, Shard(0, unit), rows, back))
 
 
 @pointing("SparseFillEmptyRowsGrad")
@@ -76,7 +76,7 @@ def fill_empty_rows_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     back, dims = layouts[0], op.dims(1)
     if not isinstance(back, Indices) or not dims or dims[0] != pointed_to(op, back):
         return None
-    return Strategy((back, Shard(0, back.within)), (Shard(0, back.of), SUM))
+    return Strategy((back, Shard(0, back.within)), (Shard(0, back.unit), SUM))
 
 
 @pointing("SparseReorder")
@@ -85,7 +85,7 @@ def reorder(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     found = _sparse(op, layouts, 2)
     if found is None:
         return None
-    return Strategy(_demands(found), (found._replace(is_full=False), Shard(0, found.of)))
+    return Strategy(_demands(found), (found._replace(is_full=False), Shard(0, found.unit)))
 
 
 @pointing("SparseToDense")
@@ -94,7 +94,7 @@ def to_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     indices = layouts[0]
     if not isinstance(indices, Indices) or not _is_sparse(op, indices, 1):
         return None
-    values = WHOLE if op.rank(2) == 0 else Shard(0, indices.of)
+    values = WHOLE if op.rank(2) == 0 else Shard(0, indices.unit)
     demands = (indices, Share(0, indices.within), values, WHOLE)
     return Strategy(demands, (Shard(0, indices.within),), (pointed_to(op, indices),))
 
@@ -131,7 +131,7 @@ def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def softmax(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Normalises over the last axis, which is not that of rows."""
     found = _sparse(op, layouts, 2)
-    return None if found is None else Strategy(_demands(found), (Shard(0, found.of),))
+    return None if found is None else Strategy(_demands(found), (Shard(0, found.unit),))
 
 
 @pointing("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
@@ -144,15 +144,15 @@ def with_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not has_rows and (len(dims) == columns[1] and dims[0] != 1):
         return None
     dense = Shard(0, found.within) if has_rows else WHOLE
-    return Strategy((*_demands(found), dense), (Shard(0, found.of),))
+    return Strategy((*_demands(found), dense), (Shard(0, found.unit),))
 
 
 @pointing("SparseConcat")
 def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Puts what rows have beside each other."""
-    many, of = len(layouts) // 3, counted(op)
+    many, unit = len(layouts) // 3, counted(op)
     columns = op.dims(0)
-    if of is None or columns is None or not isinstance(columns[1], int):
+    if unit is None or columns is None or not isinstance(columns[1], int):
         return None
     if op.attr("concat_dim") % columns[1] == 0 or op.value_of(op.outputs[2]) is None:
         return None
@@ -160,9 +160,9 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     known = [part for part in parts if part is not None]
     if len(known) < many or len({part[1:3] for part in known}) > 1:
         return None
-    made = known[0]._replace(of=of, is_full=False)
+    made = known[0]._replace(unit=unit, is_full=False)
     demands = [demand for of_kind in zip(*map(_demands, known)) for demand in of_kind]
-    return Strategy(tuple(demands), (made, Shard(0, of), SIZE))
+    return Strategy(tuple(demands), (made, Shard(0, unit), SIZE))
 
 
 _CROSSES = ("SparseCross", "SparseCrossV2", "SparseCrossHashed")
@@ -171,7 +171,7 @@ _CROSSES = ("SparseCross", "SparseCrossV2", "SparseCrossHashed")
 @pointing(*_CROSSES)
 def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Crosses what each row has, sparse or dense."""
-    many, of = op.attr("N"), counted(op)
+    many, unit = op.attr("N"), counted(op)
     end = 3 * many + len(op.attr("dense_types"))
     demands: list[Demand] = [WHOLE] * len(layouts)
     for index in range(many):
@@ -183,16 +183,18 @@ def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     demands[3 * many : end] = [Shard(0)] * (end - 3 * many)
     if not any(demand != WHOLE for demand in layouts):
         return None
-    if of is None or op.value_of(op.outputs[2]) is None:
+    if unit is None or op.value_of(op.outputs[2]) is None:
         return None
-    return Strategy(tuple(demands), (Indices(of, is_matrix=True), Shard(0, of), SIZE))
+    return Strategy(tuple(demands), (Indices(unit, is_matrix=True), Shard(0, unit), SIZE))
 
 
 @pointing("StringSplit", "StringSplitV2")
 def split_strings(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Gives each row as many strings as it has."""
-    of = counted(op)
+    unit = counted(op)
     each = None if op.rank(0) is None else op.per_row(0, 0)
-    if layouts[0] != Shard(0) or layouts[1] != WHOLE or of is None or each is None:
+    if layouts[0] != Shard(0) or layouts[1] != WHOLE or unit is None or each is None:
         return None
-    return Strategy((Shard(0), WHOLE), (Indices(of, each=each, is_matrix=True), Shard(0, of), SIZE))
+    return Strategy(
+        (Shard(0), WHOLE), (Indices(unit, each=each, is_matrix=True), Shard(0, unit), SIZE)
+    )
