@@ -30,7 +30,7 @@ class Placement(NamedTuple):
         consolidation: The device string of what runs once.
         variables: Device strings of variables, in turn; () if that of what runs once.
         gather: The `Reduction`: how sums get there.
-        wire_scale: What gradients are multiplied by while they cross devices in float16; or None.
+        gradient_scale: What gradients are multiplied by while they cross devices in float16; or None.
         replicates: Whether each tower has a replica of what is trained.
         why: What decided where variables are, if users left it open; else empty.
     """
@@ -39,7 +39,7 @@ class Placement(NamedTuple):
     consolidation: str
     variables: tuple[str, ...] = ()
     gather: Reduction = Reduction()
-    wire_scale: Any = None
+    gradient_scale: Any = None
     replicates: bool = False
     why: str = ""
 
@@ -89,7 +89,7 @@ class Placement(NamedTuple):
         # Variables that the library placed may all be in one place: then sums are there.
         may_be_one = self.replicates or bool(self.why)
         transport.check(choice.how, choice.variables, self.devices, self.consolidation, may_be_one)
-        return self._replace(gather=choice.how, wire_scale=choice.scale)
+        return self._replace(gather=choice.how, gradient_scale=choice.scale)
 
     def places_of_sums(self, tensors: Sequence[Any], are_gradients: Sequence[bool]) -> list[str]:
         """Returns the device on which towers' parts of each of some tensors are put together.

@@ -115,7 +115,7 @@ def _put_together(
             tensor, layout, plan.together[key], by_tower, place, counted, is_gradient
         )
         parts.append(part._replace(blocks=blocks))
-    return meetings.meet(parts, rows, placement.devices, placement.gather, placement.wire_scale)
+    return meetings.meet(parts, rows, placement.devices, placement.gather, placement.gradient_scale)
 
 
 def _of_one_device(
