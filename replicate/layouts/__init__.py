@@ -5,7 +5,7 @@ from replicate.layouts.arrays import array_of
 from replicate.layouts.costs import MULTIPLIES, Costs
 from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts, Measure
-from replicate.layouts.found import Layouts, Source, of_ragged, of_sparse
+from replicate.layouts.found import Layouts, Source, sources_of_ragged, sources_of_sparse
 from replicate.layouts.inference import infer
 from replicate.layouts.kinds import RANDOM, differs, takes_moments
 from replicate.layouts.layout import (
@@ -59,10 +59,10 @@ __all__ = [
     "infer",
     "is_shard",
     "meets_in_round",
-    "of_ragged",
-    "of_sparse",
     "reason_of",
     "rule_of",
+    "sources_of_ragged",
+    "sources_of_sparse",
     "symbol",
     "takes_moments",
 ]

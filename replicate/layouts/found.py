@@ -15,7 +15,7 @@ class Source(NamedTuple):
     """A tensor of the batch, whose rows are on `axis`.
 
     Each row has `per_row` entries there; None if the graph does not know how many. Where `layout`
-    is given, the tensor is part of a sparse one, see `of_sparse`.
+    is given, the tensor is part of a sparse one, see `sources_of_sparse`.
     """
 
     tensor: Any
@@ -24,7 +24,7 @@ class Source(NamedTuple):
     layout: Layout | None = None
 
 
-def of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
+def sources_of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
     """Returns the sources that the indices, values and shape of a sparse tensor are.
 
     Args:
@@ -39,7 +39,7 @@ def of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
     ]
 
 
-def of_ragged(ragged: tf.RaggedTensor, per_row: int) -> list[Source]:
+def sources_of_ragged(ragged: tf.RaggedTensor, per_row: int) -> list[Source]:
     """Returns the sources that the values and row splits of a ragged tensor are.
 
     Args:

@@ -210,7 +210,7 @@ class Pass:
     def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation, None if it runs once."""
         if self._arrays.has(array_of(operation)):
-            return self._of_array(operation, inputs)
+            return self._array_strategy(operation, inputs)
         if self._facts.are_formulas(operation) and not branches.are_merged(operation):
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
@@ -251,7 +251,7 @@ class Pass:
             graph_lib.reference(tensor) in self._met for tensor in operation.inputs
         )
 
-    def _of_array(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
+    def _array_strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation on an array that they have."""
         seen = [WHOLE if layout == SIZE else ragged.unless_ragged(layout) for layout in inputs]
         strategy = self._arrays.strategy(operation, seen)

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import seeds
-from replicate.layouts import RANDOM, Source, of_ragged, of_sparse, takes_moments
+from replicate.layouts import RANDOM, Source, sources_of_ragged, sources_of_sparse, takes_moments
 from replicate.partition import specs
 from replicate.partition.build import partition
 from replicate.partition.effects import HOLDERS
@@ -135,17 +135,17 @@ def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
     found: dict[Any, tuple[Source, Sequence[Any]]] = {}
     for leaf, axis, each, parts in shards.split:
         if isinstance(leaf, tf.SparseTensor):
-            for source, shards_of_source in _of_sparse(leaf, axis, each, parts):
+            for source, shards_of_source in _sources_of_sparse(leaf, axis, each, parts):
                 found.setdefault(graph_lib.reference(source.tensor), (source, shards_of_source))
         elif isinstance(leaf, tf.RaggedTensor):
-            for source, shards_of_source in _of_ragged(leaf, each, parts):
+            for source, shards_of_source in _sources_of_ragged(leaf, each, parts):
                 found.setdefault(graph_lib.reference(source.tensor), (source, shards_of_source))
         elif isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
             found.setdefault(graph_lib.reference(leaf), (Source(leaf, axis, each), parts))
     return list(found.values())
 
 
-def _of_sparse(
+def _sources_of_sparse(
     leaf: tf.SparseTensor, axis: int, each: int | None, parts: Sequence[tf.SparseTensor]
 ) -> list[tuple[Source, Sequence[Any]]]:
     """Returns the sources that a sparse tensor is, with their shards.
@@ -155,10 +155,10 @@ def _of_sparse(
     if axis != 0 or each is None or leaf.shape.rank is None:
         return []
     by_tower = [(part.indices, part.values, part.dense_shape) for part in parts]
-    return list(zip(of_sparse(leaf, each), zip(*by_tower)))
+    return list(zip(sources_of_sparse(leaf, each), zip(*by_tower)))
 
 
-def _of_ragged(
+def _sources_of_ragged(
     leaf: tf.RaggedTensor, each: int | None, parts: Sequence[tf.RaggedTensor]
 ) -> list[tuple[Source, Sequence[Any]]]:
     """Returns the sources that a ragged tensor is, with their shards; its splits stay whole.
@@ -168,4 +168,4 @@ def _of_ragged(
     if each is None or leaf.ragged_rank != 1 or leaf.flat_values.shape.rank is None:
         return []
     by_source = [part.flat_values for part in parts], [leaf.row_splits] * len(parts)
-    return list(zip(of_ragged(leaf, each), by_source))
+    return list(zip(sources_of_ragged(leaf, each), by_source))

@@ -30,7 +30,7 @@ class Placement(NamedTuple):
         consolidation: The device string of what runs once.
         variables: Device strings of variables, in turn; () if that of what runs once.
         gather: The `Reduction`: how sums get there.
-        gradient_scale: What gradients are multiplied by while they cross devices in float16; or None.
+        gradient_scale: Factor of gradients while they cross devices in float16, or None.
         replicates: Whether each tower has a replica of what is trained.
         why: What decided where variables are, if users left it open; else empty.
     """

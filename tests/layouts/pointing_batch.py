@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from layouts import parts
 from replicate.batch import splitting
-from replicate.layouts import Source, of_sparse
+from replicate.layouts import Source, sources_of_sparse
 from replicate.partition import Rows
 
 LETTERS = "abc"
@@ -135,7 +135,7 @@ class Batch:
             return indices, entries, np.array([total * each, *shape])
 
         self._fed.append(_Fed(tensors, values))
-        self._leaves.append((made, each, of_sparse(made, each)))
+        self._leaves.append((made, each, sources_of_sparse(made, each)))
         return made
 
     def lists(self, dtype: Any = tf.float64) -> tf.SparseTensor:
@@ -158,7 +158,7 @@ class Batch:
             return indices, self._entries((len(indices),), made.dtype), np.array([total, longest])
 
         self._fed.append(_Fed(tensors, values))
-        self._leaves.append((made, 1, of_sparse(made, 1)))
+        self._leaves.append((made, 1, sources_of_sparse(made, 1)))
         return made
 
     def _indices(self, rows: int, shape: Sequence[int], in_order: bool) -> np.ndarray:

@@ -9,17 +9,25 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import ROWS, ShapeOf, by_labels, cut, leading, linear, of_rows
+from replicate.layouts.rules.labels import (
+    ROWS,
+    ShapeOf,
+    by_labels,
+    cut,
+    leading,
+    linear,
+    row_labels,
+)
 
 # Images and the gradient; what comes out is summed over rows.
 by_labels(
     "Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
-    inputs=of_rows(0, 2), results=[()], linear_in=[0, 2],
+    inputs=row_labels(0, 2), results=[()], linear_in=[0, 2],
 )  # fmt: skip
 # The filter is the same for all; its gradient is summed over rows.
-by_labels("Dilation2D", inputs=of_rows(0))
-by_labels("Dilation2DBackpropInput", inputs=of_rows(0, 2), linear_in=[2])
-by_labels("Dilation2DBackpropFilter", inputs=of_rows(0, 2), results=[()], linear_in=[2])
+by_labels("Dilation2D", inputs=row_labels(0))
+by_labels("Dilation2DBackpropInput", inputs=row_labels(0, 2), linear_in=[2])
+by_labels("Dilation2DBackpropFilter", inputs=row_labels(0, 2), results=[()], linear_in=[2])
 
 
 @rule("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative")

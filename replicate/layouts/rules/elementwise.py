@@ -91,12 +91,12 @@ def aligned(op: Op, layouts: Sequence[Layout]) -> tuple[int, tuple[Demand, ...]]
 
 def _largest(given: Sequence[tuple[Dim, ...]], layouts: Sequence[Layout]) -> tuple[int, Dim]:
     """Returns the place and the size of the axis of rows of the operand with the most axes."""
-    sizes = {
+    num_axes = {
         index: sum(size != 1 for size in given[index])
         for index, layout in enumerate(layouts)
         if isinstance(layout, Shard)
     }
-    first = max(sizes, key=lambda index: sizes[index])
+    first = max(num_axes, key=lambda index: num_axes[index])
     layout = layouts[first]
     assert isinstance(layout, Shard)
     return layout.axis - len(given[first]), given[first][layout.axis]

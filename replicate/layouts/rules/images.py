@@ -6,7 +6,7 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import ROWS, by_labels, by_leading_axes, cut, linear, of_rows
+from replicate.layouts.rules.labels import ROWS, by_labels, by_leading_axes, cut, linear, row_labels
 
 RESIZING = ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
 PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "DepthToSpace")
@@ -14,20 +14,20 @@ PATCHES = ("ExtractImagePatches", "ExtractVolumePatches", "SpaceToDepth", "Depth
 # Images come first; sizes, if they are inputs, are the same for all.
 by_labels(
     *RESIZING, *PATCHES, "ResizeNearestNeighborGrad", "ScaleAndTranslate",
-    inputs=of_rows(0), linear_in=[0],
+    inputs=row_labels(0), linear_in=[0],
 )  # fmt: skip
 # Of images, no more than the shape is taken.
 by_labels(
     "ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad",
-    inputs=of_rows(0, 1), linear_in=[0],
+    inputs=row_labels(0, 1), linear_in=[0],
 )  # fmt: skip
 # Boxes are cut: each is of any image. The gradient of images is summed over boxes.
-by_labels("CropAndResize", inputs=of_rows(1, 2), linear_in=[0])
-by_labels("CropAndResizeGradImage", inputs=of_rows(0, 1, 2), results=[()], linear_in=[0])
-by_labels("CropAndResizeGradBoxes", inputs=of_rows(0, 2, 3), linear_in=[0])
+by_labels("CropAndResize", inputs=row_labels(1, 2), linear_in=[0])
+by_labels("CropAndResizeGradImage", inputs=row_labels(0, 1, 2), results=[()], linear_in=[0])
+by_labels("CropAndResizeGradBoxes", inputs=row_labels(0, 2, 3), linear_in=[0])
 # Images and their boxes, or boxes and their scores.
 by_labels(
-    "DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression", inputs=of_rows(0, 1)
+    "DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression", inputs=row_labels(0, 1)
 )
 # Channels are seen together, for contrast all of an image.
 by_leading_axes("AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB")

@@ -46,7 +46,7 @@ def leading(axes: int) -> Labels:
     return tuple(range(axes))
 
 
-def of_rows(*indices: int) -> dict[int, Labels]:
+def row_labels(*indices: int) -> dict[int, Labels]:
     """Returns the labels of inputs that have rows on axis 0, by index."""
     return dict.fromkeys(indices, ROWS)
 

@@ -7,12 +7,12 @@ from typing import Sequence
 from replicate.layouts.layout import Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.elementwise import aligned
-from replicate.layouts.rules.labels import by_labels, by_leading_axes, of_rows
+from replicate.layouts.rules.labels import by_labels, by_leading_axes, row_labels
 
 # The last axis is that of classes.
 by_leading_axes("Softmax", "LogSoftmax")
 # Logits and labels.
-by_labels("SparseSoftmaxCrossEntropyWithLogits", inputs=of_rows(0, 1))
+by_labels("SparseSoftmaxCrossEntropyWithLogits", inputs=row_labels(0, 1))
 
 
 @rule("SoftmaxCrossEntropyWithLogits")

@@ -9,14 +9,14 @@ from typing import Sequence
 
 from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import by_labels, by_leading_axes, of_rows
+from replicate.layouts.rules.labels import by_labels, by_leading_axes, row_labels
 
 # The last axis is ordered.
 by_leading_axes("TopKV2", "NthElement")
 # Predictions and targets.
-by_labels("InTopK", "InTopKV2", inputs=of_rows(0, 1))
+by_labels("InTopK", "InTopKV2", inputs=row_labels(0, 1))
 # Points; the centers are the same for all.
-by_labels("NearestNeighbors", inputs=of_rows(0))
+by_labels("NearestNeighbors", inputs=row_labels(0))
 
 
 @rule("LowerBound", "UpperBound")

@@ -6,14 +6,14 @@ from typing import Sequence
 
 from replicate.layouts.layout import Layout, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import ROWS, ShapeOf, by_labels, linear, of_rows, rows_first
+from replicate.layouts.rules.labels import ROWS, ShapeOf, by_labels, linear, row_labels, rows_first
 
-by_labels("MaxPool", "MaxPoolV2", "MaxPool3D", inputs=of_rows(0))
-by_labels("AvgPool", "AvgPool3D", inputs=of_rows(0), linear_in=[0])
+by_labels("MaxPool", "MaxPoolV2", "MaxPool3D", inputs=row_labels(0))
+by_labels("AvgPool", "AvgPool3D", inputs=row_labels(0), linear_in=[0])
 # Images, what was made of them, and the gradient, which alone is linear.
 by_labels(
     "MaxPoolGrad", "MaxPoolGradV2", "MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGrad",
-    "MaxPool3DGradGrad", "FractionalMaxPoolGrad", inputs=of_rows(0, 1, 2), linear_in=[2],
+    "MaxPool3DGradGrad", "FractionalMaxPoolGrad", inputs=row_labels(0, 1, 2), linear_in=[2],
 )  # fmt: skip
 # The images' shape is the tower's.
 by_labels(

@@ -8,10 +8,10 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts.kinds import STARTS
 from replicate.layouts.layout import WHOLE, Layout, Shard, Share, Strategy
 from replicate.layouts.rule import Op, rule
-from replicate.layouts.rules.labels import by_labels, of_rows
+from replicate.layouts.rules.labels import by_labels, row_labels
 
 # Of each row of logits.
-by_labels("Multinomial", inputs=of_rows(0))
+by_labels("Multinomial", inputs=row_labels(0))
 
 
 @rule(*STARTS)
