@@ -53,6 +53,11 @@ def array_of(operation: Any) -> Any:
     return maker if maker.type in _MAKE else None
 
 
+def makers_in(operations: Sequence[Any]) -> list[Any]:
+    """Returns what makes the arrays that operations of a loop use."""
+    return list(dict.fromkeys(m for m in map(array_of, operations) if m is not None))
+
+
 def written(operation: Any) -> Iterator[tuple[Any, int]]:
     """Yields what is written to the array that an operation uses, its gradients' aside.
 
@@ -155,4 +160,4 @@ class Arrays(lists.Elements):
         return self.element(maker, axes)
 
 
-__all__ = ["Arrays", "array_of", "written"]
+__all__ = ["Arrays", "array_of", "makers_in", "written"]

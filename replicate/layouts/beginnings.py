@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Collection
 
 from replicate.layouts import dims as dims_lib
+from replicate.layouts import loop_variables
 from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import PASS_ON, SOURCES
 from replicate.layouts.layout import WHOLE, Demand, Layout, Partial, Shard, Share
@@ -35,7 +36,7 @@ def find(
         seen.add(operation)
         if operation.type == "Enter" and operation.inputs[0].op not in inside:
             return operation
-        if operation.type == "Merge" and not is_of_loop(operation):
+        if operation.type == "Merge" and not loop_variables.is_variable(operation):
             return None
         if operation.type in PASS_ON:
             tensor = operation.inputs[0]
@@ -51,30 +52,6 @@ def find(
             )
             tensor = next(leads, None)
     return None
-
-
-def variable(tensor: Any, ends: Any, inside: Collection[Any]) -> Any:
-    """Returns the `Enter` of a variable of a loop, None if a tensor is no such variable.
-
-    Args:
-        tensor: The tensor: the variable in a round.
-        ends: The operation whose only result is the variable at the end of the round.
-        inside: The operations of the loop.
-    """
-    if tensor.op.type == "Switch":
-        tensor = tensor.op.inputs[0]
-    if tensor.op.type != "Merge" or not is_of_loop(tensor.op):
-        return None
-    enter, back = (given.op for given in tensor.op.inputs)
-    if back.type != "NextIteration" or back.inputs[0].op is not ends or enter.type != "Enter":
-        return None
-    takers = ends.outputs[0].consumers()
-    return enter if enter.inputs[0].op not in inside and takers == [back] else None
-
-
-def is_of_loop(operation: Any) -> bool:
-    """Whether a `Merge` is a variable of a loop, and not of the branches of a condition."""
-    return any(tensor.op.type == "NextIteration" for tensor in operation.inputs)
 
 
 def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types
-from replicate.layouts import beginnings, branches
+from replicate.layouts import beginnings, branches, loop_variables
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
@@ -149,7 +149,7 @@ class Loop:
             return Strategy((wanted,), (wanted,))
         if kind == "Const" and operation in self._entered:
             return Strategy((), (self._entered[operation],))
-        if kind == "Merge" and beginnings.is_of_loop(operation):
+        if kind == "Merge" and loop_variables.is_variable(operation):
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
         if kind == "ConcatV2" and len(layouts) == 3:
             grown = self._grown(operation, layouts)
@@ -184,7 +184,7 @@ class Loop:
         if layouts[1] != Shard(0) or self._facts.op_of(operation).ints(2) != (0,):
             return None
         each = self._facts.op_of(operation).per_row(1, 0)
-        enter = beginnings.variable(before, operation, self._inside)
+        enter = loop_variables.enter_of(before, operation, self._inside)
         begin = None if enter is None else self._facts.dims(enter.inputs[0])
         if each is None or dims_lib.is_of_loop(each) or not begin or not isinstance(begin[0], int):
             return None
@@ -220,7 +220,7 @@ class Loop:
 
     def _closes(self, operation: Any) -> bool:
         """Whether a loop's variable has the layout at the end of a round that it begins with."""
-        if not beginnings.is_of_loop(operation):
+        if not loop_variables.is_variable(operation):
             return True
         begins, ends = (self._layout_of(tensor) for tensor in operation.inputs)
         ends = WHOLE if ends == SIZE else ends
@@ -234,7 +234,7 @@ class Loop:
         """Whether an operation gets its inputs as it demands them; changes what enters, if not."""
         for index, (layout, demand) in enumerate(zip(layouts, strategy.inputs)):
             tensor = operation.inputs[index]
-            if operation.type == "Merge" and index and beginnings.is_of_loop(operation):
+            if operation.type == "Merge" and index and loop_variables.is_variable(operation):
                 continue  # Known once a round is over.
             if operation.type == "Enter" and tensor.op not in self._inside:
                 if not self._enters(operation, layout, demand):
@@ -272,25 +272,3 @@ class Loop:
         self._entered[operation] = wanted
         self._again = True
         return True
-
-
-def varying(operations: Sequence[Any], facts: Facts) -> set[tuple[Any, int]]:
-    """Returns variables of loops whose shape a round changes: references, each with an axis."""
-    found: set[tuple[Any, int]] = set()
-    for operation in operations:
-        if operation.type != "Merge" or not beginnings.is_of_loop(operation):
-            continue
-        tensor = operation.outputs[0]
-        begins = facts.dims(tensor)
-        ends = facts.dims(operation.inputs[1])
-        for axis, size in enumerate(begins or ()):
-            is_fixed = tensor.shape.rank is not None and tensor.shape.as_list()[axis] is not None
-            same = ends is not None and len(ends) == len(begins or ()) and ends[axis] == size
-            if not is_fixed and not same:
-                found.add((graph_lib.reference(tensor), axis))
-    return found
-
-
-def makers_in(operations: Sequence[Any]) -> list[Any]:
-    """Returns what makes the arrays that operations of a loop use."""
-    return list(dict.fromkeys(m for m in map(array_of, operations) if m is not None))

@@ -7,8 +7,8 @@ import copy
 from typing import Any, Counter, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import branches, loops, ragged
-from replicate.layouts.arrays import array_of
+from replicate.layouts import branches, loop_variables, loops, ragged
+from replicate.layouts.arrays import array_of, makers_in
 from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
@@ -135,13 +135,13 @@ class Pass:
         enter = [one for one in operations if one.type == "Enter"]
         # What rows have any number of is put together before a loop.
         entered = [self._row_layout_of(one.inputs[0]) for one in enter]
-        makers = loops.makers_in(operations)
+        makers = makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
             loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays)
             found = loop.infer()
-        self._learnt.vary(loops.varying(operations, self._facts), operations)
+        self._learnt.vary(loop_variables.varying(operations, self._facts), operations)
         if found is not None:
             strategies, layouts = found
             self._strategies.update(strategies)

@@ -30,7 +30,7 @@ from replicate.layouts import (
 from replicate.partition import constants, splits
 from replicate.partition.constants import Constant
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of
+from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of, size_there
 
 _HOST = "/device:CPU:0"  # Where what kernels take for sizes stays.
 
@@ -109,7 +109,7 @@ class Inputs:
                 now = self._size_in_towers(measure)
             else:
                 held = by_tower[graph_lib.reference(measure.tensor)][tower]
-                now = _size_there(held, measure.axis)
+                now = size_there(held, measure.axis)
             partitioning.take(stand_in.op, 0, now)
 
     def size(self, tensor: Any) -> Any:
@@ -230,7 +230,7 @@ class Inputs:
         if there is None:
             return self._size_stand_in(measure, tower)
         with tf.control_dependencies(None):
-            return _size_there(there[tower], measure.axis)
+            return size_there(there[tower], measure.axis)
 
     def _size_stand_in(self, measure: Measure, tower: int | None) -> Any:
         """Returns a stand-in of a size of a tower, or of all of them."""
@@ -253,7 +253,7 @@ class Inputs:
         if measure.is_entry:
             entries = [tf.cast(shape[measure.axis], tf.int32) for shape in by_tower]
             return tf.reduce_max(tf.stack(entries))
-        size = _size_there(by_tower[0], measure.axis)
+        size = size_there(by_tower[0], measure.axis)
         layout = self._layouts.layout_of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:
             # Of what it has none of, another one says how many entries each has.
@@ -278,11 +278,5 @@ class Inputs:
 
     def _each(self, by_tower: Sequence[Any], axis: int, unit: Unit) -> Any:
         """Returns how many entries of an axis there are for each of a `Unit`."""
-        sizes = tf.add_n([_size_there(tensor, axis) for tensor in by_tower])
+        sizes = tf.add_n([size_there(tensor, axis) for tensor in by_tower])
         return sizes // tf.maximum(tf.add_n(list(self.rows_of(unit).held)), 1)
-
-
-def _size_there(tensor: Any, axis: int) -> Any:
-    """Returns the size of an axis, an int32 scalar tensor, found where the tensor is."""
-    with tf.device(tensor.device):
-        return size_of(tensor, axis)

@@ -62,6 +62,12 @@ def size_of(tensor: Any, axis: int) -> Any:
     return tf.unstack(tf.raw_ops.Shape(input=tensor, out_type=tf.int32), rank)[axis]
 
 
+def size_there(tensor: Any, axis: int) -> Any:
+    """Returns the size of an axis, an int32 scalar tensor, found where the tensor is."""
+    with tf.device(tensor.device):
+        return size_of(tensor, axis)
+
+
 def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
     """Returns the towers' shares of what rows have any number of, as if these were the rows.
 
