@@ -1,4 +1,4 @@
-"""Names the results of an operation as its definition does; a name may stand for several."""
+"""Names the outputs of an operation as its definition does; one name may cover several outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from replicate.layouts.rule import Op
 
 
 class Result(NamedTuple):
-    """The name of an output in the definition, and its place among those of that name."""
+    """The name of an output in the definition, and its place among the outputs of that name."""
 
     name: str
     place: int

@@ -1,7 +1,7 @@
-"""TensorArrays, stacks and lists, in which loops keep what they make.
+"""TensorArrays, stacks and lists, in which loops store their results.
 
-In towers each tower has its own. All of an array's elements have one layout; all that uses it is in
-towers, or nothing.
+An array that is in towers exists once per tower. All of its elements have one layout. Either all
+operations that use it run in towers, or none does.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from replicate.layouts.kinds import PASS_ON
 from replicate.layouts.layout import PER_TOWER, WHOLE, Demand, Layout, Partial, Shard, Strategy
 
 _MAKE = frozenset(["TensorArrayV3", "StackV2"])
-# By type: which input is written, and how many of its axes come before those of an element.
+# By type: the input that is written, and how many of its axes come before those of an element.
 _WRITTEN = {
     "StackPushV2": (1, 0),
     "TensorArrayScatterV3": (2, 1),
     "TensorArrayWriteV3": (2, 0),
 }
-_PUT = {**_WRITTEN, "TensorArraySplitV3": (1, 0)}  # Elements are parts of what is split.
-# The layouts of what each operation on an array gives.
+_PUT = {**_WRITTEN, "TensorArraySplitV3": (1, 0)}  # It splits its input into the elements.
+# By type of an operation on an array: the layouts of its outputs.
 _OUTPUTS: dict[str, lists.Outputs] = {
     "StackPopV2": lists.gives_element,
     "StackPushV2": lists.gives_element,
@@ -37,7 +37,7 @@ _OUTPUTS: dict[str, lists.Outputs] = {
 
 
 def array_of(operation: Any) -> Any:
-    """Returns what makes the array that an operation makes or uses, None if it does neither.
+    """Returns the operation that makes the array which an operation makes or uses, else None.
 
     An array and the array of its gradients count as one.
     """
@@ -48,20 +48,22 @@ def array_of(operation: Any) -> Any:
     if operation.type not in _OUTPUTS:
         return None
     maker = operation.inputs[0].op
+    # The handle may have passed into loops, and a gradient's array is made from the forward one.
     while maker.type in PASS_ON or maker.type == "TensorArrayGradV3":
         maker = maker.inputs[0].op
     return maker if maker.type in _MAKE else None
 
 
 def makers_in(operations: Sequence[Any]) -> list[Any]:
-    """Returns what makes the arrays that operations of a loop use."""
+    """Returns the operations that make the arrays which operations of a loop use."""
     return list(dict.fromkeys(m for m in map(array_of, operations) if m is not None))
 
 
 def written(operation: Any) -> Iterator[tuple[Any, int]]:
-    """Yields what is written to the array that an operation uses, its gradients' aside.
+    """Yields the tensors that are written to the array that an operation uses.
 
-    Each is a tensor, and how many of its axes come before those of an element.
+    Each comes with how many of its axes come before those of an element. Writes to the array of
+    the gradients are not included.
     """
     maker = array_of(operation)
     if maker is None:
@@ -86,7 +88,7 @@ class Arrays(lists.Elements):
     """Remembers arrays from one pass over a graph to the next.
 
     Attributes:
-        changed: Of arrays that are otherwise than the pass has taken them to be: their makers.
+        changed: The makers of arrays for which the pass has assumed something wrong.
     """
 
     def __init__(self) -> None:
@@ -96,7 +98,7 @@ class Arrays(lists.Elements):
         self._refused: set[Any] = set()
 
     def are_in_towers(self, makers: Sequence[Any]) -> bool:
-        """Whether towers have these arrays; if not, they will in the next pass, if they may."""
+        """Whether these arrays are in towers; if not, they will be in the next pass if allowed."""
         if not self._refused.isdisjoint(makers):
             return False
         self.changed.update(maker for maker in makers if maker not in self._in_towers)
@@ -104,30 +106,31 @@ class Arrays(lists.Elements):
         return not self.changed
 
     def has(self, maker: Any) -> bool:
-        """Whether towers have an array."""
+        """Whether an array is in towers."""
         return maker in self._in_towers
 
     def refuse(self, makers: Sequence[Any]) -> None:
-        """Takes note that these arrays are whole."""
+        """Records that these arrays are whole."""
         self.changed.update(self._in_towers.intersection(makers))
         self._in_towers.difference_update(makers)
         self._refused.update(makers)
 
     def strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
-        """Returns how towers run an operation on an array of theirs, None if they cannot."""
+        """Returns how towers run an operation on an array in towers, None if they cannot."""
         maker = array_of(operation)
         if lists.is_of_list(operation):
             return lists.strategy(self, maker, operation, layouts)
         if operation.type in _MAKE:
             return Strategy((WHOLE,) * len(layouts), (PER_TOWER,) * len(operation.outputs))
         if operation.type == "TensorArraySplitV3" and layouts[1] == Shard(0):
-            return None  # Elements take some of the rows each.
+            return None  # Each element would take some of the rows.
         found = self.element(maker)
         if operation.type == "TensorArrayConcatV3" and (
             found == Shard(0) or isinstance(found, Partial)
         ):
+            # Rows of all elements, joined on their axis, come in another order than one device's.
             return None
-        # The array comes first, and last what puts changes of it in order.
+        # The first input is the array, the last one the flow that orders changes of it.
         ends = (0, len(layouts) - 1)
         demands: list[Demand] = [PER_TOWER if i in ends else WHOLE for i in range(len(layouts))]
         if operation.type in _PUT:
@@ -139,20 +142,27 @@ class Arrays(lists.Elements):
         return Strategy(tuple(demands), _OUTPUTS[operation.type](self, maker))
 
     def element(self, maker: Any, axes: int = 0) -> Layout:
-        """Returns the layout of what is read of an array, with `axes` before an element's."""
+        """Returns the layout of a tensor read from an array, with `axes` before an element's."""
         found = self._elements.get(maker, WHOLE)
         return Shard(found.axis + axes) if isinstance(found, Shard) else found
 
     def put(self, maker: Any, layout: Layout, axes: int = 0) -> Layout | None:
-        """Returns the layout in which what has another one is written, None if it cannot be."""
+        """Returns the layout in which a tensor is written that has `layout`, None if impossible.
+
+        The first layout other than `Whole` becomes that of all elements. A value of another layout
+        cannot be written then, unless it is whole: it is split before the write.
+        """
         if isinstance(layout, Shard):
             if layout.axis < axes:
-                return None  # Rows are elements.
+                return None  # Each element would be a row, and towers have different ones.
             layout = Shard(layout.axis - axes)
         if maker not in self._elements and lists.is_of_list(maker):
-            self.changed.update([maker] if layout != WHOLE else ())  # It is made for such elements.
+            # A list is made with its elements' shape, of which a shard is only a tower's share: the
+            # maker, which comes first, has to be inferred again.
+            self.changed.update([maker] if layout != WHOLE else ())
         before = self._elements.setdefault(maker, layout)
         if before == WHOLE != layout:
+            # Earlier reads have assumed whole elements.
             self._elements[maker] = layout
             self.changed.add(maker)
         elif before != layout != WHOLE:

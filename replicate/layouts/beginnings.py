@@ -1,4 +1,8 @@
-"""Finds where a value in a loop begins, so that it may begin in another layout."""
+"""Finds where a value in a loop begins, so that it can begin in another layout.
+
+No value changes its layout inside a loop. If an operation inside demands another layout, the value
+has to enter the loop with it, or a constant or filled tensor inside has to be made with it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ def find(
     facts: Facts,
     layout_of: Callable[[Any], Layout],
 ) -> Any:
-    """Returns what enters, is a constant or has a shape of rows, and leads to a tensor.
+    """Returns the operation in a loop where a tensor begins, None if none is found.
 
-    None if something is made of more than that on the way, or cannot be as it is wanted.
+    It is an `Enter`, a constant, or an operation that gets rows by its shape, from which only
+    operations that keep the wanted layout lead to the tensor.
 
     Args:
         tensor: The tensor.
@@ -37,14 +42,15 @@ def find(
         if operation.type == "Enter" and operation.inputs[0].op not in inside:
             return operation
         if operation.type == "Merge" and not loop_variables.is_variable(operation):
-            return None
+            return None  # Both branches of a condition would have to change.
         if operation.type in PASS_ON:
-            tensor = operation.inputs[0]
+            tensor = operation.inputs[0]  # For a variable: the value it begins with.
         elif operation.type == "Const":
             return operation if _may_be(tensor, wanted, facts) else None
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
             return operation
         else:
+            # The rule of the operation says which whole input makes the result as it is wanted.
             leads = (
                 given
                 for index, given in enumerate(operation.inputs)
@@ -55,7 +61,7 @@ def find(
 
 
 def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
-    """Whether towers can have parts of a constant."""
+    """Whether each tower can have its shard or partial of a constant."""
     if not isinstance(wanted, Shard):
         return isinstance(wanted, Partial)
     dims = facts.dims(tensor)
@@ -65,7 +71,7 @@ def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
 
 
 def _has_axis(tensor: Any, wanted: Demand, facts: Facts) -> bool:
-    """Whether a tensor has the axis that it would have rows on."""
+    """Whether a tensor has the axis on which it would have rows."""
     if not isinstance(wanted, Shard):
         return True
     dims = facts.dims(tensor)
@@ -73,12 +79,12 @@ def _has_axis(tensor: Any, wanted: Demand, facts: Facts) -> bool:
 
 
 def _gives(operation: Any, given: dict[int, Demand], wanted: Demand, facts: Facts) -> bool:
-    """Whether an operation of whole inputs, but for those given, has a result as wanted."""
+    """Whether an operation has the wanted result if its inputs are whole except those given."""
     rule = rule_of(operation.type)
     if rule is None or wanted == WHOLE or isinstance(wanted, Share):
-        return False  # Of whole inputs alone the result is whole already; rules are not asked.
+        return False  # If all inputs are whole, so is the result; rules are not asked then.
     if any(not _has_axis(operation.inputs[index], one, facts) for index, one in given.items()):
-        return False  # Such as the scalar that another input is multiplied by.
+        return False  # For example a scalar factor, which has no axis of rows.
     layouts: list[Any] = [given.get(index, WHOLE) for index in range(len(operation.inputs))]
     found = rule(facts.op_of(operation), layouts)
     if found is None or found.outputs[0] != wanted:

@@ -1,7 +1,7 @@
-"""Layouts of what the conditions of TensorFlow 1 pass on.
+"""Layouts of the values that conditions of TensorFlow 1 pass on.
 
-Both branches of a condition are in the graph, and what a branch computes is *dead* where the other
-one is taken. Towers take the branch that one device takes: a predicate is whole.
+Both branches of a condition are in the graph. In a step that takes the other branch, the values of
+a branch are *dead*. The predicate is whole, so all towers take the branch that one device takes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TYPES = frozenset(["Merge", "Switch"])
 
 
 def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Returns how towers run a `Switch`, or a `Merge` of branches: these are made alike.
+    """Returns how towers run a `Switch`, or a `Merge`, whose inputs get one layout.
 
-    Branches may give tensors of other sizes. So they have the same number of entries for each row
-    if one of them has to be split.
+    The tensors of two branches may differ in size. A whole one is only split to match the other if
+    both have the same number of entries for each row.
     """
     if op.type == "Switch":
         return Strategy((layouts[0], WHOLE), (layouts[0],) * 2)
@@ -33,5 +33,8 @@ def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def are_merged(operation: Any) -> bool:
-    """Whether a `Merge` takes what an operation gives; a formula would never be dead."""
+    """Whether a `Merge` takes an output of an operation.
+
+    A formula must not replace it: a formula is never dead, so the `Merge` would have two inputs.
+    """
     return any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers())

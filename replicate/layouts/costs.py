@@ -1,4 +1,4 @@
-"""Counts what operations compute, from shapes: additions, multiplications, functions of numbers."""
+"""Counts the arithmetic of operations from shapes: additions, multiplications and functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 from replicate.layouts.dims import ROWS, ROWS_OR_NONE, Dim, Monomial
 from replicate.layouts.facts import Facts
 
-# What only moves entries, or says where they are.
+# Operations that only move entries, or say where they are.
 _MOVES = frozenset(
     ["BroadcastTo", "Cast", "Concat", "ConcatV2", "Const", "DepthToSpace", "DeepCopy", "Enter"]
     + ["Exit", "ExpandDims", "Fill", "Gather", "GatherNd", "GatherV2", "Identity", "IdentityN"]
@@ -23,8 +23,8 @@ _MOVES = frozenset(
 )
 _MATRICES = {"MatMul": "transpose_a", "SparseMatMul": "transpose_a"}
 _MATRICES.update(dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), "adj_x"))
-# By type: the input or output that holds a filter, and the one that has an entry for each place
-# that the filter is put to. Negative numbers are those of outputs, from -1 on.
+# By type: the input or output that holds the filter, and the one with an entry for each place where
+# the filter is applied. Negative numbers are outputs, from -1 on.
 _FILTERS = {
     "Conv2D": (1, -1),
     "Conv2DBackpropFilter": (-1, 2),
@@ -45,11 +45,11 @@ _CELLS = {
 }
 _SPARSE = frozenset(["SparseTensorDenseMatMul"])
 MULTIPLIES = frozenset([*_MATRICES, *_FILTERS, *_CELLS, *_SPARSE, "Einsum"])
-"""Types that multiply and add up, which is most of what networks compute."""
+"""Types that multiply and add up: most of the arithmetic of networks."""
 
 
 class Costs:
-    """Counts what operations compute.
+    """Counts the arithmetic of operations.
 
     Args:
         facts: The `Facts` of their graph.
@@ -63,7 +63,7 @@ class Costs:
         self._typical = typical
 
     def cost_of(self, operation: Any) -> float:
-        """Returns how much an operation computes each time it runs."""
+        """Returns the number of additions, multiplications and functions in one run."""
         kind = operation.type
         if kind in _MOVES:
             return 0.0
@@ -73,10 +73,9 @@ class Costs:
             return 2 * self.entries(operation.outputs[0]) * inner
         if kind in _FILTERS:
             filters, places = (self._tensor(operation, index) for index in _FILTERS[kind])
-            kept = (
-                2 if kind.startswith("Depthwise") else 1
-            )  # Axes that each place has one entry of.
-            return 2 * self.entries(places) * _product(self._shape(filters)[:-kept])
+            # Each entry is a sum over the filter except its last axes, those of output channels.
+            last = 2 if kind.startswith("Depthwise") else 1
+            return 2 * self.entries(places) * _product(self._shape(filters)[:-last])
         if kind in _CELLS:
             rows, weights = (operation.inputs[index] for index in _CELLS[kind])
             return 2 * _product(self._shape(rows)[:-1]) * self.entries(weights)

@@ -1,4 +1,4 @@
-"""Tells whether towers can have an input of an operation as it is demanded."""
+"""Decides whether an input of an operation can be brought into the layout that is demanded."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from replicate.layouts.rule import Op
 
 
 def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
-    """Whether towers can have an input as an operation demands it."""
+    """Whether an input can be brought into the layout that an operation demands."""
     if isinstance(demand, Share):
         return isinstance(layout, Whole) and _has_share(op, index, demand)
     if isinstance(demand, Shard):
+        # Indices become those of one device, split, by adding each tower's offset.
         if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.unit)):
             return True
         dims = op.dims(index)
@@ -34,18 +35,20 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
             or dims_lib.over(size, count(demand.unit, op.rows)) is not None
         )
     if isinstance(demand, (Partial, PerTowerLayout, Indices, Grown)):
-        return layout == demand
+        return layout == demand  # Nothing else can be converted into these.
     return not isinstance(layout, PerTowerLayout)
 
 
 def _has_share(op: Op, index: int, demand: Share) -> bool:
-    """Whether of known integers the one at `axis` is the towers' to share.
+    """Whether the integers are known, and the one at `axis` is a multiple of the number of rows.
 
-    Others are those of the whole batch: all pairs of rows have n on an axis of each row, too.
+    The integers at other axes are those of the whole batch, even if they are multiples as well:
+    all pairs of rows have n on an axis within each row, too.
     """
     value, axis, many = op.value(index), demand.axis, count(demand.unit, op.rows)
     if value is None or value.ndim > 1 or not -value.size <= axis < value.size:
         return False
     entry = value.flat[axis]
+    # Each tower resolves -1 to the size of its own rows.
     is_multiple = entry == -1 or dims_lib.over(entry, many) is not None
     return is_multiple and not any(dims_lib.is_of_loop(entry) for entry in value.flat)

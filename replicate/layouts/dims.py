@@ -1,8 +1,8 @@
 """Sizes of axes: integers, or products of an integer and of sizes that are known at run time.
 
-A batch has n rows; where the graph does not know n, it is a symbol. So is each other size that is
-not known, such as the length of sequences. Only products occur: what is not one, such as n - 1, is
-not known, and what would need it stays whole.
+A batch has n rows. If the graph does not know n, it is a symbol, as is every other unknown size,
+such as the length of sequences. Only products are represented. Another size, such as n - 1, counts
+as unknown, and operations that would need it stay whole.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Iterable, Union
 
-ROWS = "n"  # The rows of a batch that has one at least, as each has that is trained.
-ROWS_OR_NONE = "n or 0"  # Those of one that may have none.
-IN_LOOP = " in a loop"  # What the name of a size ends with that each round of a loop has anew.
+ROWS = "n"  # The number of rows, at least 1, as in every batch that is trained.
+ROWS_OR_NONE = "n or 0"  # The number of rows of a batch that may have none.
+IN_LOOP = " in a loop"  # Ends the name of a size that may differ in each round of a loop.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ def symbol(name: str) -> Monomial:
 
 
 def name_of(dim: Dim) -> str:
-    """Returns the symbol that a size is, "" if it is a number or a product."""
+    """Returns the name of a size that is a single symbol, "" if it is a number or a product."""
     return dim.symbols[0] if isinstance(dim, Monomial) and dim == symbol(dim.symbols[0]) else ""
 
 
@@ -102,7 +102,7 @@ def is_rows(name: str) -> bool:
 
 
 def is_of_loop(dim: Dim | None) -> bool:
-    """Whether a size may be another one in each round of a loop, so that no formula has it."""
+    """Whether a size may differ in each round of a loop, so that no formula can use it."""
     return isinstance(dim, Monomial) and any(name.endswith(IN_LOOP) for name in dim.symbols)
 
 

@@ -1,4 +1,4 @@
-"""Finds what is known of tensors before the graph runs: shapes, and the integers they hold."""
+"""Finds what is known about tensors before the graph runs: shapes, and integers they hold."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from replicate.layouts.dims import Dim
 from replicate.layouts.layout import Unit, count
 from replicate.layouts.rule import Op
 
-# Longer chains of integers than any shape is made of; their inputs are not looked at.
+# Limit of the depth of recursion. Shapes are computed by shorter chains of operations.
 _DEEPEST = 100
 
-# By type: which input tells how many entries there are on axis 0 of each result.
+# By type: the input that determines how many entries there are on axis 0 of each output.
 _COUNT = {"Where": 0, "DynamicPartition": 1}
 
 
 class Measure(NamedTuple):
-    """Where a size is found when the graph runs: that of an axis of a tensor.
+    """Where a size is found when the graph runs: the size of an axis of a tensor.
 
-    If `is_entry`, the size is an entry of the tensor itself, a shape, at `axis`.
+    If `is_entry`, the tensor is itself a shape, and the size is its entry at `axis`.
     """
 
     tensor: Any
@@ -36,16 +36,16 @@ class Facts:
 
     Args:
         rows: n, the number of rows of the batch.
-        varying: References of tensors, each with an axis, that have another size in each round of
-            a loop.
+        varying: References of tensors, each with an axis whose size changes in each round of a
+            loop.
 
     Attributes:
-        rows: Likewise.
-        symbols: By the name of a symbol, other than n: its `Measure`; if the axis is that of rows,
-            it is the number of entries of each row.
-        ragged: Symbols that say how many entries all rows have together of what each has any
-            number of; see `Shard.unit`.
-        sums: By symbol: the sizes whose sum it is, as that of row splits, one more than the rows.
+        rows: n.
+        symbols: By the name of a symbol other than n: its `Measure`. If it measures an axis of
+            rows, the symbol is the number of entries of each row.
+        ragged: Symbols that count a ragged unit of all rows together; see `Shard.unit`.
+        sums: By symbol: the sizes whose sum it is. For example, row splits have one entry more than
+            there are rows.
     """
 
     def __init__(self, rows: Dim, varying: Collection[tuple[Any, int]] = ()) -> None:
@@ -56,11 +56,11 @@ class Facts:
         self.sums: dict[str, tuple[Dim, ...]] = {}
         self._dims: dict[Any, tuple[Dim, ...] | None] = {}
         self._values: dict[Any, np.ndarray | None] = {}
-        self._counted: dict[Any, Any] = {}  # By what tells a count: the tensor that has it first.
+        self._counted: dict[Any, Any] = {}  # By source of a count: the first tensor that has it.
         self._depth = 0
 
     def copy(self) -> Facts:
-        """Returns others that know as much, and learn by themselves."""
+        """Returns independent `Facts` with the same knowledge."""
         other = Facts(self.rows, self._varying)
         other.symbols, other.ragged = dict(self.symbols), set(self.ragged)
         other.sums = dict(self.sums)
@@ -97,7 +97,8 @@ class Facts:
         if tensor.dtype.is_integer and (found is None or None in found):
             value = self.value(tensor)
             found = found if value is None else value.shape
-        if static is None:  # TensorFlow knows less of what is reduced along axes that it computes.
+        # If a reduction's axes are computed, TensorFlow does not know the rank.
+        if static is None:
             if found is None:
                 return None
             static = [None] * len(found)
@@ -105,6 +106,7 @@ class Facts:
             found = (None,) * len(static)
         key = graph_lib.reference(tensor)
         sizes = (given if given is not None else other for given, other in zip(static, found))
+        # A size that a loop changes needs a symbol of its own, whatever it begins with.
         return tuple(
             self._new(tensor, axis) if size is None or (key, axis) in self._varying else size
             for axis, size in enumerate(sizes)
@@ -114,9 +116,10 @@ class Facts:
         """Returns a new symbol for the size of an axis."""
         in_loop = graph_lib.in_while_loop(tensor.op)
         if axis == 0 and tensor.op.type in _COUNT and not in_loop:
+            # Two `tf.where` of one mask, for example, have the same number of entries.
             tensor = self._counted.setdefault(self._source_of_count(tensor), tensor)
         name = f"{tensor.name}[{axis}]"
-        if in_loop and tensor.op.type != "Exit":
+        if in_loop and tensor.op.type != "Exit":  # An `Exit` gives its value outside of the loop.
             name += dims_lib.IN_LOOP
         self.symbols[name] = Measure(tensor, axis)
         parts = (
@@ -127,7 +130,7 @@ class Facts:
         return dims_lib.symbol(name)
 
     def _source_of_count(self, tensor: Any) -> Any:
-        """Returns what tells how many entries a tensor has: two of the same have as many."""
+        """Returns a key that is equal for two tensors which have the same number of entries."""
         operation = tensor.op
         given = operation.inputs[_COUNT[operation.type]]
         dims = self.dims(given)
@@ -136,35 +139,36 @@ class Facts:
         return operation.type, tensor.value_index, graph_lib.reference(given), dims
 
     def entry(self, tensor: Any, index: int) -> Dim:
-        """Returns a symbol for an entry of a tensor that is a shape."""
+        """Returns a new symbol for an entry of a tensor that is a shape."""
         name = f"{tensor.name}@{index}"
         self.symbols[name] = Measure(tensor, index, is_entry=True)
         return dims_lib.symbol(name)
 
     def have_rows(self, tensor: Any, axis: int, unit: Unit = dims_lib.ROWS) -> None:
-        """Takes note that an axis of a tensor has a whole number of entries for each row.
+        """Records that an axis of a tensor has a whole number of entries for each row.
 
         Args:
             tensor: The tensor.
             axis: The axis.
-            unit: As in `Shard`.
+            unit: The `Unit` that it counts, in place of rows.
         """
         count = self.count(unit)
         if isinstance(unit, str) and unit != dims_lib.ROWS:
             self.ragged.add(unit)
         found = self.dims(tensor)
+        # Else the size says it already. The new symbol is the number of entries of each row.
         if found is not None and dims_lib.over(found[axis], count) is None:
             self.have_size(tensor, axis, dims_lib.times(count, self._new(tensor, axis)))
 
     def have_size(self, tensor: Any, axis: int, size: Dim) -> None:
-        """Takes note of the size of an axis."""
+        """Records the size of an axis."""
         found = self.dims(tensor)
         if found is not None:
             made = (*found[:axis], size, *found[axis + 1 :])
             self._dims[graph_lib.reference(tensor)] = made
 
     def put_shape(self, tensor: Any, per_row: int) -> None:
-        """Takes note that a tensor is the shape of rows of the batch, with these on axis 0."""
+        """Records that a tensor is a shape, with the rows of the batch on axis 0."""
         if self.value(tensor) is None:
             made = np.empty(tensor.shape.as_list()[0], object)
             made[0] = dims_lib.times(self.rows, per_row)
@@ -173,18 +177,18 @@ class Facts:
             self._values[graph_lib.reference(tensor)] = made
 
     def put_splits(self, tensor: Any, per_row: int) -> None:
-        """Takes note that a tensor says where rows of the batch begin, and where the last ends."""
+        """Records that a tensor holds the row splits of a ragged tensor: one more than its rows."""
         size = self.dims(tensor)
         if size is not None and isinstance(size[0], dims_lib.Monomial):
             self.sums[size[0].symbols[0]] = (dims_lib.times(self.rows, per_row), 1)
 
     def put_ragged(self, tensor: Any, unit: str, measured: Any) -> None:
-        """Takes note that axis 0 of a tensor of the batch counts what rows have any number of.
+        """Records that axis 0 of a tensor of the batch counts a ragged unit.
 
         Args:
             tensor: The tensor, of known rank.
-            unit: The name of that count.
-            measured: The tensor whose axis 0 it is.
+            unit: The name of the unit.
+            measured: The tensor whose axis 0 gives its size when the graph runs.
         """
         self.ragged.add(unit)
         self.symbols[unit] = Measure(measured, 0)
@@ -197,7 +201,7 @@ class Facts:
         )
 
     def put(self, tensor: Any, axis: int, per_row: int | None) -> None:
-        """Takes note that a tensor has the rows of the batch on an axis.
+        """Records that a tensor has the rows of the batch on an axis.
 
         Args:
             tensor: The tensor.
@@ -233,9 +237,9 @@ class Facts:
         return value
 
     def rest(self, whole: Dim, gone: Dim) -> Dim | None:
-        """Returns a size without another one, None if no size says what is left.
+        """Returns the difference of two sizes, None if it is not a size that can be represented.
 
-        Of a sum of sizes one can be taken away, as rows of what is joined to others.
+        A summand can be subtracted from a sum, such as the rows of one part of a concatenation.
         """
         parts = list(self.sums.get(dims_lib.name_of(whole), ()))
         if gone not in parts:
@@ -244,9 +248,9 @@ class Facts:
         return dims_lib.total(parts)
 
     def are_formulas(self, operation: Any) -> bool:
-        """Whether all that an operation gives are integers that follow from sizes.
+        """Whether all outputs of an operation are integers that follow from sizes.
 
-        Sizes that each round of a loop has anew are none: no formula outside of the loop has them.
+        Sizes that change in each round of a loop do not count: no formula outside has them.
         """
         if not operation.outputs or not all(t.dtype.is_integer for t in operation.outputs):
             return False

@@ -14,8 +14,8 @@ from replicate.layouts.layout import SIZE, WHOLE, Indices, Layout, Shard, Strate
 class Source(NamedTuple):
     """A tensor of the batch, whose rows are on `axis`.
 
-    Each row has `per_row` entries there; None if the graph does not know how many. Where `layout`
-    is given, the tensor is part of a sparse one, see `sources_of_sparse`.
+    Each row has `per_row` entries there; None if the graph does not know how many. If `layout` is
+    given, the tensor is a component of a sparse or ragged tensor; see `sources_of_sparse`.
     """
 
     tensor: Any
@@ -25,11 +25,11 @@ class Source(NamedTuple):
 
 
 def sources_of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
-    """Returns the sources that the indices, values and shape of a sparse tensor are.
+    """Returns the sources of a sparse tensor: its indices, values and shape.
 
     Args:
-        sparse: A tensor of known rank with its rows on axis 0, in whose order its values are.
-        per_row: How many of these there are for each row of the batch.
+        sparse: A tensor of known rank, with its rows on axis 0 and its values in their order.
+        per_row: How many entries of axis 0 there are for each row of the batch.
     """
     unit = f"{sparse.values.name}[0]"
     return [
@@ -40,11 +40,11 @@ def sources_of_sparse(sparse: tf.SparseTensor, per_row: int) -> list[Source]:
 
 
 def sources_of_ragged(ragged: tf.RaggedTensor, per_row: int) -> list[Source]:
-    """Returns the sources that the values and row splits of a ragged tensor are.
+    """Returns the sources of a ragged tensor: its values and row splits.
 
     Args:
         ragged: A tensor with one ragged axis, with its rows on axis 0, and values of known rank.
-        per_row: How many of these there are for each row of the batch.
+        per_row: How many entries of axis 0 there are for each row of the batch.
     """
     unit = f"{ragged.flat_values.name}[0]"
     return [
@@ -54,7 +54,7 @@ def sources_of_ragged(ragged: tf.RaggedTensor, per_row: int) -> list[Source]:
 
 
 def put(source: Source, sources: Sequence[Source], facts: Facts) -> None:
-    """Lets the facts have the shape of a tensor of the batch, one of `sources`."""
+    """Records the shape of a tensor of the batch, one of `sources`, in the facts."""
     layout = source.layout
     if layout is None:
         facts.put(source.tensor, source.axis, source.per_row)
@@ -74,7 +74,7 @@ class Layouts:
         facts: The `Facts`.
         sources: The tensors of the batch.
         strategies: By operation that towers run: its `Strategy`.
-        kept_whole: Of each type of operation that takes what towers have and runs once: how many.
+        kept_whole: By type: how many operations run once although they take tensors of towers.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Layouts:
         self._layouts = layouts
 
     def changed(self, strategies: dict[Any, Strategy], layouts: dict[Any, Layout]) -> Layouts:
-        """Returns these layouts with other strategies, and with some of tensors instead."""
+        """Returns these layouts with other strategies, and with other layouts of some tensors."""
         made = {**self._layouts, **layouts}
         return Layouts(self.facts, self.sources, strategies, made, self.kept_whole)
 

@@ -1,7 +1,8 @@
-"""One pass over a graph that gives every tensor its layout.
+"""Infers the layout of every tensor of a graph, in one pass that may step back.
 
-A pass may learn what it should have known: that towers have an array, or that an operation runs
-once though rows reach it. Then it goes back to where that matters first, and on from there.
+The pass may learn something that it should have known earlier: that an array is in towers, or that
+an operation runs once although rows reach it. Then it steps back to the first operation for which
+that matters, and continues from there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from replicate.layouts.lateness import run_late
 from replicate.layouts.learnt import Learnt, Step
 from replicate.layouts.one_pass import Pass
 
-# How many operations there are from one state that is saved to the next, and how many are saved.
+# The least number of steps between two saved states, and about how many are saved at most.
 _BETWEEN = 500
 _SAVED = 16
 
@@ -32,10 +33,10 @@ def infer(
     """Returns the layouts of all tensors of a graph.
 
     Args:
-        operations: The operations, each after all that leads to it, those of a loop together.
+        operations: The operations in topological order, those of a loop together.
         sources: The tensors of the batch.
         rows: n, an integer, or a symbol, `dims.ROWS` or `dims.ROWS_OR_NONE`.
-        once: Operations that run once whatever their rule says.
+        once: Operations that run once, whatever their rule says.
     """
     sources = tuple(sources)
     if operations:
@@ -52,12 +53,14 @@ def infer(
     at = 0
     while at < len(steps):
         before, _ = saved[-1]
+        # Most of what is learnt late concerns a loop, so the state before each loop is saved.
         if at - before >= (1 if steps[at].is_loop else between):
             saved.append((at, one_pass.copy()))
         one_pass.run(steps[at])
         at += 1
         if at == len(steps):
             one_pass.end()
+        # Most of what a pass learns can wait for its end; a few things would make the rest wrong.
         if at == len(steps) or learnt.is_urgent:
             first = learnt.first()
             while first is not None and saved[-1][0] > first:

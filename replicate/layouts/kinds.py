@@ -1,25 +1,25 @@
-"""Types of operations by how they get rows, differ from one device, or pass values on."""
+"""Types of operations that create rows, differ from one device, or pass values on."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What may have rows though none enters: random numbers, of a shape that has as many entries.
+# Random numbers: the output has rows if the given shape has, although no input has.
 STARTS = frozenset(
     ["RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"]
     + ["RandomGamma", "RandomPoissonV2"]
 )
 
-# What repeats a value in a shape that it takes.
+# They repeat a value to fill a given shape.
 FILLS = frozenset(["Fill", "BroadcastTo", "Tile"])
 
-# What gets rows by the shape that it takes.
+# They get rows by the shape that they take.
 SOURCES = STARTS | FILLS | frozenset(["Range"])
 
 # Each tower draws these for its rows.
 RANDOM = STARTS | frozenset(["Multinomial"])
 
-# What passes on a value into loops and branches, within them, and out of them.
+# They pass a value into loops and branches, within them, and out of them.
 PASS_ON = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
 
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
@@ -27,7 +27,7 @@ _OF_MOMENTS = frozenset(f"FusedBatchNormGrad{version}" for version in ("", "V2",
 
 
 def takes_moments(operation: Any) -> bool:
-    """Whether an operation is fused batch norm in training: each tower takes those of its rows."""
+    """Whether an operation is fused batch norm in training, so each tower uses its own moments."""
     return operation.type in _MOMENTS and bool(operation.get_attr("is_training"))
 
 

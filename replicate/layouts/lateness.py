@@ -1,8 +1,8 @@
-"""Runs once, after towers have met, all that gains nothing from running in each of them.
+"""Moves operations on partials behind the reduction if running in each tower gains nothing.
 
-A sum over towers may be scaled before or after its parts are added up. Afterwards it is done once
-instead of N times, and takes one operation instead of N + 1: so are moving averages, and gradients
-that get the shape of their weights.
+A sum over towers may be scaled before or after its partials are added up. Afterwards, it is scaled
+once instead of N times. Examples are moving averages, and reshapes of gradients to the shape of
+their weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from replicate.layouts.layout import WHOLE, Partial, Strategy
 
 
 def run_late(operations: Sequence[Any], layouts: Layouts) -> Layouts:
-    """Returns layouts in which towers meet as early as that costs nothing.
+    """Returns layouts in which partials are reduced as early as possible at no cost.
 
     Args:
         operations: The operations of the graph, in the order in which they were made.
@@ -25,7 +25,8 @@ def run_late(operations: Sequence[Any], layouts: Layouts) -> Layouts:
     """
     strategies = dict(layouts.strategies)
     late: dict[Any, Any] = {}
-    taken: set[Any] = set()  # Parts that operations in towers take.
+    taken: set[Any] = set()  # Partials that operations in towers take.
+    # From the last one back: an operation can only move if none of its consumers stays in towers.
     for operation in reversed(operations):
         strategy = strategies.get(operation)
         if strategy is None:
@@ -42,11 +43,14 @@ def run_late(operations: Sequence[Any], layouts: Layouts) -> Layouts:
 
 
 def _may_be_late(operation: Any, strategy: Strategy, facts: Facts) -> bool:
-    """Whether an operation makes parts of the parts of one tensor, and not fewer entries."""
+    """Whether an operation turns partials of one tensor into partials, with no fewer entries.
+
+    If the output has fewer entries, it is cheaper to send across devices than the input.
+    """
     if len(strategy.outputs) != 1 or not isinstance(strategy.outputs[0], Partial):
         return False
     if operation.control_inputs or graph_lib.in_while_loop(operation):
-        return False  # Its copies wait for their own tower alone, if at all.
+        return False  # Run once, it would wait for all towers; a copy waits for its own tower.
     parts = {
         graph_lib.reference(tensor): tensor
         for tensor, demand in zip(operation.inputs, strategy.inputs)

@@ -1,7 +1,6 @@
-"""The vocabulary: how the towers hold a tensor, and what an operation in towers demands.
+"""The vocabulary of layouts: how the towers hold a tensor, and what an operation demands of them.
 
-The words are those of GSPMD and DTensor. All of these are immutable, and equal if they say the
-same.
+The words are those of GSPMD and DTensor. All classes are immutable, and compare by value.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from replicate.layouts.dims import ROWS, Dim, symbol, times
 
 
 class Whole(NamedTuple):
-    """One value, computed once on the consolidation device: variables, and what no row enters."""
+    """One value, computed once on the consolidation device: variables, and values without rows."""
 
     kind: str = "whole"
 
 
 class Blocks(NamedTuple):
-    """An axis with `many` blocks, each of all rows: two views of a batch that are concatenated.
+    """An axis with `many` blocks, each with all rows, such as two concatenated views of a batch.
 
-    `[time, n, d]` as `[time * n, d]` is another case. Each tower has its rows of every block.
+    `[time, n, d]` reshaped to `[time * n, d]` is another case. A tower has its rows of every block.
     """
 
     many: Dim
@@ -28,6 +27,7 @@ class Blocks(NamedTuple):
 
 
 Unit = Union[str, Blocks]
+"""The things that an axis counts: `ROWS`, the name of a ragged unit, or `Blocks`; see `Shard`."""
 
 
 def count(unit: Unit, rows: Dim) -> Dim:
@@ -51,16 +51,16 @@ class Shard(NamedTuple):
 
 
 class Indices(NamedTuple):
-    """Each tower has integers that point to its own entries, like `Shard(0, unit)` otherwise.
+    """Each tower has integers that index its own entries; they are split like `Shard(0, unit)`.
 
-    Added to what the towers before it have, they are those of one device.
+    The indices of one device are these plus the number of entries of the towers before.
 
     Attributes:
         unit: The unit that axis 0 counts.
-        within: The unit that they point to, as in `Shard.unit`.
-        each: How many entries each of these has, on the axis that is pointed to.
-        is_matrix: Whether column 0 alone points, as in the indices of a sparse tensor, [m, rank].
-        is_full: Whether they are in ascending order, and each entry is pointed to.
+        within: The unit that is indexed, as in `Shard.unit`.
+        each: How many entries each of these has, on the axis that is indexed.
+        is_matrix: Whether only column 0 is an index, as in those of a sparse tensor, [m, rank].
+        is_full: Whether they are in ascending order and every entry is indexed.
     """
 
     unit: str
@@ -72,11 +72,12 @@ class Indices(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """Each tower has a part; `op` makes the whole of the parts.
+    """Each tower has a partial value; reducing them by `op` gives the whole.
 
     `op` is `'sum'`, `'mean'` (weighted by the towers' rows), `'max'`, `'min'`, `'prod'`, `'all'` or
-    `'any'`. Every tower has at least one row if the batch has any; see `partition.rows.Rows`. If
-    `unit` is a ragged unit, a tower may have no part: a mean or maximum of nothing has no value.
+    `'any'`. Every tower has at least one row if the batch has any; see `partition.rows.Rows`. But a
+    tower may have none of a ragged unit. Then `unit` names it, if `op` has no neutral value, such
+    as a mean.
     """
 
     op: str
@@ -85,18 +86,18 @@ class Partial(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Integers that follow from the numbers of rows, by formulas that are known.
+    """Integers that follow from the number of rows, by a known formula.
 
-    The whole's and the towers' are both made from the formula, wherever one is needed.
+    Both the whole batch's value and the towers' are made from the formula where they are needed.
     """
 
     kind: str = "size"
 
 
 class Grown(NamedTuple):
-    """Axis 0 begins the same in all towers, and has grown with each round of a loop.
+    """Axis 0 begins the same in all towers, and each round of a loop appends a tower's entries.
 
-    A loop of TensorFlow 1 whose rounds look up rows of a table collects the gradient's slices so.
+    This is how a loop of TensorFlow 1 collects the slices of the gradient of table look-ups.
 
     Attributes:
         begin: How many entries there were before the first round.
@@ -109,13 +110,16 @@ class Grown(NamedTuple):
 
 
 class PerTowerLayout(NamedTuple):
-    """Each tower has its own, which cannot be put together, as reserved tensors of batch norm."""
+    """Each tower has its own value, and these cannot be joined: TensorArrays, for example.
+
+    The tensors that fused batch norm reserves for its gradient have this layout, too.
+    """
 
     kind: str = "per_tower"
 
 
 class Share(NamedTuple):
-    """A demand: the whole's integers, such as a shape, but with the tower's share at `axis`."""
+    """A demand: integers of the whole batch, such as a shape, with the tower's share at `axis`."""
 
     axis: int
     unit: Unit = ROWS
@@ -142,24 +146,24 @@ def is_shard(layout: Layout | Demand) -> bool:
     return isinstance(layout, (Indices, Shard))
 
 
-# Parts that towers can put together in each round of a loop: those of a tower without rows of its
-# own, which computes the last row once more, change nothing.
+# Partials that can be reduced in each round of a loop. A tower without rows computes the last row
+# of the batch once more, which changes none of these, but would change a sum.
 IN_ROUNDS = frozenset([MAX, MIN, ALL, ANY])
 
 
 def meets_in_round(layout: Layout | Demand, demand: Demand) -> bool:
-    """Whether a value in a loop is put together in each round for what demands it so."""
+    """Whether a value in a loop is reduced in each round for an operation that demands it whole."""
     return layout in IN_ROUNDS and isinstance(demand, Whole)
 
 
 class Strategy(NamedTuple):
-    """How an operation runs in towers: what it demands of its inputs, and what comes out.
+    """How an operation runs in towers: the layouts that inputs must have, and those of outputs.
 
     Attributes:
         inputs: A demand for each input.
         outputs: A layout for each output.
-        sizes: Of each output, how long the axis of its rows is, None where shapes tell; () if that
-            is so of all.
+        sizes: For each output, the size of its axis of rows, or None if its shape is known
+            otherwise; () if all are.
     """
 
     inputs: tuple[Demand, ...]

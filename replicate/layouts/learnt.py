@@ -1,4 +1,4 @@
-"""Remembers what inference learns late, and which step it has to repeat."""
+"""Remembers what inference learns late, and from which step on it has to be repeated."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Learnt:
         steps: The `Step`s.
 
     Attributes:
-        kept: Operations that run once: something else needs their own results whole.
-        varying: What loops change the shape of; see `Facts`.
+        kept: Operations that run once, such as those whose per-tower results are needed whole.
+        varying: Tensors whose shape a loop changes; see `Facts`.
         arrays: The `Arrays`.
     """
 
@@ -32,23 +32,23 @@ class Learnt:
         self.varying: set[tuple[Any, int]] = set()
         self.arrays = Arrays()
         self._number = {one: n for n, step in enumerate(steps) for one in step.operations}
-        self._users: dict[Any, int] = {}  # By what makes an array: the first step that uses it.
+        self._users: dict[Any, int] = {}  # By maker of an array: the first step that uses it.
         self._new: list[Any] = []
         self._has_varied = False
 
     @property
     def is_urgent(self) -> bool:
-        """Whether a pass that goes on would learn what is not so."""
+        """Whether a pass that continued now would draw wrong conclusions."""
         return bool(self.arrays.changed) or self._has_varied
 
     def keep(self, operations: Iterable[Any]) -> None:
-        """Takes note of operations that run once."""
+        """Records operations that run once."""
         found = [one for one in operations if one not in self.kept]
         self.kept.update(found)
         self._new += found
 
     def vary(self, found: Iterable[tuple[Any, int]], loop: Sequence[Any]) -> None:
-        """Takes note of what a loop changes the shape of."""
+        """Records tensors whose shape a loop changes."""
         before = len(self.varying)
         self.varying.update(found)
         if len(self.varying) > before:
@@ -56,9 +56,9 @@ class Learnt:
             self._new.append(loop[0])
 
     def first(self) -> int | None:
-        """Returns the first step that has to be made anew, and begins again; None if none has."""
+        """Returns the first step to repeat, None if there is none, and resets what is new."""
         found = [self._number[one] for one in self._new if one in self._number]
-        if self.arrays.changed and not self._users:
+        if self.arrays.changed and not self._users:  # Few graphs have arrays: found on demand.
             for one, number in self._number.items():
                 maker = array_of(one)
                 if maker is not None:

@@ -1,9 +1,9 @@
-"""The lists of tensors in which loops of TensorFlow 2 keep what they make.
+"""The lists of tensors in which loops of TensorFlow 2 store their results.
 
-Unlike arrays they are values, which loops carry: each operation gives a new list. Lists that lead
-to one another, in either direction, count as one. So the elements of them all have one layout.
+Unlike arrays, lists are values that loops carry: each operation returns a new list. Lists that lead
+to one another, in either direction, count as one, so all of their elements have one layout.
 
-Optionals, in which branches keep what they make, are lists of one element, or of none.
+Optionals, in which branches store their results, count as lists with at most one element.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAKE = frozenset(
 )
 _COMBINE = frozenset(["AddN", "ZerosLike"])
 
-# By type: which input is written, and how many of its axes come before those of an element.
+# By type: the input that is written, and how many of its axes come before those of an element.
 _WRITTEN = {
     "OptionalFromValue": (0, 0),
     "TensorListFromTensor": (0, 1),
@@ -32,7 +32,7 @@ _WRITTEN = {
     "TensorListScatterV2": (0, 1),
     "TensorListSetItem": (2, 0),
 }
-# By type: which output is read.
+# By type: the output that is an element.
 _READ = {
     "OptionalGetValue": 0,
     "TensorListGather": 0,
@@ -46,16 +46,16 @@ class Elements:
     """The layouts of the elements of arrays and lists; `Arrays` finds them."""
 
     def element(self, maker: Any, axes: int = 0) -> Layout:
-        """Returns the layout of what is read."""
+        """Returns the layout of a tensor that is read."""
         raise NotImplementedError
 
     def put(self, maker: Any, layout: Layout, axes: int = 0) -> Layout | None:
-        """Returns the layout in which something is written, None if it cannot be."""
+        """Returns the layout in which a tensor is written, None if it cannot be."""
         raise NotImplementedError
 
 
 def is_of_list(operation: Any) -> bool:
-    """Whether an operation makes a list, or uses one, and does not just pass it on."""
+    """Whether an operation makes or uses a list, other than passing it on."""
     if operation.type in ("OptionalFromValue", "OptionalGetValue"):
         return len(operation.inputs) == len(operation.outputs) == 1
     if operation.type in _STRATEGIES:
@@ -64,9 +64,9 @@ def is_of_list(operation: Any) -> bool:
 
 
 def maker_of(operation: Any) -> Any:
-    """Returns what makes the list of an operation, the first if several do.
+    """Returns the operation that makes the list of another one; the first if there are several.
 
-    None if something is done to it that is not known here.
+    Returns None if an operation uses the list that is not known here.
     """
     found = _makers.setdefault(operation.graph, {})
     if operation not in found:
@@ -74,27 +74,29 @@ def maker_of(operation: Any) -> Any:
         known = all(is_of_list(one) or one.type in PASS_ON for one in (*together, *others))
         makers = [one for one in together if one.type in _MAKE and known]
         first = min(makers, key=graph_lib.id_of, default=None)
+        # All of them have the same maker, so each connected group is searched once.
         found.update(dict.fromkeys(filter(is_of_list, together), first))
     return found[operation]
 
 
 def forget(graph: Any) -> None:
-    """Lets lists of a graph be looked for again, once it has changed."""
+    """Forgets the lists of a graph, which has changed."""
     _makers.pop(graph, None)
 
 
-# By graph: what makes the list of each operation.
+# By graph, and by operation: the operation that makes its list.
 _makers: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
 
 def _together(operation: Any, with_zeros: bool = True) -> tuple[list[Any], list[Any]]:
-    """Returns the operations of all lists that lead to one another, an operation's among them.
+    """Returns the operations of all lists that are connected with the list of an operation.
 
-    And those of lists that have these as their elements, as loops in loops make them.
+    The second list holds the operations of lists whose elements are these lists, as nested loops
+    make them.
 
     Args:
         operation: The operation.
-        with_zeros: Whether a list of zeros counts as one with that whose elements it is like.
+        with_zeros: Whether a list of zeros is connected with the list that it is made like.
     """
     found: dict[Any, None] = {operation: None}
     around: dict[Any, None] = {}
@@ -107,6 +109,7 @@ def _together(operation: Any, with_zeros: bool = True) -> tuple[list[Any], list[
             if one in found or one in around or graph_lib.is_replaced(one):
                 continue
             if any(element is tensor for element in _elements(one)):
+                # This list is an element: the other elements of that outer list are connected, too.
                 outside = [each for part in _together(one) for each in part]
                 around.update(dict.fromkeys(outside))
                 more += [element for each in outside for element in _elements(each)]
@@ -121,7 +124,7 @@ def _together(operation: Any, with_zeros: bool = True) -> tuple[list[Any], list[
 
 
 def _lists_of(operation: Any, with_zeros: bool) -> list[Any]:
-    """Returns the lists that an operation takes and gives, but for those that are elements."""
+    """Returns the lists that an operation takes and returns, except those that are elements."""
     given = () if operation.type == "ZerosLike" and not with_zeros else operation.inputs
     aside = _elements(operation)
     return [
@@ -132,7 +135,7 @@ def _lists_of(operation: Any, with_zeros: bool) -> list[Any]:
 
 
 def _elements(operation: Any) -> list[Any]:
-    """Returns the lists that an operation writes to another list, or reads of one."""
+    """Returns the lists that an operation writes to another list, or reads from one."""
     found = []
     if operation.type in _WRITTEN:
         found.append(operation.inputs[_WRITTEN[operation.type][0]])
@@ -142,11 +145,11 @@ def _elements(operation: Any) -> list[Any]:
 
 
 def written(operation: Any, around: Collection[Any] = ()) -> Iterator[tuple[Any, int]]:
-    """Yields what is written to the list of an operation, each with the axes before an element's.
+    """Yields the tensors written to the list of an operation, with the axes before an element's.
 
     Args:
         operation: The operation.
-        around: Operations whose lists are known to have such elements.
+        around: Operations whose lists are being searched already; this ends the recursion.
     """
     together, _ = _together(operation, with_zeros=False)
     if not set(around).isdisjoint(together):
@@ -162,7 +165,7 @@ def written(operation: Any, around: Collection[Any] = ()) -> Iterator[tuple[Any,
 def strategy(
     elements: Elements, maker: Any, operation: Any, layouts: Sequence[Layout]
 ) -> Strategy | None:
-    """Returns how towers run an operation on a list of theirs, None if they cannot."""
+    """Returns how towers run an operation on a list in towers, None if they cannot."""
     if operation.type in _COMBINE:
         return Strategy((PER_TOWER,) * len(layouts), (PER_TOWER,))
     lists = _lists_of(operation, with_zeros=True)
@@ -188,16 +191,19 @@ def strategy(
 
 
 def _can_be(tensor: Any, layout: Layout) -> bool:
-    """Whether a tensor has the axis of rows that a layout names."""
+    """Whether a tensor has the axis that a layout names."""
     rank = tensor.shape.rank
     return rank is None or not isinstance(layout, Shard) or layout.axis < rank
 
 
 def _shape(tensor: Any, layout: Layout, element: Layout) -> Demand | None:
-    """Returns how the shape of elements is demanded: a tower's elements have its own rows."""
+    """Returns the demand of an input that is the shape of elements, None if there is none.
+
+    If elements have rows, the shape must be that of the tower's.
+    """
     if layout == PER_TOWER:
         return PER_TOWER
-    if not isinstance(element, Shard) or tensor.shape.rank == 0:  # It is -1: nothing is known.
+    if not isinstance(element, Shard) or tensor.shape.rank == 0:  # A scalar -1: nothing is known.
         return WHOLE
     return Share(element.axis) if tensor.shape.rank == 1 else None
 
@@ -214,26 +220,26 @@ _SHAPES = {
     "TensorListStack": 1,
 }
 
-# Given what knows the elements, and what makes the list; returns the layouts of all outputs.
+# Function of the `Elements` and of the maker of the list that returns the layouts of all outputs.
 Outputs = Callable[[Elements, Any], "tuple[Layout, ...]"]
 
 
 def gives_list(elements: Elements, maker: Any) -> tuple[Layout, ...]:
-    """Gives a list, or an array."""
+    """Returns the layout of a list, or of an array."""
     return (PER_TOWER,)
 
 
 def gives_element(elements: Elements, maker: Any) -> tuple[Layout, ...]:
-    """Gives an element."""
+    """Returns the layout of an element."""
     return (elements.element(maker),)
 
 
 def gives_stack(elements: Elements, maker: Any) -> tuple[Layout, ...]:
-    """Gives elements along a new axis."""
+    """Returns the layout of elements along a new axis."""
     return (elements.element(maker, axes=1),)
 
 
-# The layouts of what each operation gives. The shape of a list's elements is the tower's own.
+# By type: the layouts of outputs. The shape of a list's elements differs among towers.
 _STRATEGIES: dict[str, Outputs] = {
     "EmptyTensorList": gives_list,
     "OptionalFromValue": gives_list,

@@ -1,4 +1,8 @@
-"""Recognises the variables of a loop of TensorFlow 1: the `Merge` in front of each of them."""
+"""Recognises the variables of a loop of TensorFlow 1.
+
+A `Merge` stands for each of them: it takes the first value from an `Enter`, and that of the next
+round from a `NextIteration`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from replicate.layouts.facts import Facts
 
 
 def enter_of(tensor: Any, ends: Any, inside: Collection[Any]) -> Any:
-    """Returns the `Enter` of a variable of a loop, None if a tensor is no such variable.
+    """Returns the `Enter` of a variable that an operation updates, None if a tensor is none.
 
     Args:
-        tensor: The tensor: the variable in a round.
-        ends: The operation whose only result is the variable at the end of the round.
+        tensor: The tensor, perhaps the variable during a round.
+        ends: The operation whose only output would be the variable at the end of the round.
         inside: The operations of the loop.
     """
     if tensor.op.type == "Switch":
@@ -24,16 +28,17 @@ def enter_of(tensor: Any, ends: Any, inside: Collection[Any]) -> Any:
     if back.type != "NextIteration" or back.inputs[0].op is not ends or enter.type != "Enter":
         return None
     takers = ends.outputs[0].consumers()
+    # An `Enter` of an inner loop begins with a value of a round, so with another one each time.
     return enter if enter.inputs[0].op not in inside and takers == [back] else None
 
 
 def is_variable(operation: Any) -> bool:
-    """Whether a `Merge` is a variable of a loop, and not of the branches of a condition."""
+    """Whether a `Merge` is a variable of a loop, and does not join the branches of a condition."""
     return any(tensor.op.type == "NextIteration" for tensor in operation.inputs)
 
 
 def varying(operations: Sequence[Any], facts: Facts) -> set[tuple[Any, int]]:
-    """Returns variables of loops whose shape a round changes: references, each with an axis."""
+    """Returns variables of loops whose shape a round changes, as references, each with an axis."""
     found: set[tuple[Any, int]] = set()
     for operation in operations:
         if operation.type != "Merge" or not is_variable(operation):

@@ -1,12 +1,13 @@
 """Layouts in a loop of TensorFlow 1, with the loops and conditions in it.
 
-A loop is in towers as a whole, or whole as a whole: each tower goes round for itself, and no value
-changes its layout on the way. So what a variable of the loop begins with has the layout that a
-round gives it, and what enters has the one that is demanded inside; both are changed before the
-loop. What no row enters is the same in all towers, which all compute it.
+Either all of a loop runs in towers, or none of it. In towers, each tower iterates by itself, and no
+value changes its layout inside the loop. So a variable of the loop begins with the layout that it
+has at the end of a round, and a value enters with the layout that is demanded inside. Both are
+converted in front of the loop. Values that do not depend on rows are the same in all towers, and
+each tower computes them.
 
-Some values do meet on the way, in each round: whether all rows are done, so that there is no other
-round, or which is the longest. Then the towers go round together.
+A few values are reduced in each round, such as whether all rows are done, which ends the loop, or
+the length of the longest. Then the towers iterate together.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from replicate.layouts.rule import rule_of
 
 _PASS_ON = frozenset(["Exit", "Identity", "NextIteration"])
 _KEEP_GROWN = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch"])
-# Stateful, and nothing happens if each tower runs them.
+# Stateful, but without effect on others if each tower runs them.
 _HARMLESS = frozenset(
     ["Assert", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"]
 )
@@ -51,7 +52,7 @@ class Loop:
 
     Args:
         operations: Its operations, in order.
-        layout_of: Function of a tensor outside of it that returns its layout.
+        layout_of: Function of a tensor outside of the loop that returns its layout.
         facts: The `Facts`.
         arrays: The `Arrays`.
     """
@@ -68,13 +69,15 @@ class Loop:
         self._layout_outside = layout_of
         self._facts = facts
         self._arrays = arrays
-        self._entered: dict[Any, Layout] = {}  # By what begins a value: the layout that it has.
+        # By operation where a value begins, see `beginnings`: the layout that is wanted of it.
+        self._entered: dict[Any, Layout] = {}
         self._again = False
         self._layouts: dict[Any, Layout] = {}
         self._waited_for = {one for each in operations for one in each.control_inputs}
 
     def infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
         """Returns strategies, and layouts by reference of tensors; None if the loop is whole."""
+        # Each pass that is repeated adds to `_entered`, and nothing is removed: so this ends.
         while True:
             self._again = False
             self._layouts = {}
@@ -85,7 +88,7 @@ class Loop:
     def _found(
         self, strategies: dict[Any, Strategy] | None
     ) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
-        """Returns what was found, unless all towers would do all of it."""
+        """Returns the result, None if all towers would compute all of the loop."""
         made = self._layouts.values()
         if strategies is None or not any(isinstance(one, (Partial, Shard)) for one in made):
             return None
@@ -107,7 +110,8 @@ class Loop:
                 continue
             if self._again:
                 return None
-            # It may fit once a variable, whose end of a round comes later, begins with rows.
+            # The rest of the pass may still find that a variable has to begin with rows; then
+            # this operation may fit in the next pass.
             fits = False
             self._set(operation, self._guessed(operation))
         for operation in self._operations:
@@ -116,7 +120,7 @@ class Loop:
         return strategies if fits else None
 
     def _guessed(self, operation: Any) -> list[Layout]:
-        """Returns the layouts to go on with if an operation has no strategy yet."""
+        """Returns the layouts to continue with after an operation that has no strategy yet."""
         is_of_array = array_of(operation) is not None
         return [
             PER_TOWER if is_of_array and tensor.dtype in (tf.variant, tf.resource) else WHOLE
@@ -135,7 +139,8 @@ class Loop:
                 self._facts.have_rows(tensor, layout.axis)
 
     def _is_size(self, operation: Any, layouts: Sequence[Layout]) -> bool:
-        """Whether an operation gives integers of a formula; those outside have it as well."""
+        """Whether an operation returns integers of a formula, which can be computed outside."""
+        # A formula cannot be waited for.
         if all(layout == WHOLE for layout in layouts) or operation in self._waited_for:
             return False
         if branches.are_merged(operation):
@@ -150,6 +155,7 @@ class Loop:
         if kind == "Const" and operation in self._entered:
             return Strategy((), (self._entered[operation],))
         if kind == "Merge" and loop_variables.is_variable(operation):
+            # The layout at the end of a round is not known yet: `_closes` compares it later.
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
         if kind == "ConcatV2" and len(layouts) == 3:
             grown = self._grown(operation, layouts)
@@ -171,15 +177,16 @@ class Loop:
                 found = rule(self._facts.op_of(operation), layouts)
                 if found is not None:
                     return found
-            # Memory of a variable may be written by what takes it, but not by what waits for it.
+            # An operation that takes a variable's memory may write to it; one that only waits for
+            # it does not.
             is_harmless = kind in _HARMLESS or graph_lib.enters_as_a_wait(operation)
             if op_types.is_stateful(operation) and not is_harmless:
-                return None
+                return None  # It must not run once in each tower.
             return Strategy((WHOLE,) * len(layouts), (WHOLE,) * len(operation.outputs))
         return None if rule is None else self._by_rule(operation, layouts, rule)
 
     def _grown(self, operation: Any, layouts: Sequence[Layout]) -> Grown | None:
-        """Returns how a variable of the loop grows by what it is joined with, None if not so."""
+        """Returns how a concatenation makes a variable of the loop grow, None if it does not."""
         before = operation.inputs[0]
         if layouts[1] != Shard(0) or self._facts.op_of(operation).ints(2) != (0,):
             return None
@@ -191,7 +198,7 @@ class Loop:
         return Grown(begin[0], each)
 
     def _has_rows(self, operation: Any) -> bool:
-        """Whether a value made from a shape has rows: its shape holds n, or rows need it so."""
+        """Whether a value made from a shape has rows: the shape holds n, or rows are wanted."""
         if operation.type not in SOURCES:
             return False
         if operation in self._entered or operation.type in STARTS:
@@ -204,22 +211,24 @@ class Loop:
         found: Strategy | None = rule(op, layouts)
         if found is not None:
             return found
-        # A sum that begins with a number, and goes on with parts.
+        # For example a sum that begins with a whole 0, to which partials are added: let a whole
+        # input begin in the layout of another one, if there is a rule for that.
         others = [layout for layout in dict.fromkeys(layouts) if layout not in (WHOLE, PER_TOWER)]
         for index, layout in enumerate(layouts):
             for other in others if layout == WHOLE else ():
                 tried = [*layouts[:index], other, *layouts[index + 1 :]]
                 if rule(op, tried) is not None and self._change(operation.inputs[index], other):
-                    return None  # And once more.
-        # What is put together for all towers is so before the loop.
+                    return None  # The pass is repeated.
+        # Else let inputs enter the loop whole.
         for index, layout in enumerate(layouts):
             if layout not in (WHOLE, PER_TOWER) and self._change(operation.inputs[index], WHOLE):
                 return None
+        # Else take values whole that can be reduced in each round.
         met = [WHOLE if meets_in_round(layout, WHOLE) else layout for layout in layouts]
         return None if met == list(layouts) else self._strategy(operation, met)
 
     def _closes(self, operation: Any) -> bool:
-        """Whether a loop's variable has the layout at the end of a round that it begins with."""
+        """Whether a variable of the loop begins and ends a round with the same layout."""
         if not loop_variables.is_variable(operation):
             return True
         begins, ends = (self._layout_of(tensor) for tensor in operation.inputs)
@@ -231,11 +240,11 @@ class Loop:
         return ends == WHOLE and self._change(operation.inputs[1], begins)
 
     def _demands(self, operation: Any, layouts: Sequence[Layout], strategy: Strategy) -> bool:
-        """Whether an operation gets its inputs as it demands them; changes what enters, if not."""
+        """Whether an operation gets its inputs as it demands them; if not, tries to change them."""
         for index, (layout, demand) in enumerate(zip(layouts, strategy.inputs)):
             tensor = operation.inputs[index]
             if operation.type == "Merge" and index and loop_variables.is_variable(operation):
-                continue  # Known once a round is over.
+                continue  # The end of a round is inferred later; see `_closes`.
             if operation.type == "Enter" and tensor.op not in self._inside:
                 if not self._enters(operation, layout, demand):
                     return False
@@ -245,13 +254,14 @@ class Loop:
             elif layout != demand and (
                 self._change(tensor, demand) or not meets_in_round(layout, demand)
             ):
-                return False  # Then once more, if that has changed something.
+                return False  # The pass is repeated if something was changed.
         return True
 
     def _enters(self, operation: Any, layout: Layout, demand: Demand) -> bool:
         if layout == demand:
             return True
-        if demand == PER_TOWER:  # The flow of an array may begin as the same number in all towers.
+        # The flow of an array is a scalar, and may begin with the same value in all towers.
+        if demand == PER_TOWER:
             return layout == WHOLE and operation.outputs[0].shape.rank == 0
         if layout == PER_TOWER:
             return False
@@ -262,13 +272,13 @@ class Loop:
         return demand == WHOLE or layout == WHOLE
 
     def _change(self, tensor: Any, wanted: Demand) -> bool:
-        """Lets what leads to a tensor begin in another layout; returns False if nothing does."""
+        """Lets a tensor begin in another layout; returns False if there is no such beginning."""
         found = beginnings.find(tensor, wanted, self._inside, self._facts, self._layout_of)
         return found is not None and self._begin_as(found, wanted)
 
     def _begin_as(self, operation: Any, wanted: Demand) -> bool:
         if operation in self._entered or isinstance(wanted, Share):
-            return False  # Not twice, in two ways.
+            return False  # Two demands contradict each other.
         self._entered[operation] = wanted
         self._again = True
         return True

@@ -1,4 +1,4 @@
-"""One pass over a graph that gives every tensor its layout."""
+"""One pass over a graph that infers the layout of every tensor, step by step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from replicate.layouts.starts import Starts
 
 
 class Pass:
-    """The state of inference before a step: layouts and facts of all earlier operations."""
+    """The state of inference before a step: the layouts and facts of all earlier operations."""
 
     def __init__(self, sources: tuple[Source, ...], rows: Dim, learnt: Learnt) -> None:
         self._facts = Facts(rows, learnt.varying)
@@ -45,7 +45,7 @@ class Pass:
         self._layouts: dict[Any, Layout] = {}
         self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
-        self._met: set[Any] = set()  # Partial tensors that something takes whole.
+        self._met: set[Any] = set()  # Partial tensors that an operation takes whole.
         self._starts = Starts(self._facts)
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = source.layout or Shard(source.axis)
@@ -53,11 +53,11 @@ class Pass:
         self._given = {source.tensor.op for source in sources}
 
     def layouts(self) -> Layouts:
-        """Returns the layouts, once all steps are done."""
+        """Returns the layouts; call it after the last step."""
         return Layouts(self._facts, self._sources, self._strategies, self._layouts, self._whole)
 
     def copy(self) -> Pass:
-        """Returns another one that knows as much, and goes on by itself."""
+        """Returns an independent pass in the same state."""
         other = copy.copy(self)
         other._facts = self._facts.copy()
         other._starts = self._starts.copy(other._facts)
@@ -73,7 +73,7 @@ class Pass:
             self._run(step.operations[0])
 
     def end(self) -> None:
-        """Takes note of random numbers that meet no rows, after the last step."""
+        """Records, after the last step, random numbers that are not combined with rows."""
         self._learnt.keep(self._starts.idle)
 
     def _run(self, operation: Any) -> None:
@@ -85,7 +85,7 @@ class Pass:
         maker = array_of(operation)
         is_array = self._arrays.has(maker)
         if maker is not None and not is_array and any(one != WHOLE for one in inputs):
-            self._arrays.are_in_towers([maker])  # The next time.
+            self._arrays.are_in_towers([maker])  # From the next pass on.
         if operation in self._given or (not is_array and all(one == WHOLE for one in inputs)):
             if operation.type in STARTS and operation not in self._given:
                 self._start(operation, inputs)
@@ -96,6 +96,7 @@ class Pass:
         if strategy is not None:
             self._enter(operation, strategy)
             return
+        # The operation runs once. A per-tower input cannot become whole: its maker runs once, too.
         for tensor, layout in zip(operation.inputs, inputs):
             if isinstance(layout, PerTowerLayout):
                 self._keep(tensor.op)
@@ -107,7 +108,7 @@ class Pass:
             self._starts.may_split(operation)
 
     def _go_on(self, operation: Any) -> None:
-        """Lets towers go on with rows that an operation which runs once has made."""
+        """Splits rows that were made by an operation which runs once, if towers can use them."""
         given = self._starts.are_split(operation)
         if operation in self._given or not any(given):
             return
@@ -122,9 +123,9 @@ class Pass:
             self._starts.may_split(operation)
 
     def _keep(self, operation: Any) -> None:
-        """Takes note that an operation is to run once; so is all that uses the same array."""
+        """Records that an operation, and all others that use the same array, are to run once."""
         if self._arrays.changed:
-            return  # It may be otherwise the next time.
+            return  # The pass will be repeated, and may find something else.
         self._learnt.keep([operation])
         maker = array_of(operation)
         if maker is not None:
@@ -133,7 +134,7 @@ class Pass:
     def _run_loop(self, operations: list[Any]) -> None:
         """Infers the layouts in a loop of TensorFlow 1."""
         enter = [one for one in operations if one.type == "Enter"]
-        # What rows have any number of is put together before a loop.
+        # Ragged units are joined in front of a loop.
         entered = [self._row_layout_of(one.inputs[0]) for one in enter]
         makers = makers_in(operations)
         found = None
@@ -150,7 +151,8 @@ class Pass:
                 self._meet(operation, strategy.inputs)
             return
         if self._arrays.changed:
-            return  # The next time more is known.
+            return  # The pass will be repeated, and knows more then.
+        # The loop runs once, as do its arrays and the makers of per-tower tensors that enter.
         self._arrays.refuse(makers)
         for one, layout in zip(enter, entered):
             self._meet(one, [WHOLE])
@@ -160,9 +162,10 @@ class Pass:
             self._whole["while"] += 1
 
     def _only_waits(self, operation: Any) -> bool:
-        """Whether an operation does nothing but wait for what towers run.
+        """Whether an operation only waits for others, of which some run in towers.
 
-        A tower's copy waits for that tower alone: gradients wait for each other so, layer by layer.
+        Each tower's copy waits for that tower alone. Gradients wait for each other like this, layer
+        by layer.
         """
         return (
             operation.type == "NoOp"
@@ -177,6 +180,7 @@ class Pass:
         return ragged.unless_ragged(self._layout_of(tensor))
 
     def _enter(self, operation: Any, strategy: Strategy) -> None:
+        """Records that an operation runs in towers."""
         self._strategies[operation] = strategy
         self._meet(operation, strategy.inputs)
         self._starts.follow(operation, [self._layout_of(tensor) for tensor in operation.inputs])
@@ -190,13 +194,13 @@ class Pass:
                 self._facts.have_rows(tensor, axis, layout.unit)
 
     def _meet(self, operation: Any, demands: Sequence[Demand]) -> None:
-        """Takes note of parts that are put together for an operation."""
+        """Records partials that are reduced for an operation."""
         for tensor, demand in zip(operation.inputs, demands):
             if isinstance(self._layout_of(tensor), Partial) and isinstance(demand, Whole):
                 self._met.add(graph_lib.reference(tensor))
 
     def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
-        """Lets random numbers have rows by themselves, of a shape that has as many entries."""
+        """Lets towers draw random numbers if the given shape has the rows of the batch."""
         strategy = self._strategy(operation, inputs)
         if strategy is not None:
             self._enter(operation, strategy)
@@ -211,6 +215,7 @@ class Pass:
         """Returns how towers run an operation, None if it runs once."""
         if self._arrays.has(array_of(operation)):
             return self._array_strategy(operation, inputs)
+        # Integers of formulas need no operation: they are computed where they are used.
         if self._facts.are_formulas(operation) and not branches.are_merged(operation):
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
@@ -221,6 +226,8 @@ class Pass:
         is_branch = operation.type in branches.TYPES
         if rule is None and not is_branch and pointing_rule_of(operation.type) is None:
             return None
+        # Rules do not know these two: they ask for the integers of a `Size`, and a `Grown` tensor
+        # is joined first.
         seen = [WHOLE if isinstance(one, (Grown, Size)) else one for one in inputs]
         if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
             return None
@@ -232,7 +239,7 @@ class Pass:
         else:
             strategy = ragged.strategy(self._facts, operation, seen, rule)
         if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
-            return None
+            return None  # All towers would compute the same.
         if not all(
             can_be(op, index, layout, demand)
             for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
@@ -242,17 +249,17 @@ class Pass:
         return strategy if ragged.are_counted(strategy, operation, self._facts, there) else None
 
     def _is_met(self, operation: Any, layouts: Sequence[Layout]) -> bool:
-        """Whether an operation takes no rows, but parts that are put together in any case.
+        """Whether an operation takes no rows, but partials that are reduced in any case.
 
-        Its own result would have to be put together once more: a gradient is clipped once the norm
-        of all has been taken.
+        In towers, its result would have to be reduced as well. For example, a gradient is reduced
+        for the global norm, so it is also clipped after the reduction.
         """
         return not any(isinstance(layout, (Indices, Shard)) for layout in layouts) and any(
             graph_lib.reference(tensor) in self._met for tensor in operation.inputs
         )
 
     def _array_strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
-        """Returns how towers run an operation on an array that they have."""
+        """Returns how towers run an operation on an array in towers."""
         seen = [WHOLE if layout == SIZE else ragged.unless_ragged(layout) for layout in inputs]
         strategy = self._arrays.strategy(operation, seen)
         if strategy is None or operation in self._kept:

@@ -1,9 +1,9 @@
-"""Operations on what rows have any number of, and on indices that point to a tower's own entries.
+"""Strategies of operations on ragged units, and on indices into a tower's entries.
 
-A rule speaks of the batch's rows. Nothing in it says that these are rows: it holds for whatever an
-axis counts, if all operands that are split count the same. So a rule is asked as if the values of a
-sparse tensor were the rows. What relates two kinds of counts, as the sum of each row's values does,
-has a rule of its own, see `rule.pointing`.
+Rules are written for the batch's rows. But they hold for any unit that an axis counts, if all
+operands that are split count the same one. So a rule is applied to the values of a sparse tensor
+as if these were the rows. An operation that relates two units, such as the sum of each row's
+values, has a separate rule; see `rule.pointing`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from replicate.layouts.layout import (
 )
 from replicate.layouts.rule import Rule, pointing_rule_of
 
-# What parts of none stand for: nothing that could be added, or compared.
+# Reductions without a neutral value: a tower without entries has no partial of them.
 _OF_SOME = ("mean", "max", "min")
-# Kernels that may not take a batch without entries, or return what happens to be in memory.
+# Kernels that fail for a batch without entries, or return uninitialised memory.
 _NEED_ROWS: tuple[str, ...] = (
     "Conv", "Depthwise", "Dilation", "MaxPool", "AvgPool", "Fractional", "FusedBatchNorm",
     "FusedPad", "FusedResize", "Resize", "CropAndResize", "LRN", "LSTM", "GRU", "BlockLSTM",
@@ -43,12 +43,12 @@ _NEED_ROWS: tuple[str, ...] = (
 )  # fmt: skip
 
 
-if environment.is_1(tf.__version__):  # Where these end the process.
+if environment.is_1(tf.__version__):  # There, these crash the process.
     _NEED_ROWS += ("Einsum", "ReverseV2")
 
 
 def is_ragged(layout: Layout | Demand) -> bool:
-    """Whether a layout is of something else than the batch's rows, or points to a tower's own."""
+    """Whether a layout counts another unit than rows, or indexes a tower's entries."""
     if isinstance(layout, (Shard, Partial, Share)):
         return layout.unit != ROWS
     return isinstance(layout, Indices)
@@ -68,7 +68,7 @@ def strategy(
         facts: The `Facts`.
         operation: The operation.
         layouts: Those of its inputs.
-        rule: The rule of its type, which speaks of rows; None if it has none.
+        rule: The rule of its type, which is written for rows; None if it has none.
     """
     is_plain = not any(map(is_ragged, layouts))
     points = pointing_rule_of(operation.type)
@@ -77,12 +77,13 @@ def strategy(
         if found is None and points is not None:
             found = points(facts.op_of(operation), layouts)
         has_rows = found is not None and any(demand != WHOLE for demand in found.inputs)
+        # A tensor may also be filled to the size of a ragged unit.
         filled = None if has_rows else _size_of_filled(facts, operation)
         if filled is None:
             return found
         found = rule(facts.op_of(operation, filled), layouts)
         return None if found is None else _renamed(found, filled)
-    # Parts of which a tower may have none are put together first.
+    # Partials that a tower may lack are reduced first.
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
     found = None if points is None else points(facts.op_of(operation), seen)
     if found is not None or rule is None:
@@ -90,7 +91,8 @@ def strategy(
     plain = [Shard(0, one.unit) if isinstance(one, Indices) else one for one in seen]
     kinds = {one.unit for one in plain if isinstance(one, Shard)}
     if len(kinds) > 1:
-        # What is filled is in rows of as many entries; it becomes blocks like what it meets.
+        # An operand of rows, such as a filled one, is taken whole, and split into blocks like the
+        # other operand.
         kinds.discard(ROWS)
         if len(kinds) > 1 or not isinstance(next(iter(kinds)), Blocks):
             return None
@@ -107,7 +109,7 @@ def strategy(
 
 
 def _leaves_a_size_open(facts: Facts, operation: Any, found: Strategy) -> bool:
-    """Whether another size than that of entries is to be found out, which none do not tell."""
+    """Whether a `Reshape` has to resolve -1 for another axis, which it cannot without entries."""
     if operation.type != "Reshape" or not isinstance(found.inputs[1], Share):
         return False
     shape, axis = facts.value(operation.inputs[1]), found.inputs[1].axis
@@ -115,7 +117,7 @@ def _leaves_a_size_open(facts: Facts, operation: Any, found: Strategy) -> bool:
 
 
 def _size_of_filled(facts: Facts, operation: Any) -> str | None:
-    """Returns what a tensor has any number of that is filled with what has no rows."""
+    """Returns the ragged unit on axis 0 of a tensor that is filled with a value without rows."""
     dims = facts.dims(operation.outputs[0]) if operation.type in FILLS else None
     if not dims or not isinstance(dims[0], Monomial):
         return None
@@ -123,7 +125,7 @@ def _size_of_filled(facts: Facts, operation: Any) -> str | None:
 
 
 def _renamed(found: Strategy, unit: Unit) -> Strategy:
-    """Returns a strategy for rows as one for something else."""
+    """Returns a strategy for rows as one for another unit."""
     inputs = tuple(_as(one, unit) for one in found.inputs)
     return Strategy(inputs, tuple(_as(one, unit) for one in found.outputs), found.sizes)
 
@@ -131,7 +133,7 @@ def _renamed(found: Strategy, unit: Unit) -> Strategy:
 def _as(layout: Any, unit: Unit) -> Any:
     if isinstance(layout, (Shard, Share)) and layout.unit == ROWS:
         return layout._replace(unit=unit)
-    # Of blocks, a tower has as large a share as of rows.
+    # A tower's share of blocks is that of rows, so partials need no other weights.
     if isinstance(layout, Partial) and layout.op in _OF_SOME and isinstance(unit, str):
         return layout._replace(unit=unit)
     return layout
@@ -140,7 +142,7 @@ def _as(layout: Any, unit: Unit) -> Any:
 def are_counted(
     strategy: Strategy, operation: Any, facts: Facts, in_towers: Sequence[Container[Any]]
 ) -> bool:
-    """Whether towers have what says how many entries there are in an operation's results.
+    """Whether towers can tell how many entries of a ragged unit an operation's outputs have.
 
     Args:
         strategy: The strategy of the operation.

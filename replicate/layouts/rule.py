@@ -1,4 +1,4 @@
-"""The table of rules, and what a rule is told of an operation."""
+"""The table of rules, and the view of an operation that a rule gets."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from replicate.layouts.layout import Layout, Strategy
 
 
 class Op:
-    """An operation as rules see it: its type, attributes, and what is known of its inputs.
+    """An operation as rules see it: its type, attributes, and the facts about its inputs.
 
     Args:
         operation: The `tf.Operation`.
         dims: Function of a tensor that returns its shape as a tuple of `Dim`s, None if its rank is
-            not known. Every axis has a size: where nothing is known of it, a symbol of its own.
+            not known. Every axis has a size; an unknown one is a new symbol.
         value: Function of a tensor that returns its integers as an array of `Dim`s, None if they
             are not known.
-        rows: n, the number of rows of the batch; of an operation on what rows have any number of,
-            how many there are of these.
-        entry: Function of a tensor that is a shape and of an index that returns what it holds there
+        rows: n, the number of rows of the batch; or the number of another unit, if the rule is
+            applied to that.
+        entry: Function of a tensor that is a shape, and of an index, that returns the entry there
             as a symbol.
-        rest: Function of two sizes that returns the first without the second, None if no size says
-            what is left.
+        rest: Function of two sizes that returns their difference, None if it is not a size that
+            can be represented.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Op:
         self.rest = rest
 
     def beside(self, operation: Any, value: Callable[[Any], np.ndarray | None] | None = None) -> Op:
-        """Returns another operation, with the facts that this one has, or integers by `value`."""
+        """Returns another operation with the same facts, or with integers by `value`."""
         known = self._value if value is None else value
         return Op(operation, self._dims, known, self.rows, self.entry_of, self.rest)
 
@@ -111,11 +111,11 @@ _whole: dict[str, str] = {}
 
 
 def rule(*types: str) -> Callable[[Rule], Rule]:
-    """Enters a function into the table as the rule of types of operations.
+    """Registers a function as the rule of types of operations.
 
     A rule is called with an `Op` and the layouts of its inputs. At least one of them is not
     `Whole`, and none is `Size`: `Op.value` has the integers of such an input. It returns the
-    `Strategy` by which towers run the operation, or None where there is none: then it runs once.
+    `Strategy` by which towers run the operation, or None if there is none: then it runs once.
 
     Raises:
         ValueError: If a type has a rule or a reason already.
@@ -131,9 +131,9 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
 
 
 def pointing(*types: str) -> Callable[[Rule], Rule]:
-    """Enters a function into the table of rules that know `Indices`, or several units.
+    """Registers a function as the rule for inputs with `Indices`, or with several units.
 
-    It is called, as `rule` says, if one of the inputs is of these, and goes before the other rule.
+    It is called like one of `rule`, and takes precedence over it if an input has such a layout.
     """
 
     def enter(function: Rule) -> Rule:
@@ -147,10 +147,9 @@ def pointing(*types: str) -> Callable[[Rule], Rule]:
 
 
 def whole_on_purpose(reason: str, *types: str) -> None:
-    """Says of types of operations that they run once, and why.
+    """Registers why types of operations run once.
 
-    A `*` in a type stands for any letters. A rule goes before it, and the first pattern before
-    others.
+    A `*` in a type stands for any letters. A rule takes precedence, and then the first pattern.
 
     Raises:
         ValueError: If a type has a rule or a reason already.
@@ -186,7 +185,7 @@ def rules() -> dict[str, Rule]:
 
 
 def reason_of(name: str) -> str | None:
-    """Returns why a type of operation runs once on purpose, None if nothing says so."""
+    """Returns why a type of operation runs once on purpose, None if no reason is registered."""
     if name in _whole:
         return _whole[name]
     return next((_whole[one] for one in _whole if fnmatch.fnmatchcase(name, one)), None)

@@ -1,6 +1,6 @@
-"""Shapes of outputs, of those axes whose size the graph does not know, from shapes of inputs.
+"""Infers sizes of outputs that the graph does not know, from the shapes of inputs.
 
-What is not in the table has a symbol of its own for each such size.
+Outputs of operations that are not in the table get a new symbol for each such size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replicate.layouts.values_table import evaluate
 
 
 def elementwise(*types: str) -> None:
-    """Says that operations broadcast their inputs to the shape of their output."""
+    """Registers operations that broadcast their inputs to the shape of their output."""
     shapes(*types)(_broadcast)
 
 
@@ -33,7 +33,7 @@ def _broadcast(op: Op, index: int) -> Shape | None:
 
 
 def of_one_shape(*types: str) -> None:
-    """Says that operands have one shape, that of the output; but for scalars, and conditions."""
+    """Registers operations of operands with the output's shape, except scalars and conditions."""
     shapes(*types)(_alike)
 
 

@@ -1,4 +1,4 @@
-"""Shapes of what is reshaped, rearranged, repeated, or made of a shape."""
+"""Shapes of tensors that are reshaped, rearranged, repeated, or made from a shape."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ of_shape("BroadcastTo", "SparseToDense", by=1)
 
 
 def resolved(shape: Shape, given: Shape) -> list[Dim | None]:
-    """Returns the shape that `Reshape` gives to what has the shape `given`; -1 is resolved.
+    """Returns the shape of a tensor of shape `given` after a `Reshape`; -1 is resolved.
 
-    This holds unless a size that is cancelled is 0: then `Reshape` cannot know what -1 stands for,
-    and makes up a number.
+    This does not hold if a size that is cancelled is 0: then `Reshape` cannot resolve -1, and
+    chooses a number.
     """
     if -1 not in shape:
         return list(shape)
@@ -104,7 +104,7 @@ def _drawn(op: Op, index: int) -> Shape | None:
     "LogUniformCandidateSampler", "ThreadUnsafeUnigramCandidateSampler", "UniformCandidateSampler",
 )  # fmt: skip
 def _sampler(op: Op, index: int) -> Shape | None:
-    """Tells of how likely each of the true classes, [n, k], and of the sampled ones is."""
+    """Returns [n, k] for the expected counts of true classes, else the number of samples."""
     return op.dims(0) if index == 1 else [op.attr("num_sampled")]
 
 
@@ -116,7 +116,7 @@ def _classes(op: Op, index: int) -> Shape | None:
 
 @shapes("Range")
 def _range(op: Op, index: int) -> Shape | None:
-    """Counts numbers from 0 on; a size is at least 0."""
+    """Returns the limit of a range from 0 by 1, if it is a size: sizes are at least 0."""
     limit = op.value(1)
     if op.ints(0) != (0,) or op.ints(2) != (1,) or limit is None:
         return None
@@ -141,7 +141,7 @@ def _diagonal_part(op: Op, index: int) -> Shape | None:
 
 @shapes("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _diagonal_matrix(op: Op, index: int) -> Shape | None:
-    """Adds an axis to diagonals; of other places than the main one, only leading axes are known."""
+    """Adds an axis to main diagonals; of other diagonals, only leading axes are known."""
     given, rank = op.dims(0), rank_of(op)
     if given is None or rank is None:
         return None

@@ -31,7 +31,7 @@ def channel(op: Op, rank: int) -> int:
     "AvgPool3D", "MaxPoolWithArgmax", "MaxPoolV2",
 )  # fmt: skip
 def _windows(op: Op, index: int) -> Shape | None:
-    """Keeps rows, channels of pools, and axes that are padded such that each entry has a window."""
+    """Keeps rows, channels of pools, and axes with padding SAME and stride 1."""
     given, steps = op.dims(0), op.attr("strides")
     if given is None or op.attr("data_format", b"NHWC") not in _FORMATS:
         return None
@@ -123,7 +123,7 @@ def _batches(op: Op, index: int) -> Shape | None:
 
 
 def blocks_of_space(op: Op) -> Sequence[int] | None:
-    """Returns how many parts each axis of space has that become rows, None if not known."""
+    """Returns the block size of each spatial axis, None if it is not known."""
     side = op.attr("block_size")
     return op.ints(1) if side is None else (side, side)
 

@@ -1,4 +1,4 @@
-"""Shapes, and integers, of what loops and conditions of TensorFlow 1 pass on and keep."""
+"""Shapes and integers of values that loops and conditions of TensorFlow 1 pass on or store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _exit(op: Op, index: int) -> Shape | None:
 
 @shapes("Merge")
 def _merge(op: Op, index: int) -> Shape | None:
-    """Return what branches agree on; a loop's variable has the shape that it begins with."""
+    """Returns the sizes that branches agree on; a loop's variable has its first shape."""
     if index:
         return ()
     if any(tensor.op.type == "NextIteration" for tensor in op.inputs):
@@ -47,7 +47,7 @@ def _gather(op: Op, index: int) -> Shape | None:
 
 
 def outside(dims: Sequence[Dim | None] | None) -> list[Dim | None] | None:
-    """Returns a shape without those sizes that may differ from one round of a loop to the next."""
+    """Returns a shape with None for sizes that may differ from one round of a loop to the next."""
     return None if dims is None else [None if dims_lib.is_of_loop(dim) else dim for dim in dims]
 
 
@@ -73,14 +73,14 @@ def _enter(op: Op) -> Values:
 
 @values("Switch")
 def _switch(op: Op) -> Values:
-    """Integers that enter a branch are known if they are outside; a loop's variables are not."""
+    """Passes on integers that enter a branch; those of a loop's variables are not known here."""
     return [op.value(0)] * 2
 
 
 @values("OptionalGetValue", "StackPopV2")
 def _pop(op: Op) -> Values:
     pushed = [op.value_of(tensor) for tensor, _ in written(op.operation)]
-    return pushed if len(pushed) == 1 else None
+    return pushed if len(pushed) == 1 else None  # Several may have pushed different integers.
 
 
 @values("TensorListPopBack")

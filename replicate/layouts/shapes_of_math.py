@@ -65,7 +65,7 @@ def _sparse_matmul(op: Op, index: int) -> Shape | None:
 
 @shapes("Einsum")
 def _einsum(op: Op, index: int) -> Shape | None:
-    """Gives each label the size that operands have there; `...` is broadcast."""
+    """Takes the size of each label from the operands; `...` is broadcast."""
     given, _, made = op.attr("equation").decode().partition("->")
     sizes: dict[str, Dim] = {}
     batches: list[Shape] = [[]]
@@ -85,7 +85,7 @@ def _einsum(op: Op, index: int) -> Shape | None:
 
 
 def broadcast_label(known: Dim | None, size: Dim) -> Dim:
-    """Returns one of two sizes that are the same, the number if one is."""
+    """Returns one of two sizes that are equal, preferably a number."""
     return size if known is None or isinstance(size, int) else known
 
 
@@ -124,7 +124,7 @@ def _solve(op: Op, index: int) -> Shape | None:
 
 @shapes("MatrixDeterminant", "LogMatrixDeterminant", "Qr", "Svd", "SelfAdjointEigV2", "Lu", "Eig")
 def _of_matrices(op: Op, index: int) -> Shape | None:
-    """Gives what is made of each matrix of a batch."""
+    """Keeps leading axes; sizes of the results for each matrix are left to the graph."""
     given, rank = op.dims(0), rank_of(op, index)
     if given is None or rank is None:
         return None

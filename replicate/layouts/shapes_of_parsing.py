@@ -1,4 +1,4 @@
-"""Shapes of what parsers of serialized examples give, and the integers of sparse shapes."""
+"""Shapes of the outputs of parsers of serialized examples, and integers of sparse shapes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _parsed(op: Op, index: int) -> Shape | None:
 
 @summands("ParseExampleV2", "ParseSequenceExampleV2")
 def _splits(op: Op, index: int, axis: int) -> list[Dim] | None:
-    """Where each row of a ragged feature begins, and where the last one ends."""
+    """Returns n and 1 for row splits of a ragged feature: each row's begin, and the last end."""
     given = op.dims(0)
     if given is None or len(given) != 1:
         return None
@@ -45,7 +45,7 @@ def _splits(op: Op, index: int, axis: int) -> list[Dim] | None:
 
 @values(*PARSERS)
 def _shapes(op: Op) -> Values:
-    """The shapes of sparse features: n lists, as long as the longest."""
+    """Returns the shapes of sparse features: n lists, as long as the longest."""
     given = op.dims(0)
     if given is None or len(given) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Shapes of what is joined, cut, sliced, padded or taken by indices."""
+"""Shapes of tensors that are concatenated, split, sliced, padded or indexed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ of_shape("ScatterNd", by=2)
 
 @shapes("ConcatV2", "Concat")
 def _concat(op: Op, index: int) -> Shape | None:
-    """Adds sizes on the axis that is joined; on others, all parts are as long."""
+    """Adds up sizes on the axis of the concatenation; on others, all parts have one size."""
     last = len(op.inputs) - 1
     along, parts = (last, range(last)) if op.type == "ConcatV2" else (0, range(1, last + 1))
     known = [op.dims(part) for part in parts]
@@ -33,7 +33,7 @@ def _concat(op: Op, index: int) -> Shape | None:
 
 @summands("ConcatV2")
 def _joined(op: Op, index: int, axis: int) -> list[Dim] | None:
-    """The parts, on the axis that is joined."""
+    """Returns the sizes of all parts on the axis of the concatenation."""
     place, known = op.ints(len(op.inputs) - 1), [op.dims(i) for i in range(len(op.inputs) - 1)]
     shapes_of_parts = [shape for shape in known if shape is not None]
     rank = rank_of(op)
@@ -43,9 +43,9 @@ def _joined(op: Op, index: int, axis: int) -> list[Dim] | None:
 
 
 def alike(known: Sequence[tuple[Dim, ...] | None], rank: int) -> list[Dim | None]:
-    """Returns the shape that several tensors have, by numbers or the rows if one says so.
+    """Returns the common shape of several tensors, preferring numbers, and then sizes with rows.
 
-    Those of another rank, such as scalars, have another one, and do not count.
+    Tensors of another rank, such as scalars, are ignored.
     """
     made: list[Dim | None] = [None] * rank
     for shape in known:
@@ -56,7 +56,7 @@ def alike(known: Sequence[tuple[Dim, ...] | None], rank: int) -> list[Dim | None
 
 
 def _says_more(one: Dim, other: Dim) -> bool:
-    """Whether a size says more than another one of the same value."""
+    """Whether a size is more informative than another one of the same value."""
     if isinstance(one, int) or isinstance(other, int):
         return isinstance(one, int)
     return dims_lib.holds_rows(one) and not dims_lib.holds_rows(other)
@@ -177,7 +177,7 @@ def _gather_nd(op: Op, index: int) -> Shape | None:
 @shapes("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
 @shapes("DynamicPartition", "DynamicStitch", "ParallelDynamicStitch")
 def _sorted(op: Op, index: int) -> Shape | None:
-    """Puts entries on one axis, in place of those of the integers that say where each goes."""
+    """Replaces the axes of the indices by one axis of results."""
     data, places = (len(op.inputs) // 2, 0) if op.type.endswith("DynamicStitch") else (0, 1)
     given, by = op.dims(data), op.dims(places)
     if given is None or by is None:

@@ -1,4 +1,4 @@
-"""Shapes of what sparse tensors consist of, and the integers that their own shapes hold."""
+"""Shapes of the components of sparse tensors, and the integers in their dense shapes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _concatenated(op: Op) -> Values:
 
 @values("SparseCross", "SparseCrossV2", "SparseCrossHashed")
 def _crossed(op: Op) -> Values:
-    """As many crosses as the row has that has most of them."""
+    """Returns the dense shape of crosses: n rows, as long as the longest."""
     many = op.attr("N")
     if many:
         shape = op.value(2 * many)

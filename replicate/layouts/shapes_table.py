@@ -1,4 +1,4 @@
-"""The table of functions that follow shapes, by type of operation."""
+"""The table of functions that infer shapes, by type of operation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from replicate.layouts.rule import Op
 
 # None for sizes that are not known.
 Shape = Sequence[Optional[Dim]]
-# Given an operation and which of its outputs; returns None if nothing is known of its shape.
+# Function of an operation and the index of an output; returns None if its shape is unknown.
 Function = Callable[[Op, int], Optional[Shape]]
 
-# Given an operation, which of its outputs and an axis; returns the sizes whose sum that axis is.
+# Function of an operation, the index of an output and an axis that returns the sizes whose sum the
+# axis has.
 Summands = Callable[[Op, int, int], Optional[Sequence[Dim]]]
 
 _functions: dict[str, Function] = {}
@@ -21,7 +22,7 @@ _summands: dict[str, Summands] = {}
 
 
 def shapes(*types: str) -> Callable[[Function], Function]:
-    """Enters a function into the table, of types of operations."""
+    """Registers a function for types of operations."""
 
     def enter(function: Function) -> Function:
         _functions.update(dict.fromkeys(types, function))
@@ -31,7 +32,7 @@ def shapes(*types: str) -> Callable[[Function], Function]:
 
 
 def summands(*types: str) -> Callable[[Summands], Summands]:
-    """Enters a function into the table of sizes that are sums, of types of operations."""
+    """Registers a function for sizes that are sums, for types of operations."""
 
     def enter(function: Summands) -> Summands:
         _summands.update(dict.fromkeys(types, function))
@@ -52,7 +53,7 @@ def function_of(name: str) -> Function | None:
 
 
 def like(*types: str, source: int | None = 0) -> None:
-    """Says that results have the shape of input `source`, or each of its own input if None."""
+    """Registers that outputs have the shape of input `source`; None: each of its own input."""
 
     def function(op: Op, index: int) -> Shape | None:
         return op.dims(index if source is None else source)
@@ -61,7 +62,7 @@ def like(*types: str, source: int | None = 0) -> None:
 
 
 def of_shape(*types: str, by: int) -> None:
-    """Says that input `by` is the shape of results."""
+    """Registers that input `by` holds the shape of outputs."""
 
     def function(op: Op, index: int) -> Shape | None:
         return sizes(op, by)
@@ -70,14 +71,14 @@ def of_shape(*types: str, by: int) -> None:
 
 
 def sizes(op: Op, index: int) -> list[Dim | None] | None:
-    """Returns the integers of an input as sizes; one of -1 is not known."""
+    """Returns the integers of an input as sizes; -1 counts as unknown."""
     value = values.entries(op, index)
     return None if value is None else [None if size == -1 else size for size in value.flat]
 
 
 def rank_of(op: Op, index: int = 0) -> int | None:
-    """Returns the rank that the graph says an output has, None if it does not.
+    """Returns the rank that the graph knows of an output, None if it does not.
 
-    `Op.out_rank` may ask for the shape, which is being found.
+    `Op.out_rank` would ask for the very shape that is being inferred.
     """
     return op.outputs[index].shape.rank

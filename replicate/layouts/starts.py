@@ -1,4 +1,4 @@
-"""Where towers get rows from, besides the batch: random numbers, and results of what runs once."""
+"""Other sources of rows than the batch: random numbers, and results of operations that run once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from replicate.layouts.layout import SIZE, WHOLE, Layout
 
 
 class Starts:
-    """Remembers, in one pass over a graph, what starts rows by itself.
+    """Remembers, in one pass over a graph, the operations that create rows.
 
-    Where the graph knows the number of rows, as many random numbers may be no rows at all, such as
-    those that a variable starts with. They are if an operation in towers takes them, or what is
-    made of them, with rows of the batch.
+    If the graph knows the number of rows, an equal number of random numbers may be something else,
+    such as the initial values of a variable. They count as rows if an operation in towers combines
+    them, or values made from them, with rows of the batch.
 
     Args:
         facts: The `Facts` of the graph.
@@ -25,13 +25,14 @@ class Starts:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._drawn: set[Any] = set()  # Operations that draw random numbers.
-        self._beside_rows: set[Any] = set()  # Of these: what meets rows of the batch.
-        self._from: dict[Any, frozenset[Any]] = {}  # By tensor that no row enters: its starts.
-        # By whole tensor of rows, or of what they have: which. Towers may go on with it.
+        self._beside_rows: set[Any] = set()  # Those whose numbers are combined with rows.
+        # By tensor that is made from random numbers alone: the operations that drew them.
+        self._from: dict[Any, frozenset[Any]] = {}
+        # By whole tensor that towers may split: the unit on axis 0.
         self._splits: dict[Any, str] = {}
 
     def copy(self, facts: Facts) -> Starts:
-        """Returns others that know as much, with a copy of the `Facts`."""
+        """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
         other = Starts(facts)
         other._drawn, other._beside_rows = set(self._drawn), set(self._beside_rows)
         other._from, other._splits = dict(self._from), dict(self._splits)
@@ -39,18 +40,19 @@ class Starts:
 
     @property
     def idle(self) -> set[Any]:
-        """Operations that draw random numbers which meet no rows of the batch."""
+        """Operations whose random numbers are not combined with rows of the batch."""
         return self._drawn - self._beside_rows
 
     def draw(self, operation: Any) -> None:
-        """Takes note of an operation that draws random numbers in towers."""
+        """Records an operation that draws random numbers in towers."""
+        # An unknown n in the shape leaves no doubt that they are rows.
         if isinstance(self._facts.rows, int):
             self._drawn.add(operation)
             for tensor in operation.outputs:
                 self._from[graph_lib.reference(tensor)] = frozenset([operation])
 
     def follow(self, operation: Any, layouts: list[Layout]) -> None:
-        """Takes note of an operation in towers that takes inputs of these layouts."""
+        """Records an operation in towers that takes inputs of these layouts."""
         keys = [graph_lib.reference(tensor) for tensor in operation.inputs]
         given = [key for key, one in zip(keys, layouts) if one not in (WHOLE, SIZE)]
         found = frozenset().union(*(self._from.get(key, frozenset()) for key in given))
@@ -61,7 +63,7 @@ class Starts:
                 self._from[graph_lib.reference(tensor)] = found
 
     def may_split(self, operation: Any) -> None:
-        """Takes note of the results of an operation that runs once that have the batch's rows."""
+        """Records outputs of an operation that runs once which have the batch's rows."""
         for tensor in operation.outputs:
             dims = self._facts.dims(tensor)
             key = graph_lib.reference(tensor)
@@ -71,7 +73,7 @@ class Starts:
                 self._splits[key] = dims_lib.name_of(dims[0])
 
     def are_split(self, operation: Any) -> list[str | None]:
-        """Returns of each input of an operation by what towers may split it, None if not at all."""
+        """Returns for each input of an operation the unit by which to split it, or None."""
         if not self._splits:
             return [None] * len(operation.inputs)
         return [self._splits.get(graph_lib.reference(tensor)) for tensor in operation.inputs]

@@ -1,4 +1,4 @@
-"""Reads a `StridedSlice`: what it takes of each axis, and where that is in the result."""
+"""Reads a `StridedSlice`: the range that it takes of each axis, and the axis of the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Taken(NamedTuple):
 
     Attributes:
         axis: The axis of the input, None if it is a new one.
-        place: Which of `begin`, `end` and `strides` say what is taken, None if all is.
+        place: The index into `begin`, `end` and `strides`, None if the whole axis is taken.
         made: The axis of the result, None if a single entry is taken.
     """
 
@@ -28,14 +28,14 @@ def steps(op: Op, rank: int) -> list[Taken] | None:
 
     Args:
         op: `StridedSlice`, or an operation with its masks.
-        rank: That of what is sliced.
+        rank: The rank of the tensor that is sliced.
     """
     count = op.inputs[1].shape.num_elements()
     if count is None:
         return None
     kinds = [_kind(op, place) for place in range(count)]
     if "ellipsis" not in kinds:
-        kinds.append("ellipsis")
+        kinds.append("ellipsis")  # Axes after the last step are taken whole.
     left = rank - sum(kind in ("range", "entry") for kind in kinds)
     if left < 0 or kinds.count("ellipsis") > 1:
         return None
@@ -64,7 +64,7 @@ def _kind(op: Op, place: int) -> str:
 class Range(NamedTuple):
     """The bounds and the stride of a slice of an axis, None for each that is not known.
 
-    A bound that a mask leaves open is told as of a slice that goes forwards.
+    A bound that a mask leaves open is that of a slice with a positive stride.
     """
 
     begin: Dim | None
@@ -73,7 +73,7 @@ class Range(NamedTuple):
 
 
 def taken_range(op: Op, place: int, size: Dim) -> Range:
-    """Returns what is taken of an axis of `size` entries; see `steps`."""
+    """Returns the range that is taken of an axis of `size` entries; see `steps`."""
     begin, end, strides = (values.entries(op, index) for index in (1, 2, 3))
     low = None if begin is None else begin[place]
     high = None if end is None else end[place]
@@ -104,9 +104,10 @@ def takes_of_each(op: Op, step: Taken, size: Dim, rows: Dim) -> bool:
 
 
 def _of_all(op: Op, step: Taken, size: Dim) -> tuple[int | None, int | None]:
-    """Returns the first entry and the stride of a slice that goes through all of an axis.
+    """Returns the first entry and the stride of a slice that reaches through all of an axis.
 
-    Both are None if it does not, or not in a way that is the same for any multiple of the stride.
+    Both are None if it does not, or if an axis of another multiple of the stride would be sliced
+    differently.
     """
     if step.axis is None or step.made is None or step.place is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Integers of a graph that are known before it runs: shapes, axes, and what is made of them."""
+"""Integers of a graph that are known before it runs: shapes, axes, and values made from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from replicate.layouts.rule import Op
 from replicate.layouts.values_of_shapes import broadcast_shapes
 from replicate.layouts.values_table import LARGEST, Values, array, evaluate, least
 
-# Integers that are known in part are followed for so many operations.
+# Limit of the depth of recursion for integers of which only some are known.
 _DEEPEST = 20
 
 
 def values_of(op: Op) -> Values:
-    """Returns the integers of each output of an operation, None of those that are not known."""
+    """Returns the integers of each output of an operation, with None for unknown outputs."""
     made = evaluate(op)
     if made is None:
         return None
@@ -28,7 +28,7 @@ def values_of(op: Op) -> Values:
 def entries(op: Op, index: int) -> np.ndarray | None:
     """Returns the integers of an input, with None in place of each that is not known.
 
-    Returns None if not even their number is known, or if they are many.
+    Returns None if not even their number is known, or if there are more than `LARGEST`.
     """
     return _entries(op.inputs[index], op, {}, _DEEPEST)
 

@@ -1,4 +1,4 @@
-"""Integers that are computed: sums, products and quotients of sizes, entry by entry or of all."""
+"""Integers that are computed: sums, products and quotients of sizes, elementwise or reduced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[[Dim, Dim], Optional[Dim]]
 
 
 def _combined(function: Function, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns what a function gives for each pair of entries, which are broadcast."""
+    """Returns a function of each pair of entries; the arrays are broadcast."""
     x, y = np.broadcast_arrays(x, y)
     made = [None if a is None or b is None else function(a, b) for a, b in zip(x.flat, y.flat)]
     return array(made, x.shape)
@@ -56,7 +56,7 @@ def _remainder(a: Dim, b: Dim) -> Dim | None:
 
 
 def _ordered(a: Dim, b: Dim) -> Sequence[Dim] | None:
-    """Returns two sizes, the lesser first, None if that depends on symbols."""
+    """Returns two sizes, the lesser first, None if the order depends on symbols."""
     if isinstance(a, int) and isinstance(b, int):
         return (a, b) if a < b else (b, a)
     if isinstance(a, Monomial) and isinstance(b, Monomial):
@@ -121,7 +121,7 @@ def _binary(op: Op) -> Values:
 
 
 def _at_least_one(op: Op) -> np.ndarray | None:
-    """Returns x where an operation divides by max(x, 1), as gradients of sums divide sizes."""
+    """Returns x if an operation divides by max(x, 1), as gradients of sums do, else None."""
     divisor = op.inputs[1].op
     if divisor.type != "Maximum":
         return None
@@ -133,8 +133,9 @@ def _at_least_one(op: Op) -> np.ndarray | None:
 
 
 def _divided_unless_zero(a: Dim, x: Dim) -> Dim | None:
-    """Returns a / max(x, 1), which for x = 0 must be 0 as well."""
+    """Returns a / max(x, 1) as a size, None if it is not known."""
     made = dims_lib.over(a, x)
+    # If x is 0, so is a, and the quotient is 0. So must be the size that is returned.
     may_be_zero = set(x.symbols) - {ROWS} if isinstance(x, Monomial) else set()
     if made is None or not all(dims_lib.holds(made, name) for name in may_be_zero):
         return None
@@ -172,7 +173,7 @@ def _cast(op: Op) -> Values:
 
 @values("Prod", "Sum", "Max", "Min")
 def _reduce(op: Op) -> Values:
-    """Reduces the axes that an operation names, one entry after the other."""
+    """Reduces the axes that an operation names."""
     value, axes = op.value(0), op.ints(1)
     if value is None or axes is None:
         return None
@@ -187,7 +188,7 @@ def _reduce(op: Op) -> Values:
 
 
 def _folded(function: Function, first: Dim | None) -> Callable[[Sequence[Any]], Dim | None]:
-    """Returns what combines entries one after the other; of none, that is `first`."""
+    """Returns a function that combines entries one after the other; of none, it returns `first`."""
 
     def fold(entries: Sequence[Dim | None]) -> Dim | None:
         made = first if first is not None or not entries else entries[0]
@@ -217,7 +218,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @values("Select", "SelectV2")
 def _select(op: Op) -> Values:
-    """Takes entries of two arrays by a comparison of known integers."""
+    """Selects entries of two arrays by a comparison of known integers."""
     truths, x, y = _truths(op), op.value(1), op.value(2)
     if truths is None or x is None or y is None:
         return None

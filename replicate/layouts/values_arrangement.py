@@ -1,4 +1,4 @@
-"""Integers that are moved: stacked, joined, cut, picked, reordered; none of them is computed."""
+"""Integers that are moved without arithmetic: stacked, joined, split, sliced or reordered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _same(op: Op) -> Values:
     return [op.value(index) for index in range(len(op.inputs))]
 
 
-# By type: what NumPy does with an array and the integers of the second input.
+# By type: the function of NumPy of an array and of the integers of the second input.
 _ARRANGED: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
     "BroadcastTo": np.broadcast_to,
     "ExpandDims": lambda value, axis: np.expand_dims(value, axis[0]),
@@ -52,7 +52,7 @@ def _concat(op: Op) -> Values:
 
 
 def _joined(function: Any, parts: list[np.ndarray | None], axis: Any) -> Values:
-    """Joins arrays; if one is not known, not even its shape, nothing is known of the result."""
+    """Joins arrays; if one is unknown, so is its shape, and the result is unknown."""
     if any(part is None for part in parts) or not isinstance(axis, int):
         return None
     return [function(parts, axis)]
@@ -86,7 +86,7 @@ def _split_unevenly(op: Op) -> Values:
 
 @values("StridedSlice")
 def _strided_slice(op: Op) -> Values:
-    """Slices as Python does, where a mask does not say otherwise."""
+    """Slices as Python does, unless a mask says otherwise."""
     value, strides = op.value(0), op.ints(3)
     if value is None or strides is None:
         return None
@@ -105,7 +105,7 @@ def _strided_slice(op: Op) -> Values:
 
 
 def _taken(op: Op, place: int, stride: int) -> int | slice | None:
-    """Returns an index or a slice, None if a bound is not known that no mask leaves open."""
+    """Returns an index or a slice, None if a bound is unknown and no mask leaves it open."""
     bounds = [None if value is None else value[place] for value in (op.value(1), op.value(2))]
     if op.attr("shrink_axis_mask") >> place & 1:
         return bounds[0] if isinstance(bounds[0], int) else None
@@ -159,7 +159,7 @@ def _list_diff(op: Op) -> Values:
 
 @values("DynamicStitch")
 def _stitch(op: Op) -> Values:
-    """Puts entries at their places; where there are several, the last one counts."""
+    """Puts entries at their places; if there are several for one, the last one counts."""
     made: dict[int, Dim | None] = {}
     half = len(op.inputs) // 2
     for index in range(half):

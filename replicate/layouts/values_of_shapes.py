@@ -1,4 +1,4 @@
-"""Integers that are read off shapes, and what gradients make of the shapes of two operands."""
+"""Integers that are read from shapes, and those that gradients derive from operands' shapes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _like(op: Op) -> Values:
 
 @values("ConcatOffset")
 def _concat_offset(op: Op) -> Values:
-    """Where the parts of a concatenation begin."""
+    """Returns where the parts of a concatenation begin."""
     axis = op.ints(0)
     if axis is None:
         return None
@@ -109,7 +109,7 @@ def _broadcast(a: Dim | None, b: Dim | None) -> Dim | None:
     if 1 in (a, b):
         return b if a == 1 else a
     if a == b or isinstance(a, int):
-        return a  # What is not 1 is the size that an unknown one must have, or broadcast to.
+        return a  # The other size is unknown: it must be the same, or 1.
     return b if isinstance(b, int) else None
 
 
@@ -128,10 +128,10 @@ def _broadcast_args(op: Op) -> Values:
 
 @values("BroadcastGradientArgs")
 def _broadcast_gradient_args(op: Op) -> Values:
-    """Axes over which gradients of broadcast operands are summed.
+    """Returns the axes over which gradients of broadcast operands are summed.
 
-    If a symbol is 1, the kernel names its axis, too. Summing over one entry changes nothing: then
-    the gradient gets the operand's shape.
+    If a symbol turns out to be 1, the kernel would also name its axis. That makes no difference: a
+    sum over one entry changes nothing, and the gradient gets the operand's shape afterwards.
     """
     a, b = op.value(0), op.value(1)
     if a is None or b is None:
@@ -143,7 +143,7 @@ def _broadcast_gradient_args(op: Op) -> Values:
 
 
 def _summed(pairs: Sequence[tuple[Dim | None, Dim | None]]) -> np.ndarray | None:
-    """Returns axes on which own sizes are 1, None if one may be, and the other's is not."""
+    """Returns the axes where the first size is 1, None if one may be 1 and the other is not."""
     for size, other in pairs:
         same = size is not None and size == other
         if size != 1 and other != 1 and not same and not _is_not_one(size):

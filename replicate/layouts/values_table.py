@@ -1,8 +1,8 @@
-"""The table of functions that follow integers, by type of operation.
+"""The table of functions that infer integers, by type of operation.
 
-Each is told of an operation and returns its outputs as arrays of `Dim`s: object arrays, since a
-`Dim` may hold symbols, with None in place of what is not known. It says what holds for all sizes
-that symbols can be, 0 and 1 too, wherever the operation itself does not fail.
+Each takes an operation and returns its outputs as arrays of `Dim`s: object arrays, since a `Dim`
+may hold symbols, with None for unknown entries. The result must hold for all values of the symbols,
+also 0 and 1, for which the operation itself does not fail.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from replicate.layouts.rule import Op
 Values = Optional[List[Optional[np.ndarray]]]
 Function = Callable[[Op], Values]
 
-# Of the entries of a tensor whose integers are followed: shapes and axes are far smaller.
+# The most entries of a tensor whose integers are inferred. Shapes and axes are far smaller.
 LARGEST = 1024
 
 _functions: dict[str, Function] = {}
 
 
 def values(*types: str) -> Callable[[Function], Function]:
-    """Enters a function into the table, of types of operations."""
+    """Registers a function for types of operations."""
 
     def enter(function: Function) -> Function:
         _functions.update(dict.fromkeys(types, function))
@@ -36,13 +36,13 @@ def values(*types: str) -> Callable[[Function], Function]:
 
 
 def evaluate(op: Op) -> Values:
-    """Returns the integers of each output, with None in place of those that are not known."""
+    """Returns the integers of each output, with None for unknown entries and outputs."""
     function = _functions.get(op.type)
     if function is None:
         return None
     try:
         made = function(op)
-    except (ValueError, IndexError, ZeroDivisionError):  # A graph that fails when it runs, too.
+    except (ValueError, IndexError, ZeroDivisionError):  # The graph fails, too, when it runs.
         return None
     if made is None or len(made) != len(op.outputs):
         return None
@@ -50,7 +50,7 @@ def evaluate(op: Op) -> Values:
 
 
 def _checked(value: np.ndarray | None, dtype: tf.DType) -> np.ndarray | None:
-    """Leaves out integers that are larger than their type, and arrays that are large."""
+    """Drops integers that do not fit their type, and arrays that are too large."""
     if value is None or not dtype.is_integer or value.size > LARGEST:
         return None
     entries = [entry if _fits(entry, dtype) else None for entry in value.flat]
@@ -60,7 +60,7 @@ def _checked(value: np.ndarray | None, dtype: tf.DType) -> np.ndarray | None:
 def _fits(entry: Dim | None, dtype: tf.DType) -> bool:
     number = entry.coefficient if isinstance(entry, Monomial) else entry or 0
     least, most = _range(dtype)
-    # Products with sizes are no larger than 4 bytes hold, or the graph itself is wrong.
+    # A product with sizes fits 4 bytes, or the graph itself is wrong; smaller types may overflow.
     return least <= number <= most and (entry == number or dtype.size >= 4)
 
 
@@ -79,7 +79,7 @@ def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> 
 
 
 def as_array(entry: Any) -> np.ndarray:
-    """Returns what was taken out of an array as an array: it may be a `Dim` or None."""
+    """Returns an entry of an array, a `Dim` or None, as an array; an array as it is."""
     return entry if isinstance(entry, np.ndarray) else array([entry], ())
 
 
@@ -97,7 +97,10 @@ def numbers(value: np.ndarray | None) -> np.ndarray | None:
 
 
 def least(size: Dim | None) -> int | None:
-    """Returns the least integer that a size can be: 1 for `ROWS`, 0 for other symbols."""
+    """Returns the least value of a size, where `ROWS` is at least 1 and other symbols 0.
+
+    Returns None if the size is unknown or has a negative coefficient.
+    """
     if not isinstance(size, Monomial):
         return size
     if size.coefficient < 0:
