@@ -1,4 +1,4 @@
-"""The table of rules, one file per family: importing the package enters those of all files."""
+"""The table of rules, one module per family; importing the package registers all of them."""
 
 import importlib
 import pkgutil

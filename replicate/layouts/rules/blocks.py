@@ -1,8 +1,8 @@
-"""Axes that have all rows several times: views of a batch beside each other, time before rows.
+"""Rules for `Blocks`: axes with all rows several times, such as views of a batch, or time steps.
 
-`tf.concat([view, other], 0)`, `tf.tile`, and `[time, n, d]` as `[time * n, d]` make them; slices,
-`tf.split` and the reverse reshape take them apart. In between, rules for rows hold. Of types that
-keep indices as well, `pointing.py` asks the functions of this file.
+`tf.concat([view, other], 0)`, `tf.tile`, and a reshape of `[time, n, d]` to `[time * n, d]` make
+blocks; slices, `tf.split` and the reverse reshape take them apart. In between, rules for rows
+apply. For types that also have rules for `Indices`, `pointing.py` calls the functions of this file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from replicate.layouts.shapes_of_layers import blocks_of_space
 
 
 def _is_free(op: Op) -> bool:
-    """Whether an operation may make or take apart blocks: not in a loop."""
+    """Whether an operation may make blocks or take them apart: loops only know rows."""
     return not graph_lib.in_while_loop(op.operation)
 
 
@@ -37,7 +37,7 @@ def _unit_of(blocks: Dim) -> Unit:
 
 
 def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts rows that have as many entries each beside each other, on their own axis."""
+    """Makes blocks of parts that are concatenated on their axis of rows."""
     if op.type != "ConcatV2" or not _is_free(op):
         return None
     *given, _ = layouts
@@ -48,6 +48,7 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not given or any(one not in (Shard(place), WHOLE) for one in given):
         return None
     each = {op.per_row(index, place) for index in range(len(given))}
+    # Blocks are equally large.
     if len(each) != 1 or None in each or len(given) < 2 or Shard(place) not in given:
         return None
     return Strategy((*[Shard(place)] * len(given), WHOLE), (Shard(place, Blocks(len(given))),))
@@ -55,7 +56,7 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("Tile")
 def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Repeats all rows."""
+    """Makes blocks by repeating all rows."""
     given, many = layouts[0], values.entries(op, 1)
     if not isinstance(given, Shard) or given.unit != ROWS or many is None or not _is_free(op):
         return None
@@ -67,7 +68,10 @@ def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SpaceToBatch", "SpaceToBatchND", "BatchToSpace", "BatchToSpaceND")
 def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Lets parts of space be blocks of all rows, as dilated convolutions do, or the reverse."""
+    """Makes a block of rows for each position in a spatial block, or the reverse.
+
+    Dilated convolutions are computed this way.
+    """
     given, sides = layouts[0], blocks_of_space(op)
     if not isinstance(given, Shard) or given.axis or sides is None or not _is_free(op):
         return None
@@ -83,7 +87,7 @@ def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Joins axes before that of rows with it, or takes them apart."""
+    """Merges the axes before that of rows into it, which makes blocks, or splits them off."""
     given, dims, made = layouts[0], op.dims(0), op.dims_of(op.outputs[0])
     if not isinstance(given, Shard) or dims is None or made is None or not _is_free(op):
         return None
@@ -95,6 +99,7 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return Strategy((given, Share(0, unit)), (Shard(0, unit),))
     if not isinstance(given.unit, Blocks) or given.axis:
         return None
+    # Find the axis that is left for rows if the axes before it are the blocks.
     for axis in range(1, len(made)):
         joined = dims_lib.product(made[: axis + 1])
         if dims_lib.product(made[:axis]) == given.unit.many and joined == dims[0]:
@@ -103,7 +108,7 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes blocks apart."""
+    """Returns each block as an output."""
     axis, given = op.ints(0), layouts[1]
     rank = op.rank(1)
     if axis is None or rank is None or not isinstance(given, Shard) or not _is_free(op):
@@ -114,7 +119,7 @@ def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 class _Taken(NamedTuple):
-    """Blocks that are taken: the first one, how many, and how many entries each of them has."""
+    """Blocks that are taken: the first one, how many, and the number of entries of each."""
 
     first: int
     many: int
@@ -122,7 +127,7 @@ class _Taken(NamedTuple):
 
 
 def _taken(op: Op, unit: Unit, size: Dim, low: Dim | None, high: Dim | None) -> _Taken | None:
-    """Returns the blocks of an axis from `low` to `high`, None if parts of one are taken."""
+    """Returns the blocks of an axis from `low` to `high`, None unless these are whole blocks."""
     if not isinstance(unit, Blocks) or low is None or high is None:
         return None
     block = dims_lib.over(size, unit.many)
@@ -153,7 +158,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes whole blocks, as `views[:n]`."""
+    """Takes whole blocks, such as `views[:n]`."""
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Shard) or dims is None or not _is_free(op):
         return None
@@ -167,7 +172,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("StridedSliceGrad")
 def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts blocks back among zeros."""
+    """Puts one block back among blocks of zeros."""
     shape, given = op.value(0), layouts[4]
     if not isinstance(given, Shard) or shape is None or not _is_free(op):
         return None
@@ -177,6 +182,7 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if axis is None or inner is None:
         return None
     many = dims_lib.over(shape[axis], inner[given.axis]) if given.unit == ROWS else None
+    # The gradient has the rows of one block; the result has a known number of them.
     if many is None or not isinstance(many, int) or many < 2:
         return None
     unit = Blocks(many)
@@ -189,7 +195,7 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def _bounds(
     op: Op, axis: int, unit: Unit, dims: Sequence[Dim]
 ) -> tuple[int, _Taken, tuple[Demand, Demand]] | None:
-    """Returns where an axis is afterwards, the blocks that are taken, and what bounds demand."""
+    """Returns the axis in the result, the blocks that are taken, and the demands of the bounds."""
     steps = strides.steps(op, len(dims))
     step = next((one for one in steps or () if one.axis == axis), None)
     if step is None or step.place is None or step.made is None:
@@ -198,6 +204,7 @@ def _bounds(
     taken = _taken(op, unit, dims[axis], low, high) if stride == 1 else None
     if taken is None:
         return None
+    # Bounds in a tower are multiples of its own rows. A begin of 0, or an open end, stays the same.
     share = Share(step.place)
     begin: Demand = WHOLE if taken.first == 0 else share
     is_open = op.attr("end_mask") >> step.place & 1

@@ -1,4 +1,4 @@
-"""Operations entry by entry whose parameters are scalars, or vectors along an axis of channels."""
+"""Elementwise operations whose parameters are scalars, or vectors along an axis of channels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ shapes.elementwise("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel
 def by_channel(
     op: Op, layouts: Sequence[Layout], entries: int, along: int | None
 ) -> Strategy | None:
-    """Returns the strategy of an operation whose outputs are like its inputs.
+    """Returns the strategy of an operation with parameters per channel.
 
     Args:
-        op: The operation. Its first output is like the first input; if it has more, they are the
-            gradients of parameters, summed over all axes, or over all but the parameters'.
+        op: The operation. Its first output has the shape of its first input. Further ones are the
+            gradients of parameters, summed over all axes that these do not have.
         layouts: Those of its inputs.
-        entries: How many inputs have one shape, the first ones; the others are parameters.
+        entries: How many inputs, the first ones, have the same shape. The others are parameters.
         along: The axis of channels, None if parameters are scalars.
     """
     axis = next((x.axis for x in layouts[:entries] if isinstance(x, Shard)), None)
@@ -42,7 +42,7 @@ def by_channel(
 
 @rule("BiasAdd", "BiasAddV1")
 def bias_add(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows; the bias is the same for all of them, unless they are on its axis."""
+    """Keeps rows; the bias is the same for all of them, unless rows are on the axis of channels."""
     rank = op.rank(0)
     if not any(isinstance(layout, Shard) for layout in layouts):
         return partials.keep(op, layouts)
@@ -52,7 +52,7 @@ def bias_add(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 @rule("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsGradient")
 @rule("FakeQuantWithMinMaxVarsPerChannel", "FakeQuantWithMinMaxVarsPerChannelGradient")
 def fake_quant(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows; channels are on the last axis."""
+    """Keeps rows; channels are on the last axis."""
     rank = op.rank(0)
     if rank is None or not any(isinstance(layout, Shard) for layout in layouts):
         return None
@@ -63,7 +63,7 @@ def fake_quant(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 @rule("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
 @rule("QuantizeAndDequantizeV4Grad")
 def quantize(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows if the range is given; otherwise it is that of the whole."""
+    """Keeps rows if the range is given; else it is computed from the whole tensor."""
     if not any(isinstance(layout, Shard) for layout in layouts):
         return None
     is_gradient = op.type.endswith("Grad")

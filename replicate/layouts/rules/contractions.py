@@ -1,4 +1,4 @@
-"""Products that are summed over shared axes: matrix products, and einsums of any kind."""
+"""Products that are summed over shared axes: matrix products, and einsums."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def contract(
     result: Labels,
     broadcast: frozenset[Hashable | None] = frozenset(),
 ) -> Strategy | None:
-    """Returns the strategy of a product of its operands, which is linear in each of them."""
+    """Returns the strategy of a product of operands, which is linear in each of them."""
     return cut(op, layouts, operands, [result], broadcast) or linear(op, layouts)
 
 
 def transposed(labels: Labels, is_transposed: bool) -> Labels:
-    """Returns the labels of a matrix, or of a batch of them, that may be transposed."""
+    """Returns the labels of a matrix, or of a batch of matrices, transposed if `is_transposed`."""
     return (*labels[:-2], labels[-1], labels[-2]) if is_transposed else labels
 
 
 @rule("MatMul", "SparseMatMul")
 def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Label matrices as an einsum does."""
+    """Labels matrices as an einsum does."""
     a = transposed(("row", "inner"), op.attr("transpose_a"))
     b = transposed(("inner", "column"), op.attr("transpose_b"))
     return contract(op, layouts, (a, b), ("row", "column"))
@@ -35,7 +35,7 @@ def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Label axes of the batch by their distance from the matrices; these are broadcast."""
+    """Labels leading axes, which are broadcast, by their distance from those of the matrices."""
     ranks, rank = [op.rank(0), op.rank(1)], op.out_rank()
     if ranks[0] is None or ranks[1] is None or rank is None:
         return None
@@ -53,11 +53,11 @@ def _leading(count: int) -> Labels:
 
 @rule("Einsum")
 def einsum(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Read the labels from the equation; each character is one, also a space."""
+    """Reads the labels from the equation; each character is one, also a space."""
     given, _, made = op.attr("equation").decode().partition("->")
     terms = [term.partition("...") for term in (*given.split(","), made)]
     ranks = [*(op.rank(index) for index in range(len(layouts))), op.out_rank()]
-    # A repeated letter is a diagonal, which needs both of its axes.
+    # A letter that is repeated in a term takes a diagonal, which needs both axes whole.
     whole = {label for a, _, b in terms for label in a + b if (a + b).count(label) > 1}
     labels: list[Labels] = []
     for (before, _, after), rank in zip(terms, ranks):
@@ -70,7 +70,7 @@ def einsum(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Cross")
 def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut any axis but the last, which holds the vectors."""
+    """Splits any axis except the last, which holds the vectors."""
     rank = op.rank(0) if op.rank(0) is not None else op.rank(1)
     if rank is None:
         return None

@@ -1,6 +1,7 @@
 """Convolutions and their gradients: rows are on axis 0, in all data formats.
 
-Other axes are not cut: windows reach over edges. The gradient of a filter is a sum over rows.
+Other axes are not split, since windows would reach over the edges. The gradient of a filter is a
+sum over rows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from replicate.layouts.rules.labels import (
     row_labels,
 )
 
-# Images and the gradient; what comes out is summed over rows.
+# Inputs 0 and 2 are images and the gradient; the output is summed over rows.
 by_labels(
     "Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
     inputs=row_labels(0, 2), results=[()], linear_in=[0, 2],
@@ -32,15 +33,15 @@ by_labels("Dilation2DBackpropFilter", inputs=row_labels(0, 2), results=[()], lin
 
 @rule("Conv", "Conv2D", "Conv3D", "DepthwiseConv2dNative")
 def convolution(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the images, of which `Conv` may have several leading axes; the filter is the same."""
+    """Splits the images; `Conv` may have several leading axes. The filter is the same for all."""
     labels = leading(op.attr("batch_dims", 1))
     return cut(op, layouts, (labels, ()), [labels]) or linear(op, layouts)
 
 
 @rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")
 def input_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut the gradient, and as a layer forward, what is to be enlarged."""
+    """Splits the gradient, or the input of a transposed convolution, which uses this operation."""
     sizes = op.value(0)
-    # Two integers are the height and width alone.
+    # If there are two integers, they are height and width, without the rows.
     shape = ShapeOf(() if sizes is not None and len(sizes) == 2 else ROWS)
     return cut(op, layouts, (shape, (), ROWS), [ROWS]) or linear(op, layouts, [1, 2])

@@ -1,4 +1,4 @@
-"""Operations that work entry by entry: with broadcasting, or of operands of one shape."""
+"""Elementwise operations: with broadcasting, or with operands of one shape."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNARY = (
     "StringToHashBucketStrong", "StringToNumber", "StaticRegexFullMatch", "StaticRegexReplace",
     "UnicodeScript", "UnicodeTranscode",
 )  # fmt: skip
-# Kernels refuse operands of other shapes than the first, even of one entry, but for scalars.
+# Kernels refuse operands of another shape than the first, even with one entry, except scalars.
 ALIKE = (
     "AddN", "ClipByValue", "Betainc", "ApproximateEqual", "ReluGrad", "Relu6Grad", "LeakyReluGrad",
     "EluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad", "TanhGrad", "SigmoidGrad", "SqrtGrad",
@@ -50,7 +50,7 @@ shapes.of_one_shape(*ALIKE, "Select", "AccumulateNV2")
 
 @rule(*BROADCAST)
 def broadcast(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows, on the axis with which the axis of rows is aligned."""
+    """Keeps rows, on the axis with which the axis of rows is aligned."""
     if not any(isinstance(layout, Shard) for layout in layouts):
         return partials.keep(op, layouts)
     found = aligned(op, layouts)
@@ -62,11 +62,11 @@ def broadcast(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def aligned(op: Op, layouts: Sequence[Layout]) -> tuple[int, tuple[Demand, ...]] | None:
-    """Returns where operands that are broadcast have rows, and what that demands of each.
+    """Returns the axis of rows of operands that are broadcast, and the demand of each.
 
     Axes are aligned at the last one, and counted from there. The largest operand that has rows
-    says on which of its axes. One that has a single entry there is the same for all rows, and
-    whole. At least one operand has rows.
+    determines the axis. An operand with a single entry there is the same for all rows, and whole.
+    At least one operand has rows.
     """
     known = [op.dims(index) for index in range(len(layouts))]
     given = [shape for shape in known if shape is not None]
@@ -83,14 +83,17 @@ def aligned(op: Op, layouts: Sequence[Layout]) -> tuple[int, tuple[Demand, ...]]
         elif shape[axis] == 1:
             wanted.append(WHOLE)
         elif isinstance(shape[axis], int) and shape[axis] != size:
-            return None  # As many as there are rows by chance, or one row that is broadcast.
+            return None  # The sizes may be equal by chance, or a single row is broadcast to it.
         else:
             wanted.append(Shard(axis))
     return place, tuple(wanted)
 
 
 def _largest(given: Sequence[tuple[Dim, ...]], layouts: Sequence[Layout]) -> tuple[int, Dim]:
-    """Returns the place and the size of the axis of rows of the operand with the most axes."""
+    """Returns the position and the size of the axis of rows of the largest operand with rows.
+
+    The largest is the one with the most axes that have several entries.
+    """
     num_axes = {
         index: sum(size != 1 for size in given[index])
         for index, layout in enumerate(layouts)
@@ -104,7 +107,7 @@ def _largest(given: Sequence[tuple[Dim, ...]], layouts: Sequence[Layout]) -> tup
 
 @rule(*UNARY, *ALIKE)
 def alike(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows where they are; all operands have one shape, but for scalars."""
+    """Keeps rows where they are; all operands except scalars have one shape."""
     shards = [layout for layout in layouts if isinstance(layout, Shard)]
     if not shards:
         return partials.keep(op, layouts)
@@ -122,7 +125,7 @@ def alike(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Equal", "NotEqual")
 def equal(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Compare as others do, unless shapes that do not fit are to make one `False` of all."""
+    """Compares like other operations, unless incompatible shapes are to give a single `False`."""
     if not op.attr("incompatible_shape_error", True):
         x, y = op.dims(0), op.dims(1)
         if x is None or y is None:
@@ -134,7 +137,10 @@ def equal(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Select")
 def select(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows of the branches; a condition that is a vector is along axis 0, unlike elsewhere."""
+    """Keeps rows of the branches.
+
+    A condition that is a vector is aligned with axis 0, unlike in other operations.
+    """
     shards = [layout for layout in layouts[::-1] if isinstance(layout, Shard)]
     if not shards:
         return partials.keep(op, layouts)
@@ -147,7 +153,7 @@ def select(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("EnsureShape", "AccumulateNV2")
 def of_given_shape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows, unless an attribute says how many there are: those of the whole."""
+    """Keeps rows, unless an attribute fixes their number, which is that of the whole batch."""
     strategy = alike(op, layouts)
     if strategy is not None and isinstance(strategy.outputs[0], Shard):
         shape = tf.TensorShape(op.attr("shape"))
@@ -158,7 +164,7 @@ def of_given_shape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Substr")
 def substring(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows if only scalars are broadcast; else TensorFlow 1.15 drops axes of one entry."""
+    """Keeps rows if only scalars are broadcast; else TensorFlow 1.15 drops axes of one entry."""
     given, positions = op.dims(0), op.dims(1)
     if given is None or positions not in ((), given):
         return None
@@ -167,13 +173,13 @@ def substring(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("IdentityN")
 def identities(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Pass on each input as it is; they have nothing to do with each other."""
+    """Passes on each input as it is, independent of the others."""
     return Strategy(tuple(layouts), tuple(layouts))
 
 
 @rule("DecodeCSV", "DecodePaddedRaw")
 def of_first(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows of the first input, whose entries are decoded; the others are parameters."""
+    """Keeps rows of the first input, whose entries are decoded; the others are parameters."""
     if not isinstance(layouts[0], Shard):
         return None
     others = (WHOLE,) * (len(layouts) - 1)

@@ -1,4 +1,4 @@
-"""Operations on images: most work on each image by itself, and rows are on axis 0."""
+"""Operations on images: most process each image by itself, and rows are on axis 0."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ by_labels(
     *RESIZING, *PATCHES, "ResizeNearestNeighborGrad", "ScaleAndTranslate",
     inputs=row_labels(0), linear_in=[0],
 )  # fmt: skip
-# Of images, no more than the shape is taken.
+# The second input is the images, of which only the shape is used.
 by_labels(
     "ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad",
     inputs=row_labels(0, 1), linear_in=[0],
 )  # fmt: skip
-# Boxes are cut: each is of any image. The gradient of images is summed over boxes.
+# Boxes are split; each may be of any image, so images stay whole, and their gradient is a sum over
+# boxes.
 by_labels("CropAndResize", inputs=row_labels(1, 2), linear_in=[0])
 by_labels("CropAndResizeGradImage", inputs=row_labels(0, 1, 2), results=[()], linear_in=[0])
 by_labels("CropAndResizeGradBoxes", inputs=row_labels(0, 2, 3), linear_in=[0])
@@ -29,14 +30,14 @@ by_labels("CropAndResizeGradBoxes", inputs=row_labels(0, 2, 3), linear_in=[0])
 by_labels(
     "DrawBoundingBoxes", "DrawBoundingBoxesV2", "CombinedNonMaxSuppression", inputs=row_labels(0, 1)
 )
-# Channels are seen together, for contrast all of an image.
+# Needs all channels of a pixel, for contrast all of an image.
 by_leading_axes("AdjustHue", "AdjustSaturation", "RGBToHSV", "HSVToRGB")
 by_leading_axes("AdjustContrastv2", but=3, linear_in=[0])
 
 
 @rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def project(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut images and transforms; there is one transform for each image, or one for all."""
+    """Splits images and transforms; there is one transform for each image, or one for all."""
     operands = (ROWS, ROWS, *[()] * (len(layouts) - 2))
     kept = cut(op, layouts, operands, [ROWS], broadcast=frozenset(ROWS))
     return kept or (linear(op, layouts, [0]) if op.type == "ImageProjectiveTransformV2" else None)

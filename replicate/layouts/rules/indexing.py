@@ -1,7 +1,7 @@
 """Operations that take entries by their indices, and the reverse of `ArgMax`: `OneHot`.
 
-Indices count through the whole's entries. So what they count through stays whole, or its rows are
-on another axis; the indices may have rows themselves, and then so has what is taken.
+Indices count entries of the whole tensor. So the indexed axis must be whole; rows may be on another
+axis. The indices may have rows themselves, and then so has the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         if isinstance(layout, Shard) and layout.axis < batch:
             return Strategy((layout, layout, *others), (layout,))
     if isinstance(params, Shard) and params.axis != axis and of_indices is not None:
-        # The axes of the indices, but for batch axes, are where the gathered axis was.
+        # The axes of the indices except batch axes take the place of the gathered axis.
         shift = of_indices - batch - 1 if params.axis > axis else 0
         return Strategy((params, WHOLE, *others), (Shard(params.axis + shift),))
     if isinstance(indices, Shard):
@@ -47,7 +47,7 @@ def _axes(op: Op) -> tuple[int, int] | None:
 
 @rule("GatherNd")
 def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows of indices, and of axes that are taken whole."""
+    """Keeps rows of indices, and rows on axes that are not indexed."""
     found = coordinates(op.rank(1), op.rank(0), _rank_of_taken(op))
     if found is None:
         return moved(op, layouts)
@@ -66,16 +66,16 @@ def _rank_of_taken(op: Op) -> int | None:
 def coordinates(
     rank: int | None, of_whole: int | None, of_entries: int | None
 ) -> tuple[Labels, Labels, Labels] | None:
-    """Returns labels of axes by what coordinates do with them, None if their rank is not known.
+    """Returns labels of the axes of coordinates and of the tensor that they index.
 
     Args:
-        rank: The number of axes of the coordinates; the last one counts axes.
-        of_whole: That of what they point into.
-        of_entries: That of what is there: the first axes are the coordinates'.
+        rank: The rank of the coordinates; their last axis counts indexed axes. None if not known.
+        of_whole: The rank of the tensor that they index.
+        of_entries: The rank of the indexed entries: their first axes are those of the coordinates.
 
     Returns:
-        Labels of the axes of the coordinates but the last; of the axes that they count through; of
-        the axes after these, which are taken whole, none if their number is not known.
+        Labels of the coordinates' axes except the last; of the indexed axes; and of the axes after
+        these, which are taken whole, () if their number is not known. None if `rank` is not known.
     """
     if not rank:
         return None
@@ -88,7 +88,7 @@ def coordinates(
 
 @rule("UnravelIndex")
 def unravel_index(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts coordinates on an axis before that of rows; they are those of a whole."""
+    """Puts coordinates, which count entries of the whole, on an axis before that of rows."""
     if layouts[0] != Shard(0):
         return None
     return Strategy((Shard(0), WHOLE), (Shard(1),))
@@ -120,7 +120,7 @@ def one_hot(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Roll")
 def roll(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows on axes whose entries are not shifted, and parts."""
+    """Keeps rows on axes that are not shifted, and partials."""
     given, axes, rank = layouts[0], op.ints(2), op.rank(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)

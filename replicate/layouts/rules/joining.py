@@ -1,4 +1,4 @@
-"""Operations that join tensors along an axis, or cut one up: rows are on another axis."""
+"""Operations that concatenate or split tensors along an axis; rows are on another axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replicate.layouts.rules.moves import moved
 
 @rule("Concat", "ConcatV2")
 def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Join what each tower has, along an axis that is not that of rows."""
+    """Concatenates along an axis that is not that of rows."""
     last = len(layouts) - 1
     along, data = (last, range(last)) if op.type == "ConcatV2" else (0, range(1, last + 1))
     parts = [layouts[index] for index in data]
@@ -28,20 +28,20 @@ def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _rank(op: Op, data: Sequence[int]) -> int | None:
-    """Returns the rank of tensors that all have the same."""
+    """Returns the common rank of some tensors, None if it is not known of any."""
     known = [op.rank(index) for index in data]
     return next((rank for rank in known if rank is not None), None)
 
 
 def _common(layouts: Sequence[Layout], without: int | None = None) -> Shard | None:
-    """Returns where most of several tensors have rows, except on an axis."""
+    """Returns the shard that most tensors have; shards on axis `without` do not count."""
     found = [one for one in layouts if isinstance(one, Shard) and one.axis != without]
     return max(found, key=found.count) if found else None
 
 
 @rule("Pack")
 def pack(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Stack what each tower has."""
+    """Stacks tensors, and moves the axis of rows if the new one comes before it."""
     data = range(len(layouts))
     rows, rank = _common(layouts), _rank(op, data)
     if rows is None:
@@ -54,7 +54,7 @@ def pack(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Unpack")
 def unpack(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut up what each tower has, along an axis that is not that of rows."""
+    """Unstacks along an axis that is not that of rows."""
     (given,), rank = layouts, op.rank(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -66,7 +66,7 @@ def unpack(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Split", "SplitV")
 def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut up what each tower has, along an axis that is not that of rows, or into one piece."""
+    """Splits along an axis that is not that of rows, or into a single part."""
     data, along = (1, 0) if op.type == "Split" else (0, 2)
     given, axis, rank = layouts[data], op.ints(along), op.rank(data)
     if not isinstance(given, Shard):

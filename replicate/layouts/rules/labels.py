@@ -1,8 +1,8 @@
 """Rules of operations whose axes have labels, as in the equation of an einsum.
 
-Axes of one label belong together: where one of them has rows, all are cut. An output that has the
-label keeps its rows there; in one that has not, the operation has summed over it, and towers have
-parts of the sum. An operand without the label is the same for all towers.
+Axes with the same label belong together: if one of them has rows, all are split. An output with the
+label has rows there. An output without it is a sum over that axis, so towers have partials. An
+operand without the label is whole.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from replicate.layouts.layout import (
 )
 from replicate.layouts.rule import Op, rule
 
-# One label for each axis, no label twice; None labels an axis that has to be whole, as are those
-# that are left out at the end.
+# One label for each axis, no label twice. None labels an axis that has to be whole. Axes at the end
+# without a label have to be whole, too.
 Labels = Tuple[Optional[Hashable], ...]
 
 
 class ShapeOf(NamedTuple):
-    """Labels of an operand that is a vector of integers, the shape of what has these axes."""
+    """Labels of an operand that is the shape, a vector of integers, of a tensor with these axes."""
 
     labels: Labels
 
@@ -37,12 +37,12 @@ class ShapeOf(NamedTuple):
 Operand = Union[Labels, ShapeOf]
 
 
-# What has rows on axis 0, and nothing else that can be cut.
+# Labels of a tensor with rows on axis 0, and no other axis that can be split.
 ROWS: Labels = (0,)
 
 
 def leading(axes: int) -> Labels:
-    """Returns the labels of what has independent entries along its first axes."""
+    """Returns the labels of a tensor with independent entries along its first `axes` axes."""
     return tuple(range(axes))
 
 
@@ -57,7 +57,7 @@ def by_labels(
     results: Sequence[Labels] | None = None,
     linear_in: Sequence[int] = (),
 ) -> None:
-    """Enters the rule of types of operations whose axes always have the same labels.
+    """Registers the rule of types of operations whose axes always have the same labels.
 
     Args:
         types: The types.
@@ -78,12 +78,12 @@ def by_labels(
 def by_leading_axes(
     *types: str, operands: Sequence[int] = (0,), but: int = 1, linear_in: Sequence[int] = ()
 ) -> None:
-    """Enters the rule of operations that keep all axes of some operands but the last ones.
+    """Registers the rule of operations that process leading axes independently.
 
     Args:
         types: The types.
-        operands: The indices of these inputs; others are the same for all rows.
-        but: How many axes are the last ones.
+        operands: The indices of inputs with leading axes; others are the same for all rows.
+        but: How many of the last axes are not leading ones.
         linear_in: The indices of inputs in each of which the operations are linear.
     """
 
@@ -96,14 +96,14 @@ def by_leading_axes(
 def cut_leading(
     op: Op, layouts: Sequence[Layout], operands: Sequence[int], rank: int | None, but: int
 ) -> Strategy | None:
-    """Returns the strategy that cuts leading axes, in some operands and in all that comes out.
+    """Returns the strategy that splits leading axes of some operands and of all outputs.
 
     Args:
         op: The operation.
         layouts: Those of its inputs.
         operands: The indices of the inputs that have the leading axes; others are whole.
-        rank: The number of axes of one of them.
-        but: So many of these are its own.
+        rank: The rank of one of them.
+        but: How many of its last axes are not leading ones.
     """
     if rank is None:
         return None
@@ -113,7 +113,7 @@ def cut_leading(
 
 
 def rows_first(op: Op, layouts: Sequence[Layout], operands: Sequence[int]) -> Strategy | None:
-    """Returns the strategy of an operation that works on each entry of axis 0 by itself.
+    """Returns the strategy of an operation that processes each entry of axis 0 by itself.
 
     Args:
         op: The operation.
@@ -131,19 +131,19 @@ def cut(
     results: Sequence[Labels],
     broadcast: frozenset[Hashable | None] = frozenset(),
 ) -> Strategy | None:
-    """Returns the strategy by which rows stay rows, None if no axis that has a label is cut.
+    """Returns the strategy by which rows stay rows, None if no axis with a label has rows.
 
     Args:
         op: The operation.
         layouts: Those of its inputs.
         operands: The labels of each input's axes.
         results: Those of each output's axes.
-        broadcast: Labels whose axes may have one entry in an operand, for all rows.
+        broadcast: Labels whose axes may have one entry in an operand, shared by all rows.
     """
     found = _cut_axes(layouts, operands)
     if not found:
         return None
-    # If operands differ, a label of the result is kept, since its parts need no sum.
+    # If operands have rows on different labels, prefer one of the result, which needs no sum.
     index, axis, label = next((one for one in found if one[2] in results[0]), found[0])
     dims = op.dims(index)
     size = None if dims is None else dims[axis]
@@ -160,7 +160,7 @@ def cut(
 def _cut_axes(
     layouts: Sequence[Layout], operands: Sequence[Operand]
 ) -> list[tuple[int, int, Hashable]]:
-    """Returns which inputs have rows on an axis that has a label: input, axis, and label."""
+    """Returns inputs that have rows on an axis with a label, each with the axis and the label."""
     return [
         (index, layout.axis, labels[layout.axis])
         for index, (layout, labels) in enumerate(zip(layouts, operands))
@@ -179,7 +179,7 @@ def _demand(
     size: Dim | None,
     is_broadcast: bool,
 ) -> Demand | None:
-    """Returns what is demanded of an operand, None if its axis does not fit the rows."""
+    """Returns the demand of an operand, None if its axis does not match the rows."""
     if isinstance(labels, ShapeOf):
         return Share(labels.labels.index(label)) if label in labels.labels else WHOLE
     if label not in labels:
@@ -197,7 +197,7 @@ def _demand(
 def linear(
     op: Op, layouts: Sequence[Layout], operands: Sequence[int] | None = None
 ) -> Strategy | None:
-    """Returns the strategy for parts of a sum, or of a mean, in one operand; others are whole.
+    """Returns the strategy for one operand that is a partial sum or mean; others are whole.
 
     Args:
         op: An operation that is linear in each of some operands.
@@ -209,7 +209,7 @@ def linear(
         return None
     kind = layouts[parts[0]]
     given = op.inputs[parts[0]].dtype.base_dtype
-    # Sums of small integers may overflow where those of what comes out do not.
+    # The sum of integers of a small type may overflow, while that of the outputs does not.
     wraps = given.is_integer and any(given != made.dtype for made in op.outputs)
     if not isinstance(kind, Partial) or kind not in (SUM, MEAN) or wraps:
         return None

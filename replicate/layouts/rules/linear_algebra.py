@@ -1,4 +1,4 @@
-"""Matrices and Fourier transforms: leading axes hold many, each by itself."""
+"""Matrices and Fourier transforms, which are batched along leading axes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DECOMPOSITIONS = (
 
 TRIANGULAR = ("MatrixTriangularSolve", "BandedTriangularSolve")
 
-# What is transformed; lengths, if they are inputs, are the same for all.
+# Input 0 is transformed; lengths, if they are inputs, are the same for all.
 by_leading_axes("FFT", "IFFT", "RFFT", "IRFFT", linear_in=[0])
 by_leading_axes("FFT2D", "IFFT2D", "RFFT2D", "IRFFT2D", but=2, linear_in=[0])
 by_leading_axes("FFT3D", "IFFT3D", "RFFT3D", "IRFFT3D", but=3, linear_in=[0])
-# The gradient alone is linear.
+# It is linear in the gradient only.
 by_leading_axes("CholeskyGrad", operands=[0, 1], but=2, linear_in=[1])
 by_leading_axes("MatrixBandPart", "MatrixDiagPart", but=2, linear_in=[0])
-# Which diagonals, and what fills them up, is the same for all.
+# The indices of diagonals, and the padding value, are the same for all.
 by_leading_axes("MatrixDiagPartV2", "MatrixDiagPartV3", but=2)
 by_leading_axes("MatrixDiag", linear_in=[0])
 # Matrices and their diagonals.
@@ -31,7 +31,7 @@ by_leading_axes("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", operands=
 
 @rule(*DECOMPOSITIONS)
 def decompose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes; vectors that are not asked for are of no shape, and nobody's."""
+    """Splits leading axes; vectors that are not computed are outputs without a useful shape."""
     kept = cut_leading(op, layouts, [0], op.rank(0), 2)
     if kept is None or op.attr("compute_uv", op.attr("compute_v", True)):
         return kept
@@ -40,13 +40,13 @@ def decompose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("MatrixSolve", "MatrixSolveLs", *TRIANGULAR, "TridiagonalSolve")
 def solve(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes, or columns of the right side: each column is solved by itself."""
+    """Splits leading axes, or columns of the right side: each column is solved by itself."""
     return _columns(op, layouts, [0], 1)
 
 
 @rule("TridiagonalMatMul")
 def multiply(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes, or columns."""
+    """Splits leading axes, or columns."""
     return _columns(op, layouts, [0, 1, 2], 3)
 
 
@@ -72,5 +72,5 @@ def _columns(
 
 @rule("MatrixDiagV2", "MatrixDiagV3")
 def diagonals(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Cut leading axes; a single diagonal has an axis less than several."""
+    """Splits leading axes; a single diagonal has one axis less than several."""
     return cut_leading(op, layouts, [0], op.out_rank(), 2)

@@ -1,4 +1,4 @@
-"""Softmax, and losses of classes: within each row."""
+"""Softmax and classification losses, which are computed within each row."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from replicate.layouts.rules.labels import by_labels, by_leading_axes, row_label
 
 # The last axis is that of classes.
 by_leading_axes("Softmax", "LogSoftmax")
-# Logits and labels.
+# Inputs 0 and 1 are logits and labels.
 by_labels("SparseSoftmaxCrossEntropyWithLogits", inputs=row_labels(0, 1))
 
 
 @rule("SoftmaxCrossEntropyWithLogits")
 def cross_entropy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows of logits and labels, which are broadcast to a matrix, as in other operations."""
+    """Keeps rows of logits and labels, which are broadcast to a matrix, as in other operations."""
     if not any(isinstance(layout, Shard) for layout in layouts):
         return None
     found = aligned(op, layouts)
     if found is None or found[0] != -2:
-        return None
+        return None  # Rows would be classes.
     return Strategy(found[1], (Shard(0), Shard(0)))

@@ -1,4 +1,4 @@
-"""Helps rules of operations that only move entries: rearrange, join, cut or repeat them."""
+"""Helpers of rules for operations that only move entries: rearrange, join, split or repeat them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from replicate.layouts.rules.partials import IDEMPOTENT
 
 
 def moved(op: Op, layouts: Sequence[Layout], data: Sequence[int] = (0,)) -> Strategy | None:
-    """Returns the strategy for parts, of one kind: the same entries of each part are moved.
+    """Returns the strategy for partials of one kind: entries are moved alike in each tower.
 
-    Entries that all towers have whole are such parts, too, where equal parts make the same whole.
+    Whole inputs can be treated as partials if reducing equal partials gives the same value.
 
     Args:
         op: The operation.
         layouts: Those of its inputs.
-        data: Which of them hold entries that are moved; the others say how, and are whole.
+        data: The indices of inputs whose entries are moved; the others are parameters, and whole.
     """
     kinds = {layouts[index] for index in data}
     found = [kind for kind in kinds if isinstance(kind, Partial)]
@@ -32,10 +32,10 @@ def moved(op: Op, layouts: Sequence[Layout], data: Sequence[int] = (0,)) -> Stra
 
 
 def entry_of_rows(op: Op, index: int) -> int | None:
-    """Returns which one of the integers of an input, a shape, gives the result its rows.
+    """Returns the index of the size in a shape, an input, that is the number of rows, or None.
 
-    That is the only one that follows from n. Where the graph knows n, it is the only one that is n:
-    others are multiples of it by chance more often than not.
+    It must be the only one that depends on n. If the graph knows n, it must be the only one that
+    equals n; sizes that are multiples of a known n are mostly so by chance.
     """
     value = op.value(index)
     if value is None or value.ndim != 1:
@@ -51,6 +51,6 @@ def entry_of_rows(op: Op, index: int) -> int | None:
 
 
 def _follows(size: Dim, op: Op) -> bool:
-    """Whether a size follows from n."""
+    """Whether a size depends on n."""
     names = op.rows.symbols if isinstance(op.rows, Monomial) else ()
     return any(dims_lib.holds(size, name) for name in names)

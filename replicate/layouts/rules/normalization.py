@@ -1,7 +1,7 @@
-"""Normalization kernels. In training, batch norm's have the moments of each tower's rows.
+"""Normalization kernels. In training, fused batch norm uses the moments of each tower's rows.
 
-These moments are one of two differences from one device, see `kinds.differs`. Batch norm of other
-kernels is made of means over rows, and exact.
+This is one of the two differences from one device; see `kinds.differs`. Batch norm that is made of
+other operations takes means over rows, and is exact.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import by_labels, leading, rows_first
 
-# Entries are normalized along the last axis; the gradient alone is linear.
+# Entries are normalized along the last axis. `LRNGrad` is linear in the gradient only.
 by_labels("LRN", inputs={0: leading(3)})
 by_labels("LRNGrad", inputs=dict.fromkeys(range(3), leading(3)), linear_in=[0])
 
 
 @rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def batch_norm(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Normalize each tower's rows; moments that update moving ones are the mean of the towers'.
+    """Normalizes each tower's rows; batch moments become the mean of the towers'.
 
-    What is reserved for the gradient stays in the tower. Where moments are given, they come out
-    again, of all towers the same.
+    Tensors reserved for the gradient stay in the tower. If moments are given, the outputs are these
+    again, the same in all towers, and so is their mean.
     """
     rows = rows_first(op, layouts, [0])
     if rows is None:
@@ -41,15 +41,15 @@ def batch_norm(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
 def batch_norm_gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Take the gradient of what each tower has normalized; those of scale and offset are sums.
+    """Computes the gradient in the tower that normalized; those of scale and offset are sums.
 
-    Moments of all rows have a gradient that needs all rows: then it runs once.
+    If the moments are those of all rows, the gradient needs all rows, and runs once.
     """
     rows, moments = rows_first(op, layouts, [0, 1]), layouts[3:]
     if rows is None or (op.attr("is_training") and not all(_is_per_tower(one) for one in moments)):
         return None
     kept = tuple(one if _is_per_tower(one) else WHOLE for one in moments)
-    # The last two outputs are placeholders: those of TensorFlow 1.15 lie about their shape.
+    # The last two outputs are unused, and in TensorFlow 1.15 their shape is wrong.
     return Strategy((*rows.inputs[:3], *kept), (Shard(0), SUM, SUM, PER_TOWER, PER_TOWER))
 
 

@@ -1,6 +1,6 @@
-"""Operations that order entries, or search among ordered ones: within each row.
+"""Operations that sort entries, or search among sorted ones, within each row.
 
-`tf.sort` and `tf.argsort` are made of `TopKV2` and transpositions.
+`tf.sort` and `tf.argsort` consist of `TopKV2` and transpositions.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import by_labels, by_leading_axes, row_labels
 
-# The last axis is ordered.
+# The last axis is sorted.
 by_leading_axes("TopKV2", "NthElement")
-# Predictions and targets.
+# Inputs 0 and 1 are predictions and targets.
 by_labels("InTopK", "InTopKV2", inputs=row_labels(0, 1))
-# Points; the centers are the same for all.
+# Input 0 is the points; the centers are the same for all.
 by_labels("NearestNeighbors", inputs=row_labels(0))
 
 

@@ -1,6 +1,7 @@
 """Parsers of serialized examples: rows of strings become rows of features, dense and sparse.
 
-What is padded to the longest list of the batch is parsed once: a tower does not know that length.
+Features that are padded to the longest list of the batch are parsed once, since a tower does not
+know that length.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from replicate.layouts.shapes_of_parsing import PARSERS
 
 @pointing(*PARSERS)
 def parse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Parses what a tower has; indices of sparse features count its own rows."""
+    """Parses a tower's examples; indices of sparse features count the tower's rows."""
     if layouts[0] != Shard(0) or op.rank(0) != 1:
         return None
     made = results(op)
@@ -24,13 +25,13 @@ def parse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     known = [layout for layout in outputs if layout is not None]
     if len(known) < len(outputs):
         return None
-    # Names of the examples, for errors: as many, or none.
+    # Names of the examples, for error messages: one for each, or none.
     names: Demand = WHOLE if op.dims(1) in ((), (0,)) else Shard(0)
     return Strategy((Shard(0), names, *[WHOLE] * (len(layouts) - 2)), tuple(known))
 
 
 def _layout(op: Op, made: Sequence[Result], index: int) -> Layout | None:
-    """Returns the layout of an output, None of what a tower cannot have."""
+    """Returns the layout of an output, None if it cannot be parsed in towers."""
     name, place = made[index]
     if name in ("dense_values", "context_dense_values"):
         dims = op.dims_of(op.outputs[index])

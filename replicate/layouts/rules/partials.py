@@ -1,8 +1,8 @@
-"""Says which operations entry by entry keep the parts that towers have of a value.
+"""Defines which elementwise operations turn partials into partials.
 
-An operation keeps parts if it gives the same whichever comes first, it or the reduction of the
-parts; also where a tower's maximum or minimum is infinite, as of scores that a mask has taken out
-of all of its rows. Factors are taken to be finite: an infinite one times parts that are 0 is NaN.
+An operation does if it can be exchanged with the reduction of the partials. This must hold even if
+a tower's maximum or minimum is infinite, as if a mask has removed all scores of its rows. Factors
+are assumed to be finite: an infinite factor times a partial of 0 is NaN.
 """
 
 from __future__ import annotations
@@ -32,25 +32,26 @@ Kept = Callable[[Op, Sequence[Layout]], Optional[Layout]]
 
 _functions: dict[str, Kept] = {}
 
-# x <= y: f(x) <= f(y), from -inf to inf. Not Softsign, nor Erf of bfloat16, whose kernels give NaN.
+# Non-decreasing from -inf to inf. Softsign, and Erf of bfloat16, give NaN for infinite values.
 RISING = (
     "Exp", "Expm1", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Atan", "Asinh",
     "Sinh", "Floor", "Ceil", "Round", "Rint", "Sign",
 )  # fmt: skip
-# By type: which operand is a gradient, and what comes out proportional to it.
+# By type: the operand that is a gradient. The output is proportional to it.
 OF_GRADIENTS = {
     **dict.fromkeys(["ReluGrad", "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad"], 0),
     **dict.fromkeys(["SoftplusGrad", "SoftsignGrad", "FakeQuantWithMinMaxArgsGradient"], 0),
     **dict.fromkeys(["TanhGrad", "SigmoidGrad", "RsqrtGrad"], 1),
     **dict.fromkeys(["ReciprocalGrad", "InvGrad"], 1),
 }
-# Of equal values, their own value.
+# Reductions of equal values that give the same value.
 IDEMPOTENT = (MEAN, MAX, MIN, ALL, ANY)
 
 
 def keep(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Returns the strategy for operands without rows; the operation has one output."""
-    if PER_TOWER in layouts:  # Gradients fill zeros in for reserved outputs that nothing has taken.
+    # Gradients use `ZerosLike` of reserved outputs that are not used elsewhere.
+    if PER_TOWER in layouts:
         is_kept = set(layouts) <= {PER_TOWER, WHOLE}
         return Strategy(tuple(layouts), (PER_TOWER,)) if is_kept else None
     function = _functions.get(op.type)
@@ -69,14 +70,14 @@ def _keeps(*types: str) -> Callable[[Kept], Kept]:
 @_keeps("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
 @_keeps("EnsureShape")
 def _passed(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Pass on whatever comes in; `CheckNumerics` would stop at parts where the whole is finite."""
+    """Passes on the input; unlike `CheckNumerics`, which may find a partial infinite."""
     return layouts[0]
 
 
 @_keeps("Add", "AddV2", "Sub", "AddN", "AccumulateNV2", "BiasAdd", "BiasAddV1")
 @_keeps("Complex", "Conj", "Real", "Imag")
 def _linear(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Add parts of sums, or of means; what is the same for all towers is its own mean."""
+    """Adds partial sums, or partial means; a whole value is the mean of equal partials."""
     kinds = set(layouts)
     if kinds == {SUM}:
         return SUM
@@ -85,7 +86,7 @@ def _linear(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("Neg")
 def _negative(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Swap maxima and minima, of floating-point numbers: the least integer has no negative."""
+    """Swaps maxima and minima of floating-point numbers; the least integer has no negative."""
     if op.inputs[0].dtype.is_floating and layouts[0] in (MAX, MIN):
         return MIN if layouts[0] == MAX else MAX
     return _linear(op, layouts)
@@ -100,7 +101,7 @@ def _not(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("Mul", "MulNoNan", "RealDiv", "Div", "DivNoNan")
 def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Multiply or divide parts by what is whole; quotients of integers are rounded."""
+    """Multiplies or divides partials by a whole value; quotients of integers are rounded."""
     x, y = layouts
     if op.type == "Mul":
         if x == y == PROD:
@@ -113,7 +114,7 @@ def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 
 def _divides_exactly(divisor: Any) -> bool:
-    """Whether a divisor is a number other than 0: parts divided by 0 are NaN or infinite."""
+    """Whether a divisor is a constant other than 0: partials divided by 0 are NaN or infinite."""
     if divisor.dtype.is_integer or divisor.op.type != "Const":
         return False
     return bool(np.all(tf.make_ndarray(divisor.op.get_attr("value")) != 0))
@@ -132,7 +133,7 @@ def _rising(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("Maximum", "Minimum", "LogicalOr", "LogicalAnd", "ClipByValue")
 def _chosen(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Choose among parts and what is whole, which rises with each of them."""
+    """Takes a maximum or minimum of partials and whole values, which rises with each of them."""
     parts = [layout for layout in layouts if layout != WHOLE]
     kind = parts[0]
     if kind not in (MAX, MIN, ALL, ANY):
@@ -145,7 +146,7 @@ def _chosen(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("Select", "SelectV2")
 def _selected(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Select among parts of one kind, by a condition that is the same for all towers."""
+    """Selects among partials of one kind, by a whole condition."""
     condition, *branches = layouts
     kinds = {layout for layout in branches if layout != WHOLE}
     if condition != WHOLE or len(kinds) != 1:
@@ -158,7 +159,7 @@ def _selected(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("ZerosLike", "OnesLike")
 def _like(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Fill each part: zeros are what any kind makes of zeros; ones do not add up to ones."""
+    """Fills each partial: any reduction of zeros is zero, but ones do not add up to one."""
     kind = layouts[0]
     if not isinstance(kind, Partial) or (op.type == "OnesLike" and kind == SUM):
         return None
@@ -167,7 +168,7 @@ def _like(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("Cast")
 def _cast(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Widen parts of floating-point numbers, which is exact."""
+    """Converts partials to a wider floating-point type, which is exact."""
     before, after = op.inputs[0].dtype.base_dtype, op.outputs[0].dtype.base_dtype
     is_float = before.is_floating and after.is_floating
     if not (is_float or (before.is_complex and after.is_complex)) or before.size >= after.size:

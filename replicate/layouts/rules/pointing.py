@@ -1,8 +1,8 @@
-"""Indices that point to a tower's own rows or values: how they come about, and what keeps them so.
+"""Rules for `Indices` into a tower's rows or values: operations that make them and keep them.
 
-`tf.where` and `tf.boolean_mask` make them, and sparse tensors consist of them. A tower that counts
-its own rows points to what it has itself; where that does not matter, or is not known, its indices
-become those of one device.
+`tf.where` and `tf.boolean_mask` make them, and sparse tensors contain them. An index that counts
+the tower's rows can be used without data of other towers. If no rule applies, indices are converted
+to those of one device.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def counted(op: Op, index: int = 0) -> str | None:
 
 
 def pointed_to(op: Op, indices: Indices) -> Dim:
-    """Returns the size of the axis that indices point to."""
+    """Returns the size of the axis that is indexed."""
     return dims_lib.times(count(indices.within, op.rows), indices.each)
 
 
 @pointing("Where")
 def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Finds what a tower has; the towers' indices in turn are in the order of one device's."""
+    """Finds entries of a tower's rows; in the order of towers, these are one device's."""
     (given,), unit, dims = layouts, counted(op), op.dims(0)
     if not isinstance(given, Shard) or given.axis != 0 or unit is None or dims is None:
         return None
-    if isinstance(given.unit, Blocks):  # Whose parts do not follow each other.
-        return None
+    if isinstance(given.unit, Blocks):
+        return None  # One device finds all entries of a block before those of the next one.
     each = dims_lib.over(dims[0], count(given.unit, op.rows))
     if each is None:
         return None
@@ -55,9 +55,9 @@ def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("Range")
 def number(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Numbers the rows: each tower numbers its own.
+    """Numbers the rows: each tower numbers its rows from 0.
 
-    As many integers of another meaning would do so for nothing. So n must not be known.
+    If n is known, a range of that length may count something else. So n must not be known.
     """
     limit = op.value(1)
     size = None if limit is None else limit.item()
@@ -79,7 +79,7 @@ def is_range(tensor: Any) -> bool:
 
 @pointing("DynamicPartition")
 def partition(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Sorts what a tower has; indices keep pointing."""
+    """Sorts a tower's rows into parts; indices among them stay valid."""
     data, by = layouts
     found = [counted(op, index) for index in range(len(op.outputs))]
     known = [unit for unit in found if unit is not None]
@@ -98,7 +98,7 @@ def partition(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("Identity", "StopGradient", "PreventGradient", "Snapshot", "Cast")
 def same(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep indices as they are."""
+    """Keeps indices as they are."""
     if not isinstance(layouts[0], Indices) or op.outputs[0].dtype.name not in ("int32", "int64"):
         return None
     return Strategy(tuple(layouts), tuple(layouts))
@@ -106,7 +106,7 @@ def same(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("StridedSlice")
 def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes columns: the first one points, the others do not."""
+    """Takes columns: only the first one holds indices."""
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Indices):
         return blocks.strided_slice(op, layouts)
@@ -125,7 +125,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     low, _, stride = strides.taken_range(op, columns.place, dims[1])
     if not isinstance(low, int) or not isinstance(dims[1], int) or (low and stride != 1):
         return None
-    if low % dims[1]:
+    if low % dims[1]:  # Column 0 is left out: only other columns remain.
         return Strategy(demands, (Shard(0, given.unit),))
     if stride != 1:
         return None
@@ -134,7 +134,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("Slice")
 def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes columns, as `StridedSlice` does."""
+    """Takes columns, like `StridedSlice`."""
     given, begin, size = layouts[0], values.entries(op, 1), values.entries(op, 2)
     if not isinstance(given, Indices):
         return blocks.slice_(op, layouts)
@@ -148,7 +148,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("Reshape", "Squeeze", "ExpandDims")
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Makes a column of a vector, or the reverse."""
+    """Turns a vector into a column, or the reverse."""
     given, dims, made = layouts[0], op.dims(0), op.dims_of(op.outputs[0])
     if not isinstance(given, Indices) and op.type == "Reshape":
         return blocks.reshape(op, layouts)
@@ -164,14 +164,14 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _has_columns(op: Op, index: int) -> bool:
-    """Whether an operand is a matrix of a known number of columns."""
+    """Whether an operand is a matrix with a known number of columns."""
     dims = op.dims(index)
     return dims is not None and len(dims) == 2 and isinstance(dims[1], int)
 
 
 @pointing("ConcatV2", "Pack")
 def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts columns beside each other, of which the first one points."""
+    """Joins columns, of which the first one holds indices."""
     given, *rest = layouts
     if not isinstance(given, Indices):
         return blocks.concat(op, layouts)
@@ -183,14 +183,14 @@ def join(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if axis not in (1, -1) or given.is_matrix == is_stack:
         return None
     if not is_stack and not all(_has_columns(op, index) for index in range(len(rest) + 1)):
-        return None  # How many columns follow the one that points has to be known.
+        return None  # The offset of indices needs the number of columns.
     demands = [given, *[Shard(0, given.unit)] * len(rest), *last]
     return Strategy(tuple(demands), (given._replace(is_matrix=True),))
 
 
 @pointing("Unpack", "Split")
 def apart(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes columns apart, of which the first one points."""
+    """Splits columns, of which the first one holds indices."""
     is_split = op.type == "Split"
     given, dims = layouts[is_split], op.dims(is_split)
     if is_split and not isinstance(given, Indices):
@@ -207,7 +207,7 @@ def apart(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("Gather", "GatherV2")
 def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes what a tower has of what indices point to; indices that are taken keep pointing."""
+    """Takes entries by indices from the tower's own data; indices that are taken stay valid."""
     params, indices, *rest = layouts
     axis = op.ints(2) if op.type == "GatherV2" else (0,)
     dims = op.dims(0)
@@ -226,7 +226,7 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("GatherNd")
 def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Takes what a tower has of what coordinates point to."""
+    """Takes entries by coordinates from the tower's own data."""
     _, indices = layouts
     dims = op.dims(0)
     if not isinstance(indices, Indices) or not indices.is_matrix or not dims:
@@ -238,7 +238,7 @@ def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("ScatterNd")
 def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts what a tower has to where coordinates point."""
+    """Writes a tower's entries to its own rows, by coordinates."""
     indices, shape = layouts[0], op.value(2)
     if not isinstance(indices, Indices) or not indices.is_matrix or shape is None:
         return None

@@ -10,15 +10,15 @@ from replicate.layouts.layout import WHOLE, Layout, Shard, Share, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import by_labels, row_labels
 
-# Of each row of logits.
+# Draws classes for each row of logits.
 by_labels("Multinomial", inputs=row_labels(0))
 
 
 @rule(*STARTS)
 def drawn(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Draw rows where the shape begins with them; other inputs are limits, or parameters.
+    """Draws rows if the shape begins with their number; other inputs are limits, or parameters.
 
-    As many are drawn for each parameter as the shape says; the parameters' axes come last.
+    For each parameter, numbers of the given shape are drawn; the parameters' axes come last.
     """
     given = layouts[1] if op.type in ("RandomGamma", "RandomPoissonV2") else WHOLE
     if isinstance(given, Shard):
@@ -32,10 +32,10 @@ def drawn(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def begins_with_rows(op: Op) -> bool:
-    """Whether the first input is a shape whose first size, and no other, is that of rows.
+    """Whether the first input is a shape whose first size, and no other, is the number of rows.
 
-    Where the number of rows is known, other sizes that are multiples of it are so by chance more
-    often than not, such as those of weights; then just that number of rows counts.
+    If n is known, other sizes, such as those of weights, are mostly multiples of it by chance; then
+    only n itself counts.
     """
     shape = op.value(0)
     if shape is None or shape.ndim != 1 or not len(shape):

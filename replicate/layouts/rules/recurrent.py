@@ -1,15 +1,16 @@
-"""Cells of recurrent networks as one kernel: rows are independent."""
+"""Kernels of recurrent cells, in which rows are independent."""
 
 from __future__ import annotations
 
 from replicate.layouts.rules.labels import ROWS, Labels, by_labels, row_labels
 
-# What has steps on axis 0, and rows on axis 1.
+# Labels of tensors with time steps on axis 0 and rows on axis 1.
 STEPS: Labels = (None, *ROWS)
 
-# The input and the state; of gradients also what the cell has made, and the gradient of that.
+# Inputs with rows are the input and the state; for gradients also the cell's outputs and their
+# gradients.
 by_labels("GRUBlockCell", inputs=row_labels(0, 1))
-# Gradients of weights are made by other operations.
+# Other operations compute the gradients of weights.
 by_labels("GRUBlockCellGrad", inputs=row_labels(0, 1, 6, 7, 8, 9), linear_in=[9])
 by_labels("LSTMBlockCell", inputs=row_labels(0, 1, 2))
 # Gradients of peepholes are summed over rows.
@@ -18,7 +19,7 @@ by_labels(
     inputs=row_labels(0, 1, 2, *range(8, 16)),
     results=(ROWS, ROWS, (), (), ()),
 )
-# The inputs of all steps, and both states.
+# The input has all steps; inputs 2 and 3 are the states.
 by_labels("BlockLSTM", "BlockLSTMV2", inputs={1: STEPS, **row_labels(2, 3)})
 # Gradients of weights are sums over rows.
 by_labels(

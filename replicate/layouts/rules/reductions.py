@@ -1,4 +1,4 @@
-"""Reductions over axes, and what accumulates along one."""
+"""Reductions over axes, cumulative operations, and counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.shapes_of_layers import channel
 
-# By type: of what a reduction over rows is a part.
+# By type: the partial that a reduction over rows gives.
 OVER_ROWS: dict[str, Partial] = {
     "Sum": SUM,
     "Mean": MEAN,
@@ -36,7 +36,7 @@ OVER_ROWS: dict[str, Partial] = {
 
 @rule(*OVER_ROWS, "EuclideanNorm", "ReduceJoin", "ArgMax", "ArgMin")
 def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that are not reduced; towers have parts of what is reduced over rows."""
+    """Keeps rows that are not reduced; a reduction over rows gives partials."""
     given, rank, axes = layouts[0], op.rank(0), op.ints(1)
     if isinstance(given, Partial):
         return _of_parts(op, layouts)
@@ -53,12 +53,12 @@ def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _rounds(op: Op) -> bool:
-    """Whether a mean is one of integers, which is not the mean of the towers' means."""
+    """Whether a mean of integers is rounded, and so differs from the mean of the towers' means."""
     return op.type == "Mean" and op.inputs[0].dtype.is_integer
 
 
 def _of_parts(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Returns the strategy for parts, which are reduced over axes in whichever order."""
+    """Returns the strategy for partials, if the order of the two reductions does not matter."""
     given = layouts[0]
     linear = given in (SUM, MEAN) and op.type in ("Sum", "Mean")
     if layouts[1] != WHOLE or _rounds(op) or not (linear or given == OVER_ROWS.get(op.type)):
@@ -68,16 +68,16 @@ def _of_parts(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("L2Loss")
 def half_sum_of_squares(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Add up over rows."""
+    """Adds up over rows."""
     return Strategy((layouts[0],), (SUM,)) if isinstance(layouts[0], Shard) else None
 
 
 @rule("BiasAddGrad")
 def bias_add_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Add up over all axes but that of channels.
+    """Adds up over all axes except that of channels.
 
-    Rows on axes after the channels' are not kept: TensorFlow 1.15 adds all up to the first channel
-    where these have one entry in all.
+    Rows on axes after the channels' are not split: if these axes have a single entry, TensorFlow
+    1.15 adds everything to the first channel.
     """
     given, rank = layouts[0], op.rank(0)
     if given in (SUM, MEAN):
@@ -89,7 +89,7 @@ def bias_add_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Cumsum", "Cumprod", "CumulativeLogsumexp")
 def cumulative(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that are not on the axis along which entries are accumulated."""
+    """Keeps rows that are not on the axis along which entries are accumulated."""
     given, rank, axis = layouts[0], op.rank(0), op.ints(1)
     if layouts[1] == WHOLE and (
         (op.type == "Cumsum" and given in (SUM, MEAN)) or (op.type == "Cumprod" and given == PROD)
@@ -102,14 +102,14 @@ def cumulative(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Bincount")
 def bincount(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Count entries, wherever rows are."""
+    """Counts entries, on whichever axis rows are."""
     wanted = _weighted(op, layouts)
     return None if wanted is None else Strategy((wanted[0], WHOLE, wanted[1]), (SUM,))
 
 
 @rule("DenseBincount")
 def dense_bincount(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Count entries of a vector, or of each row of a matrix."""
+    """Counts entries of a vector, or of each row of a matrix."""
     wanted, rank = _weighted(op, layouts), op.rank(0)
     if wanted is None or rank is None:
         return None
@@ -119,10 +119,10 @@ def dense_bincount(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _weighted(op: Op, layouts: Sequence[Layout]) -> tuple[Demand, Demand] | None:
-    """Returns what is demanded of entries that are counted, and of their weights.
+    """Returns the demands of the entries that are counted, and of their weights.
 
-    Without weights, there is a vector of none of them. Weights are known to be of the entries'
-    shape, or not to be: kernels take others, too, entry by entry.
+    Without weights, their input is an empty vector. Weights must be known to have the entries'
+    shape, since kernels also accept other shapes with as many entries.
     """
     shards = [layout for layout in (layouts[0], layouts[2]) if isinstance(layout, Shard)]
     entries, weights = op.dims(0), op.dims(2)

@@ -14,10 +14,10 @@ from replicate.layouts.rules.moves import entry_of_rows, moved
 
 @rule("Reshape")
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows where as many entries come before them as in the input.
+    """Keeps rows if the axes before them have as many entries as in the input.
 
-    So the first axis of a group that becomes one axis may have rows, and the first one of those
-    that an axis becomes.
+    So rows may be on the first of several axes that are merged, and are on the first of several
+    axes into which one is split.
     """
     given, shape = layouts
     if not isinstance(given, Shard) or shape != WHOLE:
@@ -34,9 +34,9 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def _place_of_rows(
     rows: Dim, before: Sequence[Dim], axis: int, after: Sequence[Dim | None]
 ) -> int | None:
-    """Returns the axis that rows have after they were on `axis`, None if there is none.
+    """Returns the new position of the axis of rows, which was `axis`, None if there is none.
 
-    The next axes may differ: each row has the same entries, in the same order.
+    The axes after it may differ, since each row keeps its entries in the same order.
     """
     if not dims_lib.over(before[axis], rows):
         return None
@@ -52,7 +52,7 @@ def _place_of_rows(
 
 @rule("Transpose", "ConjugateTranspose")
 def transpose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Move the axis of rows to where the permutation has it."""
+    """Moves the axis of rows as the permutation says."""
     given, order = layouts[0], values.entries(op, 1)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -63,7 +63,7 @@ def transpose(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("ExpandDims")
 def expand_dims(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Move the axis of rows, if the new one comes before it."""
+    """Moves the axis of rows if the new axis comes before it."""
     given, rank, axis = layouts[0], op.rank(0), op.ints(1)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -75,7 +75,7 @@ def expand_dims(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Squeeze")
 def squeeze(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Move the axis of rows, if others before it are left out."""
+    """Moves the axis of rows if axes before it are removed."""
     (given,) = layouts
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -86,7 +86,7 @@ def squeeze(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _squeezed(op: Op, of_rows: int) -> set[int] | None:
-    """Returns the axes that are left out, None if they are not the same in all towers."""
+    """Returns the axes that are removed, None if they may differ among towers."""
     named, dims = op.attr("squeeze_dims"), op.dims(0)
     if dims is None:
         return None
@@ -94,7 +94,7 @@ def _squeezed(op: Op, of_rows: int) -> set[int] | None:
         return {axis % len(dims) for axis in named}
     others = [size for axis, size in enumerate(dims) if axis != of_rows]
     each = op.per_row(0, of_rows)
-    # Without names, all axes of one entry are left out: also that of the only row of a tower.
+    # Without given axes, all axes of one entry are removed, even that of rows if a tower has one.
     if not all(isinstance(size, int) for size in (*others, each)) or each == 1:
         return None
     return {axis for axis, size in enumerate(dims) if size == 1 and axis != of_rows}
@@ -102,7 +102,7 @@ def _squeezed(op: Op, of_rows: int) -> set[int] | None:
 
 @rule("Bitcast")
 def bitcast(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows, unless the axis that they are on becomes part of each entry."""
+    """Keeps rows, unless they are on the last axis and it is merged into wider entries."""
     (given,), rank = layouts, op.rank(0)
     if not isinstance(given, Shard):
         return None
@@ -114,7 +114,7 @@ def bitcast(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Tile")
 def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows on an axis that is not repeated; repeat what has none once for each row."""
+    """Keeps rows on an axis that is not repeated; repeats a whole tensor for a tower's rows."""
     given, many = layouts[0], values.entries(op, 1)
     if isinstance(given, Shard):
         kept = many is not None and many[given.axis] == 1
@@ -129,7 +129,7 @@ def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("BroadcastTo")
 def broadcast_to(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows; broadcast what has none to those of each tower."""
+    """Keeps rows; broadcasts a whole tensor to the rows of each tower."""
     given, shape, rank = layouts[0], values.entries(op, 1), op.rank(0)
     if isinstance(given, Shard):
         place = None if shape is None or rank is None else given.axis + len(shape) - rank
@@ -145,7 +145,7 @@ def broadcast_to(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _aligned(op: Op, place: int) -> Demand | None:
-    """Returns what is demanded of what is broadcast to a shape that has rows at `place`."""
+    """Returns the demand of a tensor that is broadcast to a shape with rows at `place`."""
     dims, shape = op.dims(0), op.value(1)
     if dims is None or shape is None:
         return None
@@ -155,7 +155,7 @@ def _aligned(op: Op, place: int) -> Demand | None:
 
 @rule("Fill")
 def fill(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Make the rows of each tower."""
+    """Fills the rows of each tower."""
     place = entry_of_rows(op, 0)
     if place is None or layouts[0] != WHOLE:
         return moved(op, layouts, data=(1,))

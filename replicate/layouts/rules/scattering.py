@@ -1,8 +1,8 @@
-"""Operations that put entries where indices say, or sum up those of equal indices.
+"""Operations that write entries to indices, or reduce entries of equal indices.
 
-Indices count through the whole's result. A tower's rows go anywhere in it, so each tower makes a
-result of that size, of its rows alone, and these are reduced. Axes that come after those that are
-indexed stay as they are, and so do rows on them.
+Indices count entries of the whole result. A tower's rows may go anywhere in it, so each tower makes
+a result of the full size from its rows, and these are reduced. Axes after the indexed ones stay as
+they are, and so do rows on them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from replicate.layouts.rules.pointing import is_range, pointed_to
 
 @rule("ScatterNd")
 def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows on axes that are scattered whole; adds others up over towers."""
+    """Keeps rows on axes that are not indexed; else adds up over towers."""
     found = coordinates(op.rank(0), op.out_rank(), op.rank(1))
     if found is None:
         return None
@@ -49,11 +49,11 @@ def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _adds(dtype: object) -> bool:
-    """Whether entries of a type are numbers; booleans and strings are put together otherwise."""
+    """Whether entries are numbers, so that equal indices are added up; not booleans or strings."""
     return any(getattr(dtype, kind) for kind in ("is_floating", "is_integer", "is_complex"))
 
 
-# By type: parts of which kinds make a part of that kind.
+# By type: the kinds of partials that stay partials of the same kind.
 INTO_TENSORS: dict[str, tuple[Partial, ...]] = {
     "TensorScatterUpdate": (SUM, MEAN, MAX, MIN, PROD, ALL, ANY),
     **dict.fromkeys(["TensorScatterAdd", "TensorScatterSub"], (SUM, MEAN)),
@@ -65,9 +65,9 @@ INTO_TENSORS: dict[str, tuple[Partial, ...]] = {
 
 @rule(*INTO_TENSORS)
 def into_tensor(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows on axes that are scattered whole, of the tensor and of what is put into it.
+    """Keeps rows on axes that are not indexed, of the tensor and of the updates.
 
-    Rows that are put anywhere in a whole change it once.
+    Updates whose rows may go anywhere in a whole tensor are applied once.
     """
     found = coordinates(op.rank(1), op.rank(0), op.rank(2))
     if found is not None:
@@ -90,7 +90,7 @@ UNSORTED = {
 
 @rule(*UNSORTED)
 def unsorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Reduces rows over towers; a segment is neutral in towers that have none of its rows."""
+    """Reduces over towers; a tower without rows of a segment has the neutral value there."""
     data, ids, _ = layouts
     rank, kind = op.rank(1), UNSORTED[op.type]
     if rank is None:
@@ -120,7 +120,7 @@ LINEAR_SEGMENTS = (
 )
 
 
-# Of these, an input says how many entries there are in what they make.
+# An input gives the number of segments.
 OF_GIVEN_SIZE = ("SparseSegmentSumWithNumSegments", "SparseSegmentSumGrad")
 
 
@@ -136,7 +136,7 @@ def sorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if isinstance(data, Shard) and data.axis > 0:
         return Strategy((data, *others), (data,))
     if op.type in OF_GIVEN_SIZE and Shard(0) in rest[:2]:
-        # Any tower makes as many entries, and sums add up wherever a segment begins.
+        # Each tower makes all segments, and partial sums of a segment in two towers add up.
         return Strategy((WHOLE, Shard(0), Shard(0), WHOLE), (SUM,))
     rounds = op.type == "SegmentMean" and op.inputs[0].dtype.is_integer
     if op.type in LINEAR_SEGMENTS and data in (SUM, MEAN) and not rounds:
@@ -146,7 +146,7 @@ def sorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("DynamicStitch", "ParallelDynamicStitch")
 def stitch_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts rows back to where a partition has taken them from."""
+    """Puts rows back into the order that they had before a `DynamicPartition`."""
     many = len(layouts) // 2
     made_by = op.inputs[0].op
     given, *_ = layouts
@@ -167,20 +167,21 @@ def stitch_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("DynamicStitch", "ParallelDynamicStitch")
 def stitch(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows on axes of data that come after those of the indices, and parts of sums."""
+    """Keeps rows on axes of data after those of the indices, and partial sums and means."""
     many = len(layouts) // 2
     data, ranks = layouts[many:], [op.rank(index) for index in range(many)]
     for layout, rank in zip(data, ranks):
         if isinstance(layout, Shard) and rank is not None and layout.axis >= rank:
             return _stitch_behind(ranks, layout.axis - rank)
     kinds = set(data)
-    if kinds == {SUM} or kinds in ({MEAN}, {MEAN, WHOLE}):  # A mean of what is the same is that.
+    # A whole value is the mean of equal partials.
+    if kinds == {SUM} or kinds in ({MEAN}, {MEAN, WHOLE}):
         return Strategy((*[WHOLE] * many, *data), (SUM if SUM in kinds else MEAN,))
     return None
 
 
 def _stitch_behind(ranks: Sequence[int | None], place: int) -> Strategy | None:
-    """Returns the strategy for rows on axis `place` of those after the indices' own."""
+    """Returns the strategy for rows on axis `place` of those after the axes of the indices."""
     known = [rank for rank in ranks if rank is not None]
     if len(known) < len(ranks):
         return None
@@ -190,7 +191,7 @@ def _stitch_behind(ranks: Sequence[int | None], place: int) -> Strategy | None:
 
 @rule("SparseTensorDenseMatMul")
 def sparse_matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows on the dense matrix's own axis; adds up over non-zero entries that have rows."""
+    """Keeps rows on the dense matrix's outer axis; adds up if non-zero entries have rows."""
     indices, values, _, dense = layouts
     outer = Shard(0 if op.attr("adjoint_b") else 1)
     if dense == outer:

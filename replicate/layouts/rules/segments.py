@@ -1,7 +1,7 @@
-"""Sums, and other reductions, of the values that each row has any number of.
+"""Sums, and other reductions, of the values of each row, of which it has any number.
 
-Their ids are indices that point to rows: so each tower reduces what its own rows have. Where the
-last id says how many rows there are, the ids have to be known to hold all of them.
+The segment ids are indices of rows, so each tower reduces the values of its rows. If the last id
+determines the number of rows, the ids have to be known to include all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from replicate.layouts.rules.pointing import pointed_to
 
 
 def _ids(op: Op, layout: Layout, number: int | None) -> Indices | None:
-    """Returns ids whose segments are known to be all rows; input `number` says how many."""
+    """Returns ids whose segments are known to be all rows, else None.
+
+    Input `number` gives the number of segments; None if the last id does.
+    """
     if not isinstance(layout, Indices) or layout.is_matrix:
         return None
     if number is None:
@@ -25,7 +28,7 @@ def _ids(op: Op, layout: Layout, number: int | None) -> Indices | None:
 
 @pointing("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
 def unsorted(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Reduce what a tower's rows have; a row that has nothing is neutral on one device, too."""
+    """Reduces the values of a tower's rows; a row without values is neutral, as on one device."""
     ids = _ids(op, layouts[1], 2)
     if ids is None or op.rank(1) != 1:
         return None
@@ -35,7 +38,7 @@ def unsorted(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
 def by_sorted_ids(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Reduce what a tower's rows have."""
+    """Reduces the values of a tower's rows."""
     ids = _ids(op, layouts[1], None)
     if ids is None:
         return None
@@ -47,7 +50,7 @@ _OF_TAKEN = ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
 
 @pointing(*_OF_TAKEN, *(f"{name}WithNumSegments" for name in _OF_TAKEN))
 def of_taken(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Reduce entries that a second kind of indices takes, of a whole or of what a tower has."""
+    """Reduces entries that are taken by other indices, from whole data or the tower's own."""
     with_number = len(layouts) == 4
     ids = _ids(op, layouts[2], 3 if with_number else None)
     if ids is None:
@@ -59,7 +62,7 @@ def of_taken(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 
 def _taken(op: Op, layouts: Sequence[Layout], ids: Indices) -> tuple[Demand, Demand]:
-    """Returns what is demanded of the data, and of indices into them."""
+    """Returns the demands of the data, and of the indices into them."""
     data, taken, dims = layouts[0], layouts[1], op.dims(0)
     if not isinstance(taken, Indices) or taken.is_matrix or taken.unit != ids.unit:
         return WHOLE, Shard(0, ids.unit)
@@ -69,9 +72,9 @@ def _taken(op: Op, layouts: Sequence[Layout], ids: Indices) -> tuple[Demand, Dem
 
 @pointing(*(f"{name}Grad" for name in _OF_TAKEN))
 def gradient(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Add up over towers what goes back to entries of a whole; a segment is in one tower.
+    """Adds up gradients of whole data over towers; each segment is in one tower.
 
-    A tower without entries would return whatever is in memory, so every row has to have one.
+    Without entries, the kernel returns uninitialised memory, so every row has to have one.
     """
     ids, dims = _ids(op, layouts[2], None), op.dims(0)
     if ids is None or not dims or dims[0] != pointed_to(op, ids):

@@ -1,7 +1,7 @@
-"""Operations that take parts of axes, put them back, pad axes, or reverse them.
+"""Operations that slice axes, put slices back, pad axes, or reverse them.
 
-What happens on other axes than that of rows is the same in each tower. Of the axis of rows itself,
-all rows have to be taken.
+On axes other than that of rows, each tower does the same. On the axis of rows, all rows have to be
+taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replicate.layouts.rules.moves import moved
 
 @rule("Slice")
 def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows where all are taken, as -1 or as many as there are."""
+    """Keeps rows if all are taken, by a size of -1 or of all of them."""
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -36,7 +36,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("StridedSlice")
 def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows where all are taken; a slice that ends after the last does so in each tower."""
+    """Keeps rows if all are taken; a slice that ends after the last does so in each tower."""
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -51,7 +51,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("StridedSliceGrad")
 def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Put rows back to where all were taken; each part is put among zeros of its own."""
+    """Puts rows back if all were taken; partials are put back among zeros."""
     given, shape = layouts[4], values.entries(op, 0)
     if not isinstance(given, Shard):
         return moved(op, layouts, (4,))
@@ -70,11 +70,11 @@ def strided_slice_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("Pad", "PadV2")
 def pad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that nothing is padded to."""
+    """Keeps rows on an axis that is not padded."""
     given, others = layouts[0], (WHOLE,) * (len(layouts) - 1)
     if isinstance(given, Shard):
         return Strategy((given, *others), (given,)) if _not_padded(op, given.axis) else None
-    # Each part is padded, and what is padded then reduced.
+    # Partials are padded before they are reduced: sums and products of 0 are 0, but not of others.
     constant = _constant(op.inputs[2]) if op.type == "PadV2" else 0
     if given in (SUM, PROD) and constant != 0:
         return None
@@ -87,7 +87,7 @@ def _not_padded(op: Op, axis: int) -> bool:
 
 
 def _constant(tensor: Any) -> Any:
-    """Returns the number that a constant of the graph is, None if a tensor is none."""
+    """Returns the number in a constant of the graph, None if a tensor is not constant."""
     if tensor.op.type != "Const":
         return None
     return np.asarray(tf.make_ndarray(tensor.op.get_attr("value"))).item()
@@ -95,7 +95,7 @@ def _constant(tensor: Any) -> Any:
 
 @rule("MirrorPad", "MirrorPadGrad")
 def mirror_pad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that are not mirrored, and parts; the gradient adds mirrored entries up."""
+    """Keeps rows that are not mirrored, and partials; the gradient adds up mirrored entries."""
     given = layouts[0]
     if isinstance(given, Shard):
         return Strategy((given, WHOLE), (given,)) if _not_padded(op, given.axis) else None
@@ -106,7 +106,7 @@ def mirror_pad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("ReverseV2")
 def reverse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows on an axis that is not reversed."""
+    """Keeps rows on an axis that is not reversed."""
     given, axes, rank = layouts[0], op.ints(1), op.rank(0)
     if not isinstance(given, Shard):
         return moved(op, layouts)
@@ -119,7 +119,7 @@ def reverse(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @rule("ReverseSequence")
 def reverse_sequence(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows on axes that are not reversed; those of the batch axis have a length each."""
+    """Keeps rows on axes that are not reversed; each entry of the batch axis has a length."""
     given, lengths = layouts
     along, batch = op.attr("seq_dim"), op.attr("batch_dim")
     if isinstance(given, Shard):

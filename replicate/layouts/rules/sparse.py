@@ -1,7 +1,7 @@
 """Operations on sparse tensors: indices [m, rank], values [m], and a shape, with rows on axis 0.
 
-A tower has the values of its rows, whose indices count its own rows, and a shape with its own
-number of these. On other axes a shape is one device's.
+A tower has the values of its rows, indices that count these rows, and a shape with their number.
+On other axes, the shape is that of one device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replicate.layouts.rules.pointing import counted, pointed_to
 
 
 def _is_sparse(op: Op, indices: Layout, shape: int) -> bool:
-    """Whether indices are those of a sparse tensor whose shape, input `shape`, has their rows."""
+    """Whether indices belong to a sparse tensor whose shape, input `shape`, has their rows."""
     if not isinstance(indices, Indices):
         return False
     value = op.value(shape)
@@ -33,7 +33,7 @@ def _is_sparse(op: Op, indices: Layout, shape: int) -> bool:
 
 
 def _sparse(op: Op, layouts: Sequence[Layout], shape: int, at: int = 0) -> Indices | None:
-    """Returns the indices of a sparse tensor, None if towers do not have its values."""
+    """Returns the indices of a sparse tensor, None if it is not split among towers."""
     indices = layouts[at]
     if not isinstance(indices, Indices) or not indices.is_matrix:
         return None
@@ -41,13 +41,13 @@ def _sparse(op: Op, layouts: Sequence[Layout], shape: int, at: int = 0) -> Indic
 
 
 def _demands(indices: Indices) -> tuple[Demand, Demand, Demand]:
-    """Returns what is demanded of the indices, the values and the shape of a sparse tensor."""
+    """Returns the demands of the indices, the values and the shape of a sparse tensor."""
     return indices, Shard(0, indices.unit), Share(0, indices.within)
 
 
 @pointing("SparseReshape")
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows on axis 0, if there is a whole number of new ones for each."""
+    """Keeps rows on axis 0, if each becomes a whole number of entries there."""
     given, new = layouts[0], op.value_of(op.outputs[1])
     if not isinstance(given, Indices) or not _is_sparse(op, given, 1) or new is None:
         return None
@@ -60,7 +60,7 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseFillEmptyRows")
 def fill_empty_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Lets each row have a value."""
+    """Adds a value to each row that has none."""
     found, unit = _sparse(op, layouts, 2), counted(op)
     if found is None or unit is None:
         return None
@@ -72,7 +72,7 @@ def fill_empty_rows(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseFillEmptyRowsGrad")
 def fill_empty_rows_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Gives values their gradients, and adds up those of what rows were filled with."""
+    """Returns gradients of the values, and adds up those of the default value."""
     back, dims = layouts[0], op.dims(1)
     if not isinstance(back, Indices) or not dims or dims[0] != pointed_to(op, back):
         return None
@@ -81,7 +81,7 @@ def fill_empty_rows_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseReorder")
 def reorder(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Sorts what a tower has: rows come first."""
+    """Sorts a tower's values; rows, the first column, decide first."""
     found = _sparse(op, layouts, 2)
     if found is None:
         return None
@@ -90,7 +90,7 @@ def reorder(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseToDense")
 def to_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Makes a tower's rows."""
+    """Makes the dense rows of a tower."""
     indices = layouts[0]
     if not isinstance(indices, Indices) or not _is_sparse(op, indices, 1):
         return None
@@ -117,7 +117,7 @@ def matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseReduceSum", "SparseReduceMax")
 def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keep rows that are not reduced."""
+    """Keeps rows that are not reduced."""
     found, axes, dims = _sparse(op, layouts, 2), op.ints(3), op.dims(0)
     if found is None or axes is None or dims is None or not isinstance(dims[1], int) or not axes:
         return None
@@ -136,7 +136,7 @@ def softmax(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv")
 def with_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Take entries of rows of a dense tensor, or of one that is the same for all rows."""
+    """Combines values with entries of a dense tensor that has the rows, or is whole."""
     found, dims, columns = _sparse(op, layouts, 2), op.dims(3), op.dims(0)
     if found is None or dims is None or columns is None:
         return None
@@ -149,7 +149,7 @@ def with_dense(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("SparseConcat")
 def concat(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Puts what rows have beside each other."""
+    """Concatenates within rows."""
     many, unit = len(layouts) // 3, counted(op)
     columns = op.dims(0)
     if unit is None or columns is None or not isinstance(columns[1], int):
@@ -170,7 +170,7 @@ _CROSSES = ("SparseCross", "SparseCrossV2", "SparseCrossHashed")
 
 @pointing(*_CROSSES)
 def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Crosses what each row has, sparse or dense."""
+    """Crosses the features of each row, sparse or dense."""
     many, unit = op.attr("N"), counted(op)
     end = 3 * many + len(op.attr("dense_types"))
     demands: list[Demand] = [WHOLE] * len(layouts)
@@ -190,7 +190,7 @@ def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
 @pointing("StringSplit", "StringSplitV2")
 def split_strings(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Gives each row as many strings as it has."""
+    """Splits the string of each row into any number of strings."""
     unit = counted(op)
     each = None if op.rank(0) is None else op.per_row(0, 0)
     if layouts[0] != Shard(0) or layouts[1] != WHOLE or unit is None or each is None:

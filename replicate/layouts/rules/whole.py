@@ -1,7 +1,7 @@
 """Types of operations that run once on purpose, and why: the end of "It runs once, since ...".
 
-A `*` stands for any letters. A name without one goes before patterns, and the first pattern before
-others.
+A `*` stands for any letters. A name without one takes precedence over patterns, and the first
+pattern over others.
 """
 
 from __future__ import annotations
