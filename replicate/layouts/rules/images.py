@@ -21,8 +21,8 @@ by_labels(
     "ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad",
     inputs=row_labels(0, 1), linear_in=[0],
 )  # fmt: skip
-# Boxes are split; each may be of any image, so images stay whole, and their gradient is a sum over
-# boxes.
+# Boxes are split. A box may belong to any image, so images stay whole, and their gradient is a sum
+# over boxes.
 by_labels("CropAndResize", inputs=row_labels(1, 2), linear_in=[0])
 by_labels("CropAndResizeGradImage", inputs=row_labels(0, 1, 2), results=[()], linear_in=[0])
 by_labels("CropAndResizeGradBoxes", inputs=row_labels(0, 2, 3), linear_in=[0])

@@ -1,4 +1,4 @@
-"""Sums, and other reductions, of the values of each row, of which it has any number.
+"""Sums, and other reductions, of a row's values: a ragged unit.
 
 The segment ids are indices of rows, so each tower reduces the values of its rows. If the last id
 determines the number of rows, the ids have to be known to include all of them.

@@ -10,28 +10,28 @@ from replicate.layouts.rule import whole_on_purpose
 
 _ONCE = {
     # Values and sizes.
-    "it has no input, or none that rows enter": """
+    "it has no inputs with rows": """
         Const Empty HostConst IsTensorFloat32Enabled Placeholder PlaceholderV2
     """,
-    "it may be fed, by a whole value": "PlaceholderWithDefault",
-    "it computes with sizes or axes of the whole": """
+    "it may be fed with a whole value": "PlaceholderWithDefault",
+    "it computes with sizes or axes of the whole batch": """
         BroadcastArgs BroadcastGradientArgs ConcatOffset DataFormatDimMap DataFormatVecPermute
         InvertPermutation LinSpace Rank Shape ShapeN Size
     """,
-    "how many results there are depends on the data": """
+    "the number of its results depends on the data": """
         ComputeAccidentalHits ListDiff Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2
     """,
-    "it changes entries of a whole, wherever indices say": "TensorStridedSliceUpdate",
-    "it also says which rows it has added up, of all": """
+    "it changes entries of a whole tensor, at any indices": "TensorStridedSliceUpdate",
+    "it also returns which of all rows it has added up": """
         SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2
     """,
-    "an axis of its input has two in its result, or the reverse": "Diag DiagPart",
-    "it draws random numbers of the whole": """
+    "an axis of its input becomes two of its result, or the reverse": "Diag DiagPart",
+    "it draws random numbers for the whole batch": """
         KMC2ChainInitialization KmeansPlusPlusInitialization ParameterizedTruncatedNormal RandomCrop
         SobolSample
     """,
-    "models have it rarely, and no rule was written": "ApproxTopK IsotonicRegression",
-    "it makes or takes apart strings of any length": """
+    "it is rare in models, and no rule was written": "ApproxTopK IsotonicRegression",
+    "it makes or parses strings of any length": """
         DecodeProtoV2 DecodeRaw EditDistance EncodeProto Fingerprint ParseSingleExample
         ParseSingleSequenceExample ParseTensor SerializeTensor StringFormat StringNGrams
         UnicodeDecode* UnicodeEncode UnsortedSegmentJoin
@@ -44,22 +44,22 @@ _ONCE = {
     """,
     "no rule was written for its ragged rows": "CompositeTensor* Ragged*",
     # Random numbers.
-    "it takes the boxes of one image": "NonMaxSuppression* *SampleDistortedBoundingBox*",
-    "what follows from a seed is what one device has": """
+    "it processes the boxes of one image": "NonMaxSuppression* *SampleDistortedBoundingBox*",
+    "numbers that follow from a seed must be those of one device": """
         NonDeterministicInts RandomIndexShuffle Stateless* StochasticCastToInt
     """,
-    "the generator's state is a variable, and one device's": "Rng* Stateful*",
+    "the generator's state is a variable, which is updated once": "Rng* Stateful*",
     "one order is drawn for all rows": "RandomShuffle",
     "one sample of classes is drawn for all rows": "*CandidateSampler",
-    "around images, it draws random numbers": "ExtractGlimpse*",
+    "it may fill the space around images with random numbers": "ExtractGlimpse*",
     "it draws the regions that it pools, the same for all rows": """
         FractionalAvgPool FractionalMaxPool
     """,
-    # Others of families that have rules.
-    "an attribute says how many rows it makes: those of the whole": "ParallelConcat",
-    "labels or decoded sequences are sparse, and name rows by their places in the batch": "CTC*",
-    "it assigns to a variable, which is one device's": "*StridedSliceAssign",
-    "it has no kernel on CPUs, by which a rule could be proven": """
+    # Exceptions in families that have rules.
+    "an attribute fixes the number of its rows, which is that of the whole batch": "ParallelConcat",
+    "labels or decoded sequences are sparse, and index rows of the whole batch": "CTC*",
+    "it assigns to a variable, which is done once": "*StridedSliceAssign",
+    "it has no kernel on CPUs with which a rule could be tested": """
         *FFTND BatchFFT* BatchIFFT* Conv2DBackprop*V2 MaxPoolGradGradWithArgmax
     """,
     # Control flow, functions and state.
@@ -67,15 +67,15 @@ _ONCE = {
         Abort ControlTrigger Enter Exit LoopCond Merge NextIteration NoOp RefEnter RefExit RefMerge
         RefNextIteration RefSelect RefSwitch Switch
     """,
-    "it is for what the steps of a loop leave to others": """
+    "arrays and lists of loops have rules of their own": """
         EmptyTensor* Stack* TensorArray* TensorList* TensorMap*
     """,
-    "where what a function does can run in towers, it is part of the graph": """
+    "a function that can run in towers has been inlined into the graph": """
         BatchFunction Case DeviceIndex FakeParam For If MapDefun PartitionedCall RemoteCall
         StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile SymbolicGradient ToBool
         While
     """,
-    "what Python does is not known": "*PyFunc PyFuncStateless",
+    "the Python code that it calls is not known": "*PyFunc PyFuncStateless",
     "it is a variable, which all towers share": """
         DeepCopy DestroyResourceOp DestroyTemporaryVariable DisableCopyOnRead *ResourceHandle
         IsResourceHandleRefCounting IsVariableInitialized ReadVariable* RefIdentity
@@ -101,8 +101,8 @@ _ONCE = {
         DistributedSave GenerateVocabRemapping ImmutableConst LoadAndRemapMatrix MergeV2Checkpoints
         Restore* Save SaveSlices SaveV2 ShardedFile*
     """,
-    # What says, writes or reads something.
-    "it says or checks something, once": """
+    # Printing, writing and reading.
+    "it prints or checks something, once": """
         Assert CheckPinned Copy CopyHost DebugGradientRef* DebugI* DebugN* DumpTensor GetDeadline
         Print* Timestamp
     """,
@@ -118,7 +118,7 @@ _ONCE = {
         StatsAggregator* UncompressElement WrapDatasetVariant Bigtable* ObtainNext
         ReinterpretStringToFloat SkipGramGenerateCandidates
     """,
-    "it keeps batches until others want them": """
+    "it stores batches until they are needed": """
         Barrier* Batch *Queue* MapClear MapIncompleteSize MapPeek MapSize MapStage MapUnstage*
         OrderedMap* RecordInput Stage* Unbatch UnbatchGrad Unstage
     """,
@@ -139,24 +139,24 @@ _ONCE = {
         UpdateTaskIdAndGlobalCoreArray WorkerHeartbeat
     """,
     "it is part of a program for XLA": "Xla*",
-    "devices meet in it": """
+    "it communicates among devices": """
         AllToAll Collective* CopyToMesh* DTensorAll* DTensorRe* Nccl* Recv Relayout* Send SyncDevice
     """,
     "it is about a device or a variable": "*Bytes* ZeroInitializer ZeroVarInitializer",
-    "GPUs alone run it, and nothing was proven there": "Cudnn* GenerateBoundingBoxProposals",
-    "XLA alone runs it": "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2",
-    "no TensorFlow of today runs it": """
+    "only GPUs run it, where no rule was tested": "Cudnn* GenerateBoundingBoxProposals",
+    "only XLA runs it": "SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2",
+    "no supported TensorFlow runs it": """
         AdjustContrast BatchCholesky* BatchMatrix* BatchNormWith* BatchSelfAdjointEig* BatchSvd
         Conv3DBackpropFilter Conv3DBackpropInput LookupTableFind MatrixExponential RandomPoisson
         Reverse SelfAdjointEig TileGrad TopK
     """,
-    # Graphs that are not for training.
-    "the runtime makes it, and no graph that is built has it": "_*",
+    # Operations of graphs that are not trained.
+    "only the runtime makes it": "_*",
     "quantized numbers are for inference, and most have one range": """
         Dequantize QuantizeAndDequantize QuantizeDownAndShrinkRange QuantizeV2 Quantized*
         Requantiz* Uniform*uantize*
     """,
-    "graphs that are frozen for inference have it": """
+    "it occurs in graphs that are frozen for inference": """
         CalibrationStatisticsSaver CompareAndBitpack CustomAggregator Fact FusedPadConv2D
         FusedResizeAndPadConv2D GuaranteeConst MlirPassthroughOp RemoteFusedGraphExecute
     """,
