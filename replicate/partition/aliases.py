@@ -1,6 +1,6 @@
-"""Finds operations whose copies would pass on what they take; towers do without these copies.
+"""Finds operations whose copies would only pass on an input, so that towers need no copies.
 
-Gradients are full of them: an `Identity` for each that waits for another, and a `Sum` along no axis
+Gradients contain many: an `Identity` for each that waits for another one, and a `Sum` along no axis
 and a `Reshape` to the same shape for each operand that was not broadcast.
 """
 
@@ -16,7 +16,7 @@ _PASS_ON = frozenset(["Identity", "StopGradient", "PreventGradient", "Snapshot"]
 
 
 def find(plan: Plan) -> Callable[[Any], Any]:
-    """Returns a function of a tensor that returns the tensor that is passed on as it.
+    """Returns a function of a tensor that returns the tensor which it is an alias of, or itself.
 
     Args:
         plan: The `Plan`.
@@ -30,10 +30,10 @@ def find(plan: Plan) -> Callable[[Any], Any]:
         if operation in waited_for or plan.waits.get(operation) or not operation.inputs:
             continue
         if graph_lib.in_while_loop(operation):
-            continue  # What is passed on may enter the loop.
+            continue  # Its input may be a value outside of the loop.
         given, *others = operation.inputs
         if any(one.op.type != "Const" or one.op.control_inputs for one in others):
-            continue  # They might lead from what acts.
+            continue  # To compute the other inputs may have side effects.
         layout, demand = plan.layouts.layout_of(given), plan.layouts.strategies[operation].inputs[0]
         if given.op in copied and layout == demand and _passes_on(operation, plan.layouts.facts):
             passed[operation] = passed.get(given.op, given)
@@ -41,7 +41,7 @@ def find(plan: Plan) -> Callable[[Any], Any]:
 
 
 def _passes_on(operation: Any, facts: Facts) -> bool:
-    """Whether the first output is the first input, and there is no other."""
+    """Whether an operation has one output, which is equal to its first input."""
     if operation.type == "Reshape":
         before, after = facts.dims(operation.inputs[0]), facts.dims(operation.outputs[0])
         return before is not None and before == after

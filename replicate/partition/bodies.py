@@ -1,4 +1,4 @@
-"""Finds the functions behind operations, and tells which of them can become part of the graph."""
+"""Finds the functions that operations call, and which of them can be inlined into the graph."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CASES = frozenset(["Case", "StatelessCase"])
 LOOPS = frozenset(["While", "StatelessWhile"])
 TYPES = CALLS | CONDITIONS | CASES | LOOPS
 
-# Stateful, but running them is not noticed by what reads variables. Writes to references do not say
-# that they are stateful: what holds a reference does.
+# Stateful, but reads of variables do not notice that they run. An operation that holds a reference
+# variable counts as writing, since writes to references are not marked as stateful.
 _WRITE_NOTHING = READS - {"Variable", "VariableV2"} | {"Assert", "Print", "PrintV2"}
-# What makes loops and conditions of TensorFlow 1, which know each other in their own graph alone.
+# Loops and conditions of TensorFlow 1. Such operations cannot move to another graph one by one.
 _OLD_FLOW = frozenset(
     ["Enter", "Exit", "LoopCond", "Merge", "NextIteration", "RefEnter", "RefExit", "RefMerge"]
     + ["RefNextIteration", "RefSwitch", "Switch"]
@@ -57,7 +57,7 @@ class Bodies:
         self._writes: dict[str, bool] = {}
 
     def body_of(self, name: str) -> Body:
-        """Returns the body of a function that can be part of the graph."""
+        """Returns the body of a function that can be inlined."""
         found = self._body(name)
         assert found is not None
         return found
@@ -67,7 +67,7 @@ class Bodies:
 
         Args:
             node: The `NodeDef`.
-            inside: The names of the functions that it is in.
+            inside: The names of the functions that contain it, to find recursion.
         """
         if node.op not in TYPES or _is_compiled(node):
             return False
@@ -77,15 +77,16 @@ class Bodies:
         return node.op not in LOOPS or self._is_loop(self.body_of(names[1]))
 
     def _is_loop(self, body: Body) -> bool:
-        """Whether something changes from round to round, and all that does is a value."""
+        """Whether a loop has variables that change, and none of them is a resource."""
         same = unchanged(body)
         changed = [kind for index, kind in enumerate(body.types) if index not in same]
         return bool(changed) and tf.resource not in changed
 
     def writes(self, node: Any) -> bool:
-        """Whether a node may write something that others read."""
+        """Whether a node may write state that others read."""
         if node.op in TYPES:
             return any(self._function_writes(name) for name in functions_of(node))
+        # Random operations are stateful, too, but nothing else reads their state.
         if node.op in _WRITE_NOTHING or "seed2" in node.attr:
             return False
         return function_graphs.is_stateful(self._graph, node)
@@ -96,9 +97,9 @@ class Bodies:
         return self._found[name]
 
     def _is_open(self, name: str, inside: Sequence[str]) -> bool:
-        """Whether the nodes of a function can be in the graph, those that it calls included."""
+        """Whether a function, and all functions that it calls, can be inlined."""
         if name in inside:
-            return False  # It calls itself.
+            return False  # It is recursive.
         if name not in self._lowered:
             body = self._body(name)
             self._lowered[name] = body is not None and all(
@@ -111,21 +112,21 @@ class Bodies:
 
     def _function_writes(self, name: str) -> bool:
         if name not in self._writes:
-            self._writes[name] = True  # Where it calls itself.
+            self._writes[name] = True  # The answer for a recursive call.
             body = self._body(name)
             self._writes[name] = body is None or any(self.writes(node) for node in body.nodes)
         return self._writes[name]
 
 
 def _is_compiled(node: Any) -> bool:
-    """Whether XLA compiles a node as one."""
+    """Whether XLA compiles a node as a unit."""
     return any(
         node.attr[name].b for name in ("_XlaMustCompile", "_XlaCompile") if name in node.attr
     )
 
 
 def unchanged(body: Body) -> frozenset[int]:
-    """Returns the indices of a loop's variables that all rounds pass on."""
+    """Returns the indices of a loop's variables that no round changes."""
     passed = {
         f"{node.name}:0": full(node.input[0])
         for node in body.nodes

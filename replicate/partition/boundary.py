@@ -1,4 +1,4 @@
-"""The rows that the program of one tower starts from, in the place of each tower's."""
+"""Gives the program of one tower its rows, which stand for those of each tower."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from replicate.partition.program import SCOPE, PerTowerTensor, Program
 
 
 def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
-    """Returns the first tower's features and labels, of which other towers have theirs.
+    """Returns the first tower's features and labels, and records those of the others.
 
-    The number of rows is only known, and part of static shapes, if all towers have as many.
+    The number of rows is part of static shapes only if it is known, and the same in all towers.
 
     Args:
         shards: The `Shards` of the batch.
-        program: The `Program`, which is told of them.
+        program: The `Program`, in which the tensors of all towers are recorded.
     """
     counts = shards.rows
     known = all(isinstance(count, int) for count in counts)
@@ -27,13 +27,14 @@ def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
     leaves_of_first = []
     by_tower = [tf.nest.flatten(pair, expand_composites=True) for pair in given]
     for axis, *leaves in zip(_axes(shards), *by_tower):
-        if all(leaf is leaves[0] for leaf in leaves):
+        if all(leaf is leaves[0] for leaf in leaves):  # A tensor without rows is not split.
             leaves_of_first.append(leaves[0])
             continue
-        # Each by itself: TensorFlow's optimizer has mistaken the outputs of one split for another.
+        # One operation for each: TensorFlow's graph optimizer has confused outputs of one split.
         each: list[Any] = []
         for leaf, device in zip(leaves, program.devices):
             with tf.device(device), tf.name_scope(SCOPE):
+                # The model must not see tower 0's number of rows: its graph is copied for others.
                 if not is_static and leaf.shape.rank and not each:
                     shape = leaf.shape.as_list()
                     shape[axis] = None
@@ -47,10 +48,10 @@ def give_rows(shards: Any, program: Program) -> tuple[Any, Any]:
 
 
 def _of_unknown_rows(given: Sequence[Any]) -> Sequence[Any]:
-    """Returns shards whose ragged tensors do not say by themselves how many rows they have.
+    """Returns shards whose ragged tensors do not know their number of rows.
 
-    Else they would say so of whatever they are packed from, and each copy would have tower 0's
-    number. What all towers have is as it is.
+    A ragged tensor keeps that number when it is packed again from other components, so each copy
+    would have tower 0's. Tensors that all towers share stay as they are.
 
     Args:
         given: Pairs of features and labels, one for each tower.
@@ -69,9 +70,9 @@ def _without_size(leaf: Any) -> Any:
 
 
 def _axes(shards: Any) -> Sequence[int]:
-    """Returns the axis of rows of each tensor in a shard, those that others are made of included.
+    """Returns the axis of rows of each tensor in a shard, including components of composite ones.
 
-    A sparse tensor is made of tensors with a row for each of its entries.
+    The components of a sparse tensor have their entries on axis 0.
     """
     leaves = tf.nest.flatten((shards.features[0], shards.labels[0]))
     found = []

@@ -1,4 +1,4 @@
-"""Partitions the graph of one device over towers: layouts, plan, surgery."""
+"""Partitions the graph of one device over towers: infers layouts, plans, and changes the graph."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ def partition(
     is_measured: bool = False,
     of_all_rows: bool = False,
 ) -> Partitioned:
-    """Partitions what was built in the default graph.
+    """Partitions operations of the default graph.
 
     Args:
         sources: The tensors of the batch.
-        shards: For each of them its N shards.
+        shards: For each source, its N shards.
         rows: The `Rows`.
         placement: The `Placement`.
-        operations: What was built, in the order in which it was made.
-        asked: Tensors that are needed whole besides those that operations take, and operations
-            that are run.
-        runs_once: Function that says of an operation whether it runs once whatever its rule says.
-        gradients: What optimizers apply.
-        is_measured: Whether it is measured how much of it runs in towers.
-        of_all_rows: Whether fused batch norm has the moments of all rows.
+        operations: The operations, in the order in which they were made.
+        asked: Tensors that are fetched, and operations that are run, in addition to those that
+            other operations take.
+        runs_once: Function of an operation that returns whether it runs once, whatever its rule.
+        gradients: The gradients that optimizers apply.
+        is_measured: Whether to measure which share of the operations runs in towers.
+        of_all_rows: Whether fused batch norm uses the moments of all rows.
     """
     asked = list(asked)
     given = in_order(operations)
+    # Both of these replace operations, so tensors that were asked for are mapped by `now`.
     lowered = lower(given, sources, asked)
     operations = in_order(lowered.operations) if lowered.operations is not given else given
     written = moments.write_out(operations, sources) if of_all_rows else None
@@ -61,6 +62,7 @@ def partition(
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     plan = make_plan(operations, layouts, needed, applied)
     run = [now(one) for one in asked] if is_measured else []
+    # It walks through the graph of one device, so it comes before the change.
     measured = coverage.measure(plan, run, len(placement.devices)) if run else None
     partitioned = carry_out(plan, shards, rows, placement)
     if measured is not None:
@@ -76,7 +78,7 @@ def partition(
 def carry_out(
     plan: Plan, shards: Sequence[Sequence[Any]], rows: Rows, placement: Placement, first: int = 0
 ) -> Partitioned:
-    """Changes the graph of a plan, with variables where a placement says; see `perform`."""
+    """Changes the graph as planned, with variables where the placement puts them; see `perform`."""
     hooks: list[Any] = []
     if placement.gather.where == "nccl":
         hooks.append(nccl.CheckHook(placement.devices, placement.consolidation))

@@ -1,4 +1,4 @@
-"""Constants of the graph that each tower has itself, instead of taking them from a device."""
+"""Constants of the graph that each tower copies, instead of receiving them from a device."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import partitioning
 
-_LARGE = 2**16  # Those of more entries cross devices.
+_LARGE = 2**16  # Constants with more entries are sent across devices.
 
 
 class Constant(NamedTuple):
-    """A constant to copy: its `NodeDef`, its type, and what it holds."""
+    """A constant to copy: its `NodeDef`, its type, and its serialized value."""
 
     node: Any
     dtype: Any
@@ -20,10 +20,10 @@ class Constant(NamedTuple):
 
 
 class Constants:
-    """Reads each constant once, for all that take it.
+    """Reads each constant once, for all operations that take it.
 
     Args:
-        place: Device string of what towers do not have themselves.
+        place: Device string of constants that are not copied.
     """
 
     def __init__(self, place: str) -> None:
@@ -32,7 +32,7 @@ class Constants:
         self._outside: dict[Any, Any] = {}
 
     def copied(self, tensor: Any) -> Constant:
-        """Returns what to copy of a constant."""
+        """Returns a constant as it is to be copied."""
         if tensor.op not in self._copied:
             node = partitioning.unplaced(tensor.op.node_def)
             value = node.attr["value"].SerializeToString()
@@ -40,7 +40,7 @@ class Constants:
         return self._copied[tensor.op]
 
     def outside(self, tensor: Any) -> Any:
-        """Returns a constant of a loop outside of it, a tensor."""
+        """Returns a constant of a loop as a tensor outside of the loop."""
         if tensor.op not in self._outside:
             with tf.control_dependencies(None), tf.device(self._place):
                 value = tf.make_ndarray(tensor.op.get_attr("value"))
@@ -49,7 +49,7 @@ class Constants:
 
 
 def is_small(tensor: Any) -> bool:
-    """Whether a tensor is copied rather than sent: a constant that waits for nothing."""
+    """Whether a tensor is copied rather than sent: a small constant without control inputs."""
     operation = tensor.op
     if operation.type != "Const" or operation.control_inputs:
         return False

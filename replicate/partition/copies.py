@@ -1,4 +1,4 @@
-"""The towers' copies of what they run."""
+"""Copies operations for the towers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Copies(NamedTuple):
     """The copies.
 
     Attributes:
-        scopes: The name scopes of the towers, None of one that runs the operations themselves.
-        by_tower: What towers have of the tensors that are needed outside of their copies.
+        scopes: The name scopes of the towers, None for a tower that runs the original operations.
+        by_tower: The towers' tensors for those that are needed outside of the copies.
     """
 
     scopes: tuple[str | None, ...]
@@ -40,13 +40,14 @@ class Copies(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """An input of a copy that is not just another copy.
+    """An input of a copy that is not simply an output of another copy.
 
     Attributes:
-        place: Which input.
+        place: The index of the input.
         tensor: The tensor of one device.
         demand: The layout that is demanded.
-        is_copied: Whether it is a copy's `Indices`, which become those of one device.
+        is_copied: Whether it is an output of a copy with `Indices`, to which the tower's offset is
+            added.
     """
 
     place: int
@@ -56,17 +57,18 @@ class _Given(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """The parts of an operation's copies that all towers share.
+    """The properties of an operation's copies that are the same for all towers.
 
     Attributes:
-        node: The `NodeDef`, with the names of those inputs that are copies as well.
+        node: The `NodeDef`, with the names of inputs that are outputs of other copies.
         given: All other inputs.
-        resources: Resources that it takes, and the layouts: a copy is where the resource is.
-        loops: The loops that it takes its inputs in.
-        part: The layout of a constant in a loop, if each tower has a part of it; else None.
+        resources: Resources that it takes, each with its demand. A copy is placed on the device of
+            the resource.
+        loops: The loops in which it takes its inputs.
+        part: The layout of a constant in a loop, if it is split or partial; else None.
         device: The device that the operation asks for.
-        has_seed: Whether a tower draws other random numbers.
-        is_framed: Whether `frames.change` has to see it.
+        has_seed: Whether it draws random numbers, which differ among towers.
+        is_framed: Whether `frames.change` has to change it.
     """
 
     node: Any
@@ -80,17 +82,18 @@ class _Template(NamedTuple):
 
 
 def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Copies:
-    """Copies what towers run.
+    """Copies the operations that towers run.
 
     Args:
         plan: The `Plan`.
         inputs: The `Inputs`.
         placement: The `Placement`.
-        first: The first tower that has copies. Those before it run the operations themselves.
+        first: The first tower that has copies. Those before it run the original operations.
     """
     graph = tf.get_default_graph()
     copied = set(plan.copied)
     behind = aliases.find(plan)
+    # An alias needs no copy: consumers take the tensor that it would pass on.
     needed = [one for one in plan.copied if not one.outputs or behind(one.outputs[0]).op is one]
     templates = [(one, _template(one, plan, copied, behind)) for one in needed]
     shared = rounds.shared_frames(plan.copied, plan.layouts)
@@ -102,17 +105,19 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     names = [behind(tensor).name for tensor in wanted]
     scopes: list[str | None] = [None] * first
     made: list[Any] = [wanted] * first
+    # To read all functions is slow, and few graphs need it.
     functions = functools.lru_cache(maxsize=None)(lambda: function_bodies(graph))
     calls = {one.type for one in needed if op_types.calls_functions(one)}
     for index, tower in enumerate(towers, first):
         here = placement.devices[index]
+        # Operations in functions that are placed on the model's device move to the tower's.
         firsts = dict.fromkeys((placement.consolidation, placement.devices[0]), here)
         bodies = Bodies(functions, f"_tower_{index}", firsts, seed=index)
         tokens = py_functions.Tokens(graph)
         for node in tower.nodes:
             if node.op in calls:
                 bodies.change(node)
-            if index:  # The first tower has the function itself.
+            if index:  # The first tower calls the original Python function.
                 tokens.change(node)
         scope, values = partitioning.import_nodes(
             graph, tower.nodes, tower.inputs, f"tower_{index}", here, names, bodies.added
@@ -124,6 +129,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     }
     copies = Copies(tuple(scopes), by_tower)
     rounds.put_together(plan.copied, plan.layouts, copies.copies_of, placement.devices)
+    # Waits for other copies are part of the nodes; those for operations that run once are not.
     for operation in needed:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]
         for one in copies.copies_of(operation) if others else ():
@@ -135,6 +141,7 @@ def _wanted(plan: Plan) -> list[Any]:
     """Returns the tensors that are needed outside of the towers' copies."""
     wanted = {graph_lib.reference(tensor): tensor for tensor in (*plan.met, *plan.apart)}
     copied = set(plan.copied)
+    # Formulas measure the sizes of the towers' tensors.
     for measure in plan.layouts.facts.symbols.values():
         if measure.tensor.op in copied:
             wanted[graph_lib.reference(measure.tensor)] = measure.tensor
@@ -145,8 +152,8 @@ def _template(
     operation: Any, plan: Plan, copied: Container[Any], behind: Callable[[Any], Any]
 ) -> _Template:
     node = operation.node_def
-    node.attr.pop("_class", None)
-    del node.input[len(operation.inputs) :]
+    node.attr.pop("_class", None)  # Colocation names operations that a tower may not have.
+    del node.input[len(operation.inputs) :]  # Control inputs, of which the plan keeps some.
     node.input.extend(f"^{one.name}" for one in plan.waits.get(operation, ()) if one in copied)
     given, resources = [], []
     for index, (tensor, demand) in enumerate(
@@ -159,6 +166,7 @@ def _template(
         if is_copied and (layout == demand or rounds.meets(tensor, operation, plan.layouts)):
             node.input[index] = behind(tensor).name
             continue
+        # Split indices of one device are the tower's plus its offset; no meeting is needed.
         points = is_copied and isinstance(layout, Indices) and isinstance(demand, Shard)
         given.append(_Given(index, behind(tensor) if points else tensor, demand, points))
     part = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
@@ -199,35 +207,37 @@ def _define(
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower)
             node.input[index] = made.name_of(given, template.loops, tower)
-        if template.part is not None:  # In a loop: each tower has its part.
+        if template.part is not None:  # A constant in a loop: a tower's part is made outside.
             part = inputs.of_tower(operation.outputs[0], template.part, tower)
             frames.pass_on(node, made.name_of(part, template.loops, tower))
         if template.is_framed:
             frames.change(node, tower, made.shared)
+        # Without a device, a copy is placed on the tower's when it is imported.
         node.device = "" if placement.is_first(place) else place
         made.nodes.append(node)
     return made
 
 
 def _entered(tensor: Any) -> Any:
-    """Returns what is outside of loops of a resource that enters them."""
+    """Returns a resource outside of the loops that it has entered."""
     while graph_lib.in_while_loop(tensor.op):
         tensor = tensor.op.inputs[0]
     return tensor
 
 
 class _Nodes:
-    """The `NodeDef`s of a tower, and the names of what they take."""
+    """The `NodeDef`s of a tower, and the names of their inputs."""
 
     def __init__(self, shared: frozenset[str]) -> None:
-        self.shared = shared  # Frames that all towers have together.
+        self.shared = shared  # Names of frames that all towers share.
         self.nodes: list[Any] = []
         self.inputs: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
 
     def name_of(self, given: Given, loops: Sequence[Any], tower: int) -> str:
-        """Returns the name by which a node finds what it takes, within loops maybe."""
+        """Returns the name by which a node, perhaps within loops, takes an input."""
         name = self._name_outside(given)
+        # The input enters one loop after the other, once for all nodes that take it there.
         for depth, loop in enumerate(loops):
             key = name, *loops[: depth + 1]
             if key not in self._names:
@@ -239,7 +249,7 @@ class _Nodes:
         return name
 
     def sum_of(self, tensor: Any, other: str) -> str:
-        """Returns the name of the sum of what a tower has and of something else."""
+        """Returns the name of the sum of a tower's tensor and of another input."""
         key = "sum", tensor.name, other
         if key not in self._names:
             self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
@@ -251,7 +261,7 @@ class _Nodes:
     def _name_outside(self, given: Given) -> str:
         if isinstance(given, np.ndarray):
             key: Any = (given.tobytes(), given.shape, given.dtype.str)
-        elif isinstance(given, Constant):  # Graphs hold many of one value.
+        elif isinstance(given, Constant):  # Graphs have many constants of the same value.
             key = given.value
         else:
             key = given.name

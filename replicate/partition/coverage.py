@@ -1,4 +1,4 @@
-"""How much of a step runs in towers, counted from shapes before anything runs."""
+"""Measures how much of a step runs in towers, from shapes, before the graph runs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from replicate.layouts import (
 from replicate.partition.origins import is_size
 from replicate.partition.plan import Plan, runs_once
 
-_ROWS_PER_TOWER = 32  # Where the graph does not know how many there are.
+_ROWS_PER_TOWER = 32  # Assumed if the graph does not know the number of rows.
 
 
 class Once(NamedTuple):
-    """An operation that takes rows of all towers, joined, and runs once.
+    """An operation that takes the concatenated rows of all towers, and runs once.
 
     Attributes:
         operation: The operation.
-        cost: What it computes, and what only it leads to before gradients are summed.
-        why: Why it is not in towers.
+        cost: Its cost, and that of operations that run once and follow from it.
+        why: Why it does not run in towers.
     """
 
     operation: Any
@@ -44,7 +44,7 @@ class Counted(NamedTuple):
     Attributes:
         operation: The operation.
         kind: `'towers'`, `'once'` or `'updates'`, as in `Coverage`.
-        cost: What it computes.
+        cost: Its cost.
     """
 
     operation: Any
@@ -53,13 +53,13 @@ class Counted(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """A tensor whose parts, one per tower, are put together.
+    """A tensor whose shards or partials, one per tower, are concatenated or reduced.
 
     Attributes:
         maker: The operation that makes it.
-        takers: Operations that take it whole; none of what is asked for.
-        kind: `'join'` of rows; or by what parts are reduced, as `'sum'`.
-        size: The bytes of the whole.
+        takers: Operations that take it whole; () if it is only fetched.
+        kind: `'join'` for a concatenation of rows, else the reduction of partials, such as `'sum'`.
+        size: Bytes of the whole tensor.
     """
 
     maker: Any
@@ -69,16 +69,17 @@ class Meeting(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """The cost of a step: how many additions, multiplications and functions of a number.
+    """The cost of a step: the number of additions, multiplications and functions of a number.
 
     Attributes:
-        towers: What towers compute, each for its rows.
-        once: What is computed once, on one device.
-        updates: What no tower waits for and no row leads to, as the updates of variables.
-        multiplied: What matrix products and convolutions are of `towers`, and of `once`.
-        joined: What runs once since it takes joined rows, the first operation first.
+        towers: Cost of operations in towers, each for a tower's rows.
+        once: Cost of operations that run once, on one device.
+        updates: Cost of operations that no tower waits for and no row leads to, such as updates of
+            variables.
+        multiplied: The share of matrix products and convolutions in `towers`, and in `once`.
+        joined: Operations that run once since they take concatenated rows, in order.
         operations: All operations of the step, in order.
-        meetings: What towers put together.
+        meetings: Tensors that are concatenated or reduced over towers.
     """
 
     towers: float
@@ -91,12 +92,12 @@ class Coverage(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of what has rows, or leads to it, is computed in towers: from 0 to 1."""
+        """The share, from 0 to 1, of `towers` in the cost of `towers` and `once`."""
         return self.towers / ((self.towers + self.once) or 1.0)
 
     @property
     def share_told(self) -> float | None:
-        """The share to report: that of multiplications if there are any, else that of all."""
+        """The share to report: that of multiplications if there are any, else that of all costs."""
         told = self.share_multiplied
         return told if told is not None or not self.towers + self.once else self.share
 
@@ -107,17 +108,17 @@ class Coverage(NamedTuple):
 
     @property
     def share_multiplied(self) -> float | None:
-        """Likewise, of matrix products and convolutions; None if there are none."""
+        """The share of towers in matrix products and convolutions; None if there are none."""
         towers, once = self.multiplied
         return towers / (towers + once) if towers + once else None
 
 
 def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
-    """Measures what a plan leaves to one device; the graph must not be changed yet.
+    """Measures how much of a step runs in towers; the graph must not have been changed yet.
 
     Args:
         plan: The `Plan`.
-        asked: The tensors and operations that a step runs.
+        asked: The tensors and operations that a step fetches or runs.
         towers: N.
     """
     layouts, copied = plan.layouts, set(plan.copied)
@@ -131,7 +132,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
     counted: list[Counted] = []
     for operation in plan.operations:
         if is_size(operation, layouts):
-            continue  # Formulas take its place.
+            continue  # Formulas replace it.
         once = operation not in layouts.strategies
         if operation not in copied and not (once and operation in running):
             continue
@@ -145,6 +146,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
         if not once and _is_shared(operation, layouts):
             kind = "towers"
         elif operation in leading or (follows and not _updates(operation)):
+            # Towers wait for it, or it is computed from rows.
             kind = "once"
             by_operation[operation] = cost
         else:
@@ -166,7 +168,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
 def _meetings(
     plan: Plan, costs: Costs, asked: Collection[Any], running: Collection[Any]
 ) -> Iterator[Meeting]:
-    """Yields what meets in a step; what only meets where it is asked for by name does not."""
+    """Yields the meetings of a step, without those of tensors that are only fetched by name."""
     copied = set(plan.copied)
     named = {graph_lib.reference(one) for one in asked if hasattr(one, "dtype")}
     for tensor in plan.met:
@@ -184,12 +186,12 @@ def _meetings(
 
 
 def _takes_values(taker: Any, plan: Plan) -> bool:
-    """Whether an operation runs once and takes more of its inputs than their sizes."""
+    """Whether an operation runs once and uses the values of its inputs, not only their sizes."""
     return runs_once(taker, plan.layouts) and not is_size(taker, plan.layouts)
 
 
 def _takes_otherwise(taker: Any, tensor: Any, plan: Plan) -> bool:
-    """Whether towers take a tensor whole, or split along another axis than they have it."""
+    """Whether an operation in towers takes a tensor whole, or split along another axis."""
     key, layout = graph_lib.reference(tensor), plan.layouts.layout_of(tensor)
     demands = zip(taker.inputs, plan.layouts.strategies[taker].inputs)
     return any(
@@ -203,7 +205,7 @@ def _is_resharded(layout: Any, demand: Any) -> bool:
 
 
 def _is_shared(operation: Any, layouts: Layouts) -> bool:
-    """Whether towers share an operation; else all of them do the same."""
+    """Whether towers share the work of an operation; else each of them does the same."""
     strategy = layouts.strategies[operation]
     return any(one != WHOLE for one in (*strategy.inputs, *strategy.outputs))
 
@@ -216,7 +218,7 @@ def _updates(operation: Any) -> bool:
 
 
 def _rounds(plan: Plan, costs: Costs) -> dict[str, float]:
-    """Returns how many rounds loops have, as far as the graph says, by the names of frames."""
+    """Returns the number of rounds of loops, as far as the graph knows it, by names of frames."""
     found: dict[str, float] = {}
     for operation in plan.operations:
         if operation.type != "LoopCond":
@@ -231,7 +233,7 @@ _UNKNOWN: Any = 16
 
 
 def _limits(predicate: Any, layouts: Layouts) -> list[Any]:
-    """Returns what a counter is compared with, in all conditions for another round."""
+    """Returns the limits with which counters are compared, in all conditions for another round."""
     operation = predicate.op
     if operation.type in ("LogicalAnd", "Identity", "Switch", "Merge"):
         return [limit for tensor in operation.inputs[:2] for limit in _limits(tensor, layouts)]
@@ -242,7 +244,10 @@ def _limits(predicate: Any, layouts: Layouts) -> list[Any]:
 
 
 def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[Once]:
-    """Returns what takes joined rows and runs once, with all that only follows from it."""
+    """Returns operations that take concatenated rows and run once.
+
+    The cost of an operation that follows from several of them is added to the first one's.
+    """
     found: list[Once] = []
     owner: dict[Any, int] = {}
     for operation in plan.operations:

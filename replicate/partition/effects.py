@@ -1,4 +1,4 @@
-"""Tells of an operation what running it does, besides giving values: it may act, and may fail."""
+"""Decides whether running an operation has side effects, and whether it may fail."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types
 
-# They hold variables.
+# Operations that hold variables.
 HOLDERS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
-# They read values of a variable when they run.
+# Operations that read values of a variable when they run.
 READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 
-# Stateful, but to run them once more changes nothing.
+# Stateful, but running them once more changes nothing.
 READS = HOLDERS | READ_NOW | {"VariableShape", "VarIsInitializedOp", "IsVariableInitialized"}
 
-# These neither have a state nor fail for values that they are given.
+# Operations that have no state and do not fail for any values of their inputs.
 _TOTAL = frozenset(
     [
         "Abs",
@@ -122,16 +122,17 @@ _TOTAL = frozenset(
 
 
 def acts(operation: Any) -> bool:
-    """Whether an operation changes a state, draws a number or has to be fed."""
+    """Whether an operation changes state, draws random numbers or has to be fed."""
     if operation.type == "Placeholder":
         return True
     return operation.type not in READS and op_types.is_stateful(operation)
 
 
 def is_inside(operation: Any) -> bool:
-    """Whether an operation is in a loop or branch, or acts by a function.
+    """Whether an operation is in a loop or branch, or acts through a function.
 
-    To wait for it is to wait for less than all that acts in there, if it can be waited for.
+    Waiting for such an operation, if it is possible, does not mean waiting for all other actions in
+    there.
     """
     if graph_lib.is_in_control_flow(operation):
         return True
@@ -139,12 +140,12 @@ def is_inside(operation: Any) -> bool:
 
 
 def leaves(operation: Any) -> bool:
-    """Whether an operation takes what is inside, see above, and is outside itself."""
+    """Whether an operation is outside, but takes a tensor that is inside; see `is_inside`."""
     return not is_inside(operation) and any(is_inside(t.op) for t in operation.inputs)
 
 
 def may_fail(operation: Any) -> bool:
-    """Whether an operation may fail for values that it is given."""
+    """Whether an operation may fail for some values of its inputs."""
     if operation.type in ("FloorDiv", "Pow"):
-        return bool(operation.outputs[0].dtype.is_integer)  # By 0; to a power below 0.
+        return bool(operation.outputs[0].dtype.is_integer)  # Division by 0; a negative power.
     return operation.type not in _TOTAL and operation.type not in READS

@@ -1,4 +1,4 @@
-"""The loops of TensorFlow 1 that towers go round, each for itself, in frames of their own."""
+"""Gives loops of TensorFlow 1 one frame per tower, so that each tower iterates by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replicate.compat import graph as graph_lib
 
 
 def around(operation: Any) -> Sequence[Any]:
-    """Returns the loops that an operation takes its inputs in; see `loops_of`."""
+    """Returns the loops in which an operation takes its inputs; see `loops_of`."""
     loops = graph_lib.loops_of(operation)
     return loops[:-1] if operation.type in graph_lib.ENTER else loops
 
@@ -18,11 +18,11 @@ def around(operation: Any) -> Sequence[Any]:
 def enter(
     name: str, given: str, dtype: Any, loop: tuple[str, int], tower: int, shared: Collection[str]
 ) -> Any:
-    """Returns the `NodeDef` by which a value enters a tower's loop, the same in all rounds.
+    """Returns the `NodeDef` by which a value, constant in all rounds, enters a tower's loop.
 
     Args:
         name: The name of the node.
-        given: That of the value.
+        given: The name of the value.
         dtype: The type of the value.
         loop: One of `loops_of`.
         tower: The tower.
@@ -39,23 +39,26 @@ def enter(
 
 
 def concerns(node: Any) -> bool:
-    """Whether `change` has something to do."""
+    """Whether `change` has to change a node."""
     changes = node.op.startswith("TensorArray") or node.op in ("RefEnter", "OptionalGetValue")
     return changes or "frame_name" in node.attr
 
 
 def change(node: Any, tower: int, shared: Collection[str]) -> None:
-    """Gives what enters a loop the frame of a tower, and arrays elements of any shape.
+    """Renames the frame of a node that enters a loop, and removes element shapes of arrays.
+
+    These would be the shapes of the whole batch.
 
     Args:
         node: A `NodeDef`.
         tower: The tower.
-        shared: The names of frames that all towers have together.
+        shared: The names of frames that all towers share.
     """
     if "frame_name" in node.attr:
         is_shared = node.attr["frame_name"].s.decode() in shared
         node.attr["frame_name"].s += b"/towers" if is_shared else f"/tower_{tower}".encode()
-    if node.op == "RefEnter":  # Memory does not cross devices; here, it is only waited for.
+    # References cannot cross devices. In towers, such a node only waits for the variable.
+    if node.op == "RefEnter":
         node.op = "Enter"
         node.attr["T"].type = tf.as_dtype(node.attr["T"].type).base_dtype.as_datatype_enum
     for name in ("element_shape", "element_shape_except0"):
@@ -69,7 +72,10 @@ def change(node: Any, tower: int, shared: Collection[str]) -> None:
 
 
 def pass_on(node: Any, given: str) -> None:
-    """Lets a node of a constant pass something else on, by name, in the rounds in which it is."""
+    """Turns the node of a constant in a loop into an `Identity` of the tensor named `given`.
+
+    Control inputs stay, so the value is there in the rounds in which the constant would be.
+    """
     dtype = node.attr["dtype"].type
     waits = list(node.input)
     node.op = "Identity"

@@ -1,7 +1,7 @@
-"""Finds what variables need that begin with what the batch, or other variables, give.
+"""Finds operations that are needed by initializers which depend on the batch or other variables.
 
-When they are initialised, others may have no value yet: nothing else crosses devices in one pack
-with what they need.
+When such an initializer runs, other variables may have no value yet. So the tensors that it needs
+are not sent in a pack with others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replicate.partition.effects import HOLDERS
 
 
 def needed(operations: Sequence[Any], layouts: Layouts) -> dict[Any, int]:
-    """Returns, by operation, a bit for each initializer that needs it and more than constants.
+    """Returns, by operation, a bit for each such initializer that needs it.
 
     Args:
         operations: The operations of the graph.
@@ -27,6 +27,7 @@ def needed(operations: Sequence[Any], layouts: Layouts) -> dict[Any, int]:
     bit = 1
     for variable in [*tf.global_variables(), *tf.local_variables()]:
         before = ancestors(getattr(variable.initializer, "inputs", ())[1:], waits=False)
+        # It needs another variable, or an operation outside of the model, such as the input's.
         others = (one for one in before if one.type in HOLDERS or one not in there)
         if any(others) or any(one in layouts.strategies for one in before):
             found.update((one, found.get(one, 0) | bit) for one in before)

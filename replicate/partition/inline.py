@@ -1,8 +1,8 @@
-"""Makes, of what a function does, operations of the graph: calls, conditions and loops.
+"""Inlines functions into the graph: calls, conditions and loops become operations.
 
-An operation of the body that has a state waits for all that the call takes and waits for. All that
-the call returns is there once the operations that always run have run. So whatever comes before or
-after a call comes before or after each of them.
+A stateful operation of the body waits for all inputs and control inputs of the call. The results of
+the call wait for the operations of the body that always run. So the order relative to operations
+before and after the call stays the same.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from replicate.partition.optionals import Optionals
 
 
 class Made(NamedTuple):
-    """Operations that replace one that calls functions.
+    """Replacement of an operation that calls functions.
 
     Attributes:
-        outputs: Its tensors.
-        done: The operations to wait for instead of it.
+        outputs: The tensors that replace its outputs.
+        done: The operations to wait for in its place.
     """
 
     outputs: list[Any]
@@ -38,7 +38,7 @@ class Place(NamedTuple):
     Attributes:
         scope: The name scope.
         device: The device string.
-        is_quiet: Whether nothing that is written there, or before, is read there.
+        is_quiet: Whether no read there could notice a write, there or before.
     """
 
     scope: str
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class Inliner:
-    """Makes operations of the bodies of functions.
+    """Makes operations from the bodies of functions.
 
     Args:
         graph: The graph.
@@ -60,18 +60,18 @@ class Inliner:
         self._optionals = Optionals()
 
     def lower(self, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
-        """Makes what takes the place of a node that can be lowered.
+        """Makes the replacement of a node that can be lowered.
 
         Args:
             node: The `NodeDef`.
-            inputs: What it takes.
+            inputs: The tensors that it takes.
             waits: The operations that it waits for.
-            place: The `Place` of what is made.
+            place: The `Place` of the new operations.
         """
         names = bodies_lib.functions_of(node)
         if node.op in bodies_lib.CALLS:
             return self._call(self._bodies.body_of(names[0]), inputs, waits, place)
-        if len(names) == 1:  # A case that is always taken.
+        if len(names) == 1:  # A `Case` with a single branch.
             before = [*waits, inputs[0].op]
             return self._call(self._bodies.body_of(names[0]), inputs[1:], before, place)
         with tf.name_scope(f"{place.scope}/"):
@@ -88,6 +88,8 @@ class Inliner:
 
     def _call(self, body: Body, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
         with tf.name_scope(f"{place.scope}/"):
+            # One `NoOp` waits for all inputs, and stateful operations for it. It is left out if
+            # nobody could notice that they run earlier.
             start: list[Any] = []
             if waits or any(self._is_noticed(node, place) for node in body.nodes):
                 first = [*waits, *(tensor.op for tensor in inputs)]
@@ -129,7 +131,7 @@ class Inliner:
         return function_graphs.is_stateful(self._graph, node) or node.op in bodies_lib.TYPES
 
     def _is_noticed(self, node: Any, place: Place) -> bool:
-        """Whether it could be noticed that a node runs before the call takes all of its inputs."""
+        """Whether it could make a difference that a node runs before all inputs are there."""
         if bodies_lib.is_read(node):
             return not place.is_quiet
         if node.op in bodies_lib.TYPES:
@@ -139,7 +141,7 @@ class Inliner:
     def _returned(
         self, body: Body, values: dict[str, Any], done: dict[str, list[Any]], start: list[Any]
     ) -> list[Any]:
-        """Returns what a body returns, which is there once what always runs has run."""
+        """Returns the results of a body, which wait for the operations that always run."""
         leads = _leads(body)
         always = list(dict.fromkeys([one for name in body.waits for one in done[name]] + start))
         last = always
@@ -147,7 +149,8 @@ class Inliner:
         for name in body.outputs:
             there = leads.get(name.split(":")[0], frozenset())
             is_last = not start and there.issuperset(body.waits)
-            if not is_last and len(last) > 1:  # Many results would wait for many operations each.
+            # One `NoOp` for all results saves edges: each would wait for many operations.
+            if not is_last and len(last) > 1:
                 with tf.control_dependencies(always):
                     last = [tf.no_op()]
             outputs.append(_after(values[bodies_lib.full(name)], () if is_last else last))
@@ -156,7 +159,7 @@ class Inliner:
     def _condition(
         self, predicate: Any, then: Callable[[], Made], otherwise: Callable[[], Made], place: Place
     ) -> Made:
-        """Makes a condition, whose branches run all that they always run."""
+        """Makes a condition; an extra output of each branch waits for all that it has to run."""
 
         def run(branch: Callable[[], Made], index: int) -> list[Any]:
             with self._optionals.branch(predicate, index):
@@ -176,14 +179,14 @@ class Inliner:
     def _case(
         self, branch: Any, run: Sequence[Callable[[], Made]], place: Place, index: int = 0
     ) -> Made:
-        """Makes conditions, one in the other; the last branch is for all other numbers, too."""
+        """Makes nested conditions; numbers out of range lead to the last branch."""
         if index == len(run) - 1:
             return run[index]()
         rest = functools.partial(self._case, branch, run, place, index + 1)
         return self._condition(tf.equal(branch, index), run[index], rest, place)
 
     def _loop(self, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
-        """Makes a loop, which what stays the same in all rounds enters as such."""
+        """Makes a loop; values that no round changes are not variables of it."""
         holds, body = (self._bodies.body_of(name) for name in bodies_lib.functions_of(node))
         begins = [_after(tensor, waits) for tensor in inputs]
         same = bodies_lib.unchanged(body)
@@ -211,19 +214,20 @@ class Inliner:
             [begins[index] for index in changed],
             [shapes[index] for index in changed],
             parallel_iterations=node.attr["parallel_iterations"].i or 10,
-            back_prop=False,  # Nothing takes gradients of it.
+            back_prop=False,  # Gradients have been built already.
             name=f"{place.scope}/",
             return_same_structure=True,
         )
         last = [tensor.op for tensor in ends]
         outputs = every(ends)
         if self._bodies.writes(node):
+            # Results that no round changes are there before the loop ends, but must not be used.
             outputs = [_after(each, last) if i in same else each for i, each in enumerate(outputs)]
         return Made(outputs, last)
 
 
 def _leads(body: Body) -> dict[str, frozenset[str]]:
-    """Returns, by node, which of those that always run lead to it, itself included."""
+    """Returns, by node, the nodes that always run and lead to it, including itself."""
     always = set(body.waits)
     found: dict[str, frozenset[str]] = {}
     for node in body.nodes:
@@ -235,7 +239,7 @@ def _leads(body: Body) -> dict[str, frozenset[str]]:
 
 
 def _after(tensor: Any, waits: Sequence[Any]) -> Any:
-    """Returns a tensor that is there once operations have run."""
+    """Returns a tensor that waits for operations."""
     if not waits:
         return tensor
     with tf.control_dependencies(list(waits)):
@@ -243,10 +247,10 @@ def _after(tensor: Any, waits: Sequence[Any]) -> Any:
 
 
 def _truth(tensor: Any) -> Any:
-    """Returns a boolean, as TensorFlow 2 reads a condition that may be something else.
+    """Returns a condition as a boolean scalar, converted as TensorFlow 2 does.
 
     Raises:
-        AttributeError: If this TensorFlow, as 1.15, does not.
+        AttributeError: If this TensorFlow cannot convert it, such as 1.15.
     """
     if tensor.dtype == tf.bool and tensor.shape.rank == 0:
         return tensor
@@ -254,7 +258,7 @@ def _truth(tensor: Any) -> Any:
 
 
 def _shapes(node: Any, begins: Sequence[Any]) -> list[Any]:
-    """Returns the shapes that the variables of a loop have in all of its rounds."""
+    """Returns shapes of the variables of a loop that hold in all of its rounds."""
     said = [tf.TensorShape(shape) for shape in node.attr["output_shapes"].list.shape]
     if len(said) != len(begins):
         return [tf.TensorShape(None)] * len(begins)
@@ -269,7 +273,7 @@ def _in_both(one: Any, other: Any) -> Any:
 
 
 def _with_shape(tensor: Any, shape: Any) -> Any:
-    """Returns a tensor that is known to have a shape."""
+    """Sets the static shape of a tensor if it is compatible, and returns the tensor."""
     if shape is not None and tensor.shape.is_compatible_with(shape):
         tensor.set_shape(shape)
     return tensor

@@ -1,7 +1,7 @@
 """Finds the inputs of the towers' copies: shards, shares of shapes, and whole values.
 
-A copy may take a whole value that towers have parts of, before these are put together. Then it
-takes a stand-in, which gets its value once the copies are there.
+A copy may take a whole value that is yet to be reduced from other copies. Then it takes a stand-in,
+which is connected once all copies exist.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from replicate.partition.constants import Constant
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of, size_there
 
-_HOST = "/device:CPU:0"  # Where what kernels take for sizes stays.
+_HOST = "/device:CPU:0"  # Kernels take sizes from the host's memory.
 
 TowerTensors = Dict[Any, Tuple[Any, ...]]
-"""By references of tensors of one device's graph: those of N towers."""
+"""The tensors of N towers, by references of the tensors of one device's graph."""
 Given = Union[np.ndarray, Constant, Any]
-"""An input of a copy: a tensor, or what becomes a constant."""
+"""An input of a copy: a tensor, or a value that becomes a constant."""
 
 
 class Inputs:
-    """Finds what copies take, and makes it where it is not there.
+    """Finds the inputs of copies, and makes them if necessary.
 
     Args:
         layouts: The `Layouts`.
         shards: The shards of the batch, by reference of the tensor.
         rows: The `Rows`.
         placement: The `Placement`.
-        instead: What towers take in place of whole tensors.
+        instead: Tensors that towers take in place of whole ones.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Inputs:
         self._offsets: dict[Any, Any] = {}
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
-        """Returns what a tower's copy takes that has no copy of the tensor as it demands it."""
+        """Returns the input of a tower's copy if no other copy gives it in the demanded layout."""
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if isinstance(demand, Share):
             return self._share(tensor, demand, tower)
@@ -95,10 +95,10 @@ class Inputs:
         return self._constants.copied(given) if constants.is_small(given) else given
 
     def are_there(self, by_tower: TowerTensors, joined: dict[Any, Any]) -> None:
-        """Gives stand-ins their values, once the copies are there.
+        """Connects the stand-ins, once the copies exist.
 
         Args:
-            by_tower: The tensors that towers have.
+            by_tower: The towers' tensors.
             joined: Whole values, by references of tensors.
         """
         self._by_tower, self._are_made = by_tower, True
@@ -117,6 +117,7 @@ class Inputs:
         return self._formulas.whole(self._value(tensor), tensor.dtype)
 
     def _value(self, tensor: Any) -> np.ndarray:
+        """Returns the formulas of integers that are known before the graph runs."""
         value = self._layouts.facts.value(tensor)
         assert value is not None, f"{tensor.name} has no formula"
         return value
@@ -140,9 +141,10 @@ class Inputs:
         return self._formulas.product(unit.many, 1, tf.int32)
 
     def offset(self, tensor: Any, tower: int) -> Any:
-        """Returns what is added to a tower's `Indices` to make them those of one device."""
+        """Returns the tensor to add to a tower's `Indices` to get those of one device."""
         layout = self._layouts.layout_of(tensor)
         assert isinstance(layout, Indices)
+        # In a matrix, only column 0 is shifted.
         _, columns = (self._layouts.facts.dims(tensor) or ()) if layout.is_matrix else (0, 0)
         key = layout.within, layout.each, columns, tensor.dtype, tower
         if key not in self._offsets:
@@ -162,6 +164,7 @@ class Inputs:
         return self._formulas.share(value, tensor.dtype, axis, tower, count, held)
 
     def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
+        """Returns the towers' shards of a whole tensor."""
         key = graph_lib.reference(tensor), demand
         if key not in self._splits:
             blocks = self.blocks(demand.unit)
@@ -171,10 +174,11 @@ class Inputs:
         return self._splits[key]
 
     def _part(self, tensor: Any, op: str, tower: int) -> Any:
-        """Returns what a tower has of a whole value that is to be in parts."""
+        """Returns a tower's partial of a whole value."""
         whole = self._whole(tensor)
         if not tower or op not in ("sum", "prod"):
-            return whole  # The mean, or the greatest, of equal parts is each of them.
+            return whole  # The mean or the maximum of equal partials is the value itself.
+        # For a sum or product, the first tower has the value, and the others 0 or 1.
         key = graph_lib.reference(tensor), op
         if key not in self._nothing:
             with tf.device(self._place), tf.control_dependencies(None):
@@ -183,11 +187,12 @@ class Inputs:
         return self._nothing[key]
 
     def _whole(self, tensor: Any) -> Any:
-        """Returns the whole value of a tensor; a stand-in, if it is not there yet."""
+        """Returns the whole value of a tensor, or a stand-in if it does not exist yet."""
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if tensor.op.type == "Const" and graph_lib.in_while_loop(tensor.op):
             return self._constants.outside(tensor)
-        in_towers = tensor.op in self._layouts.strategies  # Maybe the same in all of them.
+        # Towers may compute a whole tensor, too, each the same, as in loops.
+        in_towers = tensor.op in self._layouts.strategies
         if key in self._shards or (layout == WHOLE and not in_towers):
             return tensor
         if layout == SIZE:
@@ -203,7 +208,7 @@ class Inputs:
         measure = facts.symbols[name]
         tensor, axis, is_entry = measure
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
-        # What nothing that runs has needed, no tower has: an original computes it.
+        # If towers did not need the tensor, they have no copy of it: the original computes it.
         is_original = self._are_made and key not in self._by_tower and key not in self._shards
         if name in facts.ragged and tensor.op in self._layouts.strategies and not is_original:
             return self.rows_of(name).total
@@ -214,6 +219,7 @@ class Inputs:
             size = size_of(tensor, axis)
             if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
                 return size
+            # On an axis of rows, the symbol is the number of entries of each row.
             has_original = is_original and layout.unit in facts.ragged
             total = (
                 self._size_of(str(layout.unit)) if has_original else self.rows_of(layout.unit).total
@@ -233,9 +239,10 @@ class Inputs:
             return size_there(there[tower], measure.axis)
 
     def _size_stand_in(self, measure: Measure, tower: int | None) -> Any:
-        """Returns a stand-in of a size of a tower, or of all of them."""
+        """Returns a stand-in for a size of a tower, or of all towers if `tower` is None."""
         with tf.control_dependencies(None):
-            if self._no_size is None:  # A constant would give shapes that size at once.
+            # Not a constant, since TensorFlow would compute static shapes from it.
+            if self._no_size is None:
                 self._no_size = tf.placeholder(tf.int32, [], "no_size")
             stand_in = tf.identity(self._no_size)
         self._size_stand_ins.append((stand_in, measure, tower))
@@ -244,8 +251,8 @@ class Inputs:
     def _size_in_towers(self, measure: Measure) -> Any:
         """Returns a size that all towers share, an int32 scalar tensor.
 
-        The first tower is never empty. What an entry of a shape says of some rows is no more than
-        what it says of all.
+        The first tower is measured, which is never empty. An entry of a shape, however, is the
+        largest of the towers': such as the length of the longest row of a sparse tensor.
         """
         by_tower = self._by_tower[graph_lib.reference(measure.tensor)]
         if isinstance(self._layouts.layout_of(measure.tensor), Grown):
@@ -256,14 +263,19 @@ class Inputs:
         size = size_there(by_tower[0], measure.axis)
         layout = self._layouts.layout_of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:
-            # Of what it has none of, another one says how many entries each has.
+            # The first tower may have no entries of a ragged unit, so all towers are measured.
             if layout.unit != ROWS:
                 return self._each(by_tower, measure.axis, layout.unit)
             return size // tf.maximum(self._rows.counts[0], 1)
         return size
 
     def rounds(self, tensor: Any, first: Any) -> Any:
-        """Returns how many rounds a `Grown` tensor has grown in, by what the first tower has."""
+        """Returns the number of rounds in which a `Grown` tensor has grown, an int32 scalar tensor.
+
+        Args:
+            tensor: The tensor.
+            first: The first tower's, from whose size the number follows.
+        """
         layout = self._layouts.layout_of(tensor)
         assert isinstance(layout, Grown)
         in_a_round = self._formulas.product(layout.each, self._rows.held[0], tf.int32)

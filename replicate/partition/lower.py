@@ -1,7 +1,7 @@
-"""Replaces calls, conditions and loops that rows can reach by what they do.
+"""Replaces calls of functions, conditions and loops of TensorFlow 2 by inlined operations.
 
-The operations that are replaced stay in the graph. Nothing takes their values then, but for what
-asks for them by name.
+Only operations that rows can reach are replaced. They stay in the graph, but nothing takes their
+values anymore except code that fetches them by name.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Lowered(NamedTuple):
 
     Attributes:
         operations: Its operations, without those that were replaced.
-        now: Function of a tensor, or of an operation that was asked for, that returns what takes
-            its place.
+        now: Function of a tensor, or of an operation that was asked for, that returns its
+            replacement, or itself.
     """
 
     operations: Sequence[Any]
@@ -32,12 +32,12 @@ class Lowered(NamedTuple):
 
 
 def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[Any]) -> Lowered:
-    """Replaces what calls functions with rows.
+    """Replaces operations that call functions with rows.
 
     Args:
-        operations: The operations of the graph, each after all that leads to it.
+        operations: The operations of the graph, in topological order.
         sources: The tensors of the batch.
-        asked: Tensors, and operations, that are needed besides those that operations take.
+        asked: Tensors that are fetched, and operations that are run.
     """
     if not any(operation.type in bodies_lib.TYPES for operation in operations):
         return Lowered(operations, lambda tensor: tensor)
@@ -70,10 +70,10 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
         if operation.type in bodies_lib.TYPES:
             node = operation.node_def
             is_written |= bodies.writes(node)
-            # A hook may hold a call that writes, and run it: it must do so by itself.
+            # A hook may hold a call that writes, and run it. So such a call has to stay.
             stays = not has_rows or bodies.writes(node) or not _is_used(operation, wanted)
             if not stays and bodies.can_be_lowered(node):
-                # TensorFlow names what it makes of a call by that of the call.
+                # TensorFlow itself inlines calls under their own name, which must stay free.
                 scope = f"{operation.name}/lowered"
                 place = Place(scope, str(operation.device), not is_written)
                 made, found = _make(inliner, node, inputs, waits, place)
@@ -91,6 +91,7 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
             graph_lib.set_replaced(operation)
             replaced[operation] = made
             results += [*(tensor.op for tensor in made.outputs), *made.done]
+            # The shape functions of these two know less than the function's signature.
             for tensor, other in zip(operation.outputs, made.outputs):
                 if other.op.type in ("Exit", "Merge"):
                     other.set_shape(tensor.shape)
@@ -103,7 +104,8 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
     used = {one.op if isinstance(one, tf.Tensor) else one for one in map(now, asked)}
     left = _needed(kept, added, used)
     for operation in set(added).difference(left):
-        if operation.type == "Merge":  # Lists that it alone brings together are apart.
+        # Lists that were only connected by an unused `Merge` may have different layouts.
+        if operation.type == "Merge":
             graph_lib.set_replaced(operation)
     return Lowered(kept + left, now)
 
@@ -111,17 +113,17 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
 def _make(
     inliner: Inliner, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place
 ) -> tuple[Made | None, list[Any]]:
-    """Returns what takes the place of a node, and all that was made; None if it stays."""
+    """Returns the replacement of a node, None if it stays, and all operations that were made."""
     try:
         with function_graphs.made_on(tf.get_default_graph(), place.device) as found:
             made = inliner.lower(node, inputs, waits, place)
         return made, found
-    except (AttributeError, TypeError, ValueError):  # This TensorFlow cannot, for these shapes.
+    except (AttributeError, TypeError, ValueError):  # This TensorFlow refuses the shapes or types.
         return None, []
 
 
 def _is_used(operation: Any, wanted: set[Any]) -> bool:
-    """Whether something takes, or waits for, what an operation does.
+    """Whether something takes an output of an operation, or waits for it.
 
     If nothing does, the code that built the graph may hold the operation, and run it.
     """
@@ -132,7 +134,7 @@ def _is_used(operation: Any, wanted: set[Any]) -> bool:
 
 
 def _take(operation: Any, inputs: Sequence[Any], waits: Sequence[Any]) -> None:
-    """Lets an operation take, and wait for, what has replaced others."""
+    """Replaces the inputs and control inputs of an operation."""
     for index, (given, other) in enumerate(zip(list(operation.inputs), inputs)):
         if given.op is not other.op:
             partitioning.take(operation, index, other)
@@ -141,7 +143,7 @@ def _take(operation: Any, inputs: Sequence[Any], waits: Sequence[Any]) -> None:
 
 
 def _needed(kept: Sequence[Any], added: Sequence[Any], used: set[Any]) -> list[Any]:
-    """Returns those of the added operations that something takes or waits for, or that act."""
+    """Returns the added operations that something takes or waits for, or that have effects."""
     there, left = set(kept).union(added), set(added)
     pending = list(reversed(added))
     while pending:
@@ -155,8 +157,9 @@ def _needed(kept: Sequence[Any], added: Sequence[Any], used: set[Any]) -> list[A
 
 
 def _is_idle(operation: Any, there: set[Any], used: set[Any]) -> bool:
+    """Whether an operation can be left out."""
     if graph_lib.in_while_loop(operation) and operation.type != "Exit":
-        return False
+        return False  # A loop needs all of its operations, or none.
     if op_types.is_stateful(operation):
         return False
     if operation in used:

@@ -1,4 +1,7 @@
-"""Where towers meet: what each of them has is put together on the consolidation device."""
+"""Makes meetings of towers: partials are reduced and shards concatenated on one device.
+
+The device is the consolidation device; for gradients, the user's `Gather` may choose others.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ from replicate.reduction import Reduction, Transport, collectives, nccl, packing
 
 
 class Part(NamedTuple):
-    """One tensor, as towers have it: in shards or parts.
+    """A tensor as towers hold it, in shards or partials.
 
     Attributes:
         tensor: The tensor of one device's graph.
-        layout: A `Shard` or a `Partial`.
+        layout: A `Shard`, a `Partial` or a `Grown`; or `WHOLE`, if all towers have the same.
         together: See `Plan.together`.
         by_tower: N tensors, the towers'.
-        place: Device string of where they are put together.
-        rows: By how many of what the towers' parts count, see `Shard.unit`.
-        is_gradient: Whether it is a gradient that an optimizer applies, so that it crosses devices
-            as users say.
+        place: The device on which they are joined.
+        rows: The `Rows` by which partials are weighted, or those of a ragged unit.
+        is_gradient: Whether it is a gradient that an optimizer applies. Such a tensor crosses
+            devices as the `Gather` says.
         blocks: How many `Blocks` of rows the axis of a shard has, or how many rounds have added to
-            what has `Grown`; None of others.
+            a `Grown` tensor; None for others.
     """
 
     tensor: Any
@@ -40,11 +43,11 @@ class Part(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """Whole values that are put together as one tensor.
+    """Whole values that are reduced as one flat tensor.
 
     Attributes:
-        whole: That tensor.
-        parts: The values.
+        whole: The flat tensor.
+        parts: The values, slices of it.
     """
 
     whole: Any
@@ -54,18 +57,18 @@ class Pack(NamedTuple):
 def meet(
     parts: Sequence[Part], rows: Rows, devices: Sequence[str], how: Reduction, scale: Any = None
 ) -> tuple[dict[Any, Any], list[Pack]]:
-    """Puts together what towers have.
+    """Reduces or concatenates the towers' tensors.
 
     Args:
-        parts: The parts of all tensors that are needed whole.
+        parts: All tensors that are needed whole.
         rows: The `Rows`.
         devices: Device strings of the towers.
         how: The `Reduction`.
-        scale: What gradients are multiplied by while they cross devices in float16; or None.
+        scale: Factor of gradients while they cross devices in float16, or None.
 
     Returns:
-        The whole tensors, by references of the tensors of one device's graph; and the packs in
-        which several of them are.
+        The whole tensors, by references of the tensors of one device's graph; and the packs that
+        hold several of them.
     """
     whole: dict[Any, Any] = {}
     packs = []
@@ -91,7 +94,7 @@ def _scope_of(part: Part) -> str:
 
 
 def _packs(parts: Sequence[Part], how: Reduction) -> Iterator[list[Part]]:
-    """Yields the sums, and the means, small ones together where they may be."""
+    """Yields partial sums and means in packs: small ones together if that is allowed."""
     sums = [part for part in parts if _is_sum(part.layout)]
 
     def describe(part: Part) -> tuple[Any, Any]:
@@ -108,6 +111,7 @@ def _is_sum(layout: Any) -> bool:
 
 
 def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
+    """Returns the sum over towers of all tensors of a pack, flat if there are several."""
     flat, devices = [], links.devices
     for index, device in enumerate(devices):
         values = [part.by_tower[index] for part in pack]
@@ -117,22 +121,25 @@ def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
         flat = _weighted(flat, pack[0].rows, devices)
     flat = _counted(flat, rows, devices, _zeros)
     if not pack[0].is_gradient:
-        return tf.add_n(flat)
+        return tf.add_n(flat)  # TensorFlow sends the inputs as they are.
     if links.how.where == "nccl":
         return nccl.add(flat, devices, links.place)
     return tf.add_n([links.send(value, index) for index, value in enumerate(flat)])
 
 
 def _join(part: Part, rows: Rows, links: Transport) -> Any:
+    """Returns the whole of a tensor that is no partial sum or mean."""
     layout, by_tower, devices = part.layout, part.by_tower, links.devices
     if layout == WHOLE:  # The same in all towers.
         return by_tower[0]
     if isinstance(layout, Grown):
+        # Each round has appended a block of rows, after the entries that are the same in all.
         grown = [value[layout.begin :] for value in by_tower]
         added = _join(part._replace(layout=Shard(0), by_tower=tuple(grown)), rows, links)
         return tf.concat([by_tower[0][: layout.begin], added], 0)
     if isinstance(layout, Shard) and part.blocks is not None:
         counted = _counted(by_tower, rows, devices, _without_entries(layout.axis))
+        # The towers' rows are joined within each block.
         blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]
         return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
     if isinstance(layout, Shard):
@@ -146,18 +153,20 @@ def _join(part: Part, rows: Rows, links: Transport) -> Any:
 
 
 def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[Any]:
-    """Returns the towers' means, each times the tower's share of the rows."""
+    """Returns the towers' means, each multiplied by the tower's share of the rows."""
     weighted = []
     for value, count, device in zip(by_tower, rows.counts, devices):
         with tf.device(device):
-            if rows.is_ragged:  # The mean of none is no number, but that of the batch may be one.
+            # A tower without entries has NaN as its mean, which must not reach that of the batch,
+            # unless no tower has any.
+            if rows.is_ragged:
                 counts = (count > 0) | tf.equal(rows.total, 0)
                 value = tf.where_v2(counts, value, tf.zeros([], value.dtype))
-            # Of no rows, all have tower 0's mean.
+            # If the batch has no rows, each weight is 1, and `_counted` keeps tower 0's mean.
             if rows.are_known:
                 share = tf.constant(count / rows.total if rows.total else 1.0, value.dtype)
             else:
-                # Divided in double precision: 3/7 in the type of the value would be rounded twice.
+                # Divided in double precision, so that a weight such as 3/7 is rounded only once.
                 count = tf.cast(tf.where_v2(rows.total > 0, count, 1), tf.float64)
                 share = tf.cast(count / tf.cast(tf.maximum(rows.total, 1), tf.float64), value.dtype)
             weighted.append(value * share)
@@ -167,15 +176,16 @@ def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> li
 def _counted(
     by_tower: Sequence[Any], rows: Rows, devices: Sequence[str], instead: Callable[[Any], Any]
 ) -> list[Any]:
-    """Returns the towers' values, with something else in place of those that do not count.
+    """Returns the towers' values, replaced in towers without rows of the batch.
 
-    The others pass through a `Switch` and a `Merge`, which neither copy nor read them.
+    Such a tower computes the last row once more. Values of other towers pass through a `Switch`
+    and a `Merge`, which neither copy nor read them.
 
     Args:
         by_tower: N tensors, the towers'. Tower 0's always counts: it has rows if any tower has.
         rows: The `Rows`.
         devices: Device strings of the towers.
-        instead: Function of a tensor that returns another one, made of it by operations.
+        instead: Function of a value that returns its replacement, made from it by operations.
     """
     made = [by_tower[0]]
     for value, count, device in zip(by_tower[1:], rows.counts[1:], devices[1:]):
@@ -185,13 +195,13 @@ def _counted(
                 made.append(tf.raw_ops.Merge(inputs=[instead(without), counts])[0])
             elif count:
                 made.append(value)
-            else:  # Known beforehand: that tower does not run at all.
+            else:  # Known in advance: nothing depends on that tower, so it does not run at all.
                 made.append(instead(by_tower[0]))
     return made
 
 
 def _or_first(by_tower: Sequence[Any], rows: Rows) -> list[Any]:
-    """Returns the towers' values, with tower 0's in place of those that do not count."""
+    """Returns the towers' values, with tower 0's in place of those of towers without rows."""
     made = [by_tower[0]]
     for value, count in zip(by_tower[1:], rows.counts[1:]):
         if isinstance(count, int):
@@ -205,8 +215,8 @@ def _without_entries(axis: int) -> Callable[[Any], Any]:
     return lambda value: value[(slice(None),) * axis + (slice(0, 0),)]
 
 
-# Operations themselves: TensorFlow's functions make a constant of a shape that is known, and a
-# constant would be there also where the value counts.
+# Raw operations, which are dead if their input is. TensorFlow's functions make a constant if the
+# shape is known; it is never dead, so the `Merge` in `_counted` would have two inputs.
 def _zeros(value: Any) -> Any:
     return tf.raw_ops.ZerosLike(x=value)
 

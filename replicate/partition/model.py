@@ -1,4 +1,4 @@
-"""One call of a `model_fn`, built as on one device and then partitioned over towers."""
+"""Builds a model as on one device, and then partitions it over towers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replicate.partition.placement import Placement
 from replicate.partition.rows import Rows
 from replicate.reduction import chosen
 
-# What k-means, SDCA and boosted trees train by.
+# Types of operations, or their beginnings, of k-means, SDCA and boosted trees.
 _WITHOUT_GRADIENTS = (
     "KmeansPlusPlusInitialization",
     "KMC2ChainInitialization",
@@ -27,7 +27,7 @@ _WITHOUT_GRADIENTS = (
 
 
 class Exact(NamedTuple):
-    """Options that give one device's exact numbers, and cost time.
+    """Options that give exactly one device's numbers, but cost time.
 
     Attributes:
         random: Whether random numbers are drawn once for the whole batch.
@@ -38,7 +38,7 @@ class Exact(NamedTuple):
     moments: bool = False
 
     def runs_once(self, operation: Any) -> bool:
-        """Whether an operation runs once for that."""
+        """Whether these options let an operation run once."""
         if operation.type in RANDOM:
             return self.random
         return self.moments and takes_moments(operation)
@@ -50,7 +50,7 @@ class Built(NamedTuple):
     Attributes:
         spec: Its `EstimatorSpec`.
         shards: The `Shards` of its batch.
-        coverage: In training, the `Coverage`: how much of a step runs in towers; else None.
+        coverage: In training, the `Coverage`: the share of a step that runs in towers; else None.
     """
 
     spec: Any
@@ -67,15 +67,15 @@ def build(
     is_trained: bool = True,
     added: int = 0,
 ) -> Built:
-    """Returns a model that runs in towers.
+    """Builds a model and partitions it over towers.
 
     Args:
         model_fn: Function without arguments that builds the model and returns its spec.
         shard: Function without arguments that splits its batch and returns the `Shards`.
         placement: The `Placement`.
         exact: The `Exact`.
-        is_trained: Whether the batch has a row for certain.
-        added: How many operations there are that one device would not have.
+        is_trained: Whether the model is trained, so that every batch has a row.
+        added: The number of operations in the graph that one device would not have.
 
     Raises:
         TypeError: If the model returns no `EstimatorSpec`.
@@ -87,10 +87,10 @@ def build(
     device = tf.device(placement.device_function(HOLDERS))
     with entered, own_seeds, device, chosen.listening() as choice:
         spec = specs.checked(specs.as_estimator_spec(model_fn()))
-    operations = graph.get_operations()[before:]  # How the batch is made is no part of the model.
+    operations = graph.get_operations()[before:]  # Not those of the input.
     shards = shard()
     if any(operation.type.startswith(_WITHOUT_GRADIENTS) for operation in operations):
-        # Hooks run parts of such models by themselves, in an order that nothing in the graph says.
+        # Hooks run parts of such models separately, in an order that the graph does not express.
         tf.logging.info("replicate: a model that trains without gradients runs on one device.")
         return Built(spec, shards)
     split = _sources(shards)
@@ -113,7 +113,7 @@ def build(
 
 
 def _say_what_differs(copied: Sequence[Any]) -> None:
-    """Says in the log which of the two differences from one device there are."""
+    """Logs which of the two differences from one device a model has."""
     draws = sum(operation.type in RANDOM for operation in copied)
     norms = sum(takes_moments(operation) for operation in copied)
     if draws:
@@ -148,9 +148,9 @@ def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
 def _sources_of_sparse(
     leaf: tf.SparseTensor, axis: int, each: int | None, parts: Sequence[tf.SparseTensor]
 ) -> list[tuple[Source, Sequence[Any]]]:
-    """Returns the sources that a sparse tensor is, with their shards.
+    """Returns the sources of a sparse tensor, with their shards.
 
-    None if its rank is not known, or its rows are on another axis: then it is used whole.
+    There are none if its rank is unknown or its rows are on another axis: it is used whole then.
     """
     if axis != 0 or each is None or leaf.shape.rank is None:
         return []
@@ -161,9 +161,9 @@ def _sources_of_sparse(
 def _sources_of_ragged(
     leaf: tf.RaggedTensor, each: int | None, parts: Sequence[tf.RaggedTensor]
 ) -> list[tuple[Source, Sequence[Any]]]:
-    """Returns the sources that a ragged tensor is, with their shards; its splits stay whole.
+    """Returns the sources of a ragged tensor, with their shards; its row splits stay whole.
 
-    None if axes within its rows are ragged as well.
+    There are none if axes within its rows are ragged as well: it is used whole then.
     """
     if each is None or leaf.ragged_rank != 1 or leaf.flat_values.shape.rank is None:
         return []

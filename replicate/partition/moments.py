@@ -1,13 +1,13 @@
-"""Writes fused batch norm out, so that each tower normalizes its rows by the moments of all rows.
+"""Rewrites fused batch norm, so that each tower normalizes its rows by the moments of all rows.
 
-Forward, mean and variance are means over rows, and the kernel takes them as given, as it does in
-evaluation. Backward, with M entries to a channel and z = (x - mean) / deviation, gradients are
-those of Ioffe and Szegedy, "Batch Normalization", 2015:
+Forward, mean and variance are computed as means over rows and passed to the kernel, as in
+evaluation. Backward, with M entries per channel and z = (x - mean) / deviation, gradients are those
+of Ioffe and Szegedy, "Batch Normalization", 2015:
 
     d offset = Σ dy    d scale = Σ dy z    dx = scale / deviation (dy - (d offset + z d scale) / M)
 
-The kernel of given moments gives both sums, and scale / deviation dy. So towers meet in a few
-numbers for each channel, and no activation leaves its tower.
+The gradient kernel for given moments returns both sums, and scale / deviation dy. So towers only
+exchange a few numbers per channel, and no activation leaves its tower.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ _GRADIENTS = {
     "FusedBatchNormV2": "FusedBatchNormGradV2",
     "FusedBatchNormV3": "FusedBatchNormGradV3",
 }
-_RESERVED = 3  # Outputs from here on are the gradient's.
+_RESERVED = 3  # The outputs from this index on are reserved for the gradient.
 
 
 def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
-    """Writes out the fused batch norm of rows in training.
+    """Rewrites fused batch norm of rows in training.
 
-    What is in loops and branches stays, and so does what adds to moving averages by itself.
+    Batch norm in loops and branches is left as it is, as is that which updates moving averages
+    itself.
 
     Args:
-        operations: The operations of the graph, each after all that leads to it.
+        operations: The operations of the graph, in topological order.
         sources: The tensors of the batch.
     """
     instead: dict[Any, Any] = {}  # By reference of a tensor.
@@ -99,7 +100,7 @@ def _gradients(operation: Any) -> list[Any]:
 def _made(
     operation: Any, function: Callable[..., list[Any]], *moments: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Returns the tensors that a function makes in place of an operation, and all operations."""
+    """Returns the tensors by which a function replaces an operation, and all new operations."""
     scope, waits = f"{operation.name}/written_out/", operation.control_inputs
     on_device = function_graphs.made_on(operation.graph, str(operation.device))
     with on_device as found, tf.name_scope(scope), tf.control_dependencies(waits):
@@ -116,7 +117,7 @@ def _forward(operation: Any) -> list[Any]:
     total = tf.reduce_sum(squares, axes)
     variance = total / count
     kernel = _kernel(operation.type, operation, x, scale, offset, mean, variance)
-    # What updates moving averages has Bessel's correction.
+    # The variance for moving averages has Bessel's correction.
     unbiased = total / tf.maximum(count - 1.0, 1.0)
     return [kernel[0], mean, unbiased, mean, variance, *kernel[5:]]
 
@@ -139,10 +140,10 @@ def _backward(operation: Any, mean: Any, variance: Any) -> list[Any]:
     direct, d_scale, d_offset = kernel[:3]
     deviation = tf.sqrt(variance + epsilon)
     each = -scale / (deviation * _count(x, scale))
-    # By the kernel, which is faster than a product and a sum: each (d offset + z d scale).
+    # each (d offset + z d scale), by the kernel, which is faster than a product and a sum.
     name = operation.type.replace("Grad", "")
     rest = _kernel(name, operation, x, each * d_scale, each * d_offset, mean, variance)
-    # In training, the kernel has nothing to say of moments that are given.
+    # In training, the kernel has no gradients of given moments.
     nothing = [tf.zeros([0], tensor.dtype) for tensor in operation.outputs[3:]]
     return [direct + rest[0], d_scale, d_offset, *nothing]
 
@@ -150,7 +151,7 @@ def _backward(operation: Any, mean: Any, variance: Any) -> list[Any]:
 def _kernel(
     name: str, operation: Any, x: Any, scale: Any, offset: Any, mean: Any, variance: Any
 ) -> Any:
-    """Returns what the kernel gives for moments that are given."""
+    """Returns the outputs of the kernel for given moments."""
     return getattr(tf.raw_ops, name)(
         x=x,
         scale=scale,
@@ -176,11 +177,11 @@ def _axes_of_entries(operation: Any, x: Any) -> list[int]:
 
 
 def _along_channels(operation: Any, values: Any, x: Any) -> Any:
-    """Returns a number for each channel so that it is broadcast to `x`."""
+    """Reshapes a vector with an entry for each channel, so that it is broadcast to `x`."""
     behind = x.shape.rank - 1 - _channels(operation, x)
     return tf.reshape(values, [-1, *[1] * behind]) if behind else values
 
 
 def _count(x: Any, of_channels: Any) -> Any:
-    """Returns how many entries a channel has, a scalar of the moments' type."""
+    """Returns the number of entries per channel, a scalar of the moments' dtype."""
     return tf.cast(tf.size(x) // tf.size(of_channels), of_channels.dtype)

@@ -1,9 +1,10 @@
-"""Finds what is put together for those who ask for a tensor by its name.
+"""Finds further tensors to join, for hooks and other code that fetches tensors by name.
 
-An operation that towers run has its original left, which computes the whole batch's value from
-originals, back to whatever is put together anyway. That would be all of the model for a loss, and
-another value than the towers' where each draws or normalises for itself; or where the memory of a
-variable is read, which nothing keeps from being written before.
+The original of an operation in towers stays in the graph. If it is fetched, it computes the whole
+batch's value from other originals, back to tensors that are joined anyway. That has three
+drawbacks. For a loss, it would compute all of the model again. If towers draw random numbers or
+normalize their rows, it would give another value than theirs. And a reference variable may have
+been written before it is read.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _PASS_ON = frozenset(["Identity", "Merge", "Switch"])
 def find(
     operations: Sequence[Any], needs: Needs, layouts: Layouts, origins: Origins
 ) -> Iterator[Any]:
-    """Yields the tensors, which towers have.
+    """Yields tensors in towers that are to be joined, too.
 
     Args:
-        operations: The operations, each after all that leads to it.
+        operations: The operations, in topological order.
         needs: The `Needs`.
         layouts: The `Layouts`.
         origins: The `Origins`.
@@ -39,13 +40,13 @@ def find(
             yield from _met(operation, needs, layouts, _is_another(operation, origins))
             if loops:
                 yield from _behind(operation, needs, layouts, loops)
-        # Nothing outside of a loop can ask for what is in it, but for what leads out of it.
+        # Tensors in a loop cannot be fetched, only those that leave it.
         elif operation.type == "Exit" and len(around) == 1 and around[0] in loops:
             yield from _shards(operation, needs, layouts)
 
 
 def _is_another(operation: Any, origins: Origins) -> bool:
-    """Whether an original would give another value than the towers' copies."""
+    """Whether an original might give another value than the towers' copies."""
     return differs(operation) or origins.reads(operation)
 
 
@@ -58,6 +59,7 @@ def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> It
     if is_another and operation in needs.copied:
         yield from _shards(operation, needs, layouts)
         return
+    # Losses and metrics that are fetched are mostly not used any further, or scalars.
     is_last = operation not in needs.copied and not any(t.consumers() for t in operation.outputs)
     is_number = any(
         graph_lib.reference(tensor) in needs.met and tensor.shape.rank == 0
@@ -72,9 +74,9 @@ def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> It
 
 
 def _loops(copied: Sequence[Any], origins: Origins) -> frozenset[Any]:
-    """Returns the outermost loops in which originals would give other values.
+    """Returns the outermost loops in which originals might give other values.
 
-    So does a loop that takes what another one has kept, as that of a gradient does.
+    A loop that reads from arrays which such a loop has written is one, too: that of a gradient.
     """
     found: set[Any] = set()
     arrays: set[Any] = set()
@@ -94,7 +96,7 @@ def _loops(copied: Sequence[Any], origins: Origins) -> frozenset[Any]:
 
 
 def _behind(operation: Any, needs: Needs, layouts: Layouts, loops: frozenset[Any]) -> Iterator[Any]:
-    """Yields what is read of an array that such a loop has written."""
+    """Yields tensors that an operation reads from an array which such a loop has written."""
     for tensor in operation.inputs:
         while tensor.op.type in _PASS_ON:
             tensor = tensor.op.inputs[0]

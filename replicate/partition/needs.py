@@ -1,4 +1,4 @@
-"""Follows what is needed back to the batch: what towers run, and what is put together."""
+"""Follows needed tensors back to the batch, to find operations to copy and tensors to join."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replicate.partition.origins import Origins
 
 
 class Needs:
-    """Collects the operations that towers run, and the tensors that are put together.
+    """Collects the operations that towers run, and the tensors that are reduced or concatenated.
 
     Args:
         layouts: The `Layouts`.
@@ -31,7 +31,7 @@ class Needs:
 
     Attributes:
         copied: Operations that towers run.
-        met: References of tensors that are put together.
+        met: References of tensors that are reduced or concatenated.
     """
 
     def __init__(self, layouts: Layouts, origins: Origins) -> None:
@@ -43,12 +43,12 @@ class Needs:
         self.met: set[Any] = set()
 
     def whole(self, tensor: Any) -> None:
-        """Takes note that a tensor is needed whole."""
+        """Records that a tensor is needed whole."""
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if layout == SIZE:
-            self._formula(tensor)
+            self._formula(tensor)  # Computed from sizes, not from the tensor's inputs.
         elif self._is_of_towers(tensor) and key not in self._sources:
-            if layout != PER_TOWER:  # Else it is taken of each tower by itself.
+            if layout != PER_TOWER:  # These cannot be joined; each tower's is used by itself.
                 self.met.add(key)
             self._count(layout)
             if isinstance(layout, Indices):
@@ -56,13 +56,14 @@ class Needs:
             self.copy(tensor.op)
 
     def follow(self) -> None:
-        """Finds all that leads to what is needed."""
+        """Finds everything that leads to needed operations."""
         while self._pending:
             operation = self._pending.pop()
             strategy = self._layouts.strategies[operation]
             for tensor, demand in zip(operation.inputs, strategy.inputs):
                 layout = self._layouts.layout_of(tensor)
-                if layout == demand and layout not in (WHOLE, SIZE):  # As most have it.
+                # The common case: another copy gives the input as it is demanded.
+                if layout == demand and layout not in (WHOLE, SIZE):
                     if graph_lib.reference(tensor) not in self._sources:
                         self.copy(tensor.op)
                     continue
@@ -73,28 +74,28 @@ class Needs:
                 elif isinstance(demand, Share) or not self._is_of_towers(tensor):
                     self._formula(tensor)
                 elif isinstance(layout, Indices) and isinstance(demand, Shard):
-                    self._points(tensor, layout)  # Each tower makes them those of one device.
+                    self._points(tensor, layout)  # Each tower adds its offset.
                 elif layout != demand:
                     self.whole(tensor)
                 else:
-                    self.copy(tensor.op)
+                    self.copy(tensor.op)  # Whole, but computed in each tower, as in loops.
             for before in self._origins.waits(operation) + self._origins.dead_with(operation):
                 if before in self._layouts.strategies:
                     self.copy(before)
 
     def _is_of_towers(self, tensor: Any) -> bool:
-        """Whether towers have a tensor: of its own each, or the same in all."""
+        """Whether towers compute a tensor: each its own value, or all the same."""
         layout = self._layouts.layout_of(tensor)
         return layout not in (WHOLE, SIZE) or tensor.op in self._layouts.strategies
 
     def copy(self, operation: Any) -> None:
-        """Takes note of an operation that towers run."""
+        """Records an operation that towers run."""
         if operation not in self.copied:
             self.copied.add(operation)
             self._pending.append(operation)
 
     def _formula(self, tensor: Any) -> None:
-        """Takes note of the tensors whose sizes are part of a formula."""
+        """Records the tensors whose sizes are used by a tensor's formula."""
         value = self._layouts.facts.value(tensor)
         for entry in () if value is None else value.flat:
             self._size(entry)
@@ -110,7 +111,7 @@ class Needs:
                 self.copy(measured.op)
 
     def _count(self, layout: Any) -> None:
-        """Takes note of the tensor whose size towers count something by."""
+        """Records the tensor whose size gives the towers' shares of the unit of a layout."""
         unit = getattr(layout, "unit", ROWS)
         if isinstance(unit, Blocks):
             self._size(unit.many)
@@ -118,7 +119,7 @@ class Needs:
             self._measured(unit)
 
     def _points(self, tensor: Any, layout: Any) -> None:
-        """Takes note of what is added to a tower's indices to make them those of one device."""
+        """Records the tensors that are needed for the offsets of indices; see `Inputs.offset`."""
         self._measured(layout.within)
         self._size(layout.each)
         if graph_lib.reference(tensor) not in self._sources:

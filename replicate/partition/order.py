@@ -1,7 +1,7 @@
-"""Sorts operations so that each follows all that it takes and waits for, and loops stay together.
+"""Sorts operations topologically, with the operations of each loop together.
 
-That is almost the order in which they are made, but for graphs that `model_fn` changes afterwards:
-quantisation, for one, inserts operations between those that are there.
+Operations are mostly made in such an order. But `model_fn` may change its graph afterwards:
+quantisation, for example, inserts operations between existing ones.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from replicate.compat import graph as graph_lib
 
 
 def in_order(operations: Sequence[Any]) -> list[Any]:
-    """Returns operations in an order in which each follows what leads to it.
+    """Returns operations in topological order.
 
-    Those of a loop of TensorFlow 1 follow one another, after all that enters it. What leads back to
-    where a loop begins is left out of account. If waits
-    alone make a cycle of loops and other operations, they are left out as well: with a gradient
-    that waits for updates, the counter of a loop waits for updates that the loop itself leads to.
+    The operations of a loop of TensorFlow 1 follow one another, after everything that enters it.
+    Edges back to the beginning of a loop are ignored. If only control inputs make a cycle of loops
+    and other operations, these are ignored, too: if a gradient waits for updates, the counter of a
+    loop may wait for an update that depends on the loop itself.
 
     Args:
         operations: The operations, in the order in which they were made.
@@ -34,6 +34,7 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
     if not loops:
         return list(operations) if _was_so(operations) else _sorted(operations, _before)
 
+    # Each outermost loop is a unit, as is each operation outside of loops.
     def units_before(one: Any, before: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
         for operation in loops.get(one, (one,)):
             yield from (unit[each] for each in before(operation) if each in there)
@@ -49,7 +50,7 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
 
 
 def _was_so(operations: Sequence[Any]) -> bool:
-    """Whether each operation was made after what leads to it, as it is before a graph is edited."""
+    """Whether each operation was made after those that lead to it: the graph was not edited."""
     id_of = graph_lib.id_of
     for operation in operations:
         made_at = id_of(operation)
@@ -61,13 +62,14 @@ def _was_so(operations: Sequence[Any]) -> bool:
 
 
 def _is_sorted(items: Sequence[Any], before: Callable[[Any], Iterator[Any]]) -> bool:
-    """Whether each follows those before it."""
+    """Whether each item follows its predecessors."""
     places = {item: place for place, item in enumerate(items)}
     return all(places[one] <= places[item] for item in items for one in before(item))
 
 
 def _sorted(items: Any, before: Callable[[Any], Iterator[Any]]) -> list[Any]:
-    """Returns items so that each follows those before it; without need, their order stays."""
+    """Returns items so that each follows its predecessors; else their order stays."""
+    # Depth-first, with an explicit stack: graphs are deeper than Python's recursion limit.
     there, done, found = set(items), set(), []
     for start in items:
         if start in done:
@@ -87,13 +89,13 @@ def _sorted(items: Any, before: Callable[[Any], Iterator[Any]]) -> list[Any]:
 
 
 def _before(operation: Any) -> Iterator[Any]:
-    """Yields what leads to an operation."""
+    """Yields the operations that lead to an operation, or that it waits for."""
     yield from _taken(operation)
     yield from operation.control_inputs
 
 
 def _taken(operation: Any) -> Iterator[Any]:
-    """Yields what gives an operation its inputs."""
+    """Yields the operations that give an operation its inputs."""
     if graph_lib.enters_as_a_wait(operation):
         return
     for tensor in operation.inputs:

@@ -1,8 +1,8 @@
-"""Finds what leads to an operation: how many meetings, and what acts when it runs.
+"""Finds the meetings and side effects that lead to an operation.
 
-Two tensors may cross devices in one pack if neither leads to the other, and if whatever runs for
-one of them runs for the other as well. Then a pack changes neither the order of things, nor what
-happens in a session that asks for one of them alone.
+Two tensors may cross devices in one pack if neither leads to the other, and if the same operations
+with side effects run for both. Then the pack changes neither the order of operations, nor the
+effects of a session that fetches only one of them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from replicate.partition import effects, initializers, readers
 
 
 class Origin(NamedTuple):
-    """The meetings, and the operations that act or may fail, that lead to an operation.
+    """The meetings, and the operations with side effects, that lead to an operation.
+
+    Sets of operations are integers with one bit for each, since there are many of them.
 
     Attributes:
-        meetings: How many meetings, at most, one after the other.
-        acts: A bit for each operation that changes a state, draws a number or has to be fed.
-        fails: A bit for each operation that may fail.
-        reads: A bit for each operation that reads a variable, which others may write afterwards.
-        branches: A bit for each branch of a condition: where another one is taken, it is dead.
+        meetings: The largest number of meetings on a path to the operation.
+        acts: Operations that change state, draw random numbers or have to be fed.
+        fails: Operations that may fail.
+        reads: Operations that read a variable, which others may write afterwards.
+        branches: Branches of conditions in which the operation is: it is dead if another is taken.
     """
 
     meetings: int = 0
@@ -45,8 +47,8 @@ class Origins:
 
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
-        self._formulas: dict[Any, list[int]] = {}  # Inputs that formulas take the place of.
-        # TensorFlow lists them anew each time.
+        self._formulas: dict[Any, list[int]] = {}  # Indices of inputs that formulas replace.
+        # Read once: TensorFlow makes a new list each time.
         control_inputs = ((operation, operation.control_inputs) for operation in operations)
         self._control_inputs = {one: before for one, before in control_inputs if before}
         self._found: dict[Any, Origin] = {}
@@ -54,7 +56,7 @@ class Origins:
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
-        # So may what makes the batch: once there are no more rows.
+        # The input may fail as well: at its end.
         there = set(operations)
         given = dict.fromkeys(t.op for one in operations for t in one.inputs if t.op not in there)
         fallible = [*given, *(one for one in operations if effects.may_fail(one))]
@@ -64,6 +66,8 @@ class Origins:
         self._branch_bits: dict[Any, int] = {}
         self._has_branches = any(operation.type == "Switch" for operation in operations)
         self._needed = initializers.needed(operations, layouts)
+        # One pass is enough without loops. An edge back to the beginning of a loop comes from an
+        # operation after it, so passes are repeated until nothing changes.
         loops = any(operation.type == "NextIteration" for operation in operations)
         changed = True
         while changed:
@@ -72,20 +76,20 @@ class Origins:
                 origin = self._origin(operation)
                 if origin != self._found.get(operation):
                     self._found[operation] = origin
-                    changed = loops  # What leads back to where a loop begins was made after it.
+                    changed = loops
 
     def origin_of(self, operation: Any) -> Origin:
-        """Returns the `Origin` of an operation; of one that was not given, that of nothing."""
+        """Returns the `Origin` of an operation, an empty one if the operation was not given."""
         return self._found.get(operation, _NOTHING)
 
     def together(self, tensor: Any) -> Any:
-        """Returns what tensors that cross devices together have in common; see above."""
+        """Returns a key that is equal for tensors that may cross devices in one pack; see above."""
         origin = self.origin_of(tensor.op)
         needed = self._needed.get(tensor.op, 0)
         return origin.meetings, origin.acts, self._branches(tensor), needed
 
     def control_inputs(self, operation: Any) -> Sequence[Any]:
-        """Returns what an operation waits for in the graph of one device."""
+        """Returns the operations that an operation waits for in the graph of one device."""
         return self._control_inputs.get(operation, ())
 
     def reads(self, operation: Any) -> bool:
@@ -93,12 +97,12 @@ class Origins:
         return operation in self._readers
 
     def waits(self, operation: Any) -> list[Any]:
-        """Returns what an operation waits for in a way that could be noticed.
+        """Returns the control inputs of an operation that can make a difference.
 
-        To wait for an operation only takes time if it changes nothing, may not fail, and reads no
-        variable that could be written too early, or if it leads to the other one anyway. Gradients
-        of one operation wait for each other so; those that take weights have to be waited for where
-        the memory of the weights is the variable's.
+        A control input makes none if it changes nothing, cannot fail, and reads no variable that
+        could be written too early; nor if it leads to the operation anyway. The gradients of an
+        operation wait for each other, for example. But if weights are the memory of a reference
+        variable, gradients that take them must be waited for.
         """
         if operation not in self._waits:
             self._waits[operation] = self._noticed(operation)
@@ -113,12 +117,13 @@ class Origins:
         acts, fails, reads, dead = 0, 0, 0, 0
         for index, tensor in enumerate(operation.inputs):
             if self._is_formula(operation, index):
-                continue  # What leads to the tensor does not lead to the formula.
+                continue  # Operations that lead to the tensor do not lead to its formula.
             origin = self.origin_of(tensor.op)
             acts, fails, reads = acts | origin.acts, fails | origin.fails, reads | origin.reads
             dead |= self._branches(tensor)
         kept = []
         for before in self._in_place_of_sizes(control_inputs):
+            # Keep it if it has an effect, or is in a branch, that no input has.
             origin = self.origin_of(before)
             is_seen = origin.acts & ~acts or origin.fails & ~fails or origin.reads & ~reads
             if is_seen or origin.branches & ~dead:
@@ -126,7 +131,10 @@ class Origins:
         return kept
 
     def dead_with(self, operation: Any) -> list[Any]:
-        """Returns what is dead where an operation is, but for integers that formulas replace."""
+        """Returns operations to wait for so that an operation is dead when its original is.
+
+        An input that is dead makes an operation dead, but a formula that replaces it never is.
+        """
         if operation not in self._formulas or not self._has_branches:
             return []
         if graph_lib.in_while_loop(operation):
@@ -143,7 +151,7 @@ class Origins:
         return [one for one in self._in_place_of_sizes(found) if self.origin_of(one).branches]
 
     def _branches(self, tensor: Any) -> int:
-        """Returns the bits of the branches that a tensor is of."""
+        """Returns the bits of the branches in which a tensor is computed."""
         if not self._has_branches:
             return 0
         operation = tensor.op
@@ -154,12 +162,13 @@ class Origins:
         return found | self._branch_bits.setdefault(key, 1 << len(self._branch_bits))
 
     def _branches_in(self, operation: Any) -> int:
-        """Returns the bits of the branches in which an operation is."""
+        """Returns the bits of the branches in which an operation runs."""
         if not self._has_branches:
             return 0
         given = [self._branches(tensor) for tensor in operation.inputs]
         if operation.type == "Merge" and graph_lib.in_while_loop(operation):
-            given = given[:1]  # What a loop begins with.
+            given = given[:1]  # The value with which a loop begins.
+        # A `Merge` needs one of its inputs, other operations all of them.
         found = given[0] if given else 0
         for other in given[1:]:
             found = found & other if operation.type == "Merge" else found | other
@@ -168,9 +177,11 @@ class Origins:
         return found
 
     def _in_round(self, operation: Any) -> list[Any]:
-        """Returns what an operation waits for in a loop: in a round that is not made, it is not.
+        """Returns the operations that an operation in a loop waits for.
 
-        What takes the place of sizes, and of constants, is there in every round.
+        All are kept, since without them an operation could run in a round that does not take place.
+        Formulas and constants are available in every round; so it also waits for the operations
+        that the formulas replace.
         """
         waits = list(self.control_inputs(operation))
         if operation.type in graph_lib.ENTER or operation not in self._layouts.strategies:
@@ -181,9 +192,9 @@ class Origins:
         return list(dict.fromkeys(waits))
 
     def _in_place_of_sizes(self, operations: Iterable[Any]) -> list[Any]:
-        """Returns operations, with what is behind it in place of each that formulas replace.
+        """Returns operations, each that a formula replaces in turn replaced by its predecessors.
 
-        Nothing in a loop waits for what is outside of it.
+        Operations in a loop never wait for those outside of it, so the search ends there.
         """
         found: dict[Any, None] = {}
         seen, pending = set(), list(operations)
@@ -201,7 +212,10 @@ class Origins:
         return list(found)
 
     def hidden(self, *operations: Any) -> list[Any]:
-        """Returns what acts before operations only by way of integers that formulas replace."""
+        """Returns operations that act before others only through inputs that formulas replace.
+
+        With the formula, the operations would not follow these actions any more.
+        """
         if not any(operation in self._formulas for operation in operations):
             return []
         by_formula, otherwise = 0, 0
@@ -222,19 +236,19 @@ class Origins:
         return self._named(by_formula & ~otherwise, dead)
 
     def actors(self, operation: Any) -> list[Any]:
-        """Returns what acts before an operation."""
+        """Returns the operations that act before an operation."""
         found = self.origin_of(operation)
         return self._named(found.acts, found.branches)
 
     def _is_formula(self, operation: Any, index: int) -> bool:
-        """Whether a formula takes the place of an input."""
+        """Whether a formula replaces an input."""
         return index in self._formulas.get(operation, ())
 
     def _named(self, acts: int, dead: int) -> list[Any]:
-        """Returns the operations of bits that can be waited for.
+        """Returns the operations of bits `acts` that can be waited for.
 
-        What waits for an operation that is dead is dead itself: it has to be so anyway, by the bits
-        of branches that are given.
+        An operation that waits for a dead one is dead itself. So only actors are returned whose
+        branches are all in `dead`, the bits of branches in which the waiting operation is anyway.
         """
         return [
             actor
@@ -259,7 +273,7 @@ class Origins:
             meetings = max(meetings, before.meetings + meets)
             acts |= before.acts
             if layout == SIZE or isinstance(demand, Share):
-                formulas.append(index)
+                formulas.append(index)  # A formula neither fails nor reads.
             else:
                 fails, reads = fails | before.fails, reads | before.reads
         if formulas:
@@ -268,18 +282,19 @@ class Origins:
             before = self.origin_of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
+        # One that leaves a loop or branch stands for all actions in there.
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
         return Origin(meetings, acts, fails, reads, self._branches_in(operation))
 
 
 def _is_inside(operation: Any) -> bool:
-    """Whether no value that an operation takes changes its layout: but on its way into a loop."""
+    """Whether an operation is in a loop and does not enter it, so that no input is converted."""
     return operation.type not in graph_lib.ENTER and graph_lib.in_while_loop(operation)
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:
-    """Whether all that an operation gives are integers of known formulas."""
+    """Whether all outputs of an operation are integers with known formulas."""
     return bool(operation.outputs) and all(
         layouts.layout_of(tensor) == SIZE for tensor in operation.outputs
     )

@@ -1,4 +1,4 @@
-"""Finds what each tower has of its own, in the program of one tower."""
+"""Finds the per-tower tensors in the program of one tower, whose values differ among towers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from replicate.partition.program import Program
 
 
 class Inferred(NamedTuple):
-    """What is known of a program.
+    """The result of inference for a program.
 
     Attributes:
-        operations: Its operations, each after all that leads to it, those of a loop together.
+        operations: Its operations in topological order, those of a loop together.
         layouts: The `Layouts` of their tensors.
-        may_be_dead: Those that a condition of TensorFlow 1 may skip.
-        arrays: The arrays that towers have.
+        may_be_dead: Operations in towers that a condition of TensorFlow 1 may skip.
+        arrays: The makers of arrays that are in towers.
     """
 
     operations: Sequence[Any]
@@ -32,10 +32,10 @@ class Inferred(NamedTuple):
 
 
 def infer(program: Program, first: int) -> Inferred:
-    """Returns the layouts of a program's tensors: each tower's own, or the same for all.
+    """Returns the layouts of a program's tensors: per-tower, or the same for all towers.
 
-    A tower has its own of what its rows enter, or its index, or random numbers, and of whatever is
-    made of that. What no such value enters runs once.
+    A tensor is per-tower if it depends on a tower's rows, its index, or random numbers. Operations
+    that do not depend on any of these run once.
 
     Args:
         program: The `Program`.
@@ -43,6 +43,8 @@ def infer(program: Program, first: int) -> Inferred:
     """
     operations = in_order(program.graph.get_operations()[first:])
     learnt: frozenset[Any] = frozenset()
+    # An array may be used before a per-tower value is written to it, so its first uses are only
+    # right in the next pass.
     while True:
         one_pass = _Pass(program, learnt)
         one_pass.run(operations)
@@ -52,16 +54,16 @@ def infer(program: Program, first: int) -> Inferred:
 
 
 def extend(inferred: Inferred, program: Program, first: int) -> Inferred:
-    """Returns what `infer` does, after operations that the program did not have then.
+    """Returns the result of `infer` after operations were added to the program.
 
     Args:
-        inferred: What is known of it without them.
+        inferred: The result without them.
         program: The `Program`.
         first: Index in the graph of its first operation.
     """
     added = program.graph.get_operations()[first + len(inferred.operations) :]
     if any(graph_lib.in_while_loop(operation) for operation in added):
-        return infer(program, first)  # Gradients of a loop add to what was there.
+        return infer(program, first)  # The gradient of a loop adds operations to the loop itself.
     added = in_order(added)
     one_pass = _Pass(program, inferred.arrays, inferred)
     one_pass.run(added)
@@ -71,7 +73,7 @@ def extend(inferred: Inferred, program: Program, first: int) -> Inferred:
 
 
 class _Pass:
-    """One pass over the operations, or over those that follow on others."""
+    """One pass over the operations, or over those that were added to others."""
 
     def __init__(
         self, program: Program, arrays: frozenset[Any], before: Inferred | None = None
@@ -82,7 +84,7 @@ class _Pass:
         self.arrays: set[Any] = set()
         self._layouts: dict[Any, Layout] = {}
         self._strategies: dict[Any, Strategy] = {}
-        self._may_be_dead: set[Any] = set()  # Of these: what a condition of TensorFlow 1 skips.
+        self._may_be_dead: set[Any] = set()  # Those that a condition of TensorFlow 1 may skip.
         if before is not None:
             self._layouts.update(before.layouts.by_reference)
             self._strategies.update(before.layouts.strategies)
@@ -109,27 +111,31 @@ class _Pass:
                 continue
             loop = list(group)
             if any(self._differs(operation) for operation in loop):
-                # First of all, since a round begins with what the one before ended with.
+                # All of the loop runs in towers. Outputs are marked first, since a round begins
+                # with tensors that come last.
                 for tensor in itertools.chain.from_iterable(one.outputs for one in loop):
                     self._layouts[graph_lib.reference(tensor)] = PER_TOWER
                 for operation in loop:
                     self._enter(operation)
 
     def _differs(self, operation: Any) -> bool:
+        """Whether an operation runs in each tower, since its result differs among towers."""
         if operation in self._given:
             return False
         if operation in self._put_together:
-            return True  # Also if it is the same in all towers.
+            return True  # It is a mark of a meeting, even if all towers have the same value.
         inputs = operation.inputs
         if any(self._layout_of(tensor) != WHOLE for tensor in inputs):
-            # What is put together is taken by what runs once.
+            # The result of a meeting is whole, so its consumers run once.
             return not any(tensor.op in self._put_together for tensor in inputs)
+        # A `NoOp` is copied if it waits for towers, others only if they may be dead with those.
         waits = self._strategies if operation.type == "NoOp" else self._may_be_dead
         if any(before in waits for before in operation.control_inputs):
             return True
         if array_of(operation) in self._known or self._goes_back(operation):
             return True
-        # An iterator that calls functions draws nothing.
+        # An iterator calls functions, but draws no random numbers itself. Nor is a number drawn for
+        # each tower if it initializes a variable, or was drawn explicitly once.
         draws = state.draws(operation) and not state.makes_state(operation)
         draws = draws and operation not in self._runs_once
         return draws and operation not in self._first_values
@@ -137,7 +143,7 @@ class _Pass:
     def _goes_back(self, operation: Any) -> bool:
         """Whether an operation is the gradient of a `tf.py_function` that towers call.
 
-        It takes the tape of that, of which only the control input tells.
+        It uses the tape of that call. Only its control input shows the connection.
         """
         before = operation.control_inputs if operation.type == "EagerPyFunc" else ()
         return any(one.type == "EagerPyFunc" and one in self._strategies for one in before)
@@ -146,7 +152,7 @@ class _Pass:
         demands = tuple(
             PER_TOWER if self._layout_of(t) != WHOLE else WHOLE for t in operation.inputs
         )
-        # Beside what each tower has, sums over towers pass through an `IdentityN`.
+        # Per-tower tensors and sums over towers may pass through one `IdentityN`.
         passes = operation.type == "IdentityN"
         made = []
         for index, tensor in enumerate(operation.outputs):
@@ -168,7 +174,7 @@ class _Pass:
 
 
 def _leading_to_initial_values() -> set[Any]:
-    """Returns the operations that make what variables begin with."""
+    """Returns the operations that compute initial values of variables."""
     variables = [*tf.global_variables(), *tf.local_variables()]
     given = [getattr(variable, "initializer", None) for variable in variables]
     made = [getattr(one, "op", one) for one in given]

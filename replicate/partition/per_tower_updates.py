@@ -1,8 +1,8 @@
-"""Updates of what towers share, from what each of them has of its own.
+"""Updates of shared variables from per-tower values.
 
-A variable is written once. What is added to a metric's variable is added up over towers, any other
-value is averaged by rows, as moving averages need it; a variable's `aggregation` says otherwise.
-Slices are those of all towers.
+A variable is written once. Values that are added to a metric's variable are added up over towers.
+Other values are averaged, weighted by rows, as moving averages need it, unless the variable's
+`aggregation` says otherwise. Slices of all towers are concatenated.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def put_together(operations: Sequence[Any], layouts: Layouts, program: Program) 
     Args:
         operations: The operations of the program.
         layouts: Their `Layouts`.
-        program: The `Program`, which is told of more marks.
+        program: The `Program`, to which marks are added.
 
     Raises:
-        ValueError: If what is trained is updated from what one tower has, or if nothing says how
-            towers' values become one.
+        ValueError: If a trainable variable is updated from a per-tower value, or if nothing defines
+            how the towers' values become one.
     """
     variables = _by_operation()
     bodies: dict[str, Any] = {}
@@ -41,6 +41,7 @@ def put_together(operations: Sequence[Any], layouts: Layouts, program: Program) 
         if operation not in layouts.strategies:
             continue
         if state.writes_summaries(operation):
+            # Summaries that are written by an operation are those of the first tower.
             for index, tensor in enumerate(list(operation.inputs)):
                 if layouts.layout_of(tensor) != WHOLE:
                     partitioning.take(operation, index, program.each(tensor)[0])
@@ -58,7 +59,7 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
     value = operation.inputs[-1]
     if aggregation in _FIRST:
         how: Any = None
-    elif operation.type not in _SET | _ADD:
+    elif operation.type not in _SET | _ADD:  # A scatter: slices with their indices.
         how = Shard(0)
     elif operation.type in _ADD and (aggregation == "SUM" or _is_local(variable)):
         how = SUM
@@ -66,7 +67,7 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
         how = MEAN
     else:
         raise ValueError(
-            "All towers share a variable, but nothing says how what they have becomes one value of "
+            "All towers share a variable, but nothing defines how their values become one value of "
             f"{variable.name}, which {operation.type} {operation.name} ({line_of(operation)}) "
             "updates. Update it by a `replicate.cross_tower_sum`, or in a `replicate.merge_call`."
         )
@@ -78,21 +79,21 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
 
 
 def _check(operation: Any, variable: Any) -> None:
-    """Raises a ValueError if a variable cannot be updated from what one tower has."""
+    """Raises a ValueError if a variable cannot be updated from a per-tower value."""
     if getattr(variable, "trainable", False):
         raise ValueError(
-            "With `per_tower=True`, what is trained is updated by the gradients of all towers, but "
-            f"{operation.type} {operation.name} ({line_of(operation)}) updates {variable.name} "
-            "from what one tower has. Wrap the optimizer, as in `replicate.TowerOptimizer("
-            "tf.train.AdamOptimizer(1e-3))`, or take a `replicate.cross_tower_mean` or "
-            "`cross_tower_sum`."
+            "With `per_tower=True`, trainable variables are updated by gradients of all towers, "
+            f"but {operation.type} {operation.name} ({line_of(operation)}) updates {variable.name} "
+            "from the value of a single tower. Wrap the optimizer, as in "
+            "`replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))`, or use a "
+            "`replicate.cross_tower_mean` or `cross_tower_sum`."
         )
     if graph_lib.is_in_control_flow(operation):
         raise ValueError(_in_body(operation, variable.name))
 
 
 def _check_functions(operation: Any, bodies: dict[str, Any]) -> None:
-    """Raises a ValueError if a function that towers call by themselves updates a variable."""
+    """Raises a ValueError if a function that each tower calls updates a variable."""
     handles = [tensor for tensor in operation.inputs if tensor.dtype == tf.resource]
     if not handles or not op_types.is_stateful(operation):
         return
@@ -115,14 +116,14 @@ def _nodes_of(node: Any, bodies: dict[str, Any], seen: set[str]) -> Iterator[Any
 
 def _in_body(operation: Any, what: str) -> str:
     return (
-        "With `per_tower=True`, each tower runs a condition, loop or function by itself if what it "
-        f"takes is the tower's own, but {operation.type} {operation.name} ({line_of(operation)}) "
-        f"updates a variable there ({what}). Update it before or after, by what the body returns."
+        "With `per_tower=True`, each tower runs a condition, loop or function by itself if its "
+        f"inputs differ among towers, but {operation.type} {operation.name} ({line_of(operation)}) "
+        f"updates a variable there ({what}). Update it outside, by a value that the body returns."
     )
 
 
 def _by_operation() -> dict[Any, Any]:
-    """Returns variables by the operation that holds them."""
+    """Returns variables by the operations that hold them."""
     found = [*tf.global_variables(), *tf.local_variables()]
     return {variable.op: variable for variable in found if hasattr(variable, "op")}
 

@@ -1,9 +1,10 @@
-"""Where a model runs: its towers, what runs once, and its variables.
+"""Places a model: its towers, the operations that run once, and its variables.
 
-With `'auto'`, variables are where a step is fastest. `benchmarks/links.py` predicts the least time
-between GPUs, where that goes by bytes, if each tower has a replica of what is trained and gradients
-are summed on the towers in turn; small models send a few messages more. No GPU then holds more than
-the first one does by default. Towers on CPU devices have one memory, in which nothing crosses.
+With `'auto'`, variables are placed so that a step is fastest. Between GPUs, time mostly depends on
+the bytes that are sent. `benchmarks/links.py` predicts the least time if each tower has replicas of
+trainable variables, and gradients are summed on the towers in turn; small models send a few more
+messages. No GPU then holds more than the first one does by default. Towers on CPU devices share
+memory, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from replicate.reduction import Reduction, transport
 PLACEMENTS = ("consolidation", "round_robin", "replicated", "auto")
 
 Instead = Dict[Any, Tuple[Any, ...]]
-"""By references of whole tensors: what each of N towers takes in its place."""
+"""By references of whole tensors: the tensors that N towers take instead."""
 
 
 class Placement(NamedTuple):
-    """Where things run.
+    """The devices of a model.
 
     Attributes:
         devices: Device strings of the towers.
-        consolidation: The device string of what runs once.
-        variables: Device strings of variables, in turn; () if that of what runs once.
-        gather: The `Reduction`: how sums get there.
+        consolidation: Device string of operations that run once.
+        variables: Device strings of variables, in turn; () for `consolidation`.
+        gather: The `Reduction`: how and where gradients are summed.
         gradient_scale: Factor of gradients while they cross devices in float16, or None.
-        replicates: Whether each tower has a replica of what is trained.
-        why: What decided where variables are, if users left it open; else empty.
+        replicates: Whether each tower has replicas of trainable variables.
+        why: The reason for the place of variables, if users left it open; else "".
     """
 
     devices: tuple[str, ...]
@@ -52,8 +53,8 @@ class Placement(NamedTuple):
         Args:
             asked: One of `PLACEMENTS`.
             devices: Device strings of the towers.
-            consolidation: The device string of what runs once.
-            cluster: The `Cluster`; parameter servers that it has hold the variables.
+            consolidation: Device string of operations that run once.
+            cluster: The `Cluster`; its parameter servers, if it has any, hold the variables.
         """
         here = cls(
             tuple(f"{cluster.worker}{device}" for device in devices),
@@ -69,12 +70,12 @@ class Placement(NamedTuple):
             return here._replace(replicates=True, why="so that no weight crosses between GPUs")
         if asked == "round_robin":
             return here._replace(variables=here.devices)
-        # The first tower has the variables themselves.
+        # The first tower has the variables themselves, the others replicas.
         first = here.devices[:1] if asked == "replicated" else ()
         return here._replace(variables=first, replicates=asked == "replicated")
 
     def is_first(self, device: str) -> bool:
-        """Whether a device is that of what runs once, or of the first tower; '' is."""
+        """Whether a device is the consolidation device, the first tower's, or ''."""
         if not device:
             return True
         firsts = self.consolidation, self.devices[0]
@@ -86,17 +87,17 @@ class Placement(NamedTuple):
         Raises:
             ValueError: If gradients cannot be summed there.
         """
-        # Variables that the library placed may all be in one place: then sums are there.
+        # If the library placed variables, all of them may be on one device, and so may the sums.
         may_be_one = self.replicates or bool(self.why)
         transport.check(choice.how, choice.variables, self.devices, self.consolidation, may_be_one)
         return self._replace(gather=choice.how, gradient_scale=choice.scale)
 
     def places_of_sums(self, tensors: Sequence[Any], are_gradients: Sequence[bool]) -> list[str]:
-        """Returns the device on which towers' parts of each of some tensors are put together.
+        """Returns for each tensor the device on which the towers' tensors are joined.
 
         Args:
             tensors: The tensors.
-            are_gradients: Of each, whether an optimizer applies it.
+            are_gradients: For each, whether an optimizer applies it.
         """
         if self.gather.where not in ("round_robin", "auto"):
             return [self.consolidation] * len(tensors)
@@ -111,13 +112,14 @@ class Placement(NamedTuple):
         return [self._place_of_taker(tensor) for tensor in tensors]
 
     def _place_of_taker(self, tensor: Any) -> str:
+        # An update runs where its variable is.
         for taker in tensor.consumers():
             if taker.device in self.devices:
                 return str(taker.device)
         return self.consolidation
 
     def device_function(self, holders: Any) -> Any:
-        """Returns the device, or the function of operations, by which a model is placed.
+        """Returns the device, or the device function, under which a model is built.
 
         Args:
             holders: Types of operations that hold variables.
@@ -130,9 +132,9 @@ class Placement(NamedTuple):
             if operation.device or operation.type not in holders:
                 found = tf.DeviceSpec.from_string(self.consolidation)
                 found.merge_from(tf.DeviceSpec.from_string(operation.device or ""))
-                return str(found.to_string())  # Where the model says, if it does.
+                return str(found.to_string())  # A device that the model asks for is kept.
             if graph_lib.is_colocating(operation.graph):
-                return ""  # A slot is where its variable is, wherever that is.
+                return ""  # A slot is placed with its variable.
             made.append(self.variables[len(made) % len(self.variables)])
             return made[-1]
 

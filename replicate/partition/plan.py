@@ -1,4 +1,4 @@
-"""Decides which operations are copied for towers, and which of their tensors are put together."""
+"""Decides which operations are copied for towers, and which of their tensors are joined."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ class Plan(NamedTuple):
     Attributes:
         layouts: The `Layouts` of its tensors.
         operations: All of its operations, in order.
-        copied: Those that towers run, in order.
-        met: Tensors that something takes whole and towers have shards or parts of, in order.
-        apart: Tensors that something takes of each tower by itself.
-        together: By reference of each tensor that is put together: what others that cross devices
-            with it have too.
-        gradients: References of those tensors that are put together for what optimizers apply.
-        waits: By operation that towers run: what its copies wait for.
-        extra_waits: By operation that runs once: what else it waits for, because a formula replaced
-            a size that waited for it.
-        unnoticed: By operation that runs once: what it need not wait for, see `Origins.waits`.
-        behind_sizes: By reference of a tensor that is asked for and whose formula takes its place:
-            what acts before it, and has to be waited for.
+        copied: Operations that towers run, in order.
+        met: Tensors of which towers have shards or partials and which are needed whole, in order.
+        apart: Tensors whose per-tower values are taken one by one.
+        together: By reference of each tensor in `met`: a key. Tensors of one key may cross devices
+            in one pack.
+        gradients: References of tensors in `met` that become gradients for optimizers.
+        waits: By operation that towers run: the operations that its copies wait for.
+        extra_waits: By operation that runs once: further operations to wait for, because a formula
+            replaced an input that followed them.
+        unnoticed: By operation that runs once: control inputs that make no difference; see
+            `Origins.waits`.
+        behind_sizes: By reference of a fetched tensor that a formula replaces: the operations that
+            act before it, and have to be waited for.
     """
 
     layouts: Layouts
@@ -56,15 +57,16 @@ def make_plan(
     """Returns the `Plan` of a graph.
 
     Args:
-        operations: Its operations, each after all that leads to it.
+        operations: Its operations, in topological order.
         layouts: Their `Layouts`.
-        asked: Tensors that are needed whole besides those that operations take.
-        gradients: What optimizers apply: tensors, `tf.IndexedSlices`, or None.
-        apart: Tensors that something takes of each tower by itself.
+        asked: Tensors that are fetched, and so needed whole.
+        gradients: The gradients that optimizers apply: tensors, `tf.IndexedSlices`, or None.
+        apart: Tensors whose per-tower values are taken one by one.
     """
     origins = Origins(operations, layouts)
     needs = Needs(layouts, origins)
     unnoticed = _unnoticed(operations, layouts, origins)
+    # Operations that run once need whole inputs, and wait for operations that may be in towers.
     for operation in operations:
         if runs_once(operation, layouts) and not is_size(operation, layouts):
             for tensor in operation.inputs:
@@ -80,6 +82,7 @@ def make_plan(
     for tensor in apart:
         needs.copy(tensor.op)
     needs.follow()
+    # Depends on the operations that are copied so far, and may add to them.
     for tensor in named.find(operations, needs, layouts, origins):
         needs.whole(tensor)
     needs.follow()
@@ -98,7 +101,7 @@ def make_plan(
             waits[operation] = origins.waits(operation) + origins.dead_with(operation)
             waits[operation] += hidden.get(operation, [])
         if runs_once(operation, layouts):
-            # Those that it waits for already are replaced by their copies.
+            # Control inputs that it has already are replaced by their copies later.
             now = set(origins.control_inputs(operation))
             kept = _noticed(operation, unnoticed, origins)
             others = [before for before in kept if before not in now]
@@ -127,9 +130,9 @@ def make_plan(
 
 
 def _hidden(copied: Sequence[Any], origins: Origins) -> dict[Any, list[Any]]:
-    """Returns, by operation, what acts behind sizes, see `Origins.hidden`, and is waited for.
+    """Returns, by operation, the actors to wait for because of formulas; see `Origins.hidden`.
 
-    Nothing in a loop waits for what is outside; what enters the loop does.
+    Operations in a loop cannot wait for those outside, so those that enter the loop do.
     """
     found: dict[Any, list[Any]] = {}
     by_loop: dict[Any, tuple[list[Any], list[Any]]] = {}
@@ -150,7 +153,7 @@ def _hidden(copied: Sequence[Any], origins: Origins) -> dict[Any, list[Any]]:
 def _noticed(
     operation: Any, unnoticed: dict[Any, frozenset[Any]], origins: Origins
 ) -> Sequence[Any]:
-    """Returns what an operation that runs once waits for."""
+    """Returns the operations that an operation which runs once has to wait for."""
     if operation not in unnoticed:
         return origins.control_inputs(operation)
     there = origins.control_inputs(operation)
@@ -161,9 +164,9 @@ def _noticed(
 def _unnoticed(
     operations: Sequence[Any], layouts: Layouts, origins: Origins
 ) -> dict[Any, frozenset[Any]]:
-    """Returns what operations that run once would wait for of all towers, and need not.
+    """Returns control inputs in towers that operations which run once do not need.
 
-    A `NoOp` keeps its waits, since they are all that it does, but for those for sizes.
+    A `NoOp` keeps its control inputs, which are its only purpose, except those that are sizes.
     """
     found = {}
     for operation in operations:
@@ -182,7 +185,7 @@ def _unnoticed(
 
 
 def _behind(gradients: Iterable[Any], needs: Needs) -> frozenset[Any]:
-    """Returns references of the tensors whose parts are put together to make gradients."""
+    """Returns references of the joined tensors from which gradients are computed."""
     leaves = tf.nest.flatten(list(gradients), expand_composites=True)
     pending = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
     seen, found = {graph_lib.reference(tensor) for tensor in pending}, set()
@@ -200,7 +203,7 @@ def _behind(gradients: Iterable[Any], needs: Needs) -> frozenset[Any]:
 
 
 def runs_once(operation: Any, layouts: Layouts) -> bool:
-    """Whether an operation itself runs once; one that only waits does so besides its copies."""
+    """Whether an original operation runs; a `NoOp` in towers does as well, next to its copies."""
     if operation not in layouts.strategies:
         return True
     return operation.type == "NoOp" and not graph_lib.is_in_control_flow(operation)

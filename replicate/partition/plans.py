@@ -1,4 +1,4 @@
-"""The plans by which graphs were changed, for what tells of them."""
+"""Keeps the plans by which graphs were changed, for reports."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _coverages = GraphLocal()
 
 
 def keep(graph: Any, plan: Plan) -> None:
-    """Keeps the plan of a graph, as long as there is the graph."""
+    """Keeps the plan of a graph for the lifetime of the graph."""
     _plans[graph] = plan
 
 
 def keep_coverage(graph: Any, coverage: Any) -> None:
-    """Keeps the `Coverage` of a graph, as long as there is the graph."""
+    """Keeps the `Coverage` of a graph for the lifetime of the graph."""
     _coverages[graph] = coverage
 
 
 def coverage_of(graph: Any) -> Any:
-    """Returns the `Coverage` of a graph that is trained in towers, None of any other."""
+    """Returns the `Coverage` of a graph that is trained in towers, None for any other."""
     return _coverages.get(graph)
 
 
 def plan_of(graph: Any) -> Plan | None:
-    """Returns the plan of a graph that runs in towers, None of any other."""
+    """Returns the plan of a graph that runs in towers, None for any other."""
     found: Plan | None = _plans.get(graph)
     return found

@@ -1,9 +1,9 @@
-"""The program of one tower, in which towers meet only where it says so.
+"""The program of one tower, in which towers only exchange values if it asks for that.
 
-`model_fn` is called once, on the first tower's rows. While it is, it asks here for the values of
-all towers: for a sum, for each of them, or for a value that another tower has another of. What it
-gets are *marks*, operations that pass on what the first tower has. Once the program is complete,
-the towers that it stands for are made, and marks get the values of all of them.
+`model_fn` is called once, on the first tower's rows. Meanwhile it can ask for values of all towers:
+a sum, the value of each of them, or a value that differs among towers. The result is a *mark*, an
+operation that passes on the first tower's value. When the program is complete, the other towers are
+made as copies, and marks get the values of all towers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _local = threading.local()
 
 
 class PerTowerTensor(NamedTuple):
-    """A tensor that each tower has another value of.
+    """A tensor whose value differs among towers.
 
     Attributes:
         tensor: The first tower's, as the program has it.
@@ -37,7 +37,7 @@ class PerTowerTensor(NamedTuple):
 
 
 class OfTower(NamedTuple):
-    """A mark that stands for what another tower has of a tensor."""
+    """A mark that stands for the value of a tensor in one of the towers."""
 
     mark: Any
     tensor: Any
@@ -45,22 +45,23 @@ class OfTower(NamedTuple):
 
 
 def current() -> Program | None:
-    """Returns the program that this thread builds, None if it builds none."""
+    """Returns the program that this thread is building, None if there is none."""
     return getattr(_local, "program", None)
 
 
 class Program:
-    """What the program of one tower says of the others, while it is built.
+    """Records the references of one tower's program to other towers, while it is built.
 
     Args:
         devices: Device strings of the N towers.
-        consolidation: The device string of what runs once.
+        consolidation: Device string of operations that run once.
         rows: The `Rows`.
         summed: Whether the towers' losses are added up, instead of averaged by rows.
 
     Attributes:
-        merging: Whether what is built runs once, for all towers.
-        layouts: By reference of a tensor whose towers' values are put together: how.
+        merging: Whether operations that are built now run once, for all towers.
+        layouts: By reference of a tensor whose towers' values are joined: the layout by which they
+            are.
         per_tower: Tensors whose values differ among towers, each a `PerTowerTensor`.
         of_towers: Marks for the values of single towers, each an `OfTower`.
     """
@@ -81,7 +82,8 @@ class Program:
         self._scopes = graph_lib.Scopes(self.graph)
         self._index: Any = None
         self._shares: dict[Any, Any] = {}
-        self._once: list[tuple[int, int]] = []  # Where what runs once begins and ends in the graph.
+        # Ranges of indices in the graph of operations that run once.
+        self._once: list[tuple[int, int]] = []
 
     @property
     def index(self) -> Any:
@@ -92,7 +94,7 @@ class Program:
 
     @property
     def loss_layout(self) -> Layout:
-        """How the towers' losses, and gradients, become those of the batch."""
+        """The partial layout of the towers' losses and gradients."""
         return SUM if self.summed else MEAN
 
     def share(self, dtype: Any) -> Any:
@@ -111,17 +113,17 @@ class Program:
         return self._shares[dtype]
 
     def whole(self, tensor: Any, layout: Layout) -> Any:
-        """Returns what the towers' values make together.
+        """Returns a mark for the towers' values, reduced or concatenated.
 
         Args:
-            tensor: The first tower's.
-            layout: How they are put together: a `Shard` or a `Partial`.
+            tensor: The first tower's tensor.
+            layout: A `Shard` or a `Partial`, by which they are joined.
         """
         with seeds.uncounted(), tf.name_scope(SCOPE):
             shape = tensor.shape
             if isinstance(layout, Shard) and shape.rank is not None:
                 known = shape.as_list()
-                known[layout.axis] = None  # Of a tower alone.
+                known[layout.axis] = None  # The size of a single tower.
                 shape = tf.TensorShape(known)
             towers = tf.placeholder_with_default(tensor, shape)
             with self.running_once():
@@ -134,14 +136,14 @@ class Program:
         return self.whole(tensor, SUM)
 
     def concatenated(self, tensor: Any) -> Any:
-        """Returns the rows of all towers, on axis 0."""
+        """Returns the rows of all towers, concatenated on axis 0."""
         return self.whole(tensor, Shard(0))
 
     def whole_of(self, tensor: Any) -> Any:
-        """Returns a result of the program for the batch.
+        """Returns a result of the program for the whole batch.
 
-        Rows are concatenated along axis 0, numbers are averaged by rows, and of all else there is
-        the first tower's.
+        Tensors with axes are concatenated on axis 0, floating-point scalars are averaged by rows,
+        and other scalars are the first tower's.
         """
         if tensor.shape.rank != 0:
             return self.concatenated(tensor)
@@ -150,7 +152,7 @@ class Program:
         return self.each(tensor)[0]
 
     def each(self, tensor: Any) -> list[Any]:
-        """Returns what the N towers have of a tensor."""
+        """Returns marks for the N towers' values of a tensor."""
         marks = []
         with seeds.uncounted(), self.running_once():
             for index, device in enumerate(self.devices):
@@ -160,10 +162,10 @@ class Program:
         return marks
 
     def tower_has(self, values: Sequence[Any]) -> Any:
-        """Returns a tensor of which each tower has one of N values, which run once."""
+        """Returns a tensor that has one of N values, which are computed once, in each tower."""
         alone, device = tf.control_dependencies(None), tf.device(self.devices[0])
         with seeds.uncounted(), self.running_once(), tf.name_scope(SCOPE), alone, device:
-            # No constant: nothing static may follow from what others have another of.
+            # Not a constant, from which TensorFlow would infer static facts of the first tower.
             first = tf.placeholder_with_default(values[0], values[0].shape)
         self.per_tower.append(PerTowerTensor(first, (first, *values[1:])))
         return first
@@ -183,7 +185,7 @@ class Program:
 
     @contextlib.contextmanager
     def in_merge_function(self) -> Iterator[None]:
-        """A scope in which the towers are one."""
+        """A scope in which operations run once, for all towers."""
         merging, self.merging = self.merging, True
         try:
             with seeds.counted(), self.running_once():

@@ -1,7 +1,7 @@
 """Finds the operations that read variables when they run.
 
-A write waits for these. A reference variable gives its memory itself, so that whatever computes
-with it reads it then.
+A write has to wait for these. A reference variable returns its memory, so an operation that takes
+it reads the variable only when it runs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Sequence
 from replicate.compat import op_types
 from replicate.partition.effects import READ_NOW
 
-# They give values of their own, whatever they are given. Of all others some pass memory on, for
-# some values: a sum along no axis, a slice of everything, a stack of one.
+# Operations whose outputs are always new tensors. Others may return the memory of an input in some
+# cases: a sum along no axis, a slice of everything, a stack of one tensor.
 _MAKE_NEW = frozenset(
     ["Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "SquaredDifference", "Maximum", "Minimum"]
     + ["Square", "Sqrt", "Rsqrt", "Exp", "Log", "Abs", "Neg", "Tanh", "Sigmoid", "Softmax", "Pow"]

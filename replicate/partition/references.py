@@ -1,9 +1,9 @@
-"""Variables that are references, which TensorFlow 1.15 makes unless told otherwise.
+"""Orders reads and writes of reference variables, the default of TensorFlow 1.15.
 
-Whoever reads one has its memory, and sees what is written there later. On one device, what a step
-reads is hardly ever late. Towers meet before they are done, so that an update could overtake what
-another tower, or the loss of all, still reads. Here it waits: so each step reads what was there
-before it, as of resource variables.
+A read of such a variable returns its memory, and sees later writes. On one device, a step hardly
+ever reads too late. But towers exchange values before they are done, so an update could overtake a
+read in another tower, or in the loss of all. Here, updates wait for these reads. So each step reads
+the values from before it, as with resource variables.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors, descendants, state
 
 _SCOPE = "replicate/references/"
-# They hold what a reference names.
+# Operations that hold the memory of a reference.
 _HOLDERS = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
-# What gives the memory that it takes.
+# Operations that return the memory of their input.
 _SAME_MEMORY = frozenset(["Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient"])
-# By which it gets into loops, that nobody outside can wait for.
+# Operations by which it enters loops, where operations outside cannot wait for it.
 _LOOPS = frozenset(["Enter", "RefEnter"])
 
 
 def read_before_written(fetches: Sequence[Any]) -> None:
-    """Lets what writes to references in a step wait for what reads them and waits for no write.
+    """Lets writes to references in a step wait for reads that do not themselves follow a write.
 
     Args:
-        fetches: Operations and tensors that a step runs, in towers.
+        fetches: Operations and tensors that a step in towers fetches.
     """
     if not any(op.type in _HOLDERS for op in tf.get_default_graph().get_operations()):
         return
@@ -50,7 +50,7 @@ def read_before_written(fetches: Sequence[Any]) -> None:
 
 
 def _begins(write: Any) -> Any:
-    """Returns what a write waits for first: itself, or the choice of the branch that it is in."""
+    """Returns the operation that has to wait: a write, or the predicate of the branch it is in."""
     if not graph_lib.is_in_control_flow(write):
         return write
     choices = graph_lib.predicates(write)
@@ -67,7 +67,7 @@ def _is_reference(tensor: Any) -> bool:
 
 
 def _has_memory(tensor: Any) -> bool:
-    """Whether a tensor is what a reference holds."""
+    """Whether a tensor is the memory of a reference variable."""
     while tensor.op.type in _SAME_MEMORY:
         tensor = tensor.op.inputs[0]
     return _is_reference(tensor) and state.makes_state(state.source(tensor))

@@ -1,9 +1,9 @@
-"""Replicas of variables on the towers' devices, so that no weight crosses between them.
+"""Replicas of variables on the towers' devices, so that no weights are sent between them.
 
-What updates a variable is copied for its replicas, on their devices, with the same gradients: all
-compute the same numbers, and stay equal. An update waits for its copies, so that whatever runs it
-runs them as well. The first tower has the variables themselves, which checkpoints hold; replicas
-begin every session with their values.
+Updates of a variable are copied for its replicas, on their devices and with the same gradients. So
+all compute the same numbers, and stay equal. An update waits for its copies, so they run whenever
+it does. The first tower has the variables themselves, which are in checkpoints; replicas get their
+values at the start of each session.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Replicas(NamedTuple):
     """The replicas of variables.
 
     Attributes:
-        updates: Operations that change variables which have replicas, in order.
-        instead: What towers take in place of a variable's handle or value.
-        handles: By reference of a variable's handle: those of the N towers.
+        updates: Operations that change variables with replicas, in order.
+        instead: Tensors that towers take in place of a variable's handle or value.
+        handles: By reference of a variable's handle: the handles of the N towers.
     """
 
     updates: tuple[Any, ...]
@@ -36,10 +36,10 @@ class Replicas(NamedTuple):
 
 
 def make(plan: Plan, placement: Placement) -> Replicas:
-    """Makes replicas of the variables that are trained, and of what is updated with them.
+    """Makes replicas of trainable variables, and of those that are updated together with them.
 
-    A variable has replicas if it is a resource on the first tower's device, and all that changes it
-    can be copied: no loop, condition or function does.
+    A variable gets replicas if it is a resource variable on the first tower's device, and all of
+    its updates can be copied: none is in a loop, condition or function.
 
     Args:
         plan: The `Plan`.
@@ -64,17 +64,17 @@ def make(plan: Plan, placement: Placement) -> Replicas:
 
 
 def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> None:
-    """Lets replicas follow what changes their variables, once the graph is partitioned.
+    """Copies the updates of variables for their replicas, after the graph has been partitioned.
 
     Args:
         replicas: The `Replicas`.
         placement: The `Placement`.
-        packs: Packs of which updates may take the parts.
+        packs: The packs in which gradients were summed.
     """
     graph = tf.get_default_graph()
     copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
     taken = {graph_lib.reference(t): t for update in replicas.updates for t in update.inputs}
-    # Those of an initializer go by themselves: others may have no value yet when it runs.
+    # Inputs of an initializer are not packed: other variables may have no value when it runs.
     variables = [*tf.global_variables(), *tf.local_variables()]
     given = [getattr(variable.initializer, "inputs", ()) for variable in variables]
     early = {graph_lib.reference(tensor) for inputs in given for tensor in inputs}
@@ -94,7 +94,7 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
                 if key not in names:
                     names[key] = name = f"{partitioning.RESERVED}given_{len(names)}"
                     handles = replicas.handles.get(key)
-                    # Constants, too, are sent: `Variable.load` feeds that of an initializer.
+                    # Constants are sent, too, not copied: `Variable.load` feeds the initializer's.
                     inputs[name] = sent.get(key, tensor) if handles is None else handles[index]
                 node.input.append(names[key])
             nodes.append(node)
@@ -114,10 +114,10 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
 
 
 def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) -> dict[Any, Any]:
-    """Returns, on a device, those of the tensors that updates take which are all of a pack.
+    """Returns, on a device, tensors of packs that updates take completely.
 
-    They go to the device as one again. Other packs could wait for each other: what one update takes
-    may be made after another update.
+    These packs are sent to the device as one tensor. New packs could make a cycle: one tensor in
+    it may depend on an update that takes another one.
     """
     sent: dict[Any, Any] = {}
     for whole, parts in packs:
@@ -130,12 +130,12 @@ def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) ->
 
 
 class FollowLater(tf.train.SessionRunHook):
-    """Lets replicas follow what hooks before this one make to change their variables.
+    """Copies updates for replicas that hooks before this one have added to the graph.
 
     Args:
         replicas: The `Replicas`.
         placement: The `Placement`.
-        packs: As `follow` takes them.
+        packs: As for `follow`.
     """
 
     def __init__(self, replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> None:
@@ -144,7 +144,7 @@ class FollowLater(tf.train.SessionRunHook):
         self._packs = packs
 
     def begin(self) -> None:
-        """Copies what changes variables and is not copied yet."""
+        """Copies updates that are not copied yet."""
         known = set(self._replicas.updates)
         made = [
             taker
@@ -156,9 +156,9 @@ class FollowLater(tf.train.SessionRunHook):
         for update in updates:
             if not _can_be_copied(update):
                 tf.logging.warning(
-                    "replicate: '%s' has a replica in each tower, but %s changes the first one's "
-                    "alone. Let it be outside of loops, conditions and functions, or place "
-                    "variables by 'consolidation'.",
+                    "replicate: '%s' has a replica in each tower, but %s only changes that of the "
+                    "first. Move it out of loops, conditions and functions, or place variables by "
+                    "'consolidation'.",
                     update.inputs[0].op.name,
                     update.name,
                 )
@@ -172,7 +172,7 @@ def _is_on(operation: Any, device: str) -> bool:
 
 
 def _updates(variable: Any, there: set[Any]) -> list[Any]:
-    """Returns the operations that change a variable; `load` runs its initializer."""
+    """Returns the operations that change a variable, including its initializer, for `load`."""
     return [
         taker
         for taker in variable.handle.consumers()
@@ -181,9 +181,9 @@ def _updates(variable: Any, there: set[Any]) -> list[Any]:
 
 
 def _closed(by_handle: dict[Any, Any], there: set[Any]) -> list[Any]:
-    """Returns the handles of variables that are trained, and of all that changes with them.
+    """Returns the handles of trainable variables, and of those that are updated with them.
 
-    Where one of them cannot have replicas, neither can those that change with it.
+    If one variable cannot have replicas, neither can those that are updated with it.
     """
     trained = {
         graph_lib.reference(v.handle) for v in tf.trainable_variables() if hasattr(v, "handle")
@@ -210,7 +210,7 @@ def _closed(by_handle: dict[Any, Any], there: set[Any]) -> list[Any]:
 
 
 def _can_be_copied(update: Any) -> bool:
-    """Whether a copy of an update does the same: functions may draw numbers of their own."""
+    """Whether a copy of an update does the same: functions may draw other random numbers."""
     return not graph_lib.is_in_control_flow(update) and not op_types.calls_functions(update)
 
 
@@ -218,7 +218,8 @@ def _replica(variable: Any, index: int, device: str) -> Any:
     """Returns the handle of a tower's replica of a variable."""
     if not index:
         return variable.handle
-    # What a function makes for a variable would be beside it, whatever its device.
+    # The initial value is not given as a function, whose operations TensorFlow would colocate with
+    # the replica, whatever their device.
     with tf.init_scope(), tf.device(device), tf.name_scope(None):
         made = tf.Variable(
             _value(variable),
@@ -237,7 +238,7 @@ def _value(variable: Any) -> Any:
 
 
 def _values(plan: Plan, handles: Instead) -> Instead:
-    """Returns what towers take in place of the values of variables, read waiting for nothing."""
+    """Returns tensors that towers take in place of reads of variables without control inputs."""
     made: Instead = {}
     for operation in plan.copied:
         for tensor in operation.inputs:

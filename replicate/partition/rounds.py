@@ -1,7 +1,7 @@
-"""Values that towers put together in each round of a loop that they go round together.
+"""Reduces values over towers in each round of a loop that they run together.
 
-Such a loop has one frame for all towers, and in it one operation that decides whether there is
-another round.
+Such a loop has one frame for all towers, in which one operation decides whether there is another
+round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REDUCE: dict[str, Callable[..., Any]] = {
 
 
 def meets(tensor: Any, operation: Any, layouts: Layouts) -> bool:
-    """Whether towers put a tensor together in each round, for an operation that takes it."""
+    """Whether a tensor is reduced in each round for an operation that takes it."""
     if operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation):
         return False
     layout, key = layouts.layout_of(tensor), graph_lib.reference(tensor)
@@ -35,7 +35,7 @@ def meets(tensor: Any, operation: Any, layouts: Layouts) -> bool:
 
 
 def shared_frames(copied: Iterable[Any], layouts: Layouts) -> frozenset[str]:
-    """Returns the names of the frames of loops that towers go round together.
+    """Returns the names of the frames of loops that towers run together.
 
     Args:
         copied: The operations that towers run.
@@ -49,6 +49,7 @@ def shared_frames(copied: Iterable[Any], layouts: Layouts) -> frozenset[str]:
             by_loop.setdefault(frames[0], set()).update(frames)
             if any(meets(tensor, operation, layouts) for tensor in operation.inputs):
                 shared.add(frames[0])
+    # Loops in such a loop share their frames as well.
     return frozenset(frame for outermost in shared for frame in by_loop[outermost])
 
 
@@ -58,7 +59,7 @@ def put_together(
     copies_of: Callable[[Any], Sequence[Any]],
     places: Sequence[str],
 ) -> None:
-    """Lets the towers' copies take what is put together in each round.
+    """Lets the towers' copies take values that are reduced in each round.
 
     Args:
         copied: The operations that towers run.
@@ -82,6 +83,7 @@ def put_together(
                     made[key] = _reduced(by_tower, layout, places[0])
                 _take(copies_of(operation), index, made[key])
             elif tensor.op.type == "LoopCond" and _frame(operation) in together:
+                # All towers continue, or end, by the condition of the first.
                 _take(copies_of(operation), index, copies_of(tensor.op)[0].outputs[0])
 
 
@@ -95,7 +97,7 @@ def _take(copies: Sequence[Any], index: int, tensor: Any) -> None:
 
 
 def _reduced(by_tower: Sequence[Any], layout: Any, place: str) -> Any:
-    """Returns what the towers' parts are together; no constants, which no round would have."""
+    """Returns the reduction of partials, without constants, which would not be in the frame."""
     total = by_tower[0]
     with tf.device(place), tf.control_dependencies(None):
         for other in by_tower[1:]:

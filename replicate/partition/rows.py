@@ -1,4 +1,4 @@
-"""The rows of the towers, and integers that follow from them."""
+"""The rows of the towers, and formulas for integers that follow from them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from replicate.layouts import dims as dims_lib
 
 Count = Union[int, Any]
 
-# Integers stay where the host finds them: kernels take shapes there.
+# Kernels take shapes from the host's memory, so integers are computed there.
 _HOST = "/device:CPU:0"
 
 
 class Rows(NamedTuple):
     """The rows of the batch that each tower has.
 
-    A tower beyond the batch computes its last row once more, since kernels are at their worst
-    without rows, and meetings leave that tower out. Of a batch without rows, all towers have none.
+    If there are fewer rows than towers, the other towers compute the last row once more, since some
+    kernels fail without rows, and meetings leave their values out. If the batch has no rows, no
+    tower has any.
 
     Attributes:
         counts: How many rows of each tower count, which may be 0: N integers, or N int32 scalar
             tensors if they are only known at run time.
-        total: n, likewise.
-        starts: The first row of each tower, likewise.
+        total: n, an integer or a tensor like these.
+        starts: The index of the first row of each tower, likewise.
         held: How many rows each tower computes, likewise.
-        may_be_none: Whether n, if it is not known, may be 0.
+        may_be_none: Whether n may be 0, if it is not known.
         is_ragged: Whether these are not rows but a ragged unit, see `Shard.unit`. Then towers may
             have none.
     """
@@ -42,12 +43,12 @@ class Rows(NamedTuple):
 
     @property
     def are_known(self) -> bool:
-        """Whether the graph knows them."""
+        """Whether the graph knows the number of rows."""
         return isinstance(self.total, int)
 
     @property
     def dim(self) -> Dim:
-        """Number of rows, n, as layouts have it."""
+        """The number of rows, n, as a `Dim`."""
         if self.are_known:
             return self.total
         return dims_lib.symbol(dims_lib.ROWS_OR_NONE if self.may_be_none else ROWS)
@@ -58,42 +59,42 @@ def size_of(tensor: Any, axis: int) -> Any:
     rank = tensor.shape.rank
     if rank is None:
         return tf.shape(tensor)[axis]
-    # Operations themselves, which are fewer than those of a slice.
+    # Two operations, while a slice of `tf.shape` needs more.
     return tf.unstack(tf.raw_ops.Shape(input=tensor, out_type=tf.int32), rank)[axis]
 
 
 def size_there(tensor: Any, axis: int) -> Any:
-    """Returns the size of an axis, an int32 scalar tensor, found where the tensor is."""
+    """Returns the size of an axis, an int32 scalar tensor, measured on the tensor's device."""
     with tf.device(tensor.device):
         return size_of(tensor, axis)
 
 
 def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
-    """Returns the towers' shares of what rows have any number of, as if these were the rows.
+    """Returns the towers' shares of a ragged unit as `Rows`.
 
     Args:
-        rows: The `Rows`.
-        held: How many each tower computes: N int32 scalar tensors.
+        rows: The `Rows` of the batch.
+        held: How many of the unit each tower computes: N int32 scalar tensors.
     """
     with tf.device(_HOST), tf.control_dependencies(None):
         have_rows = tf.greater(tf.stack(rows.counts), 0)
         computed = tf.stack(held)
         counts = tf.where_v2(have_rows, computed, 0)
         total = tf.reduce_sum(counts)
-        # A tower beyond the batch has those of the last row once more.
+        # A tower without rows of the batch computes the last row's once more.
         starts = tf.where_v2(have_rows, tf.cumsum(counts) - counts, total - computed)
         return Rows(tf.unstack(counts), total, tf.unstack(starts), held, is_ragged=True)
 
 
 def in_blocks(rows: Rows, blocks: Count) -> Rows:
-    """Returns the towers' shares of all rows so many times; no tower's begin anywhere."""
+    """Returns the towers' shares of `blocks` blocks of rows as `Rows`, without `starts`."""
     with tf.device(_HOST), tf.control_dependencies(None):
         held = [many * blocks for many in rows.held]
         return Rows([many * blocks for many in rows.counts], rows.total * blocks, (), held)
 
 
 class Formulas:
-    """Makes tensors of integers that are products of n and of other sizes.
+    """Makes tensors from formulas: products of n and other sizes.
 
     Args:
         rows: The `Rows`.
@@ -107,7 +108,7 @@ class Formulas:
         self._sizes: dict[tuple[Dim, Any], Any] = {}
 
     def product(self, each: Dim, count: Count, dtype: Any) -> Any:
-        """Returns a size times a number, a scalar tensor or an integer."""
+        """Returns the product of a size and a count, a scalar tensor or an integer."""
         with tf.device(_HOST), tf.control_dependencies(None):
             return self._times(each, count, dtype)
 
@@ -123,20 +124,20 @@ class Formulas:
     def share(
         self, value: np.ndarray, dtype: Any, axis: int, tower: int, count: Dim, held: Count
     ) -> Any:
-        """Returns the integers of a tower: those of the whole batch but at `axis`, its share.
+        """Returns the integers of a tower: those of the whole batch, with its share at `axis`.
 
         Args:
             value: Array of `Dim`s.
             dtype: Its type.
-            axis: Which of them is a multiple of `count`.
-            tower: Which tower.
-            count: How many there are in the batch of what the axis counts.
-            held: How many the tower has of these.
+            axis: The index of the integer that is a multiple of `count`.
+            tower: The index of the tower.
+            count: The number of rows, or of another unit, in the batch.
+            held: The number of these in the tower.
         """
         return self._make(value, dtype, held, axis % value.size, tower, count)
 
     def constant_share(self, value: np.ndarray, axis: int, tower: int) -> Any:
-        """Returns what `share` does as an array of integers, None if they are not known."""
+        """Returns the result of `share` as an array of integers, None if they are not known."""
         if not self._rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
             return None
         made = value.astype(np.int64)
@@ -195,7 +196,7 @@ class Formulas:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Returns the product of integers or scalar tensors; that of 1 is no operation."""
+    """Returns the product of integers or scalar tensors; a factor of 1 needs no operation."""
     if isinstance(a, int) and a == 1:
         return b
     return a if isinstance(b, int) and b == 1 else a * b

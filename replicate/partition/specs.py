@@ -1,4 +1,4 @@
-"""The tensors of an `EstimatorSpec`."""
+"""Maps the tensors of an `EstimatorSpec`, and checks it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import estimator
 
-LOSS = "replicate/loss"  # Name of the operation that gives it.
+LOSS = "replicate/loss"  # Name of the operation that returns the loss.
 
 _ASKED = (tf.Tensor, tf.Operation)
 _HOST_CALLS = ("eval_metrics", "host_call")
 
 
 def checked(spec: Any) -> Any:
-    """Returns what a `model_fn` returned; raises a TypeError if that is no `EstimatorSpec`."""
+    """Returns the result of a `model_fn`; raises a TypeError if it is no `EstimatorSpec`."""
     if not estimator.is_estimator_spec(spec):
         raise TypeError(
             f"`model_fn` must return a `tf.estimator.EstimatorSpec`, but returned {spec!r}. If it "
@@ -32,7 +32,7 @@ def name_loss(spec: Any) -> None:
 
 
 def asked_of(spec: Any, is_trained: bool) -> list[Any]:
-    """Returns the tensors and operations of a spec that are run: in training, those of a step."""
+    """Returns the tensors and operations of a spec that are run; in training, those of a step."""
     given = [spec.loss, spec.train_op]
     if not is_trained:
         given += [spec.predictions, *(spec.eval_metric_ops or {}).values()]
@@ -42,12 +42,12 @@ def asked_of(spec: Any, is_trained: bool) -> list[Any]:
 def map_tensors(
     spec: Any, function: Callable[[Any], Any], of_loss: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Returns a spec with what a function makes of each of the tensors and operations that are run.
+    """Returns a spec with a function applied to the tensors and operations that are run.
 
     Args:
         spec: The spec.
         function: Function of a tensor, or an operation, that returns another one.
-        of_loss: Likewise, for the loss. None: the same.
+        of_loss: The function for the loss; None: the same.
     """
 
     def made_of(value: Any, function: Callable[[Any], Any] = function) -> Any:
@@ -67,15 +67,15 @@ def map_tensors(
 
 
 def as_estimator_spec(spec: Any) -> Any:
-    """Returns the `EstimatorSpec` that a `TPUEstimatorSpec` stands for; anything else as it is."""
+    """Returns the `EstimatorSpec` of a `TPUEstimatorSpec`; anything else as it is."""
     if not estimator.is_tpu_estimator_spec(spec):
         return spec
-    # Made anew, because the class itself remembers the host calls of the last spec that was made.
+    # From a new spec, since the class remembers the host calls of the last one that was made.
     return type(spec)(**spec._asdict()).as_estimator_spec()
 
 
 def with_host_tensors(spec: Any, function: Callable[[str, Any, Any], Any]) -> Any:
-    """Returns a `TPUEstimatorSpec` with what a function makes of the tensors of its host calls.
+    """Returns a `TPUEstimatorSpec` with a function applied to the tensors of its host calls.
 
     Args:
         spec: The spec; anything else is returned as it is.
@@ -103,7 +103,7 @@ def check_has_rows(field: str, key: Any, tensor: Any) -> None:
     """Raises a ValueError if a tensor of `eval_metrics` or `host_call` is a scalar.
 
     Args:
-        field: Which of the two.
+        field: `'eval_metrics'` or `'host_call'`.
         key: The tensor's key or position in it.
         tensor: The tensor.
     """

@@ -1,4 +1,4 @@
-"""Splits what is whole into the towers' shards."""
+"""Splits whole tensors into the towers' shards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def split(tensor: Any, axis: int, rows: Rows, blocks: Any = None) -> list[Any]:
     """Returns the towers' shards of a tensor.
 
     Args:
-        tensor: A tensor that has the same number of entries for each row on `axis`; or one entry
-            for all, which every tower gets, since operations broadcast it.
+        tensor: A tensor with the same number of entries for each row on `axis`; or with a single
+            entry, which every tower gets, since operations broadcast it.
         axis: The axis.
         rows: The `Rows`.
-        blocks: How often all rows are there, see `Blocks`; the rank is known then. None: once.
+        blocks: The number of `Blocks` on the axis, for tensors of known rank. None: rows.
     """
     if blocks is not None:
         return _split_blocks(tensor, axis, rows, blocks)
@@ -29,7 +29,7 @@ def split(tensor: Any, axis: int, rows: Rows, blocks: Any = None) -> list[Any]:
         return list(tf.split(tensor, [each * count for count in rows.counts], axis))
     entries = rows_lib.size_of(tensor, axis)
     each = entries // tf.maximum(rows.total, 1)
-    # One entry in all may be one that a tower has none of.
+    # A single entry is broadcast, unless there is only one row: then other towers may have none.
     is_one = tf.equal(entries, 1) & tf.not_equal(rows.total, 1)
     begins = tf.unstack(tf.where_v2(is_one, 0, tf.stack(rows.starts) * each))
     counts = tf.unstack(tf.where_v2(is_one, 1, tf.stack(rows.held) * each))
@@ -52,15 +52,15 @@ def _slice(tensor: Any, axis: int, begin: Any, count: Any, rank: Any) -> Any:
 
 
 def _split_blocks(tensor: Any, axis: int, rows: Rows, blocks: Any) -> list[Any]:
-    """Splits every block of the rows. One entry is for all of them."""
+    """Splits every block among towers; a single entry is for all of them."""
     is_one = tf.equal(rows_lib.size_of(tensor, axis), 1)
-    # So many times one entry are as many blocks; what each tower gets of these is the same.
+    # A single entry is one block of one entry, of which each tower gets all.
     parts = split(apart(tensor, axis, tf.where_v2(is_one, 1, blocks)), axis + 1, rows)
     return [together(part, axis) for part in parts]
 
 
 def apart(tensor: Any, axis: int, blocks: Any) -> Any:
-    """Returns a tensor of known rank with blocks on `axis`, and what each has on the next one."""
+    """Returns a tensor of known rank with blocks on `axis`, and their entries on the next axis."""
     shape = tf.shape(tensor)
     size = shape[axis] // tf.maximum(blocks, 1)
     made = tf.concat([shape[:axis], [blocks, size], shape[axis + 1 :]], 0)
@@ -68,7 +68,7 @@ def apart(tensor: Any, axis: int, blocks: Any) -> Any:
 
 
 def together(tensor: Any, axis: int) -> Any:
-    """Does the reverse of `apart`."""
+    """Reverses `apart`."""
     shape = tf.shape(tensor)
     made = tf.concat([shape[:axis], [shape[axis] * shape[axis + 1]], shape[axis + 2 :]], 0)
     return tf.reshape(tensor, made)

@@ -1,7 +1,7 @@
 """Summaries in the program of one tower: the first tower's, their mean, or those of all towers.
 
-Summaries are the operations of `tf.summary`, which give serialised protocol buffers. Those of
-TensorFlow 2's API write by themselves, mostly in a condition, and stay the first tower's.
+This concerns operations of `tf.summary` of TensorFlow 1, which return serialised protocol buffers.
+Those of TensorFlow 2 write themselves, mostly in a condition, and stay the first tower's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replicate.partition.program import Program
 
 HOW = ("first", "mean", "all")
 
-# What takes a tag, and then values. Scalars have as many tags as values.
+# Types whose inputs are a tag and values. Scalars have as many tags as values.
 _SCALARS = "ScalarSummary"
 _TAGGED = frozenset(
     [_SCALARS, "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2"]
@@ -29,7 +29,7 @@ _SCOPE = "replicate/summaries/"
 
 
 def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any:
-    """Lets summaries of what towers have of their own take what all towers have.
+    """Lets summaries of per-tower tensors take the values of all towers.
 
     Args:
         spec: The spec of the program.
@@ -38,7 +38,7 @@ def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any
         how: One of `HOW`.
 
     Returns:
-        A spec whose hooks and scaffold save what summaries became.
+        A spec whose hooks and scaffold save the changed summaries.
     """
     if how == "first":
         return spec
@@ -60,12 +60,12 @@ def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any
     for summary in tf.get_collection(tf.GraphKeys.SUMMARIES):
         made: Any = getattr(summary, "op", None)
         if made in layouts.strategies and made.type not in (*_TAGGED, "MergeSummary"):
-            left.append(made)  # What a condition or a function returns.
+            left.append(made)  # The result of a condition or a function.
     if left:
         tf.logging.warning(
             "replicate: summaries=%r does not reach summaries that are made in a `tf.cond`, a loop "
-            "or a function, or written by an operation of their own, so that these are of the rows "
-            "of tower 0 alone: %s. Make them outside, by `tf.summary`.",
+            "or a function, or that write themselves. These show the rows of tower 0 alone: %s. "
+            "Make them outside, by `tf.summary`.",
             how,
             ", ".join(f"{one.type} {one.name} ({line_of(one)})" for one in dict.fromkeys(left)),
         )
@@ -73,7 +73,7 @@ def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any
 
 
 def _mean(value: Any, program: Program) -> Any:
-    """Returns the mean of the towers' values, weighted by rows, of their type."""
+    """Returns the mean of the towers' values, weighted by rows, in their dtype."""
     if value.dtype in (tf.float32, tf.float64):
         return program.whole(value, MEAN)
     mean = program.whole(tf.cast(value, tf.float64), MEAN)
@@ -82,7 +82,7 @@ def _mean(value: Any, program: Program) -> Any:
 
 
 def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
-    """Returns the summaries of all towers that have rows, in the place of the first tower's."""
+    """Returns the summaries of all towers that have rows, and replaces the first tower's."""
     tag, *values = operation.inputs
     apart = [
         [value] * program.size if layouts.layout_of(value) == WHOLE else program.each(value)
@@ -94,7 +94,7 @@ def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
             tags = tf.strings.join([f"tower_{index}/", tag])
             (summary,) = partitioning.again(operation, [tags, *taken])
             count = program.rows.counts[index]
-            # Nothing, serialised, is an empty string.
+            # An empty protocol buffer is serialised as an empty string.
             summaries.append(tf.where_v2(count > 0, summary, "") if index else summary)
         merged = tf.summary.merge(summaries, collections=[])
     partitioning.replace([(operation.outputs[0], merged)])
@@ -102,7 +102,7 @@ def _join(operation: Any, layouts: Layouts, program: Program) -> Any:
 
 
 def _with_others(spec: Any, program: Program, instead: Sequence[tuple[Any, Any]]) -> Any:
-    """Returns a spec that saves other summaries, as do collections and hooks from now on."""
+    """Returns a spec that saves other summaries, and replaces them in collections and hooks."""
     if not instead:
         return spec
     for key in program.graph.get_all_collection_keys():

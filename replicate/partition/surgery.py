@@ -1,8 +1,8 @@
-"""Changes a graph as a plan says: copies for the towers, and what goes between them and the rest.
+"""Changes a graph as planned: copies operations for the towers, and connects them with the rest.
 
-The operations of one device's graph stay. Those that run once take what the towers computed, put
-together; those that towers run have copies on the towers, and are left for whatever asks for them
-by name: then, and only then, they compute the whole batch's value.
+The operations of one device's graph stay. Those that run once take the towers' results, reduced or
+concatenated. Those that towers run are copied, and the originals stay for code that fetches them by
+name: only then do they compute the whole batch's value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan, runs_once
 from replicate.partition.rows import Rows
 
-SCOPE = "replicate/partition/"  # Name scope of what goes between the towers and the rest.
+SCOPE = "replicate/partition/"  # Name scope of operations between the towers and the rest.
 
 
 class Partitioned(NamedTuple):
@@ -31,9 +31,9 @@ class Partitioned(NamedTuple):
     Attributes:
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
-        by_tower: What towers have of the tensors that are needed outside of their copies.
-        packs: The packs in which towers have put several tensors together.
-        hooks: What has to run with it in training.
+        by_tower: The towers' tensors for those that are needed outside of their copies.
+        packs: The packs in which several tensors were reduced together.
+        hooks: Hooks that it needs in training.
         coverage: The `Coverage`, None if it was not measured.
     """
 
@@ -57,11 +57,11 @@ def perform(
 
     Args:
         plan: The `Plan`.
-        shards: For each source of its layouts the N tensors that towers have of it.
+        shards: For each source of its layouts, the N tensors of the towers.
         rows: The `Rows`.
         placement: The `Placement`.
-        instead: What towers take in place of whole tensors.
-        first: The first tower that has copies. Those before it run the operations themselves.
+        instead: Tensors that towers take in place of whole ones.
+        first: The first tower that has copies. Those before it run the original operations.
     """
     graph = tf.get_default_graph()
     by_source = {
@@ -72,7 +72,8 @@ def perform(
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
         copies = copies_lib.copy(plan, inputs, placement, first)
         joined, packs = _put_together(plan, copies, inputs, rows, placement)
-        if not first:  # Else shapes are those of a tower.
+        # If the first tower runs the original operations, their shapes are those of a tower.
+        if not first:
             _set_shapes(plan, joined)
         inputs.are_there(copies.by_tower, joined)
 
@@ -80,6 +81,7 @@ def perform(
         if isinstance(tensor, tf.Operation):
             return tensor
         if plan.layouts.layout_of(tensor) == SIZE:
+            # The formula takes no inputs, but still has to follow operations that act before it.
             with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
                 before = plan.behind_sizes.get(graph_lib.reference(tensor))
                 with tf.control_dependencies(before):
@@ -94,7 +96,7 @@ def perform(
 def _put_together(
     plan: Plan, copies: copies_lib.Copies, inputs: Inputs, rows: Rows, placement: Placement
 ) -> tuple[dict[Any, Any], list[meetings.Pack]]:
-    """Returns the whole values of what towers have, by references of the originals, and packs."""
+    """Returns the joined tensors, by references of the originals, and the packs."""
     keys = [graph_lib.reference(tensor) for tensor in plan.met]
     are_gradients = [key in plan.gradients for key in keys]
     places = placement.places_of_sums(plan.met, are_gradients)
@@ -130,7 +132,7 @@ def _of_one_device(
 
 
 def _set_shapes(plan: Plan, joined: dict[Any, Any]) -> None:
-    """Lets whole values have the shapes that one device's have."""
+    """Gives joined tensors the static shapes of the originals."""
     for tensor in plan.met:
         if tensor.shape.rank is not None:
             joined[graph_lib.reference(tensor)].set_shape(tensor.shape)
@@ -142,10 +144,10 @@ def _reconnect(
     whole: Callable[[Any], Any],
     joined: Container[Any],
 ) -> None:
-    """Lets all that runs once take, and wait for, what towers have.
+    """Connects operations that run once to the towers' results.
 
-    Originals of what towers run take whole values as well, where these are put together: whatever
-    asks for them by name need not compute more than that.
+    Originals of operations in towers also take joined tensors if these exist. So a fetch of an
+    original by name computes no more than necessary.
 
     Args:
         plan: The `Plan`.
@@ -159,6 +161,8 @@ def _reconnect(
         once = runs_once(operation, plan.layouts)
         is_formula = is_size(operation, plan.layouts)
         takes_sizes = once and not is_formula
+        # Originals of operations in towers, and those that are formulas themselves, keep integers
+        # that are computed from originals.
         for index, tensor in enumerate(list(operation.inputs)):
             if plan.layouts.layout_of(tensor) == SIZE:
                 changes = takes_sizes
@@ -166,7 +170,7 @@ def _reconnect(
                 changes = graph_lib.reference(tensor) in joined
             if changes:
                 partitioning.take(operation, index, whole(tensor))
-        # A round of one device's loop cannot wait for one of a tower.
+        # A round of one device's loop cannot wait for a round of a tower's loop.
         if once and not (is_formula and graph_lib.in_while_loop(operation)):
             gone = plan.unnoticed.get(operation, ())
             partitioning.wait_instead(operation, instead, gone)
@@ -180,7 +184,7 @@ def _reconnect(
 
 
 def _waited_for(plan: Plan, copied: Any) -> list[Any]:
-    """Returns what towers run and something that runs once waits for."""
+    """Returns operations in towers for which an operation that runs once waits."""
     return [
         before
         for operation in plan.operations

@@ -1,4 +1,4 @@
-"""One call of a `model_fn` that is the program of one tower."""
+"""Builds a model as the program of one tower, and makes the others from it."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def build_towers(
         placement: The `Placement`.
         summed: Whether the towers' losses are added up, instead of averaged by rows.
         which_summaries: As `replicate_model_fn` takes `summaries`.
-        since: Id of the last operation before what splits the batch.
+        since: Id of the last operation before those that split the batch.
 
     Raises:
         TypeError: If the model returns no spec.
-        ValueError: If towers update variables in a way of which nothing says what it is of all.
+        ValueError: If towers update variables, and nothing defines how their values become one.
     """
     graph = tf.get_default_graph()
     rows = Rows(shards.rows, shards.total, shards.starts, shards.held)
@@ -64,7 +64,7 @@ def build_towers(
     known, last = per_tower.infer(program, first), graph_lib.last_id(graph)
     per_tower_updates.put_together(graph.get_operations()[first:], known.layouts, program)
     spec = summaries.put_together(spec, known.layouts, program, which_summaries)
-    if graph_lib.last_id(graph) > last:  # Else they have changed nothing.
+    if graph_lib.last_id(graph) > last:  # These two have changed the graph.
         known = per_tower.infer(program, first)
     spec = _of_batch(spec, mode, known.layouts, program)
     known = per_tower.extend(known, program, first)
@@ -75,7 +75,7 @@ def build_towers(
 
 
 def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -> Any:
-    """Returns an `EstimatorSpec` of the batch, made of that of the first tower."""
+    """Returns the `EstimatorSpec` of the whole batch, made from the first tower's."""
 
     def whole(asked: Any) -> Any:
         if isinstance(asked, tf.Operation) or layouts.layout_of(asked) == WHOLE:
@@ -96,7 +96,7 @@ def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -
         with program.running_once():
             spec = specs.checked(specs.as_estimator_spec(spec))
         if mode == estimator.ModeKeys.TRAIN:
-            spec = spec._replace(predictions=None)  # Nobody asks for them in training.
+            spec = spec._replace(predictions=None)  # Training does not use them.
         return specs.map_tensors(spec, whole, of_loss)
 
 
@@ -107,8 +107,9 @@ def _partition(
     placement: Placement,
     choice: chosen.Choice,
 ) -> Partitioned:
-    """Makes the other towers, and gives marks the values of all."""
+    """Makes the other towers, and connects marks to the values of all towers."""
     operations, layouts = known.operations, known.layouts
+    # The model was built on the consolidation device, but its operations belong to tower 0.
     for operation in layouts.strategies:
         if operation.device == placement.consolidation and not _is_at_resource(operation):
             partitioning.place(operation, placement.devices[0])

@@ -1,7 +1,7 @@
-"""Small weights cross to the towers in packs: each tensor that crosses costs time.
+"""Sends small weights to the towers in packs, since each tensor that is sent costs time.
 
-Packed are values of resource variables that are read waiting for the same, as most are for nothing:
-to read others of them, too, waits for no more, and changes nothing if all have a value.
+A pack holds values of resource variables whose reads have the same control inputs, mostly none. So
+reading all of them waits for no more than reading one, and changes nothing if all have a value.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from replicate.reduction import packing
 
 
 def pack(plan: Plan, placement: Placement, but: Container[Any] = ()) -> Instead:
-    """Returns what towers take in place of small weights.
+    """Returns the tensors that towers take in place of small weights.
 
     Args:
         plan: The `Plan`.
         placement: The `Placement`.
-        but: References of those that towers have already.
+        but: References of weights that towers have already.
     """
     reads = [read for read in _reads(plan) if graph_lib.reference(read) not in but]
     return send(reads, needed(plan.operations, plan.layouts), placement)
 
 
 def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement) -> Instead:
-    """Returns what towers take in place of values of variables, of the small ones.
+    """Returns the tensors that towers take in place of small values of variables.
 
     Args:
-        weights: Tensors of which `can_be_packed` is true.
-        needed_by: By operation, which initializers need it, as `initializers.needed` says.
+        weights: Tensors whose operations `can_be_packed`.
+        needed_by: By operation: the initializers that need it; see `initializers.needed`.
         placement: The `Placement`.
     """
     instead: Instead = {}
@@ -51,7 +51,7 @@ def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
 
 
 def _sent(weights: Sequence[Any], place: str, devices: Sequence[str]) -> list[Sequence[Any]]:
-    """Returns weights of a pack on each of some devices."""
+    """Returns the weights of a pack on each of some devices."""
     if not devices:
         return []
     graph = tf.get_default_graph()
@@ -68,7 +68,7 @@ def _sent(weights: Sequence[Any], place: str, devices: Sequence[str]) -> list[Se
 
 
 def _reads(plan: Plan) -> list[Any]:
-    """Returns the values of variables that towers take."""
+    """Returns the values of variables that towers take whole."""
     found: dict[Any, Any] = {}
     for operation in plan.copied:
         for tensor, demand in zip(operation.inputs, plan.layouts.strategies[operation].inputs):
@@ -78,10 +78,11 @@ def _reads(plan: Plan) -> list[Any]:
 
 
 def can_be_packed(operation: Any) -> bool:
-    """Whether an operation reads a variable of floats, in every step."""
+    """Whether an operation reads a floating-point variable, in every step."""
     if operation.type != "ReadVariableOp" or graph_lib.is_in_control_flow(operation):
         return False
     handle = operation.inputs[0].op
+    # A device with a job may be in another process, such as that of a parameter server.
     in_process = handle.device and "/job:" not in handle.device
     return handle.type == "VarHandleOp" and in_process and operation.outputs[0].dtype.is_floating
 
@@ -89,8 +90,9 @@ def can_be_packed(operation: Any) -> bool:
 def _packs(
     weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
 ) -> Iterator[list[Any]]:
-    """Yields those that cross together."""
-    # To read one of a pack, all must have a value: they are initialised together.
+    """Yields packs of weights that are sent together."""
+    # Reading a pack needs a value of each variable, so all are initialised together: all are saved
+    # in checkpoints, or all are local. Variables in neither collection are not packed.
     saved = {graph_lib.id_of(variable.op) for variable in tf.global_variables()}
     local = {graph_lib.id_of(variable.op) for variable in tf.local_variables()} - saved
 

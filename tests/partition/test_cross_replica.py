@@ -70,5 +70,5 @@ def test_towers_train_as_cores_and_as_one_device_do(view, num_towers):
 
 def test_a_plain_optimizer_in_the_program_of_one_tower_is_an_error():
     train = functools.partial(trained, is_sharded=False)
-    with pytest.raises(ValueError, match=r"what is trained is updated by the gradients of all"):
+    with pytest.raises(ValueError, match=r"trainable variables are updated by gradients of all"):
         train(contract.replicated(model_fn, 2, per_tower=True), 2)

@@ -24,13 +24,13 @@ PER_TOWER = (
     "What a `PerTower` result holds for each tower must be tensors, since the model is built"
 )
 BODY = (
-    "With `per_tower=True`, each tower runs a condition, loop or function by itself if what it "
-    "takes is the tower's own, but…test_bad_models.py…updates a variable there"
+    "With `per_tower=True`, each tower runs a condition, loop or function by itself if its inputs "
+    "differ among towers, but…test_bad_models.py…updates a variable there"
 )
 BY_GRADIENTS = (
-    "With `per_tower=True`, what is trained is updated by the gradients of all towers, but"
+    "With `per_tower=True`, trainable variables are updated by gradients of all towers, but"
 )
-UNCLEAR = "All towers share a variable, but nothing says how what they have becomes one value of"
+UNCLEAR = "All towers share a variable, but nothing defines how their values become one value of"
 INDEX = "`model_fn` is called once for all towers, so Python cannot ask for the index of one."
 
 

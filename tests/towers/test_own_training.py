@@ -15,7 +15,7 @@ WITHIN = 0.5 if versions.IS_1 else 1e-6
 X = np.random.RandomState(0).normal(size=(8, 2)).astype(np.float32)
 IN_A_CONDITION = "With `per_tower=True`…updates"  # Conditions are other ones on TensorFlow 1.15.
 BY_GRADIENTS = (
-    "With `per_tower=True`, what is trained is updated by the gradients of all towers, but…"
+    "With `per_tower=True`, trainable variables are updated by gradients of all towers, but…"
     "updates linear/linear_model/x/weights"
 )
 

@@ -14,10 +14,10 @@ MEAN = tf.VariableAggregation.MEAN
 ONES = tf.ones_initializer()
 CHOSEN_BY_ROWS = (
     "With `per_tower=True`, each tower runs a condition, loop or function by itself if…"
-    "test_variables.py…Update it before or after, by what the body returns"
+    "test_variables.py…Update it outside, by a value that the body returns"
 )
 UNCLEAR = (
-    "All towers share a variable, but nothing says how what they have becomes one value of v:0, "
+    "All towers share a variable, but nothing defines how their values become one value of v:0, "
     "which Assign…test_variables.py…`replicate.cross_tower_sum`, or in a `replicate.merge_call`"
 )
 CPU = [f"/device:CPU:{index}" for index in range(3)]
