@@ -1,6 +1,6 @@
 """Convolutions of all kinds, and their gradients.
 
-All are of doubles with channels last, for which alone every version has kernels on CPUs.
+All use float64 with channels last: only for these, every version has kernels on CPUs.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def scale_and_translate_gradient(draw: np.random.RandomState) -> Arguments:
 
 
 def boxes(draw: np.random.RandomState, images: int) -> Arguments:
-    """Draws boxes, and which image each of them is of."""
+    """Draws boxes, and the index of the image that each of them belongs to."""
     count = sizes(draw, 1)[0]
     image_of_box = draw.randint(images, size=count).astype(np.int32)
     return {"boxes": single(draw, count, 4), "box_ind": image_of_box}

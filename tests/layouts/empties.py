@@ -71,7 +71,7 @@ class Proof:
         for world in worlds.unknown(operation, total, draw):
             for combination in trial.combinations():
                 strategy = None
-                # What is in parts alone has no entries.
+                # Partials have entries in every tower.
                 if any(isinstance(one, Shard) for one in combination):
                     strategy = trial.ask_of_values(world, combination)
                 if strategy is None:

@@ -42,7 +42,7 @@ class Graph:
             if not is_static and "n" in shape:
                 self.facts.put(tensor, list(shape).index("n"), 1)
         config = tf.ConfigProto(device_count={"CPU": 1})
-        # What rewrites graphs takes some slices for all of a tensor that are not.
+        # The graph optimizer mistakes some slices for whole tensors.
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         self._session = tf.Session(config=config)
 

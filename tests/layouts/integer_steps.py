@@ -53,7 +53,7 @@ def binary(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
 
 
 def division(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
-    """Divides what may not be a multiple, or by what may be 0 but for a maximum."""
+    """Divides integers that may not be multiples, or by a maximum with a size that may be 0."""
     value = pick(draw, pool)
     name = pick(draw, ["FloorDiv", "TruncateDiv", "Div", "FloorMod", "Mod", "TruncateMod"])
     if draw.rand() < 0.5:

@@ -148,7 +148,7 @@ class Operation:
             ]
             with contextlib.suppress(tf.errors.OpError):
                 made = self.run(values)
-                # What is no number is often of values for which nothing is promised.
+                # NaN often comes from values for which the result is not defined.
                 if any(map(_has_nan, first.outputs)) or not any(map(_has_nan, made)):
                     yield Draw(values, made)
 

@@ -206,7 +206,7 @@ def tolerance(dtypes: Sequence[np.dtype]) -> float:
 
 
 def same(a: np.ndarray, b: np.ndarray, within: float) -> bool:
-    """Whether two results are equal, but for rounding; NaN is equal to NaN, and -0 to 0."""
+    """Whether two results are equal except for rounding; NaN equals NaN, and -0 equals 0."""
     if a.shape != b.shape:
         return False
     if a.dtype.kind == "V" or b.dtype.kind == "V":  # bfloat16

@@ -183,7 +183,7 @@ class Batch:
             return np.asarray(self.draw.randint(0, 5, shape), dtype.as_numpy_dtype)
         return np.asarray(self.draw.randn(*shape))
 
-    # What a graph in towers is made of.
+    # Arguments for partitioning the graph.
 
     @property
     def sources(self) -> list[Source]:

@@ -1,7 +1,7 @@
 """The registry of cases of rules that know indices: graphs with an operation of a type.
 
-A case is called with a batch and the type; it adds operations to the default graph. What they give
-is compared one by one, so it need not return any.
+A case is called with a batch and the type; it adds operations to the default graph. Their outputs
+are compared one by one, so it need not return any.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def stitch(batch: Batch, name: str) -> None:
     raw(name, indices=indices, data=[some * 2, tf.tanh(others)])
 
 
-# What keeps them.
+# Operations that keep indices.
 
 
 @case("Identity", "StopGradient", "PreventGradient", "Snapshot")
@@ -210,7 +210,7 @@ def split(batch: Batch, name: str) -> None:
     tf.gather_nd(given.entries(2), columns[0])
 
 
-# What takes by them, and puts.
+# Operations that read or write entries by indices.
 
 
 @case("Gather", "GatherV2")

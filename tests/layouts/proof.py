@@ -4,11 +4,11 @@
     python -m layouts.proof MatMul Reshape      these
     python -m layouts.proof MatMul --examples 200 --seed 3 --missing
 
-For each example, number of rows, and combination of layouts of the inputs, the rule is asked, of a
-graph that knows all sizes and of ones that know less. What it says is then done: the operation
-runs on each tower's part, and the outputs are put together as the rule claims and compared with
-what it gives for whole inputs. A rule that is not true is wrong. Where a rule says nothing, simple
-strategies are tried: one that is true for all draws is missing, unless `missing.txt` allows that.
+For each example, number of rows, and combination of layouts of the inputs, the rule is applied to a
+graph that knows all sizes and to ones that know less. Its strategy is then carried out: the
+operation runs on each tower's inputs, and the outputs are joined as the rule claims and compared
+with the result for whole inputs. If they differ, the rule is wrong. If there is no strategy, simple
+ones are tried: one that is right for all draws is missing, unless `missing.txt` allows that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from layouts.trials import Combination, Trial, totals
 from layouts.worlds import World
 from replicate.layouts.layout import Demand, Partial, Strategy
 
-# Of each type: so many examples, and more of them until rules were asked often enough.
+# The number of examples of each type, at least and at most, until rules were applied often enough.
 EXAMPLES, MOST, ENOUGH = 4, 16, 500
 
 
@@ -195,7 +195,7 @@ class Proof:
 
 
 def _axes(arguments: Arguments) -> int:
-    """Returns how many axes an example's arrays have, but for those of one entry."""
+    """Returns how many axes an example's arrays have, without those of one entry."""
     arrays = [value for value in tf.nest.flatten(arguments) if isinstance(value, np.ndarray)]
     return sum(size > 1 for value in arrays for size in value.shape)
 

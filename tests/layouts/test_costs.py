@@ -1,4 +1,4 @@
-"""What operations compute, by the counts that their definitions give, in loops and by symbols."""
+"""Costs of operations equal the counts by their definitions, in loops and with symbols."""
 
 import pytest
 import tensorflow.compat.v1 as tf

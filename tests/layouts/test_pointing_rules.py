@@ -23,7 +23,7 @@ from replicate.partition.inputs import Inputs
 
 TYPES = pointing_proof.types()
 PLAIN = proof.types()
-# Of each type: graphs, and operations that some towers have nothing of.
+# By type: the number of graphs, and of operations for which some towers have no entries.
 EXAMPLES, OF_NONE, PER_NIGHT = 3, 1, 40
 
 
@@ -45,7 +45,7 @@ def test_a_rule_that_knows_indices_is_true_of_many_graphs(name: str) -> None:
     assert not found.wrong, "\n".join(found.wrong)
 
 
-# Towers that have nothing of what is split.
+# Towers without entries of a tensor that is split.
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def _shares_nothing(right: Right, op: Op, layouts: Layouts) -> Strategy | None:
 
 
 def _takes_of_all(right: Right, op: Op, layouts: Layouts) -> Strategy | None:
-    """Gives each tower all rows, of which it takes by its own indices."""
+    """Gives each tower all rows, which it wrongly indexes by its own indices."""
     found = right(op, layouts)
     return found and found._replace(inputs=(WHOLE, *found.inputs[1:]))
 

@@ -120,7 +120,7 @@ def test_sizes_are_known_and_right(name: str) -> None:
 
 
 def needed(tensors: list[Any]) -> list[Any]:
-    """Returns all tensors that some are made of, but for variables."""
+    """Returns all tensors from which some are computed, except variables."""
     found, pending = set(), [tensor.op for tensor in tensors]
     while pending:
         operation = pending.pop()
@@ -136,7 +136,7 @@ def needed(tensors: list[Any]) -> list[Any]:
 
 
 def check(graph: Graph, tensor: Any, made: Any, which: int) -> None:
-    """Compares what is known of a tensor with what it is."""
+    """Compares the known shape and integers of a tensor with the real ones."""
     if tensor.op.type == "BroadcastGradientArgs":
         check_axes(graph, tensor, made.tolist(), which)
         return

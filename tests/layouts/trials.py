@@ -83,7 +83,7 @@ _FIRST_ALONE = (
 )
 
 Combination = Tuple[Layout, ...]
-VALUES = "values"  # What is split where it is no rows, see `Shard.unit`.
+VALUES = "values"  # A ragged unit; see `Shard.unit`.
 
 # So many rows at most, combinations of layouts of an operation, and ways to demand what it has.
 _LARGEST = 100
@@ -209,7 +209,7 @@ class Trial:
         return _possible(facts.op_of(world.operation), combination, strategy)
 
     def compare_facts(self, world: World, combination: Combination, how: str) -> str | None:
-        """Returns how what is known of outputs differs from what they are, None if it does not."""
+        """Returns how known shapes and integers of outputs differ from real ones, None if not."""
         facts = world.facts(combination, how, self._draw)
         names = world.names(combination)
         for tensor, whole in zip(world.operation.outputs, self.operation.draws[0].outputs):
@@ -234,7 +234,7 @@ class Trial:
         return self.judge_on(strategy, self._rows)
 
     def judge_on(self, strategy: Strategy, several: Sequence[Rows]) -> str | None:
-        """Returns what is wrong with a strategy where towers have so many rows, of each of some."""
+        """Returns the fault of a strategy for one of several numbers of rows, None if right."""
         draws = self.operation.draws
         for index, rows in enumerate(several):
             values, wholes = draws[min(index, 1, len(draws) - 1)]
@@ -315,7 +315,7 @@ class Trial:
             return False
         values, outputs = self.operation.draws[0]
         if any(own is not None and not own.size for own in (*values, *outputs)):
-            return False  # What has no entries may have any layout.
+            return False  # Without entries, any layout is right.
         if self._is_fragile() and any(isinstance(x, Shard) and x.axis for x in combination):
             return False
         given = [
@@ -399,7 +399,7 @@ def _claims(whole: np.ndarray, given: set[Partial]) -> list[Layout]:
     if len({repr(entry) for entry in whole.ravel()}) < 3:  # Of zeros alone, much is true.
         reductions = []
     reductions.sort(key=lambda kind: kind not in given)
-    if given:  # What has rows nonetheless depends on none of the parts.
+    if given:  # An output with rows would not depend on the partials.
         return [WHOLE, *reductions]
     return [WHOLE, *(Shard(axis) for axis in range(whole.ndim)), *reductions]
 

@@ -44,7 +44,7 @@ class World(NamedTuple):
     """An operation as a graph has it.
 
     Attributes:
-        name: What is said of it in reports.
+        name: Its description in reports.
         total: The number of rows.
         operation: The `tf.Operation`.
         is_static: Whether the graph knows the number of rows.
@@ -66,7 +66,7 @@ class World(NamedTuple):
         return self.total if self.is_static else symbol(ROWS)
 
     def facts(self, combination: Sequence[Layout], how: str, draw: np.random.RandomState) -> Known:
-        """Returns what is known of the operation where its inputs have these layouts.
+        """Returns the facts about the operation if its inputs have these layouts.
 
         Args:
             combination: The layouts.
@@ -110,7 +110,7 @@ class World(NamedTuple):
         fits = size > 0 and size % self.total == 0
         forms = ["rows", "sizes", "symbol"] if fits else ["sizes", "symbol"]
         form = forms[draw.randint(len(forms))] if how == "any" else how
-        if has_rows:  # Of which it may not be known how many entries each row has.
+        if has_rows:  # The number of entries of each row may be unknown.
             return times(self.rows, symbol(name) if form == "symbol" else size // self.total)
         if form == "rows":
             return times(self.rows, size // self.total) if fits else symbol(name)
@@ -240,7 +240,7 @@ def _world(
         is_static: Whether the graph knows it.
         shapes: What the graph knows of shapes of inputs.
         mask: Inputs and places of `Fixed` integers that follow from the number of rows.
-        hidden: `Fixed` inputs that the graph knows nothing of.
+        hidden: `Fixed` inputs that are unknown to the graph.
         seen: Other inputs, which the graph knows if they are integers.
     """
     tensors: list[Any] = []

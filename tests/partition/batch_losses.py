@@ -24,7 +24,7 @@ def worst_half(h, batch):
 
 
 def centres(h, batch):
-    """Distances to the means of classes, which are of all rows of the batch."""
+    """Distances to the means of classes over all rows of the batch."""
     means = tf.math.unsorted_segment_mean(h, batch.k, 3)
     return tf.reduce_mean((h - tf.gather(means, batch.k)) ** 2 - 0.1 * tf.reduce_max(means**2))
 
@@ -96,7 +96,7 @@ def listwise_ranking(h, batch):
 
 
 def likelihood_of_order(h, batch):
-    """Of the order of the targets: rows sorted, and cumulative sums of those that are left."""
+    """Likelihood of the order of targets: rows are sorted, and the remaining ones summed up."""
     order = tf.argsort(batch.y[:, 0])
     scores = tf.gather(h[:, 0], order)
     left = tf.cumsum(tf.exp(scores), reverse=True)
@@ -184,7 +184,7 @@ def first_row(h, batch):
 
 
 def ratio_of_groups(h, batch):
-    """Of two classes the means; the difference of the groups is penalised."""
+    """Takes the larger of two groups' means, and penalises their difference."""
     rows = entropies(h, batch)
     one, other = tf.cast(batch.k > 0, F64), tf.cast(batch.k < 2, F64)
     first = tf.reduce_sum(rows * one) / (tf.reduce_sum(one) + 1.0)

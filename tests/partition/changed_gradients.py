@@ -38,7 +38,7 @@ def signs(step):
 
 
 def trust_ratios(step):
-    """Of each variable the step is in proportion to its norm."""
+    """The step of each variable is proportional to its norm."""
     return step.apply(
         [
             g * (tf.norm(weight) + 0.1) / (tf.norm(g) + 0.01)
@@ -57,7 +57,7 @@ def noise(step):
 
 
 def projected(step):
-    """Of two losses, gradients that do not undo each other."""
+    """Gradients of two losses, changed so that they do not oppose each other."""
     other = row_losses.squares(step.h, step.batch)
     made = []
     for a, b in zip(step.gradients(), tf.gradients(tf.reduce_mean(other), step.weights)):

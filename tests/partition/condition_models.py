@@ -23,7 +23,7 @@ def by_steps(h, batch):
 
 
 def constants(h, batch):
-    """One branch has nothing of the rows, but as many."""
+    """One branch does not depend on the rows, but returns as many."""
     n = tf.shape(h)[0]
     made = tf.cond(
         h[0, 0] > 0,

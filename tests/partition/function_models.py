@@ -85,7 +85,7 @@ def waiting(h, batch):
 
 
 def dropped(h, batch):
-    """Random numbers of which no row has its own."""
+    """Random numbers that are the same for all rows."""
     w = _resource("w", [3, 3])
     dropped = tf.function(lambda a: (a @ w) * (0.5 + tf.random.uniform([3], dtype=F64, seed=3)))
     return _error(dropped(h), batch)
@@ -133,7 +133,7 @@ def branches_in_branches(h, batch):
 
 
 def branches_in_functions(h, batch):
-    """An update, in a branch in a function, that what the function returns does not need."""
+    """An update, in a branch in a function, that the results of the function do not need."""
     w, count = _resource("w", [3, 3]), _resource("count", [], trainable=False)
 
     @tf.function

@@ -18,7 +18,7 @@ from partition.fuzz_program import (
     multiple,
 )
 
-LARGEST = 3000  # Of the entries of a value, at most.
+LARGEST = 3000  # The most entries of a value.
 
 Shape = Tuple[Size, ...]
 
@@ -248,7 +248,7 @@ class Draft:
                 where=lambda v: v.name != value.name and self.broadcast(value.shape, v.shape)
             )
             shape = self.broadcast(value.shape, other.shape)
-            if shape is None:  # Sizes are taken for the same by chance.
+            if shape is None:  # Sizes are equal by chance only.
                 raise UnfitError
             return other.name, shape
         if way < 0.7 and value.rank:

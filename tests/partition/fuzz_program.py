@@ -1,6 +1,6 @@
-"""Random programs: what they are made of, and how they are written as Python.
+"""Random programs: their parts, and their text as Python.
 
-A program is text. What runs it executes that text, and what shrinks it drops lines of it.
+A program is text. `fuzz_run` executes that text, and `fuzz_shrink` drops lines of it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Value(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A tensor of the batch, or one that is fed besides.
+    """A tensor of the batch, or one that is fed in addition.
 
     Attributes:
         value: Its name, shape and type.

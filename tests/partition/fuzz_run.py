@@ -22,7 +22,7 @@ from replicate.partition import model as model_lib
 from replicate.reduction import Reduction
 
 TOLERANCE, COARSE = 1e-9, 1e-4  # Relative ones, of programs in float64, and in float32.
-_NUDGE, _COARSE_NUDGE = 1e-13, 1e-7  # What inputs are changed by, to see how much that matters.
+_NUDGE, _COARSE_NUDGE = 1e-13, 1e-7  # Changes of inputs, to see their influence.
 
 OK, FAILED, DISCARDED, INVALID = "ok", "failed", "discarded", "invalid"
 
@@ -411,7 +411,7 @@ def _replicas(built: _Built) -> dict[str, tuple[str, str]]:
 
 # Running
 
-Values = List[Dict[str, Any]]  # Of each step, by what they are called.
+Values = List[Dict[str, Any]]  # For each step: values by name.
 
 
 def _run_one(program: Program, built: _Built, definition: Any, nudge: int | None = None) -> Values:

@@ -37,7 +37,7 @@ def shrink(program: Program, message: str, seconds: float = 120.0) -> Program:
         return outcome.kind == fuzz_run.FAILED and kind_of(outcome.message) == kind
 
     tidied = cleaned(program)
-    is_tidy = fails(tidied)  # What nothing takes may be what makes it fail.
+    is_tidy = fails(tidied)  # It may fail because of unused lines.
     program = tidied if is_tidy else program
     changed = True
     while changed:
@@ -57,7 +57,7 @@ def shrink(program: Program, message: str, seconds: float = 120.0) -> Program:
 
 
 def kind_of(message: str) -> str:
-    """Returns which way of failing a message tells of."""
+    """Returns the kind of failure that a message reports."""
     last = message.strip().splitlines()[-1] if message.startswith("Traceback") else message
     if "NaN" in message or "nan" in message:
         return "nan"

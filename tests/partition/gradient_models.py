@@ -174,13 +174,13 @@ def of_a_loop(step):
 
 @tf.RegisterGradient("PartitionTestsHalved")
 def _halved(op, gradient):
-    """Of weights: half, less what is very large."""
+    """Halves and clips the gradient of weights."""
     return tf.clip_by_norm(gradient, 0.5) * 0.5
 
 
 @tf.RegisterGradient("PartitionTestsReversed")
 def _reversed(op, gradient):
-    """Of rows: the other way, as far as the batch's largest allows."""
+    """Reverses the gradient of rows, scaled by the largest of the batch."""
     return -gradient / (1.0 + tf.reduce_max(tf.abs(gradient)))
 
 
@@ -222,7 +222,7 @@ def custom_of_weights(step):
 
 
 def straight_through(step):
-    """Signs going forward, and nothing of them going back."""
+    """Signs in the forward pass, identity in the backward pass."""
     signs = step.h + tf.stop_gradient(tf.sign(step.h) - step.h)
     return step.apply(tf.gradients(tf.reduce_mean((signs - step.batch.y) ** 2), step.weights))
 

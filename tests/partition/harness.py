@@ -25,7 +25,7 @@ from partition.model_inputs import SEED, UNKNOWN, dataset
 from replicate.partition import build
 from replicate.partition import model as partition_model
 
-ROUNDING = 1e-14  # What may be left where sums cancel.
+ROUNDING = 1e-14  # The remainder that is allowed where sums cancel.
 ModeKeys = tf.estimator.ModeKeys
 
 
@@ -49,7 +49,7 @@ class Record(NamedTuple):
     kept_whole: Dict[str, int]
 
     def part(self, name):
-        """Returns what is of the model `name`, of several in one graph."""
+        """Returns the record of model `name`, one of several in one graph."""
 
         def own(values):
             return {key: value for key, value in values.items() if key.startswith(f"{name}/")}
@@ -176,7 +176,7 @@ def _towers(made):
 
 
 def assert_close(got, want, rtol, name):
-    """Compares elementwise, relative to the largest, and but for what rounding leaves of 0."""
+    """Compares elementwise, relative to the largest, except for rounding errors of 0."""
     want = np.asarray(want)
     assert np.shape(got) == want.shape, name
     if not np.issubdtype(want.dtype, np.inexact):

@@ -117,7 +117,7 @@ def partitioned_variables(batch, training):
 
 
 def references(batch, training):
-    """Of variables that are no resources."""
+    """Layers of reference variables."""
     with tf.variable_scope("references", use_resource=False):
         hidden = tf.tanh(batch.x @ get_variable("w", [4, 5]) + get_variable("b", [5]))
         rows = tf.nn.embedding_lookup(get_variable("table", [6, 3]), batch.ids[:, 1])

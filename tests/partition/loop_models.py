@@ -4,14 +4,14 @@ import tensorflow.compat.v1 as tf
 
 from partition.model_inputs import F64, GLOROT, get_variable
 
-# Those that no tower can go round for itself: what is written here says why.
+# Loops that cannot run in towers, and why.
 WHOLE = {}
-# So are these where the graph does not know n: they read sizes of what they have written.
+# If the graph does not know n, neither can these: they read sizes of tensors that they wrote.
 WHOLE_IF_UNKNOWN = {"arrays"}
 
 
 def whole(reason):
-    """Says of a loss that its loop runs once."""
+    """Registers a loss whose loop runs once."""
 
     def enter(loss):
         WHOLE[loss.__name__] = reason
@@ -164,7 +164,7 @@ def branches(h, batch):
 
 
 def zeros_inside(h, batch):
-    """Begins anew in every round, with zeros for as many rows."""
+    """Begins every round with zeros for as many rows."""
 
     def body(i, a):
         start = tf.zeros([tf.shape(h)[0], 3], F64)

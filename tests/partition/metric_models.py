@@ -28,7 +28,7 @@ def model_of(metrics):
 
 
 def _truths(h, batch):
-    """Returns whether rows are of class 0, and how likely that is: [n] and [n]."""
+    """Returns whether rows have class 0, and its probability: [n] and [n]."""
     return tf.equal(batch.k, 0), tf.cast(tf.nn.softmax(h)[:, 0], tf.float32)
 
 

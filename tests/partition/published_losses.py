@@ -18,7 +18,7 @@ def _sampled(features, labels, mode, params, function):
     h = tf.reduce_sum(tf.nn.embedding_lookup(table, words) * mask, 1) / tf.reduce_sum(mask, 1)
     w, b = get_variable("w", [CLASSES, 4]), get_variable("b", [CLASSES])
     logits = tf.matmul(h, w, transpose_b=True) + b
-    # What is not of the loss may be read after the update, where variables are references.
+    # Tensors that the loss does not need may be read after the update of a reference variable.
     predictions = {"h": h} if mode == ModeKeys.TRAIN else {"p": tf.nn.softmax(logits)}
     if labels is None:
         return tables.spec_of(mode, predictions, None, params)

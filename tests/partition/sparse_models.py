@@ -1,6 +1,6 @@
-"""Models of sparse rows, of masks and of sorted rows, in double precision but for columns.
+"""Models of sparse rows, of masks and of sorted rows, in double precision except for columns.
 
-Features are of `batches`; each model is a `model_fn`.
+Features come from `batches`; each model is a `model_fn`.
 """
 
 import numpy as np

@@ -54,7 +54,7 @@ def of_loss(loss):
 
 
 def of_old_control_flow(model):
-    """Returns a model with the loops and branches of TensorFlow 1, which 2 has besides its own."""
+    """Returns a model with the loops and branches of TensorFlow 1, also on TensorFlow 2."""
 
     @functools.wraps(model)
     def old(*args, **kwargs):
@@ -132,7 +132,7 @@ class Table:
     def _records(self, function, name, batches, num_towers):
         """Returns the `Record`s of a model on one device and in towers.
 
-        They are of a graph of all models, or if that fails of one of its own.
+        All models run in one graph; if that fails, each runs in its own.
         """
         case = function, batches, num_towers
         if case not in self._fails:

@@ -49,7 +49,7 @@ def test_loops_in_branches_run_in_towers(name, batches):
 
 
 def _in_a_branch(features, labels, mode, params):
-    """Goes round as often as a size says, which waits for its round in TensorFlow 1's loops."""
+    """Runs a loop with as many rounds as a size, which waits for the round in TensorFlow 1."""
     x = features["x"]
 
     def around():

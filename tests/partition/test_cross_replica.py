@@ -1,4 +1,4 @@
-"""What a `model_fn` for TPU cores says of its replicas means towers, or nothing on one device."""
+"""Replicas in a `model_fn` for TPU cores become towers, or a single one on one device."""
 
 import functools
 

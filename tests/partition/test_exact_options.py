@@ -1,4 +1,4 @@
-"""The two differences from one device, what the log says of them, and the options without them."""
+"""The two differences from one device, their log messages, and the options to avoid them."""
 
 import functools
 import logging

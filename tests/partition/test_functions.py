@@ -35,7 +35,7 @@ FUNCTIONS = frozenset(
     ["Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf"]
     + ["StatelessWhile", "While"]
 )
-# What is heavy in them.
+# Their expensive operations.
 HEAVY = frozenset(["MatMul", "Tanh", "TanhGrad"])
 WHOLE = {
     "function_values_of_two_ranks": "some of what it computes is a number for all rows",
@@ -200,7 +200,7 @@ def test_a_call_runs_beside_what_takes_its_place():
         graph = tf.get_default_graph()
         calls = [one for one in graph.get_operations() if one.type.endswith("PartitionedCall")]
         called = next(one for one in calls if one.outputs and not one.name.startswith("tower_"))
-        # What is fetched itself stays a call.
+        # A call that is fetched directly stays a call.
         taken = [tf.identity(tensor) for tensor in called.outputs]
         config = replicate.session_config(contract.device_names(3), graph_options=tf.GraphOptions())
         with tf.Session(config=config) as session:

@@ -49,7 +49,7 @@ def test_other_programs_are_those_of_one_device(first: int) -> None:
 
 
 def test_a_seed_decides_a_program() -> None:
-    """Of which a failure can be made again."""
+    """So a failure can be reproduced."""
     texts = {describe(fuzz_generate.generate(seed)) for seed in range(20)}
     assert texts == {describe(fuzz_generate.generate(seed)) for seed in range(20)}
     assert len(texts) == 20

@@ -1,4 +1,4 @@
-"""Loops of TensorFlow 1 run in towers, each of which goes round for itself, where they can."""
+"""Loops of TensorFlow 1 run in towers if possible, and each tower iterates by itself."""
 
 import pytest
 import tensorflow.compat.v1 as tf

@@ -1,4 +1,4 @@
-"""Metrics, predictions, summaries and what hooks fetch are of all rows, as on one device."""
+"""Metrics, predictions, summaries and fetches of hooks cover all rows, as on one device."""
 
 import functools
 import pathlib
@@ -66,7 +66,7 @@ def _run(model_fn, directory, batches, num_towers):
 
 
 def _summaries(directory):
-    """Returns what was written of each tag in each step, but for the speed."""
+    """Returns the values written for each tag in each step, except the speed."""
     written = {}
     for path in sorted(pathlib.Path(directory).glob("**/events.*")):
         for event in tf.train.summary_iterator(str(path)):

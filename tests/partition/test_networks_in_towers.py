@@ -12,7 +12,7 @@ from replicate.bench import models
 
 CASES = {**models.CASES, **networks.CASES}
 COSTLY = ("MatMul", "Conv", "Pool", "FusedBatchNorm", "Softmax", "Einsum", "Relu", "Mean", "Add")
-# What makes variables, and what changes them.
+# Operations that initialize or update variables.
 OTHERS = ("Initializer", "Apply")
 
 pytestmark = pytest.mark.filterwarnings("ignore:`tf.layers:UserWarning")

@@ -44,7 +44,7 @@ def by_an_optimizer(loss, h):
 
 
 def by_hand(loss, h):
-    """After the loss, which is all that says so."""
+    """Updates after the loss, by a control input alone."""
     with tf.control_dependencies([loss]):
         return tf.group(*(tf.assign(v, 0.9 * tf.ones(v.shape)) for v in tf.trainable_variables()))
 
@@ -204,7 +204,7 @@ def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
 
 def assert_alike(values):
     for one, other in zip(*map(tf.nest.flatten, values)):
-        if one is None:  # What an operation gives.
+        if one is None:  # The result of running an operation.
             continue
         np.testing.assert_allclose(other, one, 1e-6)
 

@@ -1,7 +1,7 @@
 """Where a partitioned graph runs: copies, sums, weights in packs, variables and their replicas.
 
-Devices and operations are looked up in the graph, of logical CPU devices. What is trained must be
-what one device trains, wherever that is.
+Devices and operations are looked up in the graph, of logical CPU devices. Wherever variables are,
+training must give the same as on one device.
 """
 
 import collections
@@ -129,7 +129,7 @@ def test_small_gradients_meet_in_one_sum_and_small_weights_cross_in_one_pack():
         assert all(is_on(op, 0) for op in sums)
         joined = operations(graph, "ConcatV2", "packed_weights")
         assert len(joined) == 1 and is_on(joined[0], 0)
-        # Copies take parts of the pack, but for the tower that has the variables.
+        # Copies take slices of the pack, except in the tower that has the variables.
         reads = {op.outputs[0] for op in operations(graph, "ReadVariableOp")}
         for index in range(N):
             given = [op.inputs[1] for op in operations(graph, "MatMul", f"tower_{index}/")]

@@ -118,7 +118,7 @@ def shares_of_the_first_tower(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         rows.Formulas,
         "share",
-        # Tower 0 asks first, and what was made for a tower is kept.
+        # Tower 0 asks first, and tensors made for a tower are cached.
         lambda self, value, dtype, axis, _, *rest: share(self, value, dtype, axis, 0, *rest),
     )
 

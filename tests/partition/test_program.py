@@ -53,7 +53,7 @@ def mapped(x):
 
 
 def normalised(x):
-    """What the tower's rows have in common."""
+    """Normalises by the moments of the tower's rows."""
     return (x - tf.reduce_mean(x, 0)) / (1.0 + tf.math.reduce_std(x, 0))
 
 

@@ -19,10 +19,10 @@ from partition.published_inputs import CASES, UNKNOWN
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`tf.nn.rnn_cell:UserWarning"),
-    pytest.mark.filterwarnings("ignore:`layer.a:UserWarning"),  # What linear columns call.
+    pytest.mark.filterwarnings("ignore:`layer.a:UserWarning"),  # Linear columns call it.
     pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning"),
 ]
-# Columns are of float32, and so is what follows from them.
+# Columns use float32, and so do all tensors computed from them.
 COLUMNS = tables.Table(published_columns.MODELS, 1e-5, batch_norm="batch")
 TABLES = {
     "sequences": tables.Table(published_sequences.MODELS),

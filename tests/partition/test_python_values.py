@@ -85,7 +85,7 @@ def _with_defaults(features, labels, mode, params):
 def test_placeholders_have_their_defaults(num_towers, batches):
     want = harness.trained(_with_defaults, batches)
     harness.assert_trains(want)
-    # What can be fed, with any number of rows, need not be split.
+    # A tensor that can be fed, with any number of rows, need not be split.
     got = harness.trained(_with_defaults, batches, num_towers)
     harness.assert_same(got, want, is_split=False)
 

@@ -28,7 +28,7 @@ COSTLY = frozenset(
 )
 WHOLE = {
     "embeddings_without_the_last_rows": {"SparseSegmentSum"},  # How many rows has it?
-    # What says which values are kept is of another sparse tensor than the values.
+    # The condition that selects values comes from another sparse tensor.
     "weighted_embeddings": {"Where", "SparseFillEmptyRows", "SegmentSum"},
     # Numbers of rows that are tiled.
     "embedded_columns": {"SparseFillEmptyRows", "SparseReshape", "SparseSegmentMean"},
