@@ -48,7 +48,7 @@ def find(
         elif operation.type == "Const":
             return operation if _may_be(tensor, wanted, facts) else None
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
-            return operation
+            return operation  # For example zeros, of a shape that holds n.
         else:
             # The rule of the operation says which whole input makes the result as it is wanted.
             leads = (

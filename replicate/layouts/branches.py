@@ -28,7 +28,7 @@ def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         if any(dims is None or len(dims) <= wanted.axis for dims in known):
             return None
         if len({dims[wanted.axis] for dims in known if dims is not None}) > 1:
-            return None
+            return None  # The branches have different numbers of entries for each row.
     return Strategy((wanted,) * len(layouts), (wanted, WHOLE))
 
 

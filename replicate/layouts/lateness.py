@@ -33,6 +33,7 @@ def run_late(operations: Sequence[Any], layouts: Layouts) -> Layouts:
             continue
         outputs = [graph_lib.reference(tensor) for tensor in operation.outputs]
         if taken.isdisjoint(outputs) and _may_be_late(operation, strategy, layouts.facts):
+            # It runs once, on the reduced input.
             del strategies[operation]
             late.update(dict.fromkeys(outputs, WHOLE))
             continue

@@ -88,6 +88,7 @@ def strategy(
     found = None if points is None else points(facts.op_of(operation), seen)
     if found is not None or rule is None:
         return found
+    # Rules for rows may use indices as numbers: those of one device, split.
     plain = [Shard(0, one.unit) if isinstance(one, Indices) else one for one in seen]
     kinds = {one.unit for one in plain if isinstance(one, Shard)}
     if len(kinds) > 1:

@@ -56,6 +56,7 @@ class Starts:
         keys = [graph_lib.reference(tensor) for tensor in operation.inputs]
         given = [key for key, one in zip(keys, layouts) if one not in (WHOLE, SIZE)]
         found = frozenset().union(*(self._from.get(key, frozenset()) for key in given))
+        # Another input has rows of the batch, so the random numbers are rows as well.
         if not self._splits.keys().isdisjoint(keys) or any(key not in self._from for key in given):
             self._beside_rows |= found
         elif found:

@@ -86,6 +86,7 @@ def carry_out(
         instead = weights.pack(plan, placement)
         return perform(plan, shards, rows, placement, instead, first)._replace(hooks=tuple(hooks))
     copies = replicas.make(plan, placement)
+    # Variables without replicas are sent in packs.
     instead = {**weights.pack(plan, placement, copies.instead), **copies.instead}
     partitioned = perform(plan, shards, rows, placement, instead, first)
     replicas.follow(copies, placement, partitioned.packs)

@@ -124,6 +124,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
         )
         scopes.append(scope)
         made.append(values)
+    # From a list of tensors for each tower to a tuple of N for each tensor.
     by_tower = {
         graph_lib.reference(tensor): tuple(values) for tensor, *values in zip(wanted, *made)
     }
@@ -197,6 +198,7 @@ def _define(
         if template.has_seed:
             change_seed(node, tower)
         place = template.device
+        # A tower's replica of a variable is on another device than the variable.
         for resource, demand in template.resources:
             held: Any = inputs.of_tower(resource, demand, tower)
             place = str(held.op.device)

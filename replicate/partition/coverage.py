@@ -137,6 +137,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
         if operation not in copied and not (once and operation in running):
             continue
         cost = costs.cost_of(operation)
+        # In nested loops, rounds multiply.
         for loop in graph_lib.loops_of(operation):
             cost *= rounds.get(loop[0], 1.0)
         follows = any(
@@ -229,7 +230,7 @@ def _rounds(plan: Plan, costs: Costs) -> dict[str, float]:
     return found
 
 
-_UNKNOWN: Any = 16
+_UNKNOWN: Any = 16  # Assumed number of rounds of a loop without a known limit.
 
 
 def _limits(predicate: Any, layouts: Layouts) -> list[Any]:

@@ -97,6 +97,7 @@ class Inliner:
                     with tf.control_dependencies(list(dict.fromkeys(first))):
                         start = [tf.no_op()]
             values = dict(zip(body.arguments, inputs))
+            # By node: the operations to wait for in its place, since it may become several.
             done = {name.split(":")[0]: [tensor.op] for name, tensor in values.items()}
             for node in body.nodes:
                 given = [name for name in node.input if not name.startswith("^")]
@@ -120,7 +121,7 @@ class Inliner:
             inner = Place(f"{place.scope}/{node.name}", device, place.is_quiet)
             return self.lower(node, inputs, waits, inner)
         found = self._optionals.value(node, inputs)
-        if found is not None:
+        if found is not None:  # An optional is not needed, see `optionals`.
             with tf.control_dependencies([*waits, *found.waits]):
                 made = tf.identity(found.tensor, name=node.name).op
         else:

@@ -89,7 +89,7 @@ class Inputs:
             return self._split(tensor, demand)[tower]
         if isinstance(demand, Partial) and layout != demand:
             return self._part(tensor, demand.op, tower)
-        if key in self._instead:
+        if key in self._instead:  # A weight from a pack or replica, or a replica's handle.
             return self._instead[key][tower]
         given = tensor if constants.is_small(tensor) else self._whole(tensor)
         return self._constants.copied(given) if constants.is_small(given) else given
@@ -158,7 +158,7 @@ class Inputs:
     def _share(self, tensor: Any, demand: Share, tower: int) -> Given:
         value, axis = self._value(tensor), demand.axis
         constant = self._formulas.constant_share(value, axis, tower)
-        if constant is not None:
+        if constant is not None:  # So the copy has a static shape.
             return constant.astype(tensor.dtype.as_numpy_dtype)
         count, held = self._layouts.facts.count(demand.unit), self.rows_of(demand.unit).held[tower]
         return self._formulas.share(value, tensor.dtype, axis, tower, count, held)

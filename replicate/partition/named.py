@@ -31,6 +31,7 @@ def find(
         origins: The `Origins`.
     """
     copied = [operation for operation in operations if operation in needs.copied]
+    # In these loops, all tensors that leave are joined: originals would give other values.
     loops = _loops(copied, origins)
     for operation in operations:
         if operation not in layouts.strategies:
@@ -81,6 +82,7 @@ def _loops(copied: Sequence[Any], origins: Origins) -> frozenset[Any]:
     found: set[Any] = set()
     arrays: set[Any] = set()
     before = -1
+    # Loops and their arrays depend on each other, so this repeats until nothing is added.
     while len(found) + len(arrays) > before:
         before = len(found) + len(arrays)
         for operation in copied:

@@ -50,6 +50,7 @@ class Needs:
         elif self._is_of_towers(tensor) and key not in self._sources:
             if layout != PER_TOWER:  # These cannot be joined; each tower's is used by itself.
                 self.met.add(key)
+            # Ragged shards are joined by their sizes, and indices need the offsets of towers.
             self._count(layout)
             if isinstance(layout, Indices):
                 self._points(tensor, layout)
@@ -68,7 +69,7 @@ class Needs:
                         self.copy(tensor.op)
                     continue
                 if layout != demand:
-                    self._count(demand)
+                    self._count(demand)  # It will be split by the sizes of that unit.
                 if rounds.meets(tensor, operation, self._layouts):
                     self.copy(tensor.op)
                 elif isinstance(demand, Share) or not self._is_of_towers(tensor):
@@ -105,6 +106,7 @@ class Needs:
             self._measured(name)
 
     def _measured(self, name: str) -> None:
+        # The number of rows is known to the towers in any case.
         if not dims_lib.is_rows(name):
             measured = self._layouts.facts.symbols[name].tensor
             if measured.op in self._layouts.strategies:

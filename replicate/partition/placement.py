@@ -102,6 +102,7 @@ class Placement(NamedTuple):
         if self.gather.where not in ("round_robin", "auto"):
             return [self.consolidation] * len(tensors)
         if self.replicates:
+            # Every device has each variable, so sums are balanced over them by size.
             in_turn = iter(
                 transport.in_turn(
                     [tensor for tensor, is_one in zip(tensors, are_gradients) if is_one],

@@ -78,6 +78,7 @@ def make_plan(
     asked = list(asked)
     for tensor in asked:
         needs.whole(tensor)
+    # A tensor that runs once is the same in all towers, and needs no copies.
     apart = tuple(tensor for tensor in apart if tensor.op in layouts.strategies)
     for tensor in apart:
         needs.copy(tensor.op)
@@ -179,7 +180,7 @@ def _unnoticed(
             for one in control_inputs
             if is_size(one, layouts) or (one in layouts.strategies and not only_waits)
         }
-        if in_towers:
+        if in_towers:  # Those that make a difference are kept.
             found[operation] = frozenset(in_towers.difference(origins.waits(operation)))
     return found
 
@@ -194,7 +195,7 @@ def _behind(gradients: Iterable[Any], needs: Needs) -> frozenset[Any]:
         key = graph_lib.reference(tensor)
         if key in needs.met:
             found.add(key)
-            continue
+            continue  # Tensors before the meeting are in towers.
         for given in tensor.op.inputs:
             if graph_lib.reference(given) not in seen:
                 seen.add(graph_lib.reference(given))

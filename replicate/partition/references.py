@@ -35,7 +35,7 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     running = ancestors(fetches)
     writes = [op for op in running if state.assigns(op) and _is_reference(op.inputs[0])]
     begun = sorted({_begins(op) for op in writes} - {None}, key=graph_lib.id_of)
-    later = descendants(begun)
+    later = descendants(begun)  # Reads after a write, which must not come before it.
     by_device: dict[str, list[Any]] = {}
     for op in running - later if begun else ():
         if op.type not in _SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):

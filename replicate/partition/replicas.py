@@ -50,6 +50,7 @@ def make(plan: Plan, placement: Placement) -> Replicas:
         for variable in tf.global_variables()
         if hasattr(variable, "handle") and _is_on(variable.handle.op, placement.devices[0])
     }
+    # Only operations of the model count as updates, not those of a saver that is made later.
     there = set(plan.operations)
     chosen = _closed(by_handle, there)
     handles: Instead = {}
@@ -102,9 +103,11 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
             graph, nodes, inputs, f"replicate/tower_{index}/update", device, []
         )
         for update in replicas.updates:
+            # A copy waits for the same operations as the update, which waits for the copy below.
             copied = graph.get_operation_by_name(f"{scope}/{update.name}")
             graph_lib.add_control_inputs(copied, list(update.control_inputs))
             copies[update].append(copied)
+    # The first tower's updates may also take packs from another device, where these were summed.
     sent = _sent_in_packs(taken, packs, first)
     for update, made in copies.items():
         for position, tensor in enumerate(update.inputs):
@@ -199,6 +202,7 @@ def _closed(by_handle: dict[Any, Any], there: set[Any]) -> list[Any]:
             key = pending.pop()
             if key in group:
                 continue
+            # An optimizer's slots, for example, change with their variable.
             group.add(key)
             possible = key in by_handle
             for update in _updates(by_handle[key], there) if possible else ():

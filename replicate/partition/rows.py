@@ -141,7 +141,7 @@ class Formulas:
         if not self._rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
             return None
         made = value.astype(np.int64)
-        if made.flat[axis] != -1:
+        if made.flat[axis] != -1:  # Else the operation finds the size itself.
             made.flat[axis] = made.flat[axis] // self._rows.total * self._rows.held[tower]
         return made
 

@@ -24,6 +24,7 @@ def split(tensor: Any, axis: int, rows: Rows, blocks: Any = None) -> list[Any]:
         return _split_blocks(tensor, axis, rows, blocks)
     rank = tensor.shape.rank
     size = None if rank is None else tensor.shape.as_list()[axis]
+    # A single operation for known sizes. It cannot give the last row to towers without rows.
     if rows.are_known and size is not None and all(rows.counts):
         each = size // rows.total
         return list(tf.split(tensor, [each * count for count in rows.counts], axis))
@@ -47,6 +48,7 @@ def _slice(tensor: Any, axis: int, begin: Any, count: Any, rank: Any) -> Any:
             None if place == axis else size for place, size in enumerate(tensor.shape.as_list())
         )
         return part
+    # For an unknown rank: begins at 0 and sizes of -1, except on the axis.
     on_axis = tf.one_hot(axis, rank, dtype=tf.int32)
     return tf.slice(tensor, on_axis * begin, on_axis * (count + 1) - 1)
 

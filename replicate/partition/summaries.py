@@ -49,6 +49,7 @@ def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any
                 left.append(operation)
             continue
         tag, *values = operation.inputs
+        # Values of other towers cannot be taken from inside their branches or loops.
         if graph_lib.is_in_control_flow(operation) or layouts.layout_of(tag) != WHOLE:
             left.append(operation)
             continue

@@ -67,6 +67,7 @@ def build_towers(
     if graph_lib.last_id(graph) > last:  # These two have changed the graph.
         known = per_tower.infer(program, first)
     spec = _of_batch(spec, mode, known.layouts, program)
+    # The marks of `_of_batch` have been added.
     known = per_tower.extend(known, program, first)
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
     partitioned = _partition(known, asked, program, placement.gathering(choice), choice)

@@ -43,6 +43,7 @@ def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
     for one in _packs(weights, needed_by, placement):
         place = _place(one[0])
         others = [each for each in placement.devices if not graph_lib.same_device(each, place)]
+        # A tower on the device of the weights takes them as they are.
         sent = dict(zip(others, _sent(one, place, others)))
         by_tower = [sent.get(device, one) for device in placement.devices]
         for weight, *copies in zip(one, *by_tower):
@@ -61,6 +62,7 @@ def _sent(weights: Sequence[Any], place: str, devices: Sequence[str]) -> list[Se
         before = len(graph.get_operations())
         with tf.device(devices[0]):
             made = [packing.slices(joined, [weight.shape for weight in weights])]
+    # To import copies of the slices is faster than to build them for each device.
     operations, scope = graph.get_operations()[before:], f"{packing.WEIGHTS_SCOPE}sent"
     for device in devices[1:]:
         made.append(partitioning.repeat(operations, made[0], {joined.name: joined}, scope, device))

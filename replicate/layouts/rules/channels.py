@@ -34,6 +34,7 @@ def by_channel(
     parameters: list[Demand] = [
         Shard(0) if rank == 1 and axis == along else WHOLE for rank in ranks[entries:]
     ]
+    # The gradient of a parameter sums over all rows, unless these are the channels.
     sums = [Shard(0) if demand == Shard(0) else SUM for demand in parameters]
     return Strategy(
         (*[Shard(axis)] * entries, *parameters), (Shard(axis), *sums[: len(op.outputs) - 1])

@@ -26,6 +26,7 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     for layout in (params, indices):
         if isinstance(layout, Shard) and layout.axis < batch:
             return Strategy((layout, layout, *others), (layout,))
+    # Rows of the parameters stay if another axis is indexed; all towers use the same indices.
     if isinstance(params, Shard) and params.axis != axis and of_indices is not None:
         # The axes of the indices except batch axes take the place of the gathered axis.
         shift = of_indices - batch - 1 if params.axis > axis else 0

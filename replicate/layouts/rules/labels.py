@@ -153,6 +153,7 @@ def cut(
         if demand is None:
             return None
         wanted.append(demand)
+    # An output without the label is a sum over it.
     made = [Shard(axes.index(label)) if label in axes else SUM for axes in results]
     return Strategy(tuple(wanted), tuple(made))
 
@@ -187,7 +188,7 @@ def _demand(
     axis = labels.index(label)
     dims = op.dims(index)
     if dims is None or dims[axis] == size or isinstance(dims[axis], Monomial):
-        return Shard(axis)
+        return Shard(axis)  # Sizes of one label are equal, even if not known to be.
     if dims[axis] == 1 and is_broadcast:
         return WHOLE
     is_known = size is not None and not isinstance(size, Monomial)

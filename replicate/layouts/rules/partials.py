@@ -109,7 +109,7 @@ def _scaled(op: Op, layouts: Sequence[Layout]) -> Layout | None:
         if x == WHOLE and y in (SUM, MEAN):
             return y
     elif op.type in ("RealDiv", "Div") and not _divides_exactly(op.inputs[1]):
-        return None
+        return None  # `DivNoNan` by 0 is 0 for each partial, and so for their sum.
     return x if x in (SUM, MEAN) and y == WHOLE else None
 
 
@@ -139,7 +139,7 @@ def _chosen(op: Op, layouts: Sequence[Layout]) -> Layout | None:
     if kind not in (MAX, MIN, ALL, ANY):
         return None
     if len(parts) == 1:
-        return kind
+        return kind  # A whole operand can be applied before or after any of these reductions.
     same = {"Maximum": MAX, "LogicalOr": ANY, "Minimum": MIN, "LogicalAnd": ALL}.get(op.type)
     return kind if all(part == same for part in parts) else None
 

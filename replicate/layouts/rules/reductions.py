@@ -47,6 +47,7 @@ def reduction(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         gone = 0 if op.attr("keep_dims") else sum(axis < given.axis for axis in reduced)
         return Strategy((given, WHOLE), (Shard(given.axis - gone),))
     kind = OVER_ROWS.get(op.type)
+    # The position of a maximum, a norm, or joined strings of towers cannot be reduced further.
     if kind is None or op.inputs[0].dtype.is_quantized or _rounds(op):
         return None
     return Strategy((given, WHOLE), (kind,))

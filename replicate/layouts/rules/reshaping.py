@@ -123,7 +123,7 @@ def tile(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if place is None or layouts[1] != WHOLE:
         return moved(op, layouts)
     if dims is None or dims[place] == 0:
-        return None
+        return None  # An empty axis stays empty, so it does not get rows.
     return Strategy((WHOLE, Share(place)), (Shard(place),))
 
 
