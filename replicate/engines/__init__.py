@@ -1,4 +1,4 @@
-"""What runs the copies of a model, behind one interface: towers, TPU cores, replicas, nothing."""
+"""Runs the copies of a model behind one interface: as towers, TPU cores or replicas, or alone."""
 
 from replicate.engines import context, finite, tower_engine, tpu_training
 from replicate.engines.accumulators import make_variable

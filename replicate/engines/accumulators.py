@@ -1,4 +1,8 @@
-"""Variables in which gradients of several batches are added up."""
+"""Makes the variables that add up gradients of several batches."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -9,20 +13,20 @@ from replicate.graphs import run_if
 from replicate.reduction import chosen
 
 
-def make_variable(initial, name, shape=None, **kwargs):
-    """Makes what one tower, or all together, add up in: a variable that is saved.
+def make_variable(initial: Callable[[], Any], name: str, shape: Any = None, **kwargs: Any) -> Any:
+    """Makes a variable that one tower, or all of them together, add up in; it is saved.
 
     Args:
         initial: Function without arguments that returns the initial value.
-        name: Name of the variable, whatever name scopes are open.
-        shape: Its `tf.TensorShape` where that changes; None where it does not.
+        name: Name of the variable; open name scopes do not change it.
+        shape: The variable's `tf.TensorShape` if the shape may change; None if it is fixed.
         **kwargs: More arguments of `tf.Variable`.
 
     Returns:
         The variable.
     """
-    # Of a cluster, each worker adds up its own batches, and the chief saves its own. A saver that
-    # knows nothing of it lets it begin anew.
+    # Each worker of a cluster adds up its batches separately, and the chief saves only its totals.
+    # If the user's saver leaves the variable out, it starts at its initial value.
     is_local = bool(worker_here()) or chosen.is_listening()
     if is_local:
         kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, OF_SESSION]
@@ -38,7 +42,8 @@ def make_variable(initial, name, shape=None, **kwargs):
         )
         if is_local:
             tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, variable)
-            # A session initialises its local variables after it has restored a checkpoint.
+            # A session runs the local initializers after it restores a checkpoint: an
+            # unconditional one would overwrite the restored value.
             is_new = tf.logical_not(variable.is_initialized())
             made = run_if(is_new, lambda: variable.assign(initial()).op)
             saving.set_initializer(variable, made)

@@ -1,6 +1,6 @@
-"""What the model knows of where it runs: how many towers, which of them, and how they meet.
+"""Tells the model where it runs: how many towers there are, which this is, and how they meet.
 
-The same on every engine; see `replicate.engines.engine`.
+These functions work on every engine; see `replicate.engines.engine`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def engine() -> Engine:
-    """Returns the `Engine` that runs what is being built here."""
+    """Returns the `Engine` of the model that is being built here."""
     program = current()
     if program is not None:
         return tower_engine.TowerEngine(program)
@@ -36,18 +36,18 @@ def num_towers() -> int:
 
 
 def is_cross_tower() -> bool:
-    """Whether all towers are one here: in merge functions, and where a strategy's replicas are."""
+    """Whether code here runs once for all towers: in merge functions and cross-replica contexts."""
     program = current()
     merging = program is not None and program.merging
     return merging or tf.distribute.in_cross_replica_context()
 
 
 def once(fn: Callable[[], T], label: str) -> T:
-    """Calls `fn` once for all towers, wherever this is; returns what it returns.
+    """Calls `fn` once for all towers, from wherever this is; returns its result.
 
     Args:
-        fn: Function without arguments, of what is the same in all towers.
-        label: By which replicas' calls are told apart.
+        fn: Function without arguments. It may use only values that are the same in all towers.
+        label: Tells calls of different replicas apart, a str.
     """
     return fn() if is_cross_tower() else engine().meet(fn, (), label)
 
@@ -55,9 +55,10 @@ def once(fn: Callable[[], T], label: str) -> T:
 def tower_index() -> int | tf.Tensor | TowerIndex:
     """Returns the index of this tower, 0 to N - 1; 0 outside towers and in merge functions.
 
-    In a TPU replica, whose graph is the same for all, it is an int32 scalar tensor. In a model that
-    runs as towers, which is built once for all of them, it converts to one, with another value in
-    each tower. Python cannot branch on it there: that is a TypeError, which names the ways out.
+    In a TPU replica it is an int32 scalar tensor, because all replicas run one graph. A model that
+    runs as towers is also built only once: there the index converts to an int32 scalar tensor with
+    a different value in each tower, and a Python branch on it raises a TypeError, which names the
+    alternatives.
     """
     return engine().index
 
@@ -73,9 +74,9 @@ def merge_call(fn: Callable[..., T], *args: Any) -> T: ...
 def merge_call(fn: Callable[..., Any], *args: Any) -> Any:
     """Calls `fn` once for all towers, with the arguments of every tower.
 
-    `fn` runs once, on the consolidation device, in the name and variable scopes that are open here,
-    and after the control dependencies that are: the place for what must happen once per step, such
-    as updating a running baseline.
+    `fn` runs once, on the consolidation device, in the name and variable scopes that are open here
+    and after the open control dependencies. Use it for work that must happen once per step, such as
+    updating a running baseline.
 
         def update(values):
             return baseline.assign(0.9 * baseline + 0.1 * tf.add_n(values) / len(values))
@@ -83,28 +84,30 @@ def merge_call(fn: Callable[..., Any], *args: Any) -> Any:
         baseline_now = replicate.merge_call(update, tf.reduce_mean(reward))
 
     In replicas of tf.distribute, `fn` runs in the cross-replica context, on the first replica's
-    device: variables that it assigns change in all replicas. In a TPU replica, every replica does
-    what `fn` does, with the same values; tensors in `args` must be numeric there, and in a
-    `PerTower` that `fn` returns, all must be tensors of one shape and dtype.
+    device: variables that it assigns change in all replicas. On a TPU, every replica runs `fn` with
+    the same values. There, tensors in `args` must be numeric, and a `PerTower` that `fn` returns
+    must hold tensors of one shape and dtype.
 
     Args:
         fn: Function that takes one `PerTower` of N values for each of `args`. It must be the same
             function in every replica of tf.distribute, and must not itself rendezvous.
-        *args: This tower's values, of any type, None included. In towers, what is no tensor is the
-            same for all, and a tower without rows has values of a copy of the batch's last row.
+        *args: This tower's values, of any type; may be None. In towers, a value that is not a
+            tensor is the same for all, and a tower without rows passes values computed from a copy
+            of the batch's last row.
 
     Returns:
-        What `fn` returns; of a `PerTower`, the value at this tower's index. Outside towers, `fn`
-        is called with `PerTower`s of one value.
+        The result of `fn`; if that is a `PerTower`, its value at this tower's index. Outside
+        towers, `fn` is called with `PerTower`s of one value.
 
     Raises:
         RuntimeError: If this is in the body of a `tf.cond`, `tf.while_loop` or function, or in a
             merge function, if replicas of tf.distribute meet in different calls, or if they are in
             several processes.
-        ValueError: If `fn` returns a `PerTower` of another length than N, or in towers one that
-            holds values that differ and are no tensors.
+        ValueError: If `fn` returns a `PerTower` whose length is not N, or, in towers, one whose
+            values differ and are not tensors.
     """
     fn_or_type = unwrapped(fn)
+    # A callable object has no `__qualname__`: its class names it.
     fn_or_type = fn_or_type if hasattr(fn_or_type, "__qualname__") else type(fn)
     code: Any = getattr(fn_or_type, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if hasattr(code, "co_filename") else ""

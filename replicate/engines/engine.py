@@ -1,27 +1,27 @@
-"""What every engine does for the model that runs on it.
+"""Declares what every engine does for the model that runs on it.
 
-An *engine* is what runs the model's copies: towers (`tower_engine`), the cores of a TPU (`tpu`) or
-the replicas of a tf.distribute strategy (`distributed`). N is the number of copies, and whatever
-the engine calls them, they are towers here.
+An *engine* runs the model's copies: as towers (`tower_engine`), on the cores of a TPU (`tpu`) or in
+the replicas of a tf.distribute strategy (`distributed`). N is the number of copies. They are called
+towers here, on every engine.
 """
 
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, Callable, Sequence
 
 from replicate.engines.per_tower import PerTower
 from replicate.reduction import chosen
 
 
 class Engine(abc.ABC):
-    """How the towers of one engine meet, as this tower sees it.
+    """Communication between the towers of one engine, as one tower sees it.
 
     Attributes:
         size: N, an integer.
-        index: The index of this tower, 0 to N - 1: an integer, or where one graph serves all
-            towers, what converts to an int32 scalar tensor.
-        checks_gradients: Whether it can end training at gradients that are not finite.
+        index: The index of this tower, 0 to N - 1: an integer, or, if one graph serves all towers,
+            an object that converts to an int32 scalar tensor.
+        checks_gradients: Whether the engine can end training when gradients are not finite.
         sees_all: Whether merge functions get the values of all towers.
     """
 
@@ -31,95 +31,102 @@ class Engine(abc.ABC):
     sees_all = True
 
     @abc.abstractmethod
-    def mean_share(self, value):
-        """Returns this tower's part of the mean over towers of `value`, a tensor."""
+    def mean_share(self, value: Any) -> Any:
+        """Returns this tower's summand of the mean of `value`, a tensor, over towers."""
 
     @abc.abstractmethod
-    def add(self, tensors, label):
+    def add(self, tensors: Sequence[Any], label: str) -> tuple[list[Any], str]:
         """Adds up tensors over the towers.
 
-        Where a tower has no rows, what it computes from them does not count.
+        Values that a tower without rows computes from rows do not count.
 
         Args:
             tensors: List of this tower's tensors.
-            label: Which sums these are; the same in all towers.
+            label: Identifies these sums, a str; the same in all towers.
 
         Returns:
-            The list of sums, through which no gradients pass, and a name for them that is the same
-            in all towers.
+            The list of sums, through which no gradients pass, and a name for them, a str that is
+            the same in all towers.
         """
 
-    def counted(self, tensor):
-        """Returns `tensor`, times 0 where this tower has no rows, and its part in `add` is none."""
+    def counted(self, tensor: Any) -> Any:
+        """Returns `tensor`, or zeros in a tower without rows, so that `add` does not count it."""
         return tensor
 
-    def pending_weight(self, dtype):
-        """Returns the weight of this tower's loss where a backward pass does not start from it.
+    def pending_weight(self, dtype: Any) -> Any:
+        """Returns the weight of this tower's loss, for a backward pass that starts elsewhere.
 
         Returns:
-            A scalar tensor of `dtype`; None where all losses count alike, or it does.
+            A scalar tensor of `dtype`; None if all losses have equal weight, or if the backward
+            pass starts at the loss.
         """
         del dtype
 
     @abc.abstractmethod
-    def meet(self, fn, args, label):
+    def meet(self, fn: Callable[..., Any], args: Sequence[Any], label: str) -> Any:
         """Calls the merge function `fn` once with the values of all towers.
 
         Args:
             fn: Function of one `PerTower` for each of `args`.
             args: This tower's values.
-            label: What messages call it, and by which replicas' calls are told apart.
+            label: Names the call in messages, and tells calls of different replicas apart, a str.
 
         Returns:
-            What `fn` returns; of a `PerTower` this tower's value.
+            The result of `fn`; if that is a `PerTower`, this tower's value.
         """
 
-    def compute_gradients(self, optimizer, loss, args, kwargs):
+    def compute_gradients(self, optimizer: Any, loss: Any, args: Any, kwargs: Any) -> Any:
         """Returns the gradients of this tower's loss.
 
         Args:
             optimizer: The `TowerOptimizer`.
-            loss: The loss.
-            args: What the wrapped optimizer's `compute_gradients` takes besides.
-            kwargs: Likewise.
+            loss: The loss, a tensor or a function that returns one.
+            args: Further positional arguments of the wrapped optimizer's `compute_gradients`.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            List of `(gradient, variable)` pairs.
         """
         return optimizer.optimizer.compute_gradients(loss, *args, **kwargs)
 
     @abc.abstractmethod
-    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
-        """Gathers those gradients that are not of all towers yet, and applies them.
+    def apply_gradients(self, optimizer: Any, grads_and_vars: Any, args: Any, kwargs: Any) -> Any:
+        """Sums gradients over towers, unless that is done already, and applies them.
 
         Args:
             optimizer: The `TowerOptimizer`.
             grads_and_vars: List of this tower's `(gradient, variable)` pairs.
-            args: What the wrapped optimizer's `apply_gradients` takes besides.
-            kwargs: Likewise.
+            args: Further positional arguments of the wrapped optimizer's `apply_gradients`.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The operation that applies them.
         """
 
 
 class Alone(Engine):
-    """The model by itself: the only tower there is has the whole batch."""
+    """Runs the model by itself: the only tower has the whole batch."""
 
     size = 1
     index = 0
     checks_gradients = True
 
-    def mean_share(self, value):
+    def mean_share(self, value: Any) -> Any:
         """Returns `value`."""
         return value
 
-    def add(self, tensors, label):
+    def add(self, tensors: Sequence[Any], label: str) -> tuple[list[Any], str]:
         """Returns `tensors`."""
         del label
         return tensors, ""
 
-    def meet(self, fn, args, label):
+    def meet(self, fn: Callable[..., Any], args: Sequence[Any], label: str) -> Any:
         """Calls `fn` with `PerTower`s of one value."""
         del label
         result = fn(*(PerTower([arg]) for arg in args))
         return result.of_towers(1)[0] if isinstance(result, PerTower) else result
 
-    def apply_gradients(self, optimizer, grads_and_vars, args, kwargs):
+    def apply_gradients(self, optimizer: Any, grads_and_vars: Any, args: Any, kwargs: Any) -> Any:
         """Applies the gradients."""
         chosen.say(optimizer.step.how, grads_and_vars)
         with optimizer.step.checked(grads_and_vars):

@@ -1,4 +1,4 @@
-"""One value for each tower."""
+"""Holds one value for each tower."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ T = TypeVar("T")
 
 
 class PerTower(Tuple[T, ...]):
-    """One value for each tower, in tower order; what a merge function takes, and may return."""
+    """One value for each tower, in tower order. Merge functions take these and may return one."""
 
     def of_towers(self, size: int) -> PerTower[T]:
-        """Returns itself, the values of `size` towers; raises if there are more or fewer.
+        """Returns itself, after checking that it holds the values of `size` towers.
 
         Raises:
-            ValueError: If so.
+            ValueError: If it holds more or fewer.
         """
         if len(self) != size:
             raise ValueError(

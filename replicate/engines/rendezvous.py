@@ -1,6 +1,8 @@
-"""What is said of where towers meet."""
+"""Describes a rendezvous of towers, for comparison and for messages."""
 
-from typing import Callable, NamedTuple
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
 
 from replicate.graphs import code_of
 
@@ -14,14 +16,14 @@ UNDER_ANOTHER = (
 class Call(NamedTuple):
     """A rendezvous as one tower reached it."""
 
-    fn: Callable
-    args: tuple
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
     label: str
-    site: str  # Where it was called, `file:line`.
+    site: str  # The line of the call, `file:line`.
 
-    def same_as(self, other):
-        """Whether towers at these calls meet."""
+    def same_as(self, other: Call) -> bool:
+        """Whether two replicas that reached these calls are at the same rendezvous."""
         return self.label == other.label and code_of(self.fn) is code_of(other.fn)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.label}, called at {self.site}"

@@ -1,10 +1,12 @@
-"""The gradients of tf.distribute replicas, made alike.
+"""Makes the gradients of tf.distribute replicas alike, and sums them.
 
-A strategy pairs the replicas' gradients by position, and takes those of a variable to be of one
-kind. So the replicas agree on an order and on kinds first, and fill in what they lack.
+A strategy pairs the replicas' gradients by position, and expects those of a variable to be of one
+kind. So the replicas first agree on an order and on kinds, and fill in gradients that they lack.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import Any, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -15,31 +17,32 @@ from replicate.reduction import collectives
 
 _NONE, _SLICES, _DENSE = range(3)
 
-# `replicate` itself only goes around Keras' optimizers.
+# Packages whose `apply_gradients` leave the gradients as they are. That of `replicate` only passes
+# them on to Keras' optimizers.
 _LIBRARIES = ("tensorflow", "keras", "tf_keras", "replicate")
 
 
 class Kind(NamedTuple):
-    """What gradient a variable has: its kind and type, None if there is no gradient."""
+    """Kind and dtype of a variable's gradient; the dtype is None if there is no gradient."""
 
     variable: Any
     kind: int
     dtype: Any
 
 
-def unique(grads_and_vars, index):
+def unique(grads_and_vars: Iterable[Any], index: Any) -> list[Any]:
     """Returns one `(gradient, variable)` pair for each variable.
 
     Args:
-        grads_and_vars: Pairs of replica `index`, with variables or the replica's own parts of them,
-            as `tf.trainable_variables()` may hold.
+        grads_and_vars: Pairs of replica `index`. `tf.trainable_variables()` may hold either the
+            strategy's variables or the replica's components of them; both are taken.
         index: Index of the replica.
 
     Raises:
         TypeError: If a gradient is neither a tensor nor `tf.IndexedSlices` nor None.
     """
     extended = tf.distribute.get_strategy().extended
-    by_variable = {}
+    by_variable: dict[int, Any] = {}
     for gradient, variable in grads_and_vars:
         variable = extended.value_container(variable)
         _, grads = by_variable.setdefault(id(variable), (variable, []))
@@ -51,7 +54,7 @@ def unique(grads_and_vars, index):
     ]
 
 
-def kinds_of(grads_and_vars):
+def kinds_of(grads_and_vars: Iterable[Any]) -> list[Kind]:
     """Returns the `Kind` of each gradient."""
     return [
         Kind(variable, _NONE, None)
@@ -65,8 +68,8 @@ def kinds_of(grads_and_vars):
     ]
 
 
-def agree(kinds):
-    """Returns the `Kind`s of all variables, dense where one replica's gradient is.
+def agree(kinds: Sequence[Sequence[Kind]]) -> list[Kind]:
+    """Returns the `Kind`s of all variables; a gradient that is dense in one replica is in all.
 
     Args:
         kinds: The lists of all replicas.
@@ -75,9 +78,10 @@ def agree(kinds):
         TypeError: If the replicas' gradients of a variable are of different types.
         ValueError: If there is no gradient at all.
     """
-    agreed, given = {}, {}
-    for index, own in enumerate(kinds):
-        for one in own:
+    agreed: dict[int, Kind] = {}
+    given: dict[int, Any] = {}  # By `id` of a variable: first replica with a gradient, its dtype.
+    for index, kinds_here in enumerate(kinds):
+        for one in kinds_here:
             other = agreed.setdefault(id(one.variable), one)
             if one.dtype is not None:
                 first, dtype = given.setdefault(id(one.variable), (index, one.dtype))
@@ -92,15 +96,15 @@ def agree(kinds):
     return list(agreed.values())
 
 
-def conform(grads_and_vars, kinds):
+def conform(grads_and_vars: Iterable[Any], kinds: Iterable[Kind]) -> list[Any]:
     """Returns the gradients in the order and of the kinds that were agreed on.
 
-    Where only other replicas have a gradient, it is zero.
+    A gradient that only other replicas have is zero here.
     """
-    own = {id(variable): gradient for gradient, variable in grads_and_vars}
+    local = {id(variable): gradient for gradient, variable in grads_and_vars}
     conformed = []
     for variable, kind, dtype in kinds:
-        gradient = own.get(id(variable))
+        gradient = local.get(id(variable))
         if gradient is None and kind == _DENSE:
             gradient = tf.zeros(variable.shape, dtype)
         elif gradient is None and kind == _SLICES:
@@ -111,7 +115,7 @@ def conform(grads_and_vars, kinds):
     return conformed
 
 
-def no_slices(variable, dtype, index_dtype):
+def no_slices(variable: Any, dtype: Any, index_dtype: Any) -> Any:
     """Returns a gradient without slices, `tf.IndexedSlices`."""
     return tf.IndexedSlices(
         tf.zeros([0, *variable.shape.as_list()[1:]], dtype),
@@ -120,30 +124,30 @@ def no_slices(variable, dtype, index_dtype):
     )
 
 
-def gather(grads_and_vars):
-    """Merge function of gathering: for each replica its pairs, with gradients added up over all.
+def gather(grads_and_vars: Sequence[Sequence[Any]]) -> PerTower[Any]:
+    """Merge function: returns each replica's pairs with gradients summed over all replicas.
 
     Args:
         grads_and_vars: The lists of `(gradient, variable)` pairs of all replicas, of one order and
             of the same kinds.
     """
-    own = [[g for g, _ in pairs if g is not None] for pairs in grads_and_vars]
-    sums = [iter(totals) for totals in all_reduce(*zip(*own))]
+    grads = [[g for g, _ in pairs if g is not None] for pairs in grads_and_vars]
+    sums = [iter(totals) for totals in all_reduce(*zip(*grads))]
     return PerTower(
         [(g if g is None else next(totals), variable) for g, variable in pairs]
         for totals, pairs in zip(sums, grads_and_vars)
     )
 
 
-def all_reduce(*values):
+def all_reduce(*values: Sequence[Any]) -> PerTower[Any]:
     """Merge function that gives every replica the list of sums of its arguments over replicas."""
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return PerTower([[tensors[0] for tensors in values]])
-    by_dtype = {}  # Of which strategies take one at a time.
+    by_dtype: dict[Any, list[int]] = {}  # A strategy reduces tensors of one dtype at a time.
     for index, tensors in enumerate(values):
         by_dtype.setdefault(tensors[0].dtype, []).append(index)
-    sums = [None] * len(values)
+    sums: list[Any] = [None] * len(values)
     for indices in by_dtype.values():
         each = [distribute.per_replica(values[index]) for index in indices]
         reduced = strategy.extended.batch_reduce_to(
@@ -152,8 +156,8 @@ def all_reduce(*values):
         for index, total in zip(indices, reduced):
             sums[index] = strategy.experimental_local_results(total)
     by_replica = list(zip(*sums))
-    # A collective operation waits for that of every replica, so it hangs if a session needs the
-    # sum of one replica only, and prunes the others.
+    # A collective operation waits for its counterpart in every replica. It would hang if a session
+    # fetched the sum of one replica and pruned the others.
     with tf.control_dependencies(tf.nest.flatten(by_replica, expand_composites=True)):
         return PerTower(
             tf.nest.map_structure(tf.identity, list(totals), expand_composites=True)
@@ -161,20 +165,20 @@ def all_reduce(*values):
         )
 
 
-def has_own_way(optimizer):
-    """Whether an optimizer's `apply_gradients` is neither TensorFlow's nor Keras' own."""
+def overrides_apply(optimizer: Any) -> bool:
+    """Whether an optimizer's `apply_gradients` is defined outside TensorFlow and Keras."""
     function = getattr(type(optimizer), "apply_gradients", None)
     module = getattr(function, "__module__", "").partition(".")[0]
     return function is not None and module not in _LIBRARIES
 
 
-def applies_once(optimizer):
-    """Whether an optimizer's own `apply_gradients` does not go on to another one.
+def applies_once(optimizer: Any) -> bool:
+    """Whether a user's `apply_gradients` does not call another `apply_gradients`.
 
-    BERT's is such: it assigns variables. What it calls is looked for in its code, and in that of
-    the methods it names.
+    BERT's is an example: it assigns variables directly. Calls are looked for in the function's code
+    and, recursively, in that of the methods it names.
     """
-    if not has_own_way(optimizer):
+    if not overrides_apply(optimizer):
         return False
     pending, seen = ["apply_gradients"], set()
     while pending:

@@ -1,4 +1,4 @@
-"""The engine of towers: where the program of one tower meets those of the others."""
+"""Lets the program of one tower communicate with those of the others."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class TowerEngine(Engine):
         return 0 if self._program.merging else TowerIndex(self._program.index)
 
     def mean_share(self, value: Any) -> Any:
-        """Returns `value` times this tower's share of the rows."""
+        """Returns `value` times this tower's share of the batch's rows."""
         share = self._program.share(value.dtype)
         return value / self.size if share is None else value * share
 
     def add(self, tensors: Sequence[Any], label: str) -> tuple[list[Any], str]:
-        """Returns sums from the consolidation device."""
+        """Returns sums that are computed on the consolidation device."""
         self._check_may_meet(label)
         sums = [self._program.sum(tensor) for tensor in tensors]
         return sums, sums[0].name
 
     def counted(self, tensor: Any) -> Any:
-        """Returns `tensor`, times 0 where this tower has no rows."""
+        """Returns `tensor`, or zeros if this tower has no rows."""
         rows = self._program.rows
-        if rows.are_known and all(rows.counts):
+        if rows.are_known and all(rows.counts):  # No tower is empty: save the multiplication.
             return tensor
         share = self._program.share(tensor.dtype)
         return tensor * tf.cast(share > 0, tensor.dtype)
 
     def pending_weight(self, dtype: Any) -> Any:
-        """Returns the weight of this tower's loss; None where all count alike."""
+        """Returns the weight of this tower's loss; None if all losses have equal weight."""
         return None if self._program.summed else self._program.share(dtype)
 
     def meet(self, fn: Callable[..., Any], args: Sequence[Any], label: str) -> Any:
@@ -70,10 +70,10 @@ class TowerEngine(Engine):
     def apply_gradients(
         self, optimizer: Any, grads_and_vars: Sequence[Any], args: Any, kwargs: Any
     ) -> Any:
-        """Puts the towers' gradients together, and applies them once."""
+        """Sums the towers' gradients, and applies them once."""
         program, step = self._program, optimizer.step
         pairs = list(grads_and_vars)
-        if not program.merging:
+        if not program.merging:  # A merge function has the gradients of all towers already.
             name = type(optimizer.optimizer).__name__
             label = f"apply_gradients of {name} '{optimizer.get_name()}'"
             self._check_may_meet(label, UNDER_ANOTHER)
@@ -83,7 +83,7 @@ class TowerEngine(Engine):
             return step.apply(pairs, args, kwargs)
 
     def _whole_gradient(self, gradient: Any, variable: Any) -> Any:
-        """Returns the gradient of the batch's loss, made of those of the towers' losses."""
+        """Returns the gradient of the batch's loss, from those of the towers' losses."""
         program = self._program
         if gradient is None:
             return None
@@ -98,7 +98,7 @@ class TowerEngine(Engine):
         return program.whole(gradient, program.loss_layout)
 
     def _of_each(self, value: Any) -> PerTower[Any]:
-        """Returns the values of all towers; what is no tensor is the same in all."""
+        """Returns the values of all towers; a value that is not a tensor is the same in all."""
         leaves = tf.nest.flatten(value, expand_composites=True)
         leaves = [leaf.tensor if isinstance(leaf, TowerIndex) else leaf for leaf in leaves]
         by_leaf = [
@@ -107,25 +107,25 @@ class TowerEngine(Engine):
         ]
         by_tower = zip(*by_leaf) if leaves else [()] * self.size
         return PerTower(
-            [tf.nest.pack_sequence_as(value, own, expand_composites=True) for own in by_tower]
+            [tf.nest.pack_sequence_as(value, one, expand_composites=True) for one in by_tower]
         )
 
     def _own_part(self, values: Sequence[Any], label: str) -> Any:
-        """Returns what each tower has its own of, of N structures."""
+        """Returns one structure that stands for N: in each tower, it has that tower's value."""
         flat = [tf.nest.flatten(value, expand_composites=True) for value in values]
-        own = []
+        parts = []
         for leaves in zip(*flat):
             if all(tf.is_tensor(leaf) for leaf in leaves):
-                own.append(self._program.tower_has(leaves))
+                parts.append(self._program.tower_has(leaves))
             elif all(leaf is leaves[0] or leaf == leaves[0] for leaf in leaves[1:]):
-                own.append(leaves[0])
+                parts.append(leaves[0])
             else:
                 raise ValueError(
-                    "What a `PerTower` result holds for each tower must be tensors, since the "
-                    f"model is built once for all of them, but {label} returned {leaves!r}. Make "
-                    "tensors of them, or return the same for all."
+                    "Values of a `PerTower` result that differ between towers must be tensors, "
+                    f"because the model is built once for all towers, but {label} returned "
+                    f"{leaves!r}. Make tensors of them, or return the same for all."
                 )
-        return tf.nest.pack_sequence_as(values[0], own, expand_composites=True)
+        return tf.nest.pack_sequence_as(values[0], parts, expand_composites=True)
 
     def _check_may_meet(self, label: str, way_out: str = BEFORE_OR_AFTER) -> None:
         if self._program.merging:

@@ -1,13 +1,16 @@
-"""Training on the TPU cores of a host, by a plain Estimator.
+"""Trains on the TPU cores of a host, with a plain Estimator.
 
 R is the number of cores. `model_fn` is called once, in a *computation* that each core runs with a
-shard of the batch, of n / R rows. What is not for TPUs happens outside of it, once per step: the
-loss is reduced, and a host call and a scaffold are made. Variables are where the Estimator places
-them; the computation reads them at its start, and writes what one core made of them, since the
-gradients are the same on all.
+shard of the batch, of n / R rows. Work that a TPU cannot do happens outside the computation, once
+per step: the loss is reduced, and a host call and a scaffold are made. Variables are placed by the
+Estimator. The computation reads them at its start and writes the new values of one core, because
+the gradients are the same on all cores.
 """
 
+from __future__ import annotations
+
 import functools
+from typing import Any, Callable, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -18,7 +21,7 @@ from replicate.compat import tpu as tpu_lib
 from replicate.graphs import descendants, state
 from replicate.partition import specs
 
-_OF_SCAFFOLDS = (
+_SCAFFOLD_OPS = (
     "init_op",
     "ready_op",
     "ready_for_local_init_op",
@@ -28,24 +31,25 @@ _OF_SCAFFOLDS = (
 )
 
 
-def whole_batch(features, labels, num_cores):
-    """Returns a batch that TPU cores can take, which `tf.tpu.shard` will split.
+def whole_batch(features: Any, labels: Any, num_cores: int) -> Any:
+    """Checks and returns a batch for TPU cores, which `tf.tpu.shard` will split.
 
     Args:
-        features: As `sharding.shard` takes them.
-        labels: Likewise.
+        features: As for `sharding.shard`.
+        labels: As for `sharding.shard`.
         num_cores: R.
 
     Returns:
-        `Shards` of one shard, the batch; `rows` holds the rows of each core.
+        `Shards` of one shard, the batch; `rows` holds the number of rows of each core.
 
     Raises:
         TypeError: If a tensor is sparse, ragged or of strings.
-        ValueError: If a tensor's shape is not static, its rows are no multiple of R, or as
-            `sharding.shard` does.
+        ValueError: If a tensor's shape is not static, its number of rows is not a multiple of R,
+            or `sharding.shard` raises it.
     """
     for path, leaf in graph_lib.flatten_with_paths({"features": features, "labels": labels}):
         composite = isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor))
+        # Python values, such as flags in `features`, need not be converted.
         if not composite and not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
             continue
         if composite or tf.as_dtype(leaf.dtype) == tf.string:
@@ -69,12 +73,18 @@ def whole_batch(features, labels, num_cores):
     return whole._replace(rows=[whole.total // num_cores])
 
 
-def train(model, shards, devices, summed, session_config):
+def train(
+    model: Callable[..., Any],
+    shards: Any,
+    devices: Sequence[str],
+    summed: bool,
+    session_config: Any,
+) -> Any:
     """Trains on TPU cores.
 
     Args:
         model: Function of features and labels that returns a spec; called once.
-        shards: What `whole_batch` returned.
+        shards: The result of `whole_batch`.
         devices: Device strings of the R cores.
         summed: Whether the replicas' losses are added up, instead of averaged.
         session_config: The `tf.ConfigProto` of the Estimator's sessions, or None.
@@ -83,9 +93,9 @@ def train(model, shards, devices, summed, session_config):
         An `EstimatorSpec`, for training.
 
     Raises:
-        TypeError: If `model` returns something else than a spec.
-        ValueError: If the global step is no resource variable, a variable is trained on one core's
-            gradient, a tensor of `host_call` is a scalar, or the spec has a scaffold whose
+        TypeError: If `model` returns anything but a spec.
+        ValueError: If the global step is not a resource variable, a variable is trained on one
+            core's gradient, a tensor of `host_call` is a scalar, or the spec has a scaffold whose
             operations are in the computation.
     """
     _check_global_step()
@@ -127,42 +137,42 @@ def train(model, shards, devices, summed, session_config):
     return spec._replace(training_hooks=(SystemHook(job, session_config), *spec.training_hooks))
 
 
-def call_in_replica(model, summed):
+def call_in_replica(model: Callable[[], Any], summed: bool) -> Any:
     """Calls `model()` in a TPU replica, whose losses are summed or averaged over replicas."""
     with losses_added_up(summed):
         return model()
 
 
 class Computation:
-    """What every core runs: a function of its rows.
+    """The function that every core runs with its rows.
 
     Attributes:
-        spec: What `model_fn` returned, once this was called.
+        spec: The spec that `model_fn` returned; None until this is called.
     """
 
-    def __init__(self, model, batch, summed):
-        self.spec = None
+    def __init__(self, model: Callable[..., Any], batch: dict[str, Any], summed: bool) -> None:
+        self.spec: Any = None
         self._model = model
         self._batch = batch
         self._summed = summed
 
-    def __call__(self, *rows):
+    def __call__(self, *rows: Any) -> list[Any]:
         """Builds the model.
 
         Args:
-            *rows: What stands for `rows_of` the batch.
+            *rows: The core's shard of each tensor in `rows_of(batch)`.
 
         Returns:
             List of the loss, of shape [1], the tensors of the host call, and the train operation.
         """
-        rows = iter(rows)
+        shards = iter(rows)
         batch = tf.nest.map_structure(
-            lambda leaf: next(rows) if sharding.has_rows(leaf) else leaf, self._batch
+            lambda leaf: next(shards) if sharding.has_rows(leaf) else leaf, self._batch
         )
         self.spec = call_in_replica(functools.partial(self._model, **batch), self._summed)
         host_tensors = _check_spec(self.spec)
         train_op = tf.group(self.spec.train_op)
-        with tf.control_dependencies([train_op]):  # As TPUEstimator has it.
+        with tf.control_dependencies([train_op]):  # As in TPUEstimator.
             host_tensors = [tf.identity(tensor) for tensor in host_tensors]
         return [tf.reshape(self.spec.loss, [1]), *host_tensors, train_op]
 
@@ -170,37 +180,38 @@ class Computation:
 class SystemHook(tf.train.SessionRunHook):
     """Starts the TPUs when there is a session, and shuts them down at the end."""
 
-    def __init__(self, job, session_config):
+    def __init__(self, job: str | None, session_config: Any) -> None:
         self._job = job
         self._session_config = session_config
 
-    def begin(self):
-        """Makes the operation that shuts down, before the graph is finalised."""
+    def begin(self) -> None:
+        """Makes the operation that shuts the TPUs down, before the graph is finalized."""
         self._shut_down = tf.tpu.shutdown_system(job=self._job)
 
-    def after_create_session(self, session, coord):
-        """Starts the TPUs; variables, which are on the host, have their values by now."""
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Starts the TPUs. Variables, which are on the host, have their values already."""
+        # The session's graph is finalized, so the operation is made and run in another one.
         with tf.Graph().as_default():
             start = tf.tpu.initialize_system(job=self._job)
-            with tf.Session(session.sess_str, config=self._session_config) as own_session:
-                own_session.run(start)
+            with tf.Session(session.sess_str, config=self._session_config) as start_session:
+                start_session.run(start)
 
-    def end(self, session):
+    def end(self, session: Any) -> None:
         """Shuts the TPUs down."""
         session.run(self._shut_down)
 
 
-def rows_of(batch):
+def rows_of(batch: Any) -> list[Any]:
     """Returns the list of tensors with rows in a nested structure."""
     return [leaf for leaf in tf.nest.flatten(batch) if sharding.has_rows(leaf)]
 
 
-def _pack(structure, tensors):
-    """Returns a host call's tensors, a list or dictionary, with others in their place."""
+def _pack(structure: Any, tensors: Iterable[Any]) -> Any:
+    """Returns `tensors` in the structure of a host call's tensors, a list or dictionary."""
     return dict(zip(structure, tensors)) if isinstance(structure, dict) else list(tensors)
 
 
-def _check_global_step():
+def _check_global_step() -> None:
     step = tf.train.get_global_step()
     if step is not None and not hasattr(step, "handle"):
         raise ValueError(
@@ -209,27 +220,27 @@ def _check_global_step():
         )
 
 
-def _check_gathered(graph):
-    """Raises if a variable is updated from a core's own rows alone."""
-    own = _made_from("TPUReplicatedInput", graph) - _made_from("CrossReplicaSum", graph)
+def _check_gathered(graph: Any) -> None:
+    """Raises if a variable is updated from the rows of one core alone."""
+    one_core = _made_from("TPUReplicatedInput", graph) - _made_from("CrossReplicaSum", graph)
     for variable in tf.trainable_variables():
         for op in variable.op.outputs[0].consumers():
-            if state.assigns(op) and tpu_lib.is_inside(op) and op in own:
+            if state.assigns(op) and tpu_lib.is_inside(op) and op in one_core:
                 raise ValueError(
                     "Every optimizer in a `model_fn` that runs on several TPU cores must be "
-                    f"wrapped, so that their gradients are gathered, but {op.name} updates "
+                    f"wrapped, so that gradients are summed over the cores, but {op.name} updates "
                     f"'{variable.name}' on each core by itself. Write `optimizer = "
                     "replicate.TowerOptimizer(optimizer)`."
                 )
 
 
-def _made_from(kind, graph):
-    """Returns the set of operations that take what operations of type `kind` give."""
+def _made_from(kind: str, graph: Any) -> set[Any]:
+    """Returns the set of operations that depend on the values of operations of type `kind`."""
     return descendants([op for op in graph.get_operations() if op.type == kind], waits=False)
 
 
-def _check_spec(spec):
-    """Returns the tensors of the host call of a spec that can be made in a computation."""
+def _check_spec(spec: Any) -> list[Any]:
+    """Checks a spec that was made in a computation; returns the tensors of its host call."""
     if estimator.is_tpu_estimator_spec(spec):
         tensors = specs.by_key(spec.host_call[1]) if spec.host_call else {}
         for key, tensor in tensors.items():
@@ -240,11 +251,11 @@ def _check_spec(spec):
             "On TPUs `model_fn` must return an `EstimatorSpec` or a `TPUEstimatorSpec`, but "
             f"returned {spec!r}."
         )
-    made = [name for name in _OF_SCAFFOLDS if getattr(spec.scaffold, name) is not None]
+    made = [name for name in _SCAFFOLD_OPS if getattr(spec.scaffold, name) is not None]
     if made:
         raise ValueError(
-            "What a scaffold holds must be made outside of the computation that TPUs run, but the "
-            f"`EstimatorSpec` has one with {', '.join(made)}. Return a `TPUEstimatorSpec` with a "
-            "`scaffold_fn`, which is called outside."
+            "The operations of a scaffold must be made outside the computation that TPUs run, but "
+            f"the `EstimatorSpec` has one with {', '.join(made)}. Return a `TPUEstimatorSpec` with "
+            "a `scaffold_fn`, which is called outside."
         )
     return []

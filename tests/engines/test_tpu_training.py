@@ -354,7 +354,7 @@ def test_other_batches_need_none_of_this(fresh_graph):
 
 
 KIND = "On TPUs `model_fn` must return an `EstimatorSpec` or a `TPUEstimatorSpec`, but returned…"
-HELD = "What a scaffold holds must be made outside…has one with saver…`scaffold_fn`"
+HELD = "The operations of a scaffold must be made outside…has one with saver…`scaffold_fn`"
 SCALAR = (
     "The tensors of `host_call` are concatenated by rows…0 is the scalar…`tf.reshape(tensor, [1])`"
 )

@@ -20,9 +20,7 @@ from bodies import (
 
 NO_BODY = "Towers must not rendezvous in the body of a `tf.cond`, `tf.while_loop` or function"
 NO_MERGE = "A merge function must not rendezvous"
-PER_TOWER = (
-    "What a `PerTower` result holds for each tower must be tensors, since the model is built"
-)
+PER_TOWER = "Values of a `PerTower` result that differ between towers must be tensors, because the"
 BODY = (
     "With `per_tower=True`, each tower runs a condition, loop or function by itself if its inputs "
     "differ among towers, but…test_bad_models.py…updates a variable there"
