@@ -1,4 +1,4 @@
-"""TensorFlow clusters: which task this is, whether the others live, who trains together."""
+"""Knows the tasks of a TensorFlow cluster, whether they are alive, and how they train together."""
 
 from replicate.clusters import cluster
 from replicate.clusters.cluster import PS_DEVICE, Cluster, is_chief, worker_here

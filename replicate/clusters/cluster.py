@@ -1,52 +1,60 @@
-"""Where towers and variables are while a TensorFlow cluster trains a model.
+"""Says where towers and variables are while a TensorFlow cluster trains a model.
 
-Every worker of a cluster with parameter servers builds a graph of its own. Its towers, and what
-happens once per step, are on the worker's devices. Variables of the model are on the parameter
-servers, where TensorFlow deals them out; what belongs to one worker's step stays with the worker.
+Every worker of a cluster with parameter servers builds a graph. Its towers, and operations that run
+once per step, are on the worker's devices. TensorFlow distributes the model's variables over the
+parameter servers; variables that belong to one worker's step stay on the worker.
 
-TensorFlow gives each operation its job and task after all other device scopes, where these leave
-both open. So towers' devices must not name a job, and what is to be elsewhere must.
+TensorFlow gives each operation its job and task after all other device scopes, if these leave both
+open. So the devices of towers must not name a job, and the device of any operation that is to run
+on another task must.
 """
+
+from __future__ import annotations
 
 import contextlib
 import contextvars
 import json
 import os
-from typing import NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 TRAINERS = ("master", "chief", "worker")
-PS_DEVICE = "/job:ps/device:CPU:0"  # TensorFlow adds the task.
+PS_DEVICE = "/job:ps/device:CPU:0"  # TensorFlow adds the index of the task.
 
 _LOCAL = (tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES)
 _worker = contextvars.ContextVar("replicate_worker", default="")
 
 
 class Cluster(NamedTuple):
-    """What a graph must know of its cluster."""
+    """Describes the cluster that a graph is built for."""
 
     worker: str = ""
-    """Device string of the task that runs the towers, without a device; empty outside a cluster."""
+    """Job and task of the worker that runs the towers, as a device string; empty outside."""
     has_ps: bool = False
+    """Whether the cluster has parameter servers."""
 
     @classmethod
-    def of(cls, config):
-        """Returns the cluster of a `RunConfig`; of None, none."""
+    def of(cls, config: Any) -> Cluster:
+        """Returns the cluster of a `RunConfig`; an empty `Cluster` for None."""
+        # Evaluators and parameter servers run no towers.
         if not getattr(config, "num_ps_replicas", 0) or config.task_type not in TRAINERS:
             return cls()
         return cls(f"/job:{config.task_type}/task:{config.task_id}", has_ps=True)
 
-    def check(self, devices, consolidation_device, variable_placement):
+    def check(
+        self, devices: Iterable[str], consolidation_device: str, variable_placement: str
+    ) -> None:
         """Raises unless this worker can have its towers on these devices.
 
         Args:
             devices: Canonical strings of the towers' devices.
-            consolidation_device: Likewise.
-            variable_placement: As `replicate_model_fn` takes it.
+            consolidation_device: Canonical string of the consolidation device.
+            variable_placement: As for `replicate_model_fn`.
 
         Raises:
-            ValueError: If a device names a job, or variables are to be on the towers' devices.
+            ValueError: If a device names a job, or `variable_placement` puts variables on the
+                towers' devices.
         """
         if not self.has_ps:
             return
@@ -64,13 +72,14 @@ class Cluster(NamedTuple):
             )
 
     @contextlib.contextmanager
-    def building(self):
-        """A scope in which a step's own variables, such as those of metrics, are on its worker."""
+    def building(self) -> Iterator[None]:
+        """A scope that puts variables of one step, such as those of metrics, on the worker."""
         if not self.has_ps:
             yield
             return
 
-        def create(next_creator, **kwargs):
+        def create(next_creator: Any, **kwargs: Any) -> Any:
+            # The model's variables go to the parameter servers.
             if not {*(kwargs.get("collections") or ())} & {*_LOCAL}:
                 return next_creator(**kwargs)
             with tf.device(self.worker):
@@ -84,17 +93,18 @@ class Cluster(NamedTuple):
             _worker.reset(token)
 
 
-def worker_here():
-    """Returns the device string of the worker that builds a model here; empty of no cluster."""
+def worker_here() -> str:
+    """Returns job and task of the worker that builds a model here; empty outside a cluster."""
     return _worker.get()
 
 
-def this_task():
+def this_task() -> tuple[dict[str, Any], str | None, int | None]:
     """Returns the cluster that TF_CONFIG describes and the job and index of this process.
 
     Returns:
-        Dictionary of lists of addresses by job, str and int; of no or a wrong description, an empty
-        one and None twice. The Estimator says what is wrong with it.
+        A dictionary of lists of addresses by job, the job, a str, and the index, an integer. If the
+        description is missing or wrong: an empty dictionary, None and None. The Estimator reports
+        the error.
     """
     try:
         given = json.loads(os.environ.get("TF_CONFIG") or "{}")
@@ -104,10 +114,11 @@ def this_task():
         return {}, None, None
 
 
-def is_chief(config):
-    """Whether this process is the one that saves.
+def is_chief(config: Any) -> bool:
+    """Whether this process saves checkpoints.
 
-    If a strategy trains in a cluster, the `RunConfig` of the program takes every worker for that.
+    If a strategy trains in a cluster, the program's `RunConfig` says so of every worker; TF_CONFIG
+    decides then.
 
     Args:
         config: The `RunConfig`.
@@ -118,12 +129,12 @@ def is_chief(config):
     return job in ("chief", "master") or (job == "worker" and index == 0 and "chief" not in cluster)
 
 
-def device_filters():
-    """Returns the jobs that sessions of this process may wait for.
+def device_filters() -> list[str]:
+    """Returns the device filters of this process's sessions: the tasks that they may wait for.
 
-    They are those that an Estimator gives sessions that are not configured: without them, a worker
-    could not start while another one is down. An empty list outside of a cluster with parameter
-    servers.
+    An Estimator sets the same filters if its `RunConfig` has no `session_config`. Without them, a
+    worker could not start while another one is down. The list is empty outside a cluster with
+    parameter servers.
     """
     cluster, job, index = this_task()
     if "ps" not in cluster or job not in TRAINERS:

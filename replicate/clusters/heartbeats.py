@@ -1,54 +1,59 @@
-"""Signs of life of the tasks of a cluster: a small file of each trainer, a port of each server.
+"""Detects dead tasks of a cluster, by a file of each trainer and a port of each server.
 
-A file changes as long as its task runs. Whether it does is told by the reader's own clock, so that
-clocks of several hosts need not agree. Parameter servers run no code of ours; one is there if it
-takes connections.
+A trainer's file changes as long as the task runs. The reader times the changes by its local clock,
+so that clocks of several hosts need not agree. Parameter servers run none of this library's code:
+one is alive if it accepts connections.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import socket
 import time
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from replicate.clusters.cluster import TRAINERS, this_task
 
 _DIRECTORY = "heartbeats"
-_CONNECT_SECS = 2
+_CONNECT_SECS = 2  # Timeout of a connection to a server.
 
 
 class Report(NamedTuple):
-    """What a task last said of itself."""
+    """State of a task, as its file last told."""
 
-    steps: int  # that it made
+    steps: int
+    """How many steps it has made."""
     is_in_step: bool
+    """Whether a step was running."""
     has_ended: bool
+    """Whether its training has ended."""
 
 
 class _Seen(NamedTuple):
-    at: float  # seconds of the own clock, when that was new
-    content: Any = None
-    report: Optional[Report] = None
+    at: float  # Time of the last sign of life, in seconds of the local clock.
+    content: Any = None  # Of the task's file.
+    report: Report | None = None
 
 
 class Heartbeats:
-    """The signs of life of the other tasks, and one's own.
+    """Sends this task's heartbeats, and watches for those of the other tasks.
 
     Args:
         config: The `RunConfig` of this task.
-        clock: Function that returns seconds.
+        clock: Function that returns the time in seconds, a float.
 
     Attributes:
         task: The name of this task, such as `'worker/0'`.
     """
 
-    def __init__(self, config, clock=time.monotonic):
+    def __init__(self, config: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._directory = os.path.join(config.model_dir, _DIRECTORY)
         self.task = task_of(config)
-        self._own = self._path(self.task)
+        self._file = self._path(self.task)
         self._beats = 0
         cluster = config.cluster_spec.as_dict() if config.cluster_spec else {}
         tasks = {
@@ -63,16 +68,16 @@ class Heartbeats:
         now = clock()
         self._seen = {task: _Seen(now) for task in (*self._trainers, *self._servers)}
 
-    def beat(self, report):
-        """Says of this task that it is there, and what it does, a `Report`."""
+    def beat(self, report: Report) -> None:
+        """Writes a `Report` of this task, as a sign that it is alive."""
         self._beats += 1
         tf.gfile.MakeDirs(self._directory)
-        # Renamed, so that nobody reads a part of it.
-        with tf.gfile.GFile(f"{self._own}.new", "w") as file:
+        # Renaming is atomic, so that no reader sees a part of the file.
+        with tf.gfile.GFile(f"{self._file}.new", "w") as file:
             file.write(json.dumps({"pid": os.getpid(), "beat": self._beats, **report._asdict()}))
-        tf.gfile.Rename(f"{self._own}.new", self._own, overwrite=True)
+        tf.gfile.Rename(f"{self._file}.new", self._file, overwrite=True)
 
-    def look(self):
+    def look(self) -> None:
         """Looks for a sign of life of every other task."""
         for task in self._trainers:
             content, report = self._read(task)
@@ -82,42 +87,43 @@ class Heartbeats:
             if _takes_connections(address):
                 self._seen[task] = _Seen(self._clock())
 
-    def silent(self, secs):
-        """Returns the tasks without a sign of life for `secs` seconds: those seconds, by task."""
+    def silent(self, secs: float) -> dict[str, float]:
+        """Returns tasks without a sign of life for `secs` seconds: seconds of silence by task."""
         now = self._clock()
         return {
             task: now - seen.at
             for task, seen in self._seen.items()
+            # A task that has ended is silent for good.
             if now - seen.at > secs and not (seen.report and seen.report.has_ended)
         }
 
-    def reports(self):
+    def reports(self) -> dict[str, Report]:
         """Returns the last `Report` of each other trainer that sent one, by task."""
         return {task: seen.report for task, seen in self._seen.items() if seen.report}
 
-    def _read(self, task):
+    def _read(self, task: str) -> tuple[str | None, Report | None]:
         try:
             with tf.gfile.GFile(self._path(task)) as file:
                 content = file.read(4096)
             fields = json.loads(content)
             return content, Report(*(fields[name] for name in Report._fields))
         except (tf.errors.OpError, UnicodeDecodeError, ValueError, TypeError, KeyError):
-            return None, None  # There is none, or no whole one.
+            return None, None  # The file is missing or incomplete.
 
-    def _path(self, task):
+    def _path(self, task: str) -> str:
         return os.path.join(self._directory, task.replace("/", "-"))
 
 
-def task_of(config):
+def task_of(config: Any) -> str:
     """Returns the name of this process's task, such as `'worker/0'`.
 
-    If a strategy trains, the `RunConfig` does not know it: the coordinator tells a copy.
+    If a strategy trains, only a copy of the `RunConfig` knows the task; TF_CONFIG always does.
     """
     _, job, index = this_task()
     return f"{config.task_type}/{config.task_id}" if job is None else f"{job}/{index}"
 
 
-def _takes_connections(address):
+def _takes_connections(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECS).close()

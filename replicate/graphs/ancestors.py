@@ -1,4 +1,4 @@
-"""Finds all operations that run when some do, and all that are made of what some give."""
+"""Finds all operations that lead to some operations, or follow from them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from replicate.compat import graph as graph_lib
 
 
 def ancestors(operations: Iterable[Any], waits: bool = True) -> set[Any]:
-    """Returns the set of operations that run when `operations` are fetched, themselves included.
+    """Returns the set of operations that run if `operations` are fetched, including these.
 
     Args:
         operations: Operations, or tensors.
-        waits: Whether what is only waited for counts, too.
+        waits: Whether to follow control dependencies as well.
     """
 
     def before(op: Any) -> list[Any]:
@@ -22,17 +22,17 @@ def ancestors(operations: Iterable[Any], waits: bool = True) -> set[Any]:
 
 
 def descendants(operations: Iterable[Any], waits: bool = True) -> set[Any]:
-    """Returns the set of operations that some lead to, themselves included.
+    """Returns the set of operations that follow from some operations, including these.
 
     Args:
         operations: Operations.
-        waits: Whether what only waits for them counts, too.
+        waits: Whether to follow control dependencies as well.
     """
     return _reached(operations, lambda op: takers(op, waits))
 
 
 def takers(op: Any, waits: bool = True) -> list[Any]:
-    """Returns the operations that take what an operation gives, or wait for it."""
+    """Returns the operations that take an operation's outputs or, with `waits`, wait for it."""
     found = [taker for tensor in op.outputs for taker in tensor.consumers()]
     return found + graph_lib.control_outputs(op) if waits else found
 

@@ -1,6 +1,9 @@
-"""Runs something in some steps only."""
+"""Runs operations in some steps only."""
+
+from __future__ import annotations
 
 import contextlib
+from typing import Any, Callable, ContextManager
 
 import tensorflow.compat.v1 as tf
 
@@ -8,17 +11,17 @@ from replicate.compat import conditional
 from replicate.compat.function_graphs import old_control_flow
 
 
-def run_if(condition, fn):
-    """Runs what `fn` makes in those steps in which `condition` holds.
+def run_if(condition: Any, fn: Callable[[], Any]) -> Any:
+    """Runs the operations of `fn` in steps in which `condition` holds.
 
     Args:
         condition: Boolean scalar tensor, or True.
-        fn: Function without arguments. It returns a nested structure of what is to run.
+        fn: Function without arguments. It returns a nested structure of operations to run.
 
     Returns:
-        An operation, which has run when all that `fn` returned has, or need not; None in eager
-        mode. If `condition` is True, what `fn` returns. Summaries that `fn` makes are empty in the
-        other steps.
+        An operation that ends after all operations that `fn` returned, or at once in steps without
+        them; None in eager mode. If `condition` is True, the result of `fn`. In steps without them,
+        summaries that `fn` makes are empty.
     """
     if condition is True:
         return fn()
@@ -28,26 +31,30 @@ def run_if(condition, fn):
         return None
     scope = tf.get_default_graph().get_name_scope()
     before = len(tf.get_collection(tf.GraphKeys.SUMMARIES))
-    summaries = []
+    summaries: list[Any] = []
 
-    def run():
-        # Variables that are made here have the names that they have without the condition.
+    def run() -> list[Any]:
+        # The condition must not change the names of variables that `fn` makes.
         with tf.name_scope(scope + "/" if scope else None):
             done = operations(fn())
-        # What is in a branch cannot be fetched, but what it returns can be.
+        # Summaries inside a branch cannot be fetched, so the branch returns them.
         collection = tf.get_collection_ref(tf.GraphKeys.SUMMARIES)
         summaries.extend(collection[before:])
         del collection[before:]
-        # A tensor, because what waits for an `If` itself does not wait for all of its branch.
+        # A tensor, because an operation that waits for an `If` itself does not wait for everything
+        # in its branch.
         with tf.control_dependencies(done):
             return [tf.identity(True), *summaries]
 
-    def skip():
+    def skip() -> list[Any]:
         return [tf.identity(False), *(tf.constant("") for _ in summaries)]
 
-    # Branches of TensorFlow 2 cannot assign to references.
+    # Branches of TensorFlow 2 cannot assign to reference variables.
     are_references = any(one.dtype != one.dtype.base_dtype for one in tf.global_variables())
-    with old_control_flow() if are_references else contextlib.nullcontext():
+    scope_of_cond: ContextManager[Any] = contextlib.nullcontext()
+    if are_references:
+        scope_of_cond = old_control_flow()
+    with scope_of_cond:
         if conditional.is_possible():
             ran, *made = conditional.cond(condition, run, skip)
         else:
@@ -57,8 +64,8 @@ def run_if(condition, fn):
     return tf.group(tf.identity(ran))
 
 
-def operations(value):
-    """Returns the list of operations and tensors in a nested structure; in eager mode, none."""
+def operations(value: Any) -> list[Any]:
+    """Returns the list of operations and tensors in a nested structure; empty in eager mode."""
     if tf.executing_eagerly():
         return []
     leaves = tf.nest.flatten(value, expand_composites=True)

@@ -1,11 +1,14 @@
-"""What Python knows of a function's code: what it names, and who called."""
+"""Reads the code of Python functions: the names in it, and the lines that called."""
+
+from __future__ import annotations
 
 import functools
 import inspect
 import re
 import sys
+from typing import Any
 
-# Modules whose lines tell users nothing about where they made a call.
+# Modules whose lines do not show users where they made a call.
 _LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
 _LIBRARY_FILES = re.compile(
     r"[/\\](tensorflow|tensorflow_core|tensorflow_estimator|keras|tf_keras|tf_slim|replicate)[/\\]"
@@ -13,20 +16,21 @@ _LIBRARY_FILES = re.compile(
 )
 
 
-def unwrapped(fn):
-    """Returns the function below partial applications and `functools.wraps`."""
+def unwrapped(fn: Any) -> Any:
+    """Returns the function inside partial applications and `functools.wraps`."""
     fn = inspect.unwrap(fn)
     return unwrapped(fn.func) if isinstance(fn, functools.partial) else fn
 
 
-def code_of(fn):
-    """Returns what functions that are defined anew in each tower have in common."""
+def code_of(fn: Any) -> Any:
+    """Returns the code of a function, which is the same if each tower defines the function anew."""
     return getattr(unwrapped(fn), "__code__", type(fn))
 
 
-def names_in(fn):
+def names_in(fn: Any) -> set[str]:
     """Returns the set of global names and attributes in the code of a function, nested ones too."""
-    pending, names = [getattr(unwrapped(fn), "__code__", None)], set()
+    pending: list[Any] = [getattr(unwrapped(fn), "__code__", None)]
+    names: set[str] = set()
     while pending:
         code = pending.pop()
         if code is not None:
@@ -35,20 +39,20 @@ def names_in(fn):
     return names
 
 
-def call_site():
+def call_site() -> str:
     """Returns `file:line` of the nearest caller outside this package and TensorFlow."""
-    frame = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     while frame.f_back is not None and _LIBRARY.match(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def line_of(op, within=None):
-    """Returns `file:line` of what made an operation, outside this package and TensorFlow.
+def line_of(op: Any, within: str | None = None) -> str:
+    """Returns `file:line` of the code that made an operation, outside this package and TensorFlow.
 
     Args:
         op: The operation.
-        within: A file; whoever called that has not made it. None: whoever called.
+        within: A file whose callers do not count; None counts all callers.
     """
     for filename, line, *_ in reversed(list(op.traceback or ())):
         if filename == within:

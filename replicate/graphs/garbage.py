@@ -1,16 +1,19 @@
-"""When Python looks for garbage while a graph is built."""
+"""Switches Python's garbage collection off while a graph is built."""
+
+from __future__ import annotations
 
 import contextlib
 import gc
+from typing import Iterator
 
 
 @contextlib.contextmanager
-def uncollected():
-    """A scope in which Python does not look for cycles that nothing refers to any more.
+def uncollected() -> Iterator[None]:
+    """A scope in which Python does not collect unreachable cycles.
 
-    It does so whenever many objects have been made, and then goes over all that there are. Objects
-    of a graph stay, so that it finds next to nothing, for a sixth of the time of building. What
-    there is it finds when the scope is left, unless the program itself has it switched off.
+    Collections start whenever many objects have been made, and visit all objects. Objects of a
+    graph stay alive, so collections would free almost nothing and take a sixth of the time of
+    building. Garbage is collected after the scope, unless the program had switched collection off.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,8 +1,8 @@
-"""Orders what reads the global step in a training step, and what writes it.
+"""Orders the reads and writes of the global step in a training step.
 
-A resource variable is read when an operation does so, and a `model_fn` that counts up the step
-itself, as BERT's and XLNet's do, lets that wait for nothing: a learning rate may then be that of
-the step or of the next one, on one device, too.
+A resource variable is read whenever the reading operation happens to run. A `model_fn` that
+increments the step itself, as BERT's and XLNet's do, lets the increment wait for nothing: the
+learning rate may then be that of this step or of the next one, even on one device.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _READ = "ReadVariableOp"
 
 
 class Race(NamedTuple):
-    """Operations of which none waits for the other.
+    """Operations on the global step that do not wait for each other.
 
     Attributes:
-        write: What writes the step.
-        reads: What reads it.
+        write: The operation that writes the step.
+        reads: The operations that read it.
     """
 
     write: Any
@@ -32,11 +32,11 @@ class Race(NamedTuple):
 
 
 def order(fetches: Sequence[Any], reads_first: bool) -> None:
-    """Lets a write of the global step wait for reads, or says in the log that it does not.
+    """Lets writes of the global step wait for its reads, or logs that they do not.
 
     Args:
         fetches: Operations and tensors that a training step runs.
-        reads_first: Whether it waits for them.
+        reads_first: Whether writes wait for reads.
     """
     for write, reads in _races(fetches):
         if reads_first:
@@ -57,7 +57,7 @@ def _races(fetches: Sequence[Any]) -> list[Race]:
     if not isinstance(handle, tf.Tensor):  # None, or a variable that is a reference.
         return []
     takers = handle.consumers()
-    # Nothing outside can wait for what a condition or a loop may skip.
+    # Operations outside a condition or loop cannot wait for one inside, which may not run.
     users = [one for one in takers if not graph_lib.is_in_control_flow(one)]
     reads = [one for one in users if one.type == _READ]
     writes = [one for one in users if state.assigns(one)]
@@ -68,6 +68,7 @@ def _races(fetches: Sequence[Any]) -> list[Race]:
         before = ancestors([write])
         late = [one for one in reads if one not in before]
         running = ancestors(fetches) if late else ()
+        # Reads that wait for the write are in order, too.
         racing = [one for one in late if one in running and write not in ancestors([one])]
         if racing and write in running:
             found.append(Race(write, racing))

@@ -26,10 +26,10 @@ ACCUMULATES = (
     "…Replicate the `model_fn`"
 )
 NESTED = (
-    "Gradients are gathered from towers before they are from workers, since each worker …"
+    "Gradients must be summed over towers before they are summed over workers, because …"
     "a `SyncReplicasOptimizer` wraps a `TowerOptimizer`…Write `replicate.TowerOptimizer(tf."
 )
-NO_GRADIENTS = "A hook for synchronous training runs what `apply_gradients` makes…Call it in"
+NO_GRADIENTS = "A hook for synchronous training runs operations of `apply_gradients`…Call it in"
 NO_VALUES = "Variables must have values before workers train together…global_step, w…GLOBAL_"
 
 
