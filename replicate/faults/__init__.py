@@ -1,4 +1,4 @@
-"""Training that is cut short, stands still or finds a damaged checkpoint, and goes on."""
+"""Recovers training that is cut short, stands still or finds a damaged checkpoint."""
 
 from replicate.faults import checkpoints, loss_scale_hook, recovery
 from replicate.faults.accumulation_hook import COUNTERS

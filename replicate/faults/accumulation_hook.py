@@ -1,19 +1,22 @@
 """Saves gradients that are still being accumulated when training ends.
 
-An Estimator saves at the end of training unless it has at this global step, which does not change
-while gradients are accumulated.
+At the end of training, an Estimator saves only if it has not saved at this global step, and the
+step does not change while gradients are accumulated.
 """
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 COUNTERS = "replicate/accumulated_batches"
-"""Collection of the variables that hold the number of batches since the last update."""
+"""Collection of variables that hold the number of batches since the last update."""
 
 
-def save_at_end(spec, config):
-    """Returns a spec for training that loses nothing of what it accumulates.
+def save_at_end(spec: Any, config: Any) -> Any:
+    """Returns a spec for training that loses no accumulated gradients.
 
     Args:
         spec: An `EstimatorSpec`, made in the current graph.
@@ -24,6 +27,7 @@ def save_at_end(spec, config):
         getattr(config, "save_checkpoints_steps", None),
         getattr(config, "save_checkpoints_secs", None),
     )
+    # Nothing to save, or a user who wants no checkpoints.
     if not counters or saves == (None, None) or not config.model_dir:
         return spec
     hook = _SaveHook(spec.scaffold, config.model_dir)
@@ -31,26 +35,26 @@ def save_at_end(spec, config):
 
 
 class _SaveHook(tf.train.SessionRunHook):
-    """Saves at the end if the last checkpoint knows of fewer batches."""
+    """Saves at the end if the last checkpoint has fewer batches."""
 
-    def __init__(self, scaffold, model_dir):
+    def __init__(self, scaffold: Any, model_dir: str) -> None:
         self._scaffold = scaffold
         self._model_dir = model_dir
 
-    def begin(self):
+    def begin(self) -> None:
         """Finds the global step."""
         self._global_step = tf.train.get_global_step()
 
-    def end(self, session):
-        """Saves, if anything would be lost."""
+    def end(self, session: Any) -> None:
+        """Saves, if gradients would be lost otherwise."""
         step, is_saved = progress(session, self._global_step, self._model_dir)
         if not is_saved and any(session.run(tf.get_collection(COUNTERS))):
             path = os.path.join(self._model_dir, "model.ckpt")
             self._scaffold.saver.save(session, path, global_step=step)
 
 
-def progress(session, global_step, model_dir):
-    """Returns the global step, and whether the last checkpoint knows of all batches until now.
+def progress(session: Any, global_step: Any, model_dir: str) -> tuple[int, bool]:
+    """Returns the global step, and whether the last checkpoint has all batches until now.
 
     Args:
         session: The session of the current graph.
@@ -66,6 +70,6 @@ def progress(session, global_step, model_dir):
     name = global_step.op.name
     if not reader.has_tensor(name) or reader.get_tensor(name) != step:
         return step, False
-    # A saver of the user may leave counters out.
+    # A user's saver may leave counters out.
     known = {name: count for name, count in counts.items() if reader.has_tensor(name)}
     return step, all(reader.get_tensor(name) == count for name, count in known.items())

@@ -1,7 +1,8 @@
-"""Which checkpoints of a directory are whole, and how training falls back to one that is.
+"""Finds damaged checkpoints in a directory, and makes training fall back to a whole one.
 
-A checkpoint is *damaged* if its index cannot be read, a file of its data is missing or shorter than
-the index says, or, up to `READ_BYTES` of data, if a tensor cannot be read: each has a checksum.
+A checkpoint is *damaged* if its index cannot be read, if a data file is missing or shorter than the
+index says, or if a tensor cannot be read: each has a checksum. Tensors are only read if the
+checkpoint has at most `READ_BYTES` of data.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Iterable
 import tensorflow.compat.v1 as tf
 
 READ_BYTES = 2**30
-"""Up to how many bytes of data a checkpoint is read to see whether it is whole."""
+"""Size in bytes up to which a checkpoint's data are read to see whether it is whole."""
 
-_BASENAME = "model.ckpt"  # as Estimators have it
+_BASENAME = "model.ckpt"  # As Estimators name them.
 
 
 class FallBackHook(tf.train.SessionRunHook):
@@ -32,18 +33,20 @@ class FallBackHook(tf.train.SessionRunHook):
 def fall_back(model_dir: str) -> str | None:
     """Makes the newest whole checkpoint the one that training resumes from.
 
-    If it is not the one that the file `checkpoint` names, or that file cannot be read, a warning
-    says which checkpoints are damaged, and how, and which is taken. The files of damaged ones are
-    kept under names that end in `.damaged`. `replicate_model_fn` calls this before it trains.
+    If the file `checkpoint` names another one or cannot be read, a warning lists the damaged
+    checkpoints, with the defect of each, and names the one that is used. The files of damaged
+    checkpoints are kept under names that end in `.damaged`. `replicate_model_fn` calls this before
+    it trains.
 
     Args:
         model_dir: The Estimator's directory, a str. It need not exist.
 
     Returns:
-        The path of the checkpoint, a str; None if there is none, so that training starts anew.
+        The path of the checkpoint, a str; None if there is none, so that training starts from the
+        beginning.
 
     Raises:
-        RuntimeError: If there are checkpoints, but none is whole.
+        RuntimeError: If there are checkpoints of a step other than 0, but none is whole.
     """
     named, kept = _read_state(model_dir)
     if named is not None and defect(named) is None:
@@ -57,7 +60,8 @@ def fall_back(model_dir: str) -> str | None:
             whole = path
             break
         damaged[path] = reason
-    # At step 0 nothing is lost: a process may have died while it saved for the first time.
+    # A damaged checkpoint of step 0 loses no training: a process may have died during the first
+    # save.
     if whole is None and any(_step(path) != 0 for path in damaged):
         raise RuntimeError(
             f"Training resumes from a whole checkpoint, but none in {model_dir!r} is:\n"
@@ -73,6 +77,7 @@ def fall_back(model_dir: str) -> str | None:
         if tf.gfile.Exists(state):
             tf.gfile.Remove(state)
     else:
+        # Damaged checkpoints are newer than the whole one, so only they are dropped from the list.
         older = candidates[candidates.index(whole) :]
         tf.train.update_checkpoint_state(model_dir, whole, older[::-1])
     tf.logging.warning(
@@ -80,19 +85,19 @@ def fall_back(model_dir: str) -> str | None:
         f"{_listed(damaged)}\n" if damaged else f"{state} is missing or cannot be read. ",
         f"Training resumes from {whole} instead."
         if whole
-        else "Training starts anew, at the step 0 that it was of.",
+        else "Training starts from the beginning: the damaged checkpoint was saved at step 0.",
     )
     return whole
 
 
 def defect(path: str) -> str | None:
-    """Returns what is wrong with a checkpoint.
+    """Returns the defect of a checkpoint.
 
     Args:
         path: Its path without the endings of its files, e.g. `"run/model.ckpt-10"`.
 
     Returns:
-        A str that says it; None if the checkpoint is whole.
+        A str that describes the defect; None if the checkpoint is whole.
     """
     try:
         reader = tf.train.load_checkpoint(path)
@@ -101,7 +106,7 @@ def defect(path: str) -> str | None:
         needed = sum(tf.TensorShape(shapes[n]).num_elements() * dtypes[n].size for n in numbers)
         sizes = [tf.gfile.Stat(file).length for file in _files(path) if ".data-" in file]
         if sizes and sum(sizes) < needed:
-            return f"its data are {sum(sizes)} bytes, but its index is of {needed}"
+            return f"its data are {sum(sizes)} bytes, but its index lists {needed}"
         if sum(sizes) <= READ_BYTES:
             for name in numbers:
                 reader.get_tensor(name)
@@ -111,10 +116,10 @@ def defect(path: str) -> str | None:
 
 
 def _read_state(model_dir: str) -> tuple[str | None, list[str]]:
-    """Returns the path of the latest checkpoint and those of all, as the state file has them."""
+    """Returns the paths of the latest checkpoint and of all, as the state file lists them."""
     try:
         state = tf.train.get_checkpoint_state(model_dir)
-    except (ValueError, UnicodeDecodeError):  # The file is empty, or no text.
+    except (ValueError, UnicodeDecodeError):  # The file is empty, or not text.
         state = None
     if state is None:
         return None, []
@@ -122,12 +127,12 @@ def _read_state(model_dir: str) -> tuple[str | None, list[str]]:
 
 
 def _candidates(model_dir: str, named: str | None, kept: Iterable[str]) -> list[str]:
-    """Returns paths of checkpoints, the newest first, up to the one that the state file names."""
+    """Returns paths of checkpoints, newest first, none newer than the one in the state file."""
     prefix = _BASENAME if named is None else re.sub(r"-\d+$", "", os.path.basename(named))
     paths = {*kept, *([] if named is None else [named])}
     if tf.gfile.IsDirectory(model_dir):
         for file in tf.gfile.ListDirectory(model_dir):
-            # One without an index was never finished.
+            # A checkpoint without an index was never finished.
             if re.match(re.escape(prefix) + r"-\d+\.index$", file):
                 paths.add(os.path.join(model_dir, file[: -len(".index")]))
     last = None if named is None else _step(named)

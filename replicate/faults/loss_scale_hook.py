@@ -1,8 +1,12 @@
-"""An error in place of training that skips every step from here on.
+"""Raises an error when training skips every step.
 
-At its least, 1, a dynamic loss scale cannot be lowered any more: if gradients still are not finite,
-no step updates anything, and the global step never gets to where training ends.
+A dynamic loss scale cannot fall below 1. If gradients are not finite even then, no step updates
+anything, and the global step never reaches the end of training.
 """
+
+from __future__ import annotations
+
+from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -11,14 +15,14 @@ from replicate.faults.accumulation_hook import COUNTERS
 _VARIABLES = "replicate/loss_scales"
 
 LIMIT = 100
-"""After how many skipped updates in a row, all at the least scale, training ends."""
+"""Number of consecutive skipped updates, all at the minimum scale, after which training ends."""
 
 
-def watch(variables):
-    """Lets the hook of this graph know of a dynamic loss scale.
+def watch(variables: Sequence[Any]) -> None:
+    """Registers a dynamic loss scale with the hook of this graph.
 
     Args:
-        variables: Its scale, and the variable of how many steps in a row were finite.
+        variables: The scale, and the variable that counts consecutive steps that were finite.
     """
     with tf.init_scope():
         if not tf.executing_eagerly():
@@ -26,8 +30,8 @@ def watch(variables):
                 tf.add_to_collection(_VARIABLES, variable)
 
 
-def end_stalled(spec):
-    """Returns a spec with which training ends when all steps are skipped.
+def end_stalled(spec: Any) -> Any:
+    """Returns a spec that ends training when all steps are skipped.
 
     Args:
         spec: An `EstimatorSpec`, made in the current graph.
@@ -39,23 +43,24 @@ def end_stalled(spec):
 
 
 class _StalledHook(tf.train.SessionRunHook):
-    """Counts skipped updates at the least scale."""
+    """Counts skipped updates at the minimum scale."""
 
-    def __init__(self, variables):
-        # Of each loss scale the scale itself, and how many steps in a row were finite.
+    def __init__(self, variables: Sequence[Any]) -> None:
+        # For each loss scale: the scale, and the number of consecutive steps that were finite.
         self._pairs = list(zip(variables[::2], variables[1::2]))
         self._counters = tf.get_collection(COUNTERS)
         self._counted = 0
         self._skipped = 0
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: Any) -> Any:
         """Asks for the scales."""
         return tf.train.SessionRunArgs((self._pairs, self._counters))
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises if the last updates were all skipped."""
         pairs, counters = run_values.results
-        # They are read before or after the step counts, so an update shows by a lower count.
+        # With accumulation, most steps update nothing. Whether the counters are read before or
+        # after the step's increment is unknown, but after an update they are lower than before.
         counted, self._counted = self._counted, sum(counters)
         if self._counters and self._counted >= counted:
             return
@@ -63,8 +68,8 @@ class _StalledHook(tf.train.SessionRunHook):
         self._skipped = self._skipped + 1 if stalled else 0
         if self._skipped > LIMIT:
             raise RuntimeError(
-                "Steps whose gradients are not finite are skipped, but by now each one is: of the "
-                f"last {LIMIT}, none was finite, with the loss scale at its least, 1. Look at the "
-                "data and the model: `check_finite=True`, in place of the loss scale, names the "
+                "Steps whose gradients are not finite are skipped, but now every step is: none of "
+                f"the last {LIMIT} was finite, with the loss scale at its minimum, 1. Look at the "
+                "data and the model: `check_finite=True`, instead of the loss scale, names the "
                 "gradients. The last checkpoint has finite variables."
             )

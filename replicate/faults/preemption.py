@@ -1,4 +1,4 @@
-"""`PreemptionHook`: what a process does that is told to leave."""
+"""`PreemptionHook`: saves a checkpoint and exits when the process receives a signal."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import tensorflow.compat.v1 as tf
 from replicate.clusters import is_chief
 from replicate.faults import accumulation_hook
 
-# What `replicate_model_fn` knows of graphs that it made for training: a weak reference to the
-# `Scaffold`, which refers to the graph itself, and the `RunConfig`.
+# Facts about graphs that `replicate_model_fn` made for training: the `RunConfig`, and the
+# `Scaffold`, by a weak reference, because it refers to the graph and would keep it alive.
 _training: weakref.WeakKeyDictionary[tf.Graph, tuple[Any, Any]] = weakref.WeakKeyDictionary()
 
 
 def remember(scaffold: tf.train.Scaffold, config: tf.estimator.RunConfig) -> None:
-    """Lets the hooks of this graph know how it is saved.
+    """Tells the hooks of this graph how it is saved.
 
     Args:
-        scaffold: The `Scaffold` that it is trained with.
+        scaffold: The `Scaffold` that the graph is trained with.
         config: The Estimator's `RunConfig`.
     """
     _training[tf.get_default_graph()] = weakref.ref(scaffold), config
@@ -35,34 +35,35 @@ def config_of(graph: tf.Graph) -> tf.estimator.RunConfig | None:
 
 
 class PreemptionHook(tf.train.SessionRunHook):
-    """Saves and leaves when the process is told to, as clusters do before they take a machine away.
+    """Saves and exits on a signal, such as clusters send before they take a machine away.
 
         estimator.train(input_fn, hooks=[replicate.hooks.PreemptionHook()])
 
-    On SIGTERM, the step that runs is finished, a checkpoint is saved, and the process leaves with
-    an exit status of its own by raising `SystemExit`. Started again, it resumes at the very next
-    step. Nothing else is done on the way: no evaluation, no `end` of hooks, no listeners of
-    checkpoints, which hear of this one when training resumes. While `train_and_evaluate` evaluates,
-    the process leaves in the midst of it.
+    On SIGTERM, the running step is finished, a checkpoint is saved, and the process exits with
+    `exit_status` by raising `SystemExit`. When it is started again, it resumes at the very next
+    step. Nothing else happens before the exit: no evaluation and no `end` of hooks. Listeners of
+    checkpoints are notified of this one when training resumes. While `train_and_evaluate`
+    evaluates, the process exits without finishing the evaluation.
 
-    A step in the midst of `session.run` cannot be interrupted, so a process that waits for input
-    leaves when that comes. A second signal while the checkpoint is saved changes nothing. Before
-    the session is made, and when it has ended, signals act as they did without the hook. Only the
-    chief of several workers saves; others just leave.
+    A running `session.run` cannot be interrupted, so a process that waits for input exits when the
+    input arrives. A second signal while the checkpoint is saved has no effect. Before the session
+    is made, and after it has ended, signals act as without the hook. Only the chief of several
+    workers saves; the others only exit.
 
-    Signals reach the main thread only. In another one the hook warns and does nothing.
+    Python handles signals in the main thread only. In any other thread the hook warns and does
+    nothing.
 
     Args:
-        config: The Estimator's `RunConfig`, i.e. `estimator.config`: it says where checkpoints are
-            and whether this is the chief. None: that of `replicate_model_fn`.
+        config: The Estimator's `RunConfig`, i.e. `estimator.config`, which says where checkpoints
+            are and whether this is the chief. None: the `RunConfig` of `replicate_model_fn`.
         signals: The signals, a sequence of `signal.Signals` or ints.
-        exit_status: With what the process leaves, an integer from 1 to 255. 143 is what a shell
-            shows of a process that SIGTERM ended.
-        ending: Hooks that save something else, such as `CheckpointInputPipelineHook`: their `end`
+        exit_status: Exit status of the process, an integer from 1 to 255. A shell shows 143 for a
+            process that SIGTERM ended.
+        ending: Hooks that save something else, such as `CheckpointInputPipelineHook`. Their `end`
             is called after the checkpoint is saved.
 
     Raises:
-        ValueError: If `exit_status` is something else.
+        ValueError: If `exit_status` is not such an integer.
     """
 
     def __init__(
@@ -85,7 +86,11 @@ class PreemptionHook(tf.train.SessionRunHook):
         self._previous: dict[int, Any] = {}
 
     def begin(self) -> None:
-        """Finds out how the graph is saved. Called by the session, before it is created."""
+        """Finds out how the graph is saved. Called before the session is created.
+
+        Raises:
+            RuntimeError: If the graph has no global step, or the directory is not known.
+        """
         self._is_told = self._is_leaving = False
         self._graph = tf.get_default_graph()
         self._global_step = tf.train.get_global_step()
@@ -100,38 +105,40 @@ class PreemptionHook(tf.train.SessionRunHook):
         self._config = self._config_arg or config
         if not getattr(self._config, "model_dir", None):
             raise RuntimeError(
-                "PreemptionHook saves in an Estimator's directory, but this model is not of "
-                "`replicate_model_fn`, which knows it, or has none. Pass the Estimator's "
+                "PreemptionHook saves in an Estimator's directory, but this model has none, or was "
+                "not made by `replicate_model_fn`, which knows it. Pass the Estimator's "
                 "`RunConfig`: `PreemptionHook(estimator.config)`."
             )
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Takes over the signals, until the session ends."""
-        self._restore()  # of an earlier session, lost to a preemption
+        """Handles the signals until the session ends."""
+        # An earlier session may have been lost, e.g. with a parameter server, without an `end`.
+        self._restore()
         self._session = session
         self._saver = self._find_saver() if is_chief(self._config) else None
         if threading.current_thread() is not threading.main_thread():
             tf.logging.warning(
-                "replicate: PreemptionHook does nothing, since signals reach the main thread only."
+                "replicate: PreemptionHook does nothing, because Python handles signals in the "
+                "main thread only."
             )
             return
         self._previous = {number: signal.signal(number, self._handle) for number in self._signals}
         coord.register_thread(_AtEnd(coord, self._restore))
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
-        """Leaves if a signal came after the last step."""
+        """Exits if a signal came after the last step."""
         if self._is_told:
             self._leave()
 
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
     ) -> None:
-        """Leaves if a signal came in this step."""
+        """Exits if a signal came during this step."""
         if self._is_told:
             self._leave()
 
     def end(self, session: tf.Session) -> None:
-        """Gives the signals back, or leaves if one came while other hooks ended."""
+        """Restores the signals' handlers, or exits if a signal came while other hooks ended."""
         if self._is_told:
             self._leave()
         self._restore()
@@ -151,12 +158,13 @@ class PreemptionHook(tf.train.SessionRunHook):
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handles a signal, in the main thread, between two instructions of Python."""
         self._is_told = True
-        # In another graph a model is evaluated or exported, between two steps of this one.
+        # Another graph is current while a model is evaluated or exported between two steps. The
+        # session of this graph is idle then, so it can be saved at once.
         if tf.get_default_graph() is not self._graph:
             self._leave()
 
     def _leave(self) -> None:
-        if self._is_leaving:
+        if self._is_leaving:  # A second signal, during the save.
             return
         self._is_leaving = True
         if self._saver is not None:
@@ -173,7 +181,7 @@ class PreemptionHook(tf.train.SessionRunHook):
         for hook in self._ending:
             hook.end(self._session)
         tf.logging.warning(
-            "replicate: told to leave; step %d is saved in %s. Leaving with exit status %d.",
+            "replicate: told to leave; step %d is saved in %s. Exit status: %d.",
             step,
             directory,
             self._exit_status,
@@ -186,10 +194,11 @@ class PreemptionHook(tf.train.SessionRunHook):
 
 
 class _AtEnd:
-    """Stands for a thread that a session waits for, in the main thread, however it ends.
+    """Stands for a thread, so that a session calls it in the main thread however it ends.
 
-    A session tells its hooks that it ended well (`end`), but not that it failed, and handlers of
-    signals can be set in the main thread only.
+    A session calls `end` of its hooks only if it ended without an error, and handlers of signals
+    can be set in the main thread only. But a session always asks its threads whether they are
+    alive.
     """
 
     name = "replicate-preemption"

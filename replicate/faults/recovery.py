@@ -1,4 +1,8 @@
-"""What `replicate_model_fn` adds to training, such that nothing is lost when it is cut short."""
+"""Adds hooks to training so that nothing is lost when it is cut short."""
+
+from __future__ import annotations
+
+from typing import Any
 
 from replicate.compat import estimator
 from replicate.faults import accumulation_hook, loss_scale_hook
@@ -6,11 +10,12 @@ from replicate.faults.checkpoints import FallBackHook
 from replicate.faults.preemption import remember
 
 
-def prepare(spec, mode, config):
-    """Returns a spec with which training resumes from whole checkpoints, at the step it was at.
+def prepare(spec: Any, mode: str, config: Any) -> Any:
+    """Returns a spec whose training resumes from whole checkpoints, at the step it was at.
 
     Args:
-        spec: An `EstimatorSpec`, made in the current graph, or whatever else `model_fn` returned.
+        spec: The result of `model_fn`, usually an `EstimatorSpec`, made in the current graph.
+            Anything else is returned as it is.
         mode: The mode that `model_fn` was called in.
         config: The `RunConfig`, or None.
     """

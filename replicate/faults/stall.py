@@ -1,4 +1,4 @@
-"""`StallHook`: training that stands still ends, with an error that says who is to be looked at."""
+"""`StallHook`: ends training that stands still, with an error that names the silent tasks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from replicate.compat import sessions
 
 __all__ = ("StallError", "StallHook")
 
-_LOOKS = 10  # at the other tasks, within the limit
-_MOST_SECS = 10  # from one look to the next
+_LOOKS = 10  # Number of looks at the other tasks within the limit.
+_MOST_SECS = 10  # Longest interval between two looks, in seconds.
 
 
 class StallError(RuntimeError):
-    """Training stood still for longer than it may."""
+    """Training stood still for longer than `limit_secs`."""
 
 
 class StallHook(tf.train.SessionRunHook):
@@ -30,37 +30,38 @@ class StallHook(tf.train.SessionRunHook):
         hooks = [replicate.hooks.StallHook(run_config, limit_secs=600)]
         train_spec = estimator.TrainSpec(input_fn, hooks=hooks)
 
-    TensorFlow waits forever for a parameter server that is gone, and a synchronous worker for those
-    that hang. With this hook in every worker and in the chief,
+    TensorFlow waits forever for a parameter server that is gone, and a synchronous worker waits
+    forever for workers that hang. With this hook in every worker and in the chief,
 
     - a worker that makes no step for `limit_secs` ends with a `StallError`, which names the tasks
-      that gave no sign of life, and what the others were doing;
-    - so does every worker, if a parameter server takes no connections for so long;
-    - all others log an error that names a worker without a sign of life, and go on.
+      that gave no sign of life and the state of the others;
+    - every worker ends so if a parameter server accepts no connections for `limit_secs`;
+    - if a worker gives no sign of life, the others log an error that names it, and go on.
 
     Signs of life are small files in `heartbeats/` of the model's directory, which all tasks must be
     able to read and write, and connections to the ports of the parameter servers.
 
-    Where TensorFlow waits for a server to make a session, or Python for something else, no
-    exception can reach it. There, the error is logged, and the process ends with `EXIT_STATUS`.
+    No exception can interrupt TensorFlow while it waits for a server to make a session, nor Python
+    while it waits outside a session. In these cases, the error is logged, and the process ends with
+    `EXIT_STATUS`.
 
     Args:
-        config: The `RunConfig` of the Estimator, which knows the cluster, or that there is none.
-        limit_secs: How long a step may take, in seconds, a number > 0. It must be longer than the
-            first step, and than what happens between steps: checkpoints, in `train_and_evaluate`
-            without a cluster not the evaluation.
+        config: The Estimator's `RunConfig`, which describes the cluster, if there is one.
+        limit_secs: Limit for a step in seconds, a number > 0. It must be longer than the first
+            step, and longer than work between steps, such as saving checkpoints. In
+            `train_and_evaluate` without a cluster, the evaluation does not count.
 
     Raises:
         ValueError: If `limit_secs` is not positive, or `config` has no `model_dir`.
     """
 
-    EXIT_STATUS = 138  # What Kubernetes' training operator takes for worth another try.
+    EXIT_STATUS = 138  # Kubernetes' training operator restarts a task that exits with it.
 
     def __init__(self, config: tf.estimator.RunConfig, limit_secs: float = 600.0) -> None:
         if not limit_secs > 0:
             raise ValueError(
                 f"`limit_secs` must be a number of seconds above 0, but is {limit_secs!r}. Pass "
-                "what the longest step may take."
+                "the time that the longest step may take."
             )
         if not getattr(config, "model_dir", None):
             raise ValueError(
@@ -72,36 +73,36 @@ class StallHook(tf.train.SessionRunHook):
         self._watch: Any = None  # The `_Watch` of the session.
 
     def begin(self) -> None:
-        """Begins to watch, before the session is made."""
+        """Starts to watch, before the session is made."""
         self._watch = _Watch(self._config, self._limit)
         self._watch.start()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Takes note of the session, and of time anew."""
+        """Watches the session, with the time starting now."""
         self._watch.watch(session, coord)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
-        """Takes note that a step begins."""
+        """Records that a step begins."""
         del run_context
         self._watch.is_in_step = True
 
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
     ) -> None:
-        """Takes note that it is done."""
+        """Records that the step is done."""
         del run_context, run_values
         self._watch.made_step()
 
     def end(self, session: tf.Session) -> None:
-        """Stops watching, and tells the others that nothing more will come."""
+        """Stops watching, and tells the other tasks that this one has ended."""
         del session
         self._watch.stop()
 
 
 class _Watch(threading.Thread):
-    """Watches the thread that starts it, for as long as that is in a session."""
+    """Watches the thread that starts it, as long as that thread is in a session."""
 
-    def __init__(self, config, limit):
+    def __init__(self, config: Any, limit: float) -> None:
         super().__init__(name="replicate-stall", daemon=True)
         self.is_in_step = False
         self._limit = limit
@@ -109,31 +110,32 @@ class _Watch(threading.Thread):
         self._in_cluster = bool(config.cluster_spec)
         self._task = self._heartbeats.task if self._in_cluster else "this process"
         self._watched = threading.get_ident()
-        self._session = self._coord = None
+        self._session: Any = None
+        self._coord: Any = None
         self._steps = 0
         self._last = time.monotonic()
-        self._silent = set()
+        self._silent: set[str] = set()
         self._ends = threading.Event()
 
-    def watch(self, session, coord):
-        """Makes this the session that is closed if training stands still."""
+    def watch(self, session: Any, coord: Any) -> None:
+        """Sets the session that is closed if training stands still."""
         self._session, self._coord = session, coord
         self._last = time.monotonic()
 
-    def made_step(self):
+    def made_step(self) -> None:
         """Counts a step."""
         self._steps += 1
         self.is_in_step = False
         self._last = time.monotonic()
 
-    def stop(self):
-        """Ends the thread, in good order."""
+    def stop(self) -> None:
+        """Ends the thread, and reports that training has ended."""
         self._ends.set()
         self.join()
         self._beat(has_ended=True)
 
-    def run(self):
-        """Looks from time to time, until training has ended or stands still."""
+    def run(self) -> None:
+        """Looks at regular intervals, until training has ended or stands still."""
         interval = min(self._limit / _LOOKS, _MOST_SECS)
         while self._is_training() and not self._ends.is_set():
             self._beat()
@@ -145,19 +147,22 @@ class _Watch(threading.Thread):
                 return
             self._ends.wait(interval)
 
-    def _is_training(self):
-        """Whether there is a session, or one is being made: when one fails, nobody says so."""
+    def _is_training(self) -> bool:
+        """Whether there is a session, or one is being made.
+
+        No hook is called when a session fails, so the watched thread's stack is looked at.
+        """
         is_open = self._coord is not None and not self._coord.should_stop()
         return is_open or sessions.is_in_call(self._watched)
 
-    def _beat(self, has_ended=False):
+    def _beat(self, has_ended: bool = False) -> None:
         try:
             self._heartbeats.beat(Report(self._steps, self.is_in_step, has_ended))
-        except tf.errors.OpError as error:  # A full disk is no reason to end.
+        except tf.errors.OpError as error:  # Training can go on with a full disk.
             tf.logging.warning("replicate: %s cannot report: %s", self._task, error)
 
-    def _warn(self):
-        """Logs which tasks ceased to report, and which are back."""
+    def _warn(self) -> None:
+        """Logs which tasks stopped reporting, and which report again."""
         silent = self._heartbeats.silent(self._limit)
         for task in sorted(set(silent) - self._silent):
             tf.logging.error(
@@ -167,8 +172,8 @@ class _Watch(threading.Thread):
             tf.logging.warning("replicate: %s reports again.", task)
         self._silent = set(silent)
 
-    def _problem(self):
-        """Returns why training must end, None if it need not."""
+    def _problem(self) -> str | None:
+        """Returns the reason to end training, None if there is none."""
         since = time.monotonic() - self._last
         servers = sorted(task for task in self._silent if task.startswith("ps/"))
         if not servers and since <= self._limit:
@@ -177,7 +182,7 @@ class _Watch(threading.Thread):
         if servers:
             problem = f"{', '.join(servers)} took no connections for {self._limit:g} s"
         problem += f", of `limit_secs` {self._limit:g}. "
-        # Whom a step waits for may have been there when it began.
+        # A task that the step waits for may have died after the step began: use half the limit.
         silent = self._heartbeats.silent(self._limit / 2)
         if silent:
             tasks = (f"{task}{self._said(task)}" for task in sorted(silent))
@@ -193,28 +198,28 @@ class _Watch(threading.Thread):
         return (
             problem
             + (
-                "Look at their logs"
+                "Look at their logs, and restart tasks that ended"
                 if self._in_cluster
-                else "Look at what it waits for, as its input"
+                else "Check what it waits for, such as its input, and start it again"
             )
-            + ", and start what ended again: training goes on from the last checkpoint. If steps "
-            "take longer, raise `limit_secs`."
+            + ": training goes on from the last checkpoint. If steps take longer, raise "
+            "`limit_secs`."
         )
 
-    def _said(self, task):
+    def _said(self, task: str) -> str:
         report = self._heartbeats.reports().get(task)
         if report is None:
             return "" if task.startswith("ps/") else " (never reported)"
         return _what(report)
 
-    def _stop_training(self, error):
-        """Ends training by `error`, or the process if nothing else will."""
+    def _stop_training(self, error: StallError) -> None:
+        """Ends training with `error`, or ends the process if that fails."""
         is_open = self._coord is not None and not self._coord.should_stop()
         if is_open and not sessions.is_creating(self._watched):
-            with contextlib.suppress(StallError):  # Another one closes it just now.
+            with contextlib.suppress(StallError):  # Raised if the session ends right now.
                 self._coord.request_stop((StallError, error, None))
-            # The watched thread goes on then, and finds the error. A server that is gone keeps
-            # whoever closes a session.
+            # Closing the session lets the watched thread go on and find the error. In a thread,
+            # because closing blocks if a server is gone.
             threading.Thread(target=self._session.close, daemon=True).start()
             deadline = time.monotonic() + self._limit
             while sessions.is_in_call(self._watched) and time.monotonic() < deadline:
@@ -228,7 +233,7 @@ class _Watch(threading.Thread):
         os._exit(StallHook.EXIT_STATUS)
 
 
-def _what(report):
+def _what(report: Report) -> str:
     if report.has_ended:
         return f" (ended after {report.steps} steps)"
     return f" ({report.steps} steps made, {'in' if report.is_in_step else 'between'} steps)"

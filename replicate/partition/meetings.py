@@ -1,6 +1,6 @@
 """Makes meetings of towers: partials are reduced and shards concatenated on one device.
 
-The device is the consolidation device; for gradients, the user's `Gather` may choose others.
+The device is the consolidation device; for gradients, the user's `Reduction` may choose others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Part(NamedTuple):
         place: The device on which they are joined.
         rows: The `Rows` by which partials are weighted, or those of a ragged unit.
         is_gradient: Whether it is a gradient that an optimizer applies. Such a tensor crosses
-            devices as the `Gather` says.
+            devices as the `Reduction` says.
         blocks: How many `Blocks` of rows the axis of a shard has, or how many rounds have added to
             a `Grown` tensor; None for others.
     """

@@ -59,7 +59,7 @@ def flip(file):
 
 
 DAMAGES = {
-    "short_data": (cut(data(9), 100), "its data are 100 bytes, but its index is of"),
+    "short_data": (cut(data(9), 100), "its data are 100 bytes, but its index lists"),
     "empty_data": (cut(data(9), 0), "its data are 0 bytes"),
     "no_data": (remove(data(9)), "data-00000-of-00001"),
     "wrong_data": (flip(data(9)), "hecksum"),
@@ -142,7 +142,8 @@ def test_a_process_that_died_in_its_first_save_starts_anew(directory, warnings):
         path.unlink()
     cut(index(0), 20)(directory)
     assert checkpoints.fall_back(str(directory)) is None
-    assert warnings()[0].endswith("Training starts anew, at the step 0 that it was of.")
+    text = "Training starts from the beginning: the damaged checkpoint was saved at step 0."
+    assert warnings()[0].endswith(text)
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -11,7 +11,7 @@ from faults import training
 from replicate import TowerOptimizer
 from replicate.faults import loss_scale_hook
 
-ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but by now each one is"
+ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but now every step is"
 FOR_TOWERS = "`check_finite` is for towers, and for a model that runs without them"
 BAD = 4  # The batch that follows this global step is bad.
 
@@ -136,7 +136,7 @@ def test_training_that_skips_every_step_ends(tmp_path, monkeypatch, accumulate_s
         return np.zeros_like(rows[0]), rows[1]
 
     record = training.Record()
-    text = f"{ALL_SKIPPED}…of the last 10, none was finite, with the loss scale at its least, 1"
+    text = f"{ALL_SKIPPED}…none of the last 10 was finite, with the loss scale at its minimum, 1"
     with pytest.raises(RuntimeError, match=matching(text)):
         made.train(lambda: training.dataset(0, 500, zeros), max_steps=9, hooks=[record])
     # 15 updates halve the scale from 2**15 to 1. It is read beside the update, before or after it.

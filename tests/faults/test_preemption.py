@@ -74,7 +74,7 @@ def test_training_resumes_at_the_very_step(tmp_path, uninterrupted, case):
     process, (output, errors) = preempt(tmp_path, plain=case == "plain", **settings)
     assert process.returncode == 143, errors
     assert output == ""  # no step after the signal
-    assert f"step {STOP} is saved in {tmp_path}. Leaving with exit status 143." in errors
+    assert f"step {STOP} is saved in {tmp_path}. Exit status: 143." in errors
     assert training.step_of(tmp_path) == STOP
     losses, checkpoint = uninterrupted(**settings)
     assert training.train(tmp_path, STEPS, **settings) == losses[STOP:]
