@@ -1,4 +1,4 @@
-"""What people are told: progress, and what towers do and send in a step."""
+"""Reports progress, and which work and which transfers towers do in a step."""
 
 from replicate.reports import progress_values, report
 from replicate.reports.progress_bar import ProgressBar, import_tqdm

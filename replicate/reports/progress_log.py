@@ -1,4 +1,6 @@
-"""What training leaves behind where no one watches: lines of a log, and summaries of the rate."""
+"""Reports progress where no terminal shows it: log lines, and summaries of the rate."""
+
+from __future__ import annotations
 
 import datetime
 
@@ -8,24 +10,24 @@ TAG = "global_examples/sec"
 
 
 class ProgressLog:
-    """Writes a line of how far training is.
+    """Logs lines that tell how far training is.
 
     Args:
-        description: What stands at the beginning.
-        total: Step at which training ends; None if that is not known.
+        description: Text at the beginning of each line.
+        total: Step at which training ends; None if it is not known.
     """
 
-    def __init__(self, description, total):
+    def __init__(self, description: str, total: int | None) -> None:
         self._description = description
         self._total = total
 
-    def draw(self, step, note, secs_per_step):
+    def draw(self, step: int, note: str, secs_per_step: float | None) -> None:
         """Logs a line.
 
         Args:
             step: The global step.
-            note: What else there is to say.
-            secs_per_step: How long a step takes, in seconds; None if it is not known.
+            note: Further text.
+            secs_per_step: Duration of a step in seconds; None if it is not known.
         """
         parts = [f"step {step}" if self._total is None else f"step {step}/{self._total}", note]
         if secs_per_step is not None and self._total is not None and step < self._total:
@@ -33,7 +35,7 @@ class ProgressLog:
             parts.append(f"{left} left")
         tf.logging.info("%s: %s", self._description, ", ".join(filter(None, parts)))
 
-    def close(self):
+    def close(self) -> None:
         """Does nothing."""
 
 
@@ -44,16 +46,16 @@ class RateSummary:
         model_dir: Directory of the model.
     """
 
-    def __init__(self, model_dir):
-        # The Estimator's own, for TensorBoard reads the file that was begun last.
+    def __init__(self, model_dir: str) -> None:
+        # The Estimator's writer, because TensorBoard reads only the newest event file.
         self._writer = tf.summary.FileWriterCache.get(model_dir)
 
-    def write(self, rate, step):
+    def write(self, rate: float, step: int) -> None:
         """Writes a rate in examples per second at a global step."""
         summary = tf.Summary()
         summary.value.add(tag=TAG, simple_value=rate)
         self._writer.add_summary(summary, step)
 
-    def flush(self):
-        """Sees to it that what was written is in the file."""
+    def flush(self) -> None:
+        """Flushes the rates to the file."""
         self._writer.flush()

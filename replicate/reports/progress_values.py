@@ -1,15 +1,19 @@
-"""What `ProgressHook` is given and finds in a graph: counts, the loss, and the rows of a step."""
+"""Checks arguments of `ProgressHook`, and finds the loss and the rows of a step in the graph."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import SHARD_SCOPE
 
-# Where `replicate_model_fn` counts the rows of each batch: an integer tensor of shape [].
+# The tensor in which `replicate_model_fn` counts the rows of each batch, an integer of shape [].
 _BATCH_SIZE_TENSOR = SHARD_SCOPE + "batch_size:0"
 
 
-def check_count(name, value):
+def check_count(name: str, value: Any) -> None:
     """Raises unless `value` is None or an integer > 0."""
     if value is None:
         return
@@ -25,8 +29,8 @@ def check_count(name, value):
         )
 
 
-def _tensor_of_graph(argument, value):
-    """Returns the scalar tensor that `value`, a tensor or its name, stands for."""
+def _tensor_of_graph(argument: str, value: Any) -> Any:
+    """Returns a scalar tensor, given the tensor or its name."""
     tensor = value
     if isinstance(value, str):
         try:
@@ -52,16 +56,16 @@ def _tensor_of_graph(argument, value):
     return tensor
 
 
-def loss_tensor(value):
-    """Returns the loss to show: a float tensor of shape [], or None."""
+def loss_tensor(value: Any) -> Any:
+    """Returns the loss to show, a float tensor of shape []; None if there is none."""
     if value is not None:
         return _tensor_of_graph("loss", value)
     losses = tf.losses.get_losses()
     return losses[-1] if losses and losses[-1].shape.rank == 0 else None
 
 
-def batch_size(value):
-    """Returns the rows per step: an int where fixed, else a tensor of shape []; or None."""
+def batch_size(value: Any) -> Any:
+    """Returns the rows per step: an int if fixed, else a tensor of shape []; None if unknown."""
     if value is None:
         try:
             tensor = tf.get_default_graph().get_tensor_by_name(_BATCH_SIZE_TENSOR)

@@ -1,4 +1,4 @@
-"""What towers do in a step, for people: where variables are, and what crosses devices."""
+"""Reports what towers do in a step: where variables are, and which tensors cross devices."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from replicate.reduction import packing
 from replicate.reports import transfers
 
 _SUMS = ("AddN", "NcclAllReduce")
-_LITTLE = 0.9  # The share in towers below which a warning tells why.
-_MATTERS = 1e7  # How much one device computes at once: less than this takes no time.
-_SIGNAL_BYTES = 8  # Weights of towers, flags and scales: they cost a transfer, but no bandwidth.
+_LITTLE = 0.9  # Share of work in towers below which a warning gives the reason.
+_MATTERS = 1e7  # Cost of an operation below which it takes no noticeable time on one device.
+_SIGNAL_BYTES = 8  # Size of flags, scales and weights of towers, whose transfer needs no bandwidth.
 
 _last: TowerReport | None = None
 
@@ -27,11 +27,11 @@ class Crossing(NamedTuple):
     size: int
     """Bytes."""
     is_least: bool
-    """Whether there are more bytes, of tensors whose shapes are only known when the graph runs."""
+    """Whether `size` is a lower bound: shapes of some tensors are known only at run time."""
 
     @classmethod
     def of(cls, tensors: Iterable[transfers.Transfer]) -> Crossing:
-        """Returns those of a list of `transfers.Transfer`s."""
+        """Returns the number and size of `transfers.Transfer`s."""
         sizes = [transfer.size for transfer in tensors]
         return cls(len(sizes), sum(filter(None, sizes)), None in sizes)
 
@@ -40,42 +40,41 @@ class Crossing(NamedTuple):
 
 
 class TowerReport(NamedTuple):
-    """What towers do in a step; as a string, a table.
+    """Describes what towers do in a step; as a string, a table.
 
-    Bytes are those of tensors as the graph is built; TensorFlow may fold some of them away.
+    Bytes are counted in the graph as it is built; TensorFlow may remove some transfers later.
     """
 
     devices: tuple[str, ...]
     """Device strings of the towers."""
     rows: tuple[int | None, ...]
-    """Rows of the batch in each tower, None where only known when the graph runs."""
+    """Rows of the batch in each tower; None if they are known only at run time."""
     loss_reduction: str | None
-    """How the towers' losses meet with `per_tower=True`, else None: there is one loss."""
+    """How the towers' losses are combined with `per_tower=True`; None if there is only one loss."""
     variables: int
-    """How many variables all towers share, or have replicas of."""
+    """Number of variables that all towers share or replicate."""
     variable_bytes: int
     variable_devices: tuple[str, ...]
-    """Device strings of these variables, of replicas those of tower 0's."""
+    """Device strings of these variables; of tower 0's if they are replicated."""
     are_replicated: bool
-    """Whether later towers have replicas of the variables that are trained."""
+    """Whether all other towers have replicas of the trainable variables."""
     summed_on: tuple[str, ...]
-    """Device strings of where gradients are summed."""
+    """Device strings of the devices that sum gradients."""
     kinds: dict[str, Crossing]
     """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on."""
     links: dict[tuple[str, str], Crossing]
-    """A `Crossing` by source and destination, pairs of device strings; of scalars none."""
+    """A `Crossing` by source and destination, a pair of device strings; scalars do not count."""
     why: str = ""
-    """What decided where variables are with `variable_placement='auto'`; else empty."""
+    """Why variables are where they are, with `variable_placement='auto'`; else empty."""
     share: float | None = None
-    """How much of what a step computes with rows runs in towers, from 0 to 1, counted from shapes;
-    None with `per_tower=True`, and where nothing is computed."""
+    """Share of the step's computation with rows that runs in towers, from 0 to 1, counted from
+    shapes; None with `per_tower=True`, and if nothing is computed."""
     once: tuple[str, ...] = ()
-    """What takes rows of all towers and runs once: names of operations, that of the costliest
-    first."""
+    """Names of operations that take the rows of all towers and run once, the costliest first."""
 
     @property
     def crossing(self) -> Crossing:
-        """The `Crossing` of all together."""
+        """The `Crossing` of all kinds together."""
         parts = self.kinds.values()
         return Crossing(
             sum(part.number for part in parts),
@@ -107,7 +106,7 @@ class TowerReport(NamedTuple):
 
 
 def tower_report() -> TowerReport:
-    """Prints what the towers of the model that was last built for training do in a step.
+    """Prints the `TowerReport` of the model that was last built for training.
 
         estimator.train(input_fn, max_steps=1)
         report = replicate.tower_report()
@@ -116,17 +115,17 @@ def tower_report() -> TowerReport:
         The `TowerReport`.
 
     Raises:
-        RuntimeError: If this process has built none.
+        RuntimeError: If this process has built no such model for several devices.
     """
     print(last())
     return last()
 
 
 def last() -> TowerReport:
-    """Returns what `tower_report` prints."""
+    """Returns the `TowerReport` that `tower_report` prints."""
     if _last is None:
         raise RuntimeError(
-            "`tower_report` tells of the model that was last built for training on several "
+            "`tower_report` describes the model that was last built for training on several "
             "devices, but this process has built none. Call it after `Estimator.train`."
         )
     return _last
@@ -139,7 +138,7 @@ def publish(
     spec: tf.estimator.EstimatorSpec,
     coverage: Any = None,
 ) -> None:
-    """Keeps the report of a model that is built for training, and logs what matters most of it.
+    """Stores the report of a model that is built for training, and logs a summary.
 
     Args:
         placement: The `Placement`.
@@ -196,8 +195,8 @@ def publish(
 def _tell_share(
     coverage: Any, share: float, towers: int, crossing: Iterable[transfers.Transfer]
 ) -> None:
-    """Logs how much of a step runs in towers; warns if it is little."""
-    what = "what a step computes" if coverage.share_multiplied is None else "the multiplications"
+    """Logs the share of a step that runs in towers; warns if it is small."""
+    what = "the step's computation" if coverage.share_multiplied is None else "the multiplications"
     sums = {transfer.taker for transfer in crossing if _is_summed(transfer)}
     entries = sum(taker.outputs[0].shape.num_elements() or 0 for taker in sums)
     pack = "pack" if len(sums) == 1 else "packs"
@@ -208,8 +207,8 @@ def _tell_share(
         return
     tf.logging.warning(
         "replicate: only %s of %s run in %d towers. '%s', %s at %s, takes the rows of all towers "
-        "and runs once: %s. With what follows, that is %s of all that is computed. The result is "
-        "the same; it takes longer. Compute it row by row to have it in towers.",
+        "and runs once: %s. With the operations that follow, that is %s of the computation. The "
+        "result is the same, but takes longer. Compute it row by row to have it in towers.",
         _percent(share),
         what,
         towers,
@@ -222,17 +221,17 @@ def _tell_share(
 
 
 def tell_of_session(devices: Sequence[str], config: tf.ConfigProto | None) -> None:
-    """Logs what a session costs that lacks what `session_config` adds.
+    """Logs the cost of a session without the options that `session_config` adds.
 
     Args:
         devices: Device strings of the towers.
-        config: That of the `RunConfig`, None if it has none.
+        config: The `session_config` of the `RunConfig`, None if it has none.
     """
     if devices_lib.costs_time(devices, config):
         tf.logging.info(
             "replicate: with the session_config of this RunConfig, TensorFlow's graph optimizer "
-            "looks at the operations of every tower, so that the first step ends up to twice as "
-            "late, and each kernel may use all cores. Write "
+            "processes the operations of every tower, so that the first step takes up to twice as "
+            "long, and each kernel may use all cores. Write "
             "RunConfig(session_config=replicate.session_config(devices, base=config))."
         )
 
@@ -254,12 +253,12 @@ def _short(number: float) -> str:
 
 
 def _summed_on(crossing: Iterable[transfers.Transfer]) -> set[str]:
-    """Returns the devices to which gradients are sent."""
+    """Returns the devices that gradients are sent to."""
     return {transfer.destination for transfer in crossing if _is_summed(transfer)}
 
 
 def _why(placement: Any) -> str:
-    """Returns what decided on a `Placement`, empty if users did."""
+    """Returns the reason for a `Placement`; empty if the user chose it."""
     if not placement.why:
         return ""
     found = "replicas" if placement.replicates else "on one device"

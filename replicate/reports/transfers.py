@@ -1,13 +1,13 @@
-"""What crosses devices when a graph runs, as TensorFlow partitions it.
+"""Counts tensors that cross devices when a graph runs, as TensorFlow partitions it.
 
-Where an operation takes a tensor that is on another device, TensorFlow sends it there, once for
-each device that takes it. Graphs are counted as they are built: what the optimiser of a session
-folds or moves later is not known here.
+If an operation takes a tensor from another device, TensorFlow sends the tensor, once to each device
+that takes it. Graphs are counted as they are built: later changes by the graph optimizer of a
+session are not known here.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -16,11 +16,11 @@ from replicate.compat.graph import reference
 from replicate.graphs import ancestors
 from replicate.reduction import collectives, packing
 
-# What crosses devices: values of variables; gradients, on their way to where they are summed; their
-# sums, from there; rows of the batch; those of the next one, which a step stages; all else.
+# Kinds of transfers: values of variables; gradients that are sent to be summed; their sums; rows of
+# the batch; rows of the next batch, which a step stages; and all others.
 KINDS = ("weights", "gradients", "sums", "batch", "prefetched", "other")
 
-# They name a variable or a table, which stays where it is, and is read and updated there.
+# Handles of variables and tables. These stay on their device, and are read and updated there.
 _HANDLES = frozenset([tf.resource, tf.variant])
 _READS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 _PASSES_ON = frozenset(["Identity", "Snapshot"])
@@ -31,25 +31,25 @@ class Transfer(NamedTuple):
 
     tensor: tf.Tensor
     source: str
-    """Canonical string of the device that it is on; empty where TensorFlow chooses."""
+    """Canonical string of the tensor's device; empty if TensorFlow chooses."""
     destination: str
-    """Likewise, of the device that takes it."""
+    """Canonical string of the device that takes it; empty if TensorFlow chooses."""
     taker: tf.Operation
     """The first operation there that takes it."""
 
     @property
     def size(self) -> int | None:
-        """Bytes, None if only known when it runs."""
+        """Size in bytes; None if it is known only at run time."""
         elements = self.tensor.shape.num_elements()
         return None if elements is None else elements * self.tensor.dtype.base_dtype.size
 
     @property
     def is_weight(self) -> bool:
-        """Whether it is the value of a variable, rows of it, or a pack of such values."""
+        """Whether the tensor is the value of a variable, rows of it, or a pack of such values."""
         op = self.tensor.op
         if op.name.startswith(packing.WEIGHTS_SCOPE):
             return True
-        if op.name.startswith(PREFETCH_SCOPE):
+        if op.name.startswith(PREFETCH_SCOPE):  # Staged batches are kept in variables, too.
             return False
         while op.type in _PASSES_ON:
             op = op.inputs[0].op
@@ -57,7 +57,7 @@ class Transfer(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is: one of `KINDS`."""
+        """The kind of transfer, one of `KINDS`."""
         if self.is_weight:
             return "weights"
         name, taker = self.tensor.op.name, self.taker.name
@@ -70,8 +70,8 @@ class Transfer(NamedTuple):
         return "batch" if name.startswith(SHARD_SCOPE) else "other"
 
 
-def crossing(fetches):
-    """Returns what crosses devices when operations run.
+def crossing(fetches: Sequence[Any]) -> list[Transfer]:
+    """Returns the transfers between devices when operations run.
 
     Args:
         fetches: Operations or tensors of one graph, at least one.
@@ -80,7 +80,8 @@ def crossing(fetches):
         List of `Transfer`s, in the order in which the operations that take them were made.
     """
     running = ancestors(fetches)
-    devices, found = {}, {}
+    devices: dict[Any, str] = {}
+    found: dict[Any, Transfer] = {}
     for op in next(iter(running)).graph.get_operations():
         if op not in running:
             continue
@@ -93,10 +94,11 @@ def crossing(fetches):
     return list(found.values())
 
 
-def _device_of(op, known):
-    """Returns where an operation runs, by the devices of those that are `known` already.
+def _device_of(op: Any, known: dict[Any, str]) -> str:
+    """Returns the device of an operation, and adds it to `known` devices, which it reads as well.
 
-    TensorFlow places what takes a handle with what the handle names, whatever its own device.
+    TensorFlow places an operation that takes a handle with the variable or table that the handle
+    names, even if the operation names another device.
     """
     if op in known:
         return known[op]

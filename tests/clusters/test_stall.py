@@ -43,7 +43,7 @@ def test_a_step_without_an_end(tmp_path):
     never = tf.FIFOQueue(1, tf.float32).dequeue()
     text = (
         "Training stands still: this process has made no step for…of `limit_secs` 4. Check what "
-        "it waits for, such as its input, and start it again…If steps take longer, raise `limit_secs`"
+        "it waits for, such as its input, and start it again…If steps take longer, raise `limit"
     )
     with pytest.raises(StallError, match=matching(text)), tf.train.MonitoredSession(
         hooks=[hook]

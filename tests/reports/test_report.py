@@ -11,7 +11,7 @@ import replicate
 from bodies import matching
 from replicate.reports import report as reports
 
-NOT_BUILT = "`tower_report` tells of the model that was last built for training on several devices"
+NOT_BUILT = "`tower_report` describes the model that was last built for training on several device"
 DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]
 
 
@@ -179,8 +179,8 @@ def test_much_that_runs_once_is_a_warning(size, warnings, capsys):
     (warning,) = warnings()
     assert re.fullmatch(
         r"replicate: only \S+ % of the multiplications run in 3 towers. '\S+', \w+ at "
-        rf"{re.escape(__file__)}:\d+, takes the rows of all towers and runs once: .*. With what "
-        r"follows, that is \S+ % of all that is computed. The result is the same; it takes longer. "
-        "Compute it row by row to have it in towers.",
+        rf"{re.escape(__file__)}:\d+, takes the rows of all towers and runs once: .*. With the "
+        r"operations that follow, that is \S+ % of the computation. The result is the same, but "
+        "takes longer. Compute it row by row to have it in towers.",
         warning,
     )
