@@ -1,4 +1,4 @@
-"""`replicate.compare`: a user's model on one device and over towers, step by step."""
+"""`replicate.compare`: runs a user's model on one device and over towers, step by step."""
 
 from replicate.comparing.comparison import Comparison
 from replicate.comparing.deviations import Deviation, deviation

@@ -1,4 +1,4 @@
-"""`python -m replicate compare`: whether a model trains over towers as on one device, for a CI."""
+"""`python -m replicate compare`: checks that a model trains over towers as on one device."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m replicate compare",
-        description="Trains a model_fn on one device and over towers, from one start on the same "
-        "batches, compares the two, and says what in the graph can explain a difference. Exits "
+        description="Trains a model_fn on one device and over towers, from the same start on the "
+        "same batches, compares the two, and lists operations that can explain a difference. Exits "
         "with 0 if they are equal, 1 if not or if a run fails, 2 if an argument is wrong.",
     )
     made.add_argument("model_fn", help="module:name of the model_fn, not replicated")
     made.add_argument("input_fn", help="module:name of the input_fn of the global batch")
     made.add_argument("--steps", type=int, default=5, help="to train (default 5)")
     made.add_argument("--eval_input_fn", help="module:name (default: the batches of input_fn)")
-    made.add_argument("--original", help="module:name of what one device runs instead")
+    made.add_argument("--original", help="module:name of the model_fn that one device runs instead")
     made.add_argument("--checkpoint_path", help="to start from, a checkpoint or a directory")
     made.add_argument("--tolerance", type=float, help="default: by the types of the model")
     made.add_argument(

@@ -1,4 +1,4 @@
-"""What `replicate.compare` returns: how far towers are from one device, and what can explain it."""
+"""The result of `replicate.compare`: deviations of towers from one device, and explanations."""
 
 from __future__ import annotations
 
@@ -8,68 +8,70 @@ from typing import Any, NamedTuple, Sequence
 from replicate.comparing.deviations import TOLERANCES, Deviation
 from replicate.comparing.explanations import Explanation
 
-_MOST = 20  # Lines that the text has of anything.
+_MOST = 20  # Limit on the lines of each table.
 _WIDTH = 100
 
-_LARGE = 1e-2  # Beyond that, few steps are no matter of rounding.
+_LARGE = 1e-2  # Rounding cannot cause larger deviations within a few steps.
 _ROUNDING = (
-    "but rounding may: it grows from step to step, and is large in what is near 0, as a bias in "
-    "front of batch norm is, whose gradient is 0. Compute in float64 where the model can: what "
-    "deviates there by more than 1e-9 is no rounding"
+    "but rounding may: it grows from step to step, and is large relative to values near 0, such as "
+    "a bias before batch norm, whose gradient is 0. Compute in float64 if the model can: "
+    "deviations of more than 1e-9 there are not rounding"
 )
 
 CANNOT_TELL = (
-    "other rows than these: what happens to be equal in these batches need not be in others",
-    "later steps, and how far deviations grow in them: Adam and its like divide by the size of a "
-    "gradient, so that rounding becomes an update where a gradient is next to 0",
-    "which explanation is to blame, if there are several: they are what *can* part the runs",
-    "local variables, tables, summaries and what hooks do, but for what it makes of variables",
-    "whether one device by itself repeats its numbers: many a GPU kernel adds in any order",
+    "other rows than these: models that are equal on these batches may differ on others",
+    "later steps, and how far deviations grow in them: optimizers like Adam divide by the size of "
+    "a gradient, so that rounding becomes an update where a gradient is near 0",
+    "which explanation is the cause, if there are several: each one *can* make the runs differ",
+    "local variables, tables, summaries and effects of hooks, except on global variables",
+    "whether one device repeats its own numbers: many GPU kernels add in a varying order",
 )
 
 
 class StepLoss(NamedTuple):
-    """The loss of a step."""
+    """The losses of a step."""
 
     step: int
-    """From 1 on."""
+    """Number of the step, from 1 on."""
     one_device: float
     towers: float
     deviation: Deviation
 
 
 class Comparison(NamedTuple):
-    """How towers and one device trained the same model on the same batches; as a string, a report.
+    """Compares towers and one device, on the same model and batches; as a string, a report.
 
     A deviation is the largest difference of two entries of an array, relative to the largest entry
-    that it has on one device in any step. `.equal` says whether all are within their tolerances.
+    that the array has on one device in any step. `.equal` tells whether all deviations are within
+    their tolerances.
     """
 
     devices: tuple[str, ...]
     """Device strings of the towers."""
     rows: tuple[int | None, ...]
-    """Rows of each batch, None where its tensors do not agree on it."""
+    """Rows of each batch; None if the batch's tensors disagree."""
     losses: tuple[StepLoss, ...]
+    """The losses of each step."""
     variables: tuple[Deviation, ...]
-    """Of each global variable and slot, the largest deviation over all steps and at the start."""
+    """The largest deviation of each global variable and slot, over the start and all steps."""
     parted: Deviation | None
-    """At the first step after which a variable was beyond its tolerance, that which was farthest
-    beyond it; None if none was."""
+    """The variable that was farthest beyond its tolerance at the first step at which one was; None
+    if none ever was."""
     checkpoint: tuple[Deviation, ...]
-    """Of each entry of the last checkpoint."""
+    """The deviation of each entry of the last checkpoint."""
     metrics: tuple[Deviation, ...]
-    """Of what `Estimator.evaluate` returned, the loss included."""
+    """The deviations of the results of `Estimator.evaluate`, including the loss."""
     predictions: tuple[Deviation, ...]
-    """Of what `Estimator.predict` returned, over all batches."""
+    """The deviations of the results of `Estimator.predict`, over all batches."""
     explanations: tuple[Explanation, ...]
-    """What in the towers' graph can part them, equal or not."""
+    """Operations in the towers' graph that can make the runs differ, whether they do or not."""
     warnings: tuple[str, ...]
-    """What the library's log warned of while the towers' graph was built."""
+    """The library's warnings while the towers' graph was built."""
     not_compared: tuple[str, ...]
-    """What was left out, and why."""
+    """Results that were not compared, with the reason."""
     tolerance: float
-    """That of the loss: what was given, or what goes by the types that rows are computed in. Arrays
-    of a coarser type, such as metrics, have that of theirs."""
+    """The tolerance of the loss: the given one, or that of the types that rows are computed in.
+    Arrays of a coarser type, such as metrics, have the tolerance of their type."""
 
     @property
     def all(self) -> tuple[Deviation, ...]:
@@ -89,11 +91,11 @@ class Comparison(NamedTuple):
 
     @property
     def cannot_tell(self) -> tuple[str, ...]:
-        """What no comparison of this kind can tell, as phrases."""
+        """Questions that no comparison of this kind can answer, as phrases."""
         return CANNOT_TELL
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it as dicts, lists, numbers and strings, for JSON; infinities are None."""
+        """Returns it as dicts, lists, numbers and strings, for JSON; infinities become None."""
         return {
             "equal": self.equal,
             "devices": list(self.devices),
@@ -152,7 +154,7 @@ class Comparison(NamedTuple):
             lines += _more(len(self.explanations), "places")
         elif not self.equal:
             lines += ["", "nothing in the graph is known to explain it"]
-            # Where all losses agree, a variable that does not is next to nothing.
+            # If all losses agree, a variable with a large relative deviation has a tiny value.
             losses_pass = all(loss.deviation.passes for loss in self.losses)
             is_small = self.worst.value < (float("inf") if losses_pass else _LARGE)
             if self.tolerance > TOLERANCES["float64"] and is_small:
@@ -168,7 +170,7 @@ class Comparison(NamedTuple):
         return "\n".join(lines)
 
     def _of_the_checkpoint(self) -> list[str]:
-        """Returns lines of what the checkpoint has besides the variables that lines are of."""
+        """Returns lines for the entries of the checkpoint that no line for a variable covers."""
         if not self.checkpoint:
             return []
         beyond = {one.what for one in self.variables if not one.passes}
@@ -222,7 +224,7 @@ def _mark(deviation: Deviation) -> str:
 
 
 def _table(deviations: Sequence[Deviation]) -> list[str]:
-    """Returns lines of those that are farthest beyond their tolerances, or nearest to it."""
+    """Returns lines of the deviations that are the farthest beyond, or nearest to, a tolerance."""
     lines = []
     for one in sorted(deviations, key=lambda one: -one.excess)[:_MOST]:
         step = "" if one.step is None else one.step
@@ -231,8 +233,8 @@ def _table(deviations: Sequence[Deviation]) -> list[str]:
     return lines + _more(len(deviations), "with smaller ones")
 
 
-def _more(count: int, what: str) -> list[str]:
-    return [f"{'':>12}and {count - _MOST} more {what}"] if count > _MOST else []
+def _more(count: int, noun: str) -> list[str]:
+    return [f"{'':>12}and {count - _MOST} more {noun}"] if count > _MOST else []
 
 
 def _some(rows: Sequence[int | None]) -> str:
@@ -241,7 +243,7 @@ def _some(rows: Sequence[int | None]) -> str:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    """Returns lines of a text, which go on further to the right."""
+    """Returns the lines of a text; all lines but the first are indented further."""
     lines, line = [], indent
     for word in text.split():
         if len(line) + 1 + len(word) > _WIDTH and line.strip():

@@ -1,8 +1,8 @@
-"""How far towers are from one device in an array, and how far rounding alone may take them.
+"""Measures how far towers deviate from one device, with tolerances for rounding.
 
 A *deviation* is the largest difference of two entries of an array, relative to the largest entry
-that the array has on one device in any step: one that starts at 0 is next to nothing at first. What
-is no floating-point number must be equal: its deviation is 0 or infinite.
+that the array has on one device in any step: an array that starts at 0 has tiny values at first.
+Values that are not floating-point numbers must be equal: their deviation is 0 or infinite.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 import numpy as np
 
-# Sums in another order, in each type.
+# For sums of the same numbers in a different order, by type.
 TOLERANCES = {
     "float64": 1e-9,
     "complex128": 1e-9,
@@ -29,23 +29,23 @@ def tolerance_of(dtypes: Iterable[str]) -> float:
 
 
 class Deviation(NamedTuple):
-    """How far towers are from one device in something."""
+    """Distance between towers and one device in one compared value."""
 
     what: str
-    """The name of a variable, slot, metric or prediction, or what else was compared."""
+    """Name of the variable, slot, metric or prediction, or a description of the value."""
     value: float
-    """The largest deviation in any step; infinite if there is no telling."""
+    """The largest deviation in any step; infinite if it cannot be computed."""
     tolerance: float
     """The largest value that passes."""
     step: int | None = None
-    """The first step after which the value was above the tolerance, None if it never was; 0 is the
-    start. Of predictions, the first batch, from 1 on."""
+    """The first step after which the value was above the tolerance, 0 being the start; None if it
+    never was. For predictions, the first such batch, from 1 on."""
     note: str = ""
-    """Why there is no telling, "" otherwise."""
+    """Why `value` cannot be computed; "" otherwise."""
 
     @property
     def excess(self) -> float:
-        """The value in units of the tolerance."""
+        """`value / tolerance`."""
         return self.value / self.tolerance
 
     @property
@@ -65,12 +65,12 @@ def deviation(
     """Returns the `Deviation` of an array.
 
     Args:
-        what: What it is, for people.
-        got: What towers have, an array or what can be one; None if they have no such thing.
-        want: What one device has, likewise.
-        tolerance: The tolerance. None: that of the array's type, at least `coarsest`.
+        what: Name or description of the array.
+        got: The array of towers, or a value that converts to one; None if towers have none.
+        want: Likewise, of one device.
+        tolerance: The tolerance. None: the tolerance of the array's type, but at least `coarsest`.
         coarsest: The tolerance of the coarsest type that the array is computed with.
-        largest: The size of the largest entry in other steps.
+        largest: The absolute value of the largest entry in other steps.
 
     Returns:
         A `Deviation` without a step.
@@ -103,7 +103,7 @@ def deviation(
 
 
 def largest_of(array: Any) -> float:
-    """Returns the size of the largest finite entry of an array, 0.0 if it has none."""
+    """Returns the absolute value of the largest finite entry of an array, 0.0 if it has none."""
     array = comparable(array)
     if array.dtype.kind not in "fc":
         return 0.0
@@ -112,14 +112,15 @@ def largest_of(array: Any) -> float:
 
 
 def comparable(value: Any) -> np.ndarray[Any, Any]:
-    """Returns a value as an array of a type that NumPy itself has; bfloat16 becomes float32."""
+    """Returns a value as an array of one of NumPy's built-in types; bfloat16 becomes float32."""
     array = np.asarray(value)
-    # Types that others add to NumPy are of kind V, as are records, which no tensor is.
+    # Types that other packages add to NumPy have kind V. So have records, but tensors are never
+    # records.
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 def _kind(array: np.ndarray[Any, Any]) -> str | np.dtype[Any]:
-    # Strings of fixed lengths are as long as the longest at hand.
+    # The type of an array of strings depends on the longest of them: treat all lengths alike.
     return "text" if array.dtype.kind in "OSU" else array.dtype
 
 
@@ -141,8 +142,9 @@ class Tally:
 
     Args:
         tolerance: As in `deviation`.
-        coarsest: Likewise.
-        largest: The size of the largest entry of each array on one device, by name, in any step.
+        coarsest: As in `deviation`.
+        largest: By name, the absolute value of each array's largest entry on one device, in any
+            step.
     """
 
     def __init__(
@@ -155,16 +157,16 @@ class Tally:
         self._largest = largest or {}
         self._worst: dict[str, Deviation] = {}
         self.parted: Deviation | None = None
-        """The `Deviation`, at the first step at which an array was beyond its tolerance, of that
-        which was farthest beyond it; None if none was."""
+        """The largest `Deviation` at the first step at which one was beyond its tolerance; None if
+        none was."""
 
     def add(self, step: int | None, got: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         """Compares the arrays of a step.
 
         Args:
-            step: Its number.
-            got: Dict of what towers have, by name.
-            want: Likewise, of what one device has.
+            step: Number of the step, or None.
+            got: The arrays of towers, by name.
+            want: The arrays of one device, by name.
         """
         beyond = []
         for name in [*want, *(name for name in got if name not in want)]:

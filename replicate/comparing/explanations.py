@@ -1,7 +1,7 @@
-"""What in a graph can explain that towers differ from one device, by line of the user's code.
+"""Finds operations that can explain why towers differ from one device, by line of the user's code.
 
-There are two such things: random numbers that each tower draws for its rows, and fused batch norm,
-which takes the moments of each tower's rows.
+There are two kinds: random numbers that each tower draws for its rows, and fused batch norm, which
+computes the moments of each tower's rows.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from replicate.compat import op_types
 from replicate.graphs import ancestors, line_of
 from replicate.layouts import RANDOM, takes_moments
 
-# These pass on what they take, whatever its type.
+# Operations that pass their inputs on without computing.
 _PASS_ON = re.compile(
     "Identity|Placeholder|Split|Slice|StridedSlice|Enter|Switch|Merge|NextIteration|Exit"
-    "|TensorArray"  # Whose order is told by a number of type float32.
+    "|TensorArray"  # Its float32 output only orders operations.
 )
 
 
 class Explanation(NamedTuple):
-    """Something in the graph that can make towers differ from one device."""
+    """An operation that can make towers differ from one device."""
 
     kind: str
     """`'random'` or `'batch norm'`."""
@@ -32,7 +32,7 @@ class Explanation(NamedTuple):
     line: str
     """`file:line` of the user's code that made it, `'unknown line'` if only TensorFlow's did."""
     text: str
-    """A phrase that says what it does in towers."""
+    """A phrase that describes its effect in towers."""
 
 
 _TEXTS = {
@@ -60,14 +60,14 @@ def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
         if not is_random and not takes_moments(operation):
             continue
         kind = "random" if is_random else "batch norm"
-        # In functions that come with TensorFlow, there is no line of the user's code.
+        # Operations in functions have no line of the user's code, but the function's call has.
         line = line_of(_made_for(operation), within=__file__)
         found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))
     return tuple(found.values()), types.intersection(deviations.TOLERANCES)
 
 
 def _made_for(operation: Any) -> Any:
-    """Returns the call that a lowered operation is of, which has the user's line; or itself."""
+    """Returns the function call that an operation was lowered from; itself if there is none."""
     *scopes, _ = operation.name.split("/")
     for depth in range(1, len(scopes) + 1):
         try:
@@ -80,7 +80,7 @@ def _made_for(operation: Any) -> Any:
 
 
 def _computes(operation: Any) -> bool:
-    """Whether an operation computes numbers, or makes coarser ones of numbers with a fraction."""
+    """Whether an operation computes numbers, or casts floating-point numbers."""
     if operation.type == "Cast":
         return bool(operation.inputs[0].dtype.is_floating)
     return not _PASS_ON.match(operation.type)

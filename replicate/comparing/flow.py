@@ -1,15 +1,13 @@
-"""`replicate.compare`: one model on one device and over towers, from one start, on one input."""
+"""`replicate.compare`: runs a model on one device and over towers, from one start, on one input."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import logging
 import os
 import pathlib
 import sys
 import tempfile
-from typing import Any, Callable, Iterable, TextIO
+from typing import Any, Callable, Iterable, Iterator, TextIO
 
 import tensorflow.compat.v1 as tf
 
@@ -17,6 +15,7 @@ from replicate.comparing import batches as batches_lib
 from replicate.comparing import explanations, runs, task
 from replicate.comparing.comparison import Comparison, StepLoss
 from replicate.comparing.deviations import Tally, deviation, tolerance_of
+from replicate.comparing.logged import library_warnings
 from replicate.compat import estimator
 
 
@@ -40,47 +39,50 @@ def compare(
 
         assert replicate.compare(model_fn, input_fn, params).equal
 
-    One device runs `model_fn` as it is, towers what `replicate_model_fn` makes of it. Both start
-    from one checkpoint and take the same batches, which are read from `input_fn` once and kept in
-    memory. Compared are the loss of each step, all global variables at the start and after each
-    step, the last checkpoint, and what the trained models measure and predict. What in the towers'
-    graph can explain a difference is named with its line: random numbers, and fused batch norm.
+    One device runs `model_fn` as it is; towers run `replicate_model_fn(model_fn)`. Both start from
+    one checkpoint and take the same batches, which are read from `input_fn` once and kept in
+    memory. The report compares the loss of each step, all global variables at the start and after
+    each step, the last checkpoint, and metrics and predictions of the trained models. It lists
+    operations in the towers' graph that can explain a difference, with their lines: random numbers
+    and fused batch norm.
 
-    Everything is written into a temporary directory, whatever the `model_dir` of `config` is. Hooks
-    of `model_fn` run, and write where they do. Values of one device lie there, a copy for each
-    step.
+    All files go to a temporary directory, even if `config` has a `model_dir`. Hooks of `model_fn`
+    run, and write to their usual places. The variables of one device are stored in the temporary
+    directory, a copy for each step.
 
     Args:
-        model_fn: The function of one device, as `tf.estimator.Estimator` takes it; it may use
-            `TowerOptimizer` and all else of this library, but is not replicated.
-        input_fn: As `tf.estimator.Estimator.train` takes it, of the global batch. At most `steps`
+        model_fn: The function of one device, as for `tf.estimator.Estimator`; it may use
+            `TowerOptimizer` and the rest of this library, but must not be replicated.
+        input_fn: As for `tf.estimator.Estimator.train`; gives the global batch. At most `steps`
             batches are read.
         params: The `params` of `model_fn` and `input_fn`.
-        config: The `RunConfig`. None: a default one. If its `tf_random_seed` is None, it is 1.
+        config: The `RunConfig`. None: a default one. If its `tf_random_seed` is None, 1 is used.
         devices: Device names, one per tower. None: every local GPU, or every logical CPU device of
-            the `config`; two logical CPU devices if that is one alone.
-        steps: How many steps to train, each one run of the session. Fewer if the input ends.
+            the `config`; two logical CPU devices if that is only one.
+        steps: Number of steps to train, an integer; each is one run of the session. Fewer if the
+            input ends.
         eval_input_fn: The input to evaluate and predict with, `steps` batches at most. None: the
-            batches that were trained on.
-        original: What one device runs instead, such as the code before it was changed for towers.
-            None: `model_fn`.
-        checkpoint_path: A checkpoint, or a directory of which the last one is taken, from which
+            training batches.
+        original: The function that one device runs instead of `model_fn`, such as the code before
+            it was changed for towers. None: `model_fn`.
+        checkpoint_path: A checkpoint, or a directory whose latest checkpoint is used, from which
             both continue; it is copied. None: initial values.
-        warm_start_from: As of `tf.estimator.Estimator`.
-        tolerance: Largest deviation that counts as equal. None: 1e-9 in float64, 1e-5 in float32,
-            1e-3 in float16 and 1e-2 in bfloat16, of the coarsest type that rows are computed in.
-        file: Where the report is printed. None: `sys.stdout`.
-        **options: Further arguments of `replicate_model_fn`: `loss_reduction`,
-            `variable_placement` and so on.
+        warm_start_from: As for `tf.estimator.Estimator`.
+        tolerance: Largest deviation that counts as equal, a number. None: 1e-9 in float64, 1e-5 in
+            float32, 1e-3 in float16 and 1e-2 in bfloat16, of the coarsest type that rows are
+            computed in.
+        file: A text file to print the report to. None: `sys.stdout`.
+        **options: Further arguments of `replicate_model_fn`, such as `loss_reduction` or
+            `variable_placement`.
 
     Returns:
-        The `Comparison`, of which `.equal` says whether all deviations are within the tolerance.
+        The `Comparison`. Its `.equal` tells whether all deviations are within the tolerance.
 
     Raises:
-        TypeError: If a function is none, `steps` or `tolerance` no number, or `config` no
-            `RunConfig`.
+        TypeError: If a function cannot be called, `steps` or `tolerance` is not a number, or
+            `config` is not a `RunConfig`.
         ValueError: If `model_fn` is replicated already, `config` is for a cluster or a strategy,
-            there are not several devices, no checkpoint where `checkpoint_path` says, or no batch.
+            there are not several devices, no checkpoint at `checkpoint_path`, or no batch.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     asked = task.of(
@@ -103,7 +105,7 @@ def compare(
 
 
 def run(asked: task.Task) -> Comparison:
-    """Makes the comparison that a `Task` asks for; returns the `Comparison`."""
+    """Runs the comparison that a `Task` describes; returns the `Comparison`."""
     modes = estimator.ModeKeys
     given = asked.params, asked.config
     batches = batches_lib.read(asked.input_fn, modes.TRAIN, *given, asked.steps)
@@ -122,9 +124,15 @@ def run(asked: task.Task) -> Comparison:
 
 
 class _OneDevice:
-    """The run on one device: what it left, for the other to be compared with."""
+    """The run on one device, with its results stored for comparison with towers."""
 
-    def __init__(self, asked, batches, measured, directory):
+    def __init__(
+        self,
+        asked: task.Task,
+        batches: batches_lib.Batches,
+        measured: batches_lib.Batches,
+        directory: pathlib.Path,
+    ) -> None:
         self.values = runs.Store(directory / "values")
         self.predictions = runs.Store(directory / "predictions")
         self.run = runs.Run(
@@ -135,13 +143,13 @@ class _OneDevice:
             asked.warm_start_from,
         )
         self.run.train(batches, self.values.write)
-        self.metrics = None
+        self.metrics: Any = None
         self.measures = self.predicts = False
-        self.not_compared = []
+        self.not_compared: list[str] = []
         if not self.run.is_finite:
             self.not_compared.append("metrics and predictions: the loss of one device is no number")
             return
-        # A model that cannot do so on one device cannot be compared in it.
+        # If one device cannot evaluate or predict, there is no result to compare with.
         try:
             self.metrics = self.run.evaluate(measured)
         except Exception as error:
@@ -157,25 +165,27 @@ class _OneDevice:
 class _OverTowers:
     """The run over towers, compared with one device as it goes."""
 
-    def __init__(self, asked, alone, directory):
+    def __init__(self, asked: task.Task, alone: _OneDevice, directory: pathlib.Path) -> None:
         self._asked = asked
         self._alone = alone
         self._model = runs.Model(asked.replicated(asked.model_fn))
         self._run = runs.Run(self._model, asked, directory / "towers", alone.run.start)
-        self._tallies = {}
-        self._lacking = {}  # By name: what variables only one of the two has, as pairs of dicts.
+        self._tallies: dict[str, Tally] = {}
+        # Variables that only one of the runs has, by name: pairs of dicts, one of them empty.
+        self._lacking: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._coarsest = 0.0
-        self._explanations = self._warnings = ()
+        self._explanations: tuple[explanations.Explanation, ...] = ()
+        self._warnings: tuple[str, ...] = ()
         self._not_compared = list(alone.not_compared)
 
-    def train(self, batches):
+    def train(self, batches: batches_lib.Batches) -> None:
         """Trains, and compares after each step."""
-        with _library_warnings() as warnings:
+        with library_warnings() as warnings:
             self._run.train(batches, self._on_values)
         self._warnings = tuple(warnings)
 
-    def _on_values(self, step, got):
-        if not step:
+    def _on_values(self, step: int, got: dict[str, Any]) -> None:
+        if not step:  # The graph is complete by now.
             loss = tf.convert_to_tensor(self._model.spec.loss)
             self._explanations, types = explanations.look(self._model.spec)
             self._coarsest = tolerance_of(types or {loss.dtype.base_dtype.name})
@@ -186,16 +196,17 @@ class _OverTowers:
                 self._lacking[name] = _only(name, got), _only(name, want)
         self._tally("variables").add(step, *({n: each[n] for n in both} for each in (got, want)))
 
-    def _tally(self, part):
+    def _tally(self, part: str) -> Tally:
         if part not in self._tallies:
             stores = {"variables": self._alone.values, "predictions": self._alone.predictions}
             largest = stores[part].largest if part in stores else None
             self._tallies[part] = Tally(self._asked.tolerance, self._coarsest, largest)
         return self._tallies[part]
 
-    def measure(self, batches):
-        """Compares what the last checkpoints hold, and what the trained models make of batches."""
-        alone, saved = self._alone, set()
+    def measure(self, batches: batches_lib.Batches) -> None:
+        """Compares the last checkpoints, and metrics and predictions of the trained models."""
+        alone = self._alone
+        saved: set[str] = set()
         if alone.run.is_finite and self._run.is_finite:
             got, want = self._run.checkpoint(), alone.run.checkpoint()
             self._tally("checkpoint").add(None, got, want)
@@ -207,30 +218,35 @@ class _OverTowers:
         elif alone.run.is_finite:
             self._not_compared.append("metrics and predictions: the loss of towers is no number")
         for name, pair in self._lacking.items():
-            # Towers have variables of their own for what is one in the checkpoint.
+            # A variable of one device may be several in towers, but one in the checkpoint, whose
+            # values are compared above.
             if name not in saved:
                 self._tally("variables").add(0, *pair)
 
-    def _evaluate(self, batches):
-        with _library_warnings() as warnings:
+    def _evaluate(self, batches: batches_lib.Batches) -> None:
+        with library_warnings() as warnings:
             metrics = self._run.evaluate(batches)
         self._tally("metrics").add(None, metrics, self._alone.metrics)
         self._warnings += tuple(one for one in warnings if one not in self._warnings)
 
-    def _predict(self, batches):
+    def _predict(self, batches: batches_lib.Batches) -> None:
         number = 0
         for number, found in enumerate(self._run.predict(batches), 1):
             want = self._alone.predictions.read(number) or {}
             self._tally("predictions").add(number, found, want)
-        more = self._alone.predictions.read(number + 1)
+        more = self._alone.predictions.read(number + 1)  # Towers may give fewer batches.
         if more is not None:
             self._tally("predictions").add(number + 1, {}, more)
 
-    def comparison(self, rows):
-        """Returns the `Comparison`, of batches of so many rows."""
+    def comparison(self, rows: tuple[int | None, ...]) -> Comparison:
+        """Returns the `Comparison`.
+
+        Args:
+            rows: The number of rows of each batch.
+        """
         got, want = self._run.losses, self._alone.run.losses
         losses = _losses(got, want, self._asked.tolerance, self._coarsest)
-        results = {
+        results: dict[str, Any] = {
             part: self._tallies[part].deviations() if part in self._tallies else ()
             for part in ("variables", "checkpoint", "metrics", "predictions")
         }
@@ -247,12 +263,14 @@ class _OverTowers:
         )
 
 
-def _only(name, values):
+def _only(name: str, values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name]} if name in values else {}
 
 
-def _losses(got, want, tolerance, coarsest):
-    """Returns a `StepLoss` of each step; where a run has ended before, its loss is no number."""
+def _losses(
+    got: Iterable[Any], want: Iterable[Any], tolerance: float | None, coarsest: float
+) -> tuple[StepLoss, ...]:
+    """Returns a `StepLoss` for each step; the loss of a run that ended before the step is NaN."""
     made = []
     for step, (one, other) in enumerate(itertools.zip_longest(got, want), 1):
         found = deviation(f"the loss of step {step}", one, other, tolerance, coarsest)
@@ -262,27 +280,5 @@ def _losses(got, want, tolerance, coarsest):
     return tuple(made)
 
 
-def _said(error):
+def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
-
-
-@contextlib.contextmanager
-def _library_warnings():
-    """A scope that gives a list, to which the library's own warnings are added."""
-    messages, logger = [], tf.get_logger()
-    level = logger.level
-
-    def take(record):
-        message = record.getMessage()
-        if message.startswith("replicate: ") and record.levelno >= logging.WARNING:
-            messages.append(message)
-        return record.levelno >= level
-
-    logger.addFilter(take)
-    # Who hears less in the log still wants them in the report.
-    logger.setLevel(min(level, logging.WARNING))
-    try:
-        yield messages
-    finally:
-        logger.removeFilter(take)
-        logger.setLevel(level)

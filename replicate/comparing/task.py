@@ -1,7 +1,9 @@
-"""What is to be compared: the arguments of `replicate.compare`, checked and completed."""
+"""Checks and completes the arguments of `replicate.compare`."""
+
+from __future__ import annotations
 
 import numbers
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -13,60 +15,62 @@ _TWO_CPUS = ("/cpu:0", "/cpu:1")
 
 
 class Task(NamedTuple):
-    """A comparison to make."""
+    """Describes a comparison."""
 
-    model_fn: Callable
-    """What towers run, not yet replicated."""
-    original: Callable
-    """What one device runs."""
-    input_fn: Callable
-    eval_input_fn: Optional[Callable]
-    """None: what was trained on."""
+    model_fn: Callable[..., Any]
+    """The function that towers run, not yet replicated."""
+    original: Callable[..., Any]
+    """The function that one device runs."""
+    input_fn: Callable[..., Any]
+    """The input to train with."""
+    eval_input_fn: Callable[..., Any] | None
+    """The input to evaluate and predict with; None: the training batches."""
     params: Any
     config: Any
-    """The `RunConfig` of both runs, but for its `model_dir`."""
-    devices: Tuple[str, ...]
+    """The `RunConfig` of both runs, except for its `model_dir`."""
+    devices: tuple[str, ...]
     """Canonical names, one for each tower."""
     steps: int
-    checkpoint_path: Optional[str]
-    """The checkpoint from which both start, None for initial values."""
+    checkpoint_path: str | None
+    """The checkpoint from which both start; None for initial values."""
     warm_start_from: Any
-    tolerance: Optional[float]
-    options: Dict[str, Any]
+    tolerance: float | None
+    options: dict[str, Any]
     """Further arguments of `replicate_model_fn`."""
 
     @property
-    def summed(self):
+    def summed(self) -> bool:
         """Whether the losses of towers are added up."""
         is_sum = self.options.get("loss_reduction") == tf.losses.Reduction.SUM
         return is_sum and bool(self.options.get("per_tower"))
 
-    def replicated(self, model_fn):
-        """Returns a function as towers."""
+    def replicated(self, model_fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a `model_fn`, replicated over the devices."""
         return replicate_model_fn(model_fn, devices=list(self.devices), **self.options)
 
 
 def of(
-    model_fn,
-    input_fn,
-    params=None,
-    config=None,
-    devices=None,
-    steps=5,
-    eval_input_fn=None,
-    original=None,
-    checkpoint_path=None,
-    warm_start_from=None,
-    tolerance=None,
-    options=None,
-):
+    model_fn: Any,
+    input_fn: Any,
+    params: Any = None,
+    config: Any = None,
+    devices: Any = None,
+    steps: Any = 5,
+    eval_input_fn: Any = None,
+    original: Any = None,
+    checkpoint_path: Any = None,
+    warm_start_from: Any = None,
+    tolerance: Any = None,
+    options: dict[str, Any] | None = None,
+) -> Task:
     """Returns the `Task` that the arguments of `replicate.compare` describe.
 
     Raises:
-        TypeError: If a function is none, `steps` or `tolerance` no number, or `config` no
-            `RunConfig`, or `replicate_model_fn` raises it because of the options.
-        ValueError: Likewise, or if `model_fn` is replicated already, `config` is for a cluster or a
-            strategy, there are not several devices, or no checkpoint where `checkpoint_path` says.
+        TypeError: If a function cannot be called, `steps` or `tolerance` is not a number, `config`
+            is not a `RunConfig`, or `replicate_model_fn` raises it because of the options.
+        ValueError: If `replicate_model_fn` raises it because of the options, `model_fn` is
+            replicated already, `config` is for a cluster or a strategy, there are not several
+            devices, or no checkpoint at `checkpoint_path`.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()
@@ -79,8 +83,8 @@ def of(
             raise TypeError(f"`{name}` to compare with must be a function, but is {function!r}.")
         if getattr(function, "is_replicated", False):
             raise ValueError(
-                f"`{name}` must be the function of one device, but is what `replicate_model_fn` "
-                "returned. Pass the function that was replicated; it may use `TowerOptimizer`."
+                f"`{name}` must be the function of one device, but is a result of "
+                "`replicate_model_fn`. Pass the plain function; it may use `TowerOptimizer`."
             )
     if not isinstance(steps, numbers.Integral) or isinstance(steps, bool) or steps < 1:
         raise TypeError(
@@ -88,18 +92,17 @@ def of(
         )
     if tolerance is not None and not (isinstance(tolerance, numbers.Real) and tolerance > 0):
         raise TypeError(
-            f"`tolerance` must be a number greater than 0, but is {tolerance!r}. Leave it out for "
-            "one that goes by the types that the model computes in."
+            f"`tolerance` must be a number greater than 0, but is {tolerance!r}. Leave it out to "
+            "choose it by the types that the model computes in."
         )
     config = estimator.RunConfig() if config is None else config
     _check_config(config)
     devices = _devices(devices, config)
-    # The start and the end; nothing in between is asked for.
     config = config.replace(
         session_config=_session_config(devices, config.session_config),
-        # Without one, no run would draw the same numbers as another.
+        # Without a seed, each run would draw different numbers.
         tf_random_seed=1 if config.tf_random_seed is None else config.tf_random_seed,
-        save_checkpoints_steps=10**9,
+        save_checkpoints_steps=10**9,  # Only the first and the last checkpoint are needed.
         keep_checkpoint_max=5,
     )
     asked = Task(
@@ -116,11 +119,11 @@ def of(
         tolerance,
         dict(options or {}),
     )
-    asked.replicated(model_fn)  # It checks its arguments, before anything is trained.
+    asked.replicated(model_fn)  # Checks the options before anything is trained.
     return asked
 
 
-def _check_config(config):
+def _check_config(config: Any) -> None:
     if not isinstance(config, estimator.RunConfig):
         raise TypeError(
             f"`config` must be a `RunConfig`, but is {config!r}. Pass `replicate.estimator."
@@ -140,7 +143,7 @@ def _check_config(config):
             )
 
 
-def _devices(devices, config):
+def _devices(devices: Any, config: Any) -> tuple[str, ...]:
     if devices is None:
         devices = devices_lib.default(devices_lib.local(config.session_config))
         devices = devices if len(devices) > 1 else _TWO_CPUS
@@ -153,18 +156,18 @@ def _devices(devices, config):
     return tuple(names)
 
 
-def _session_config(devices, given):
-    """Returns the options of sessions that have the devices, and all else as the user gave it."""
+def _session_config(devices: Sequence[str], given: Any) -> Any:
+    """Returns the user's session options, with the devices added."""
     options = devices_lib.session_config(devices, base=given)
     devices_lib.check_exist(devices, options)
     return options
 
 
-def _checkpoint(path):
+def _checkpoint(path: Any) -> str | None:
     if path is None:
         return None
     path = str(path)
-    # As for warm starts, a directory stands for the last checkpoint in it.
+    # As for warm starts, a directory means its latest checkpoint.
     found = tf.train.latest_checkpoint(path) if tf.gfile.IsDirectory(path) else path
     if found is None or not tf.gfile.Exists(f"{found}.index"):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`python -m replicate plan`: which parts of a model would run in towers, and what would cross."""
+"""`python -m replicate plan`: shows which parts of a model would run in towers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m replicate plan",
-        description="Builds the training step of a model_fn, trains nothing, and shows which parts "
-        "run in towers, which run once on the rows of all, and where towers put values together. "
-        "Exits with 0, or with 2 if an argument is wrong.",
+        description="Builds the training step of a model_fn without training, and shows which "
+        "parts run in towers, which run once on the rows of all, and where values of towers are "
+        "combined. Exits with 0, or with 2 if an argument is wrong.",
     )
     made.add_argument("model_fn", help="module:name or file.py:name of the plain model_fn")
     made.add_argument(
@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--depth", type=int, default=2, help="of scopes in the report (default 2)")
     named.add_flags(made)
-    made.add_argument("--html", metavar="FILE", help="write a page with a drawing, too")
+    made.add_argument("--html", metavar="FILE", help="also write a page with a drawing")
     return made
 
 

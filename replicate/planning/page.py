@@ -1,4 +1,4 @@
-"""The page that `python -m replicate plan` writes: a drawing, without any network."""
+"""Makes the page that `python -m replicate plan` writes: a drawing that needs no network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def of(plan: Any, title: str) -> str:
         plan: The `Plan`.
         title: The name of the model, any text.
     """
-    # In a script, only this could end it.
+    # Inside a script element, only `</script>` could end it.
     data = json.dumps(plan.as_dict()).replace("<", "\\u003c")
     text = _TEMPLATE.read_text(encoding="utf-8")
     return text.replace("{{title}}", html.escape(title)).replace("{{data}}", data)

@@ -1,4 +1,4 @@
-"""The plan of a model's training step: what runs where, and what meets."""
+"""The plan of a model's training step: which operations run where, and which values meet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Plan(NamedTuple):
     Attributes:
         towers: N.
         coverage: The `Coverage`.
-        root: The `Scope` of all.
+        root: The `Scope` of the whole model.
     """
 
     towers: int
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
         return self.text()
 
     def text(self, depth: int = 2) -> str:
-        """Returns the report, with scopes down to a depth."""
+        """Returns the report, with scopes down to `depth` levels."""
         told = self.coverage.share_told
         share = "nothing" if told is None else f"{100 * told:.4g} % of {self.what}"
         lines = [
@@ -65,10 +65,10 @@ class Plan(NamedTuple):
     def what(self) -> str:
         """The quantity that the share in towers is a share of."""
         multiplies = self.coverage.share_multiplied is not None
-        return "the multiplications" if multiplies else "what is computed with rows"
+        return "the multiplications" if multiplies else "the computation with rows"
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it, ready for JSON."""
+        """Returns the plan as dicts, lists, numbers and strings, for JSON."""
         return {
             "towers": self.towers,
             "share": self.coverage.share_told,
@@ -107,14 +107,15 @@ def of(
     devices: Sequence[str] | None = None,
     **options: Any,
 ) -> Plan:
-    """Builds a training step, runs nothing of it, and returns its plan.
+    """Builds a training step without running it, and returns its plan.
 
     Args:
         model_fn: The plain `model_fn`.
         input_fn: The `input_fn` of the whole batch.
-        params: Its `params`, or None.
+        params: The `params` of both functions, or None.
         config: The `RunConfig`, or None.
-        devices: Of the towers. None: every GPU, or two CPU devices if there are not two.
+        devices: Device names of the towers. None: every GPU, or two CPU devices if there are fewer
+            than two.
         **options: Further arguments of `replicate_model_fn`.
 
     Raises:
@@ -137,9 +138,9 @@ def of(
         coverage = coverage_of(graph)
     if coverage is None:
         raise ValueError(
-            "A plan is that of a model which runs in several towers, but this one runs on one "
-            "device, is the program of one tower, or trains without gradients. Name several "
-            "devices, and leave out per_tower."
+            "Only a model that runs in several towers has a plan, but this one runs on one device, "
+            "is the program of one tower, or trains without gradients. Name several devices, and "
+            "leave out per_tower."
         )
     return Plan(len(devices), coverage, scopes.tree(coverage))
 
@@ -163,7 +164,10 @@ def _down_to(scope: scopes.Scope, depth: int) -> list[scopes.Scope]:
 
 
 def _bytes_by_scope(coverage: Any) -> dict[str, float]:
-    """Returns the bytes that meet, by the scope of what makes them and all around it."""
+    """Returns the bytes that meet, by scope; each scope includes its children.
+
+    A value belongs to the scope of the operation that makes it.
+    """
     found: dict[str, float] = {}
     for one in coverage.meetings:
         parts = scopes.path_of(one.maker)

@@ -1,4 +1,4 @@
-"""Adds up, by name scope, how much of a model runs in towers, and how much once."""
+"""Adds up, by name scope, how much of a model's computation runs in towers, and how much once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _GRADIENTS = re.compile(r"gradients(_\d+)?$")
 
 
 class Scope(NamedTuple):
-    """A name scope, with the gradients of what is in it.
+    """A name scope, including the gradients of its operations.
 
     Attributes:
-        name: Its last part; that of the whole model is empty.
-        path: All of it.
-        line: `file:line` of what made its first operation.
-        work: What it computes by kind: `'towers'`, `'once'` and `'updates'`; see `Coverage`.
-        operations: How many operations it has.
+        name: Last part of the path; empty for the whole model.
+        path: Full name of the scope.
+        line: `file:line` of the code that made its first operation.
+        work: Cost of its operations by kind: `'towers'`, `'once'` and `'updates'`; see `Coverage`.
+        operations: Its operations, including those of its children.
         children: The scopes in it by name, in the order of their first operations.
     """
 
@@ -31,17 +31,17 @@ class Scope(NamedTuple):
 
     @property
     def computed(self) -> float:
-        """How much is computed with rows, in towers and once together."""
+        """Cost of operations with rows, whether they run in towers or once."""
         return self.work["towers"] + self.work["once"]
 
     @property
     def share(self) -> float | None:
-        """How much of that is in towers, from 0 to 1; None if nothing is computed."""
+        """Share of `computed` that runs in towers, from 0 to 1; None if nothing is computed."""
         return self.work["towers"] / self.computed if self.computed else None
 
 
 def path_of(operation: Any) -> list[str]:
-    """Returns the scopes of an operation; those of a gradient are of what it is the gradient of."""
+    """Returns the scopes of an operation; a gradient has the scopes of its forward operation."""
     parts: list[str] = operation.name.split("/")
     ends = [place for place, part in enumerate(parts) if part.endswith("_grad")]
     if ends and _GRADIENTS.match(parts[0]):

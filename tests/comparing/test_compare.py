@@ -61,7 +61,9 @@ ERRORS = [
     ),
 ]
 CLUSTER = "Towers are compared with one device in one process, but…2 workers and 1…Unset TF_CONFIG"
-NO_START = "A run must write its checkpoints where it runs…there is none…Drop the `CheckpointSaver"
+NO_START = (
+    "A run must write its checkpoints in its `model_dir`…there is none…Drop the `CheckpointSaver"
+)
 
 
 def compare(model_fn, input_fn=input_fn, **kwargs):

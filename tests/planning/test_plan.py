@@ -124,7 +124,7 @@ def test_wrong_arguments_are_refused(arguments, told, capsys):
     assert re.search(matching(told), capsys.readouterr().err.replace("\n", " "))
 
 
-ALONE = "A plan is that of a model which runs in several towers, but this one runs on one device…"
+ALONE = "Only a model that runs in several towers has a plan, but this one runs on one device…"
 
 
 def test_a_model_on_one_device_has_none():
