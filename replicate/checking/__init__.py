@@ -1,6 +1,5 @@
-"""`python -m replicate check-gpus`: whether the devices of a machine do what they should.
+"""`python -m replicate check-gpus`: checks that the devices of a machine work as they should.
 
-Trains small models on one device and over towers, reads where operations ran, times the ways to
-gather gradients, and prints a report. Nothing of the library imports this package but its command
-line.
+Trains small models on one device and over towers, reads where operations ran, times the ways to sum
+gradients, and prints a report. Only the library's command line imports this package.
 """

@@ -1,4 +1,4 @@
-"""Checks the devices of a machine, one thing after the other."""
+"""Runs the checks of a machine's devices, one after the other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from replicate.checking.report import Equality, Report, Way
 from replicate.comparing import compare
 from replicate.compat import estimator
 
-# Towers on CPU devices deviate by up to 6e-7 here. cuDNN chooses how to convolve by the number of
-# rows, and Winograd's and Fourier's ways round more.
+# In these models, towers on CPU devices deviate by up to 6e-7. cuDNN chooses its convolution
+# algorithm by the number of rows, and Winograd's and Fourier's algorithms round more.
 TOLERANCES = {"float32": 1e-4, "float64": 1e-9}
 WARMUP = 10
-"""Steps before those that are timed."""
+"""Number of steps before the timed ones."""
 
 
 def run(
@@ -31,16 +31,16 @@ def run(
     tolerance: float | None,
     say: Callable[[str], None],
 ) -> Report:
-    """Checks devices; returns the `Report`. What fails is in it, so that the rest is checked, too.
+    """Checks devices; returns the `Report`. Failures are reported there and do not end the check.
 
     Args:
         devices: Canonical names of the towers' devices.
-        names: Of `models.MODELS`.
-        steps: To train each of them.
-        timed: Steps to time of each way to gather gradients.
-        dtype: Of `models.DTYPES`.
+        names: Names of models in `models.MODELS`.
+        steps: Number of steps to train each of them.
+        timed: Number of steps to time for each way to sum gradients.
+        dtype: One of `models.DTYPES`.
         tolerance: The largest deviation that counts as equal; None: that of the type.
-        say: Function that is called with a line of what goes on.
+        say: Function that is called with a line about the progress.
     """
     limit = TOLERANCES[dtype] if tolerance is None else tolerance
     able = [name for name in names if dtype in models.MODELS[name].dtypes]
@@ -77,7 +77,7 @@ def _equality(
         lambda: compare(
             models.make_model_fn(name, dtype),
             models.make_input_fn(name, dtype, steps),
-            # Where devices are logical ones, the Estimator's own sessions need them, too.
+            # The Estimator also makes sessions itself, which need the logical devices.
             config=estimator.RunConfig(session_config=devices_lib.session_config(devices)),
             devices=devices,
             steps=steps,
@@ -98,9 +98,9 @@ def _way(choice: str, devices: Sequence[str], timed: int, alone: Any, tolerance:
 
 
 def _tried(function: Callable[[], Any]) -> tuple[Any, str]:
-    """Returns what a function returns, and ""; or None, and what it raised.
+    """Returns a function's result and ""; if it raises, None and the error as text.
 
-    Machines fail in ways that nobody has seen here. A report of them is what is asked for.
+    Any exception counts: machines may fail in unknown ways, and the report must show them.
     """
     try:
         return function(), ""
@@ -111,7 +111,7 @@ def _tried(function: Callable[[], Any]) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """A scope in which TensorFlow's log has errors alone: the report has what matters."""
+    """A scope in which TensorFlow logs errors only; the report has all other information."""
     level = tf.logging.get_verbosity()
     tf.logging.set_verbosity("ERROR")
     try:
@@ -127,7 +127,7 @@ def _exact_float32() -> Iterator[None]:
     """A scope in which GPUs multiply float32 as such, not with the 10 bits of TensorFloat-32."""
     enable = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)
     enabled = getattr(tf.config.experimental, "tensor_float_32_execution_enabled", None)
-    if enable is None or enabled is None:  # TensorFlow that is older than it.
+    if enable is None or enabled is None:  # A TensorFlow without TensorFloat-32.
         yield
         return
     before = enabled()

@@ -1,4 +1,4 @@
-"""`python -m replicate check-gpus`: whether the GPUs of a machine do what they should, a report."""
+"""`python -m replicate check-gpus`: reports whether the GPUs of a machine work as they should."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEPS, _TIMED = 5, 30
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are of one line."""
+    """A parser whose errors have one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (--help lists the flags)\n")
@@ -26,9 +26,9 @@ def parser() -> argparse.ArgumentParser:
     made = _Parser(
         prog="python -m replicate check-gpus",
         description="Trains small models on one GPU and over towers on all of them and compares "
-        "the two, reads where operations and variables are, times the ways to gather gradients, "
-        "and prints a report to send to the authors. Takes about 2 minutes. Exits with 0 if all is "
-        "as it should be, 1 if anything is not, 2 if an argument is wrong or there are no GPUs.",
+        "the two, reads where operations and variables are, times the ways to sum gradients, and "
+        "prints a report to send to the authors. Takes about 2 minutes. Exits with 0 if all is as "
+        "it should be, 1 if anything is not, 2 if an argument is wrong or there are no GPUs.",
     )
     made.add_argument(
         "--devices", nargs="+", help="e.g. /gpu:0 /gpu:1, or /cpu:0 /cpu:1 (default: every GPU)"
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         "--steps", type=harness.positive, default=_STEPS, help=f"to train each ({_STEPS})"
     )
     made.add_argument(
-        "--timed", type=harness.positive, default=_TIMED, help=f"steps to time of a way ({_TIMED})"
+        "--timed", type=harness.positive, default=_TIMED, help=f"steps to time each way ({_TIMED})"
     )
     made.add_argument(
         "--dtype",
@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Makes the check that the command line `argv` describes; returns the exit status."""
+    """Runs the check that the command line `argv` describes; returns the exit status."""
     of_flags = parser()
     args = of_flags.parse_args(argv)
     try:
@@ -89,7 +89,8 @@ def _devices(names: Sequence[str] | None) -> list[str]:
     """Returns the canonical names of the devices to check.
 
     Raises:
-        ValueError: If there are fewer than two, or one is not there or no GPU or CPU of this host.
+        ValueError: If there are fewer than two, or one does not exist or is not a GPU or CPU of
+            this host.
     """
     if names is None:
         found = devices_lib.default(devices_lib.local())

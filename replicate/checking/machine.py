@@ -1,4 +1,4 @@
-"""Describes a machine for a report: versions, devices with their names, drivers and links."""
+"""Describes a machine for a report: versions, names of devices, drivers and links."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from replicate.version import __version__
 
 UNKNOWN = "not known"
 _DRIVER = ("--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
-_SMI_S = 20  # Seconds that `nvidia-smi` may take.
+_SMI_S = 20  # Timeout of `nvidia-smi`, in seconds.
 
 
 def facts() -> dict[str, str]:
-    """Returns versions, the processor and the date, by their names."""
+    """Returns versions, the processor and the date, by name."""
     found = harness.machine()
     built: Any = getattr(tf.sysconfig, "get_build_info", dict)()
     return {
@@ -38,7 +38,7 @@ def facts() -> dict[str, str]:
 
 
 def names_of(devices: Sequence[str]) -> dict[str, str]:
-    """Returns what each device is, by its canonical name."""
+    """Returns the product name of each device, by canonical name."""
     details = getattr(tf.config.experimental, "get_device_details", None)
     gpus = tf.config.experimental.list_physical_devices("GPU")
     named = {}
@@ -60,7 +60,7 @@ def _described(details: dict[str, Any]) -> str:
 
 
 def nvidia_smi() -> dict[str, str]:
-    """Returns what `nvidia-smi` says of drivers and links, by what it was asked; without it, {}."""
+    """Returns the output of `nvidia-smi` on drivers and on links, by topic; {} without the tool."""
     if shutil.which("nvidia-smi") is None:
         return {}
     asked = {"drivers": _DRIVER, "links": ("topo", "-m")}

@@ -1,9 +1,9 @@
 """Small models to train on one device and over towers: convolutions, a table, a loop, attention.
 
-Gradients of each meet in another way. All are trained with plain gradient descent, which shows an
-error of a gradient as large as it is. Batches do not divide evenly. No variable has a gradient that
-is 0 but for rounding, as that of a bias before batch norm: it would differ by all of its size. All
-is smooth: where a ReLU takes something near 0, rounding decides whether a gradient passes.
+Towers combine the gradients of each model differently. All are trained with plain gradient descent,
+which neither shrinks nor enlarges an error of a gradient. Batches do not divide evenly. No gradient
+is 0 up to rounding, like that of a bias before batch norm: its relative deviation would be 1. All
+functions are smooth: at a ReLU's input near 0, rounding decides whether a gradient passes.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Model(NamedTuple):
     """A model, and rows for it."""
 
     title: str
-    """A short description of its layers, for people."""
+    """A short description of the layers."""
     rows: Callable[[int, Any], Any]
-    """Function of a number of rows and a `np.random.RandomState`; returns an array of features, of
-    floating-point numbers or of words."""
+    """Function of a number of rows and a `np.random.RandomState`; returns an array of features,
+    floating-point numbers or words."""
     layers: Callable[[Any, Any], Any]
-    """Function of the tensor of features, and of the type of variables; returns what logits are
-    made of, [rows, units]."""
+    """Function of the tensor of features and the type of variables; returns the input of the last
+    layer, [rows, units]."""
     options: Mapping[str, Any] | None = None
-    """Arguments of `replicate_model_fn` with which towers do as one device."""
+    """Arguments of `replicate_model_fn` that make towers equal one device."""
     dtypes: tuple[str, ...] = DTYPES
-    """Types that it can compute in."""
+    """Types that the model can compute in."""
 
 
 def _weights(name: str, shape: list[Any], dtype: Any, seed: int) -> Any:
@@ -56,7 +56,7 @@ def _dense(net: Any, units: int, seed: int, name: str, has_bias: bool = True) ->
 def _scale_and_offset(net: Any) -> tuple[Any, Any]:
     size = [net.shape[-1]]
     scale = tf.get_variable("scale", size, net.dtype, tf.ones_initializer())
-    # From 0, it would be but a sum of small gradients, whose rounding is large beside it.
+    # If it started at 0, it would be a sum of small gradients, with a large relative rounding.
     return scale, tf.get_variable("offset", size, net.dtype, tf.constant_initializer(0.1))
 
 
@@ -89,7 +89,7 @@ def _convolutions(norm: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _embedded_words(words: Any, dtype: Any) -> Any:
-    """Returns the sum of the vectors of words, through a dense layer."""
+    """Applies a dense layer to the sum of the words' vectors."""
     table = _weights("table", [_WORDS, _UNITS], dtype, 0)
     net = tf.reduce_sum(tf.nn.embedding_lookup(table, words), axis=1)
     return tf.tanh(_dense(net, _UNITS, 1, "hidden"))
@@ -112,12 +112,12 @@ def _lstm(net: Any, dtype: Any) -> Any:
 
 
 def _attention(net: Any, dtype: Any) -> Any:
-    """Applies self-attention, all pairs of places in a row, between layer norms."""
+    """Applies self-attention to all pairs of positions in a row, between layer norms."""
     del dtype
     with tf.variable_scope("before"):
         net = _normed(net, [-1])
     queries, values = (_dense(net, _UNITS, 0, "queries"), _dense(net, _UNITS, 1, "values"))
-    # A bias of keys adds the same to all that a softmax takes: its gradient is 0.
+    # A bias of keys would add the same number to all inputs of a softmax: its gradient is 0.
     keys = _dense(net, _UNITS, 2, "keys", has_bias=False)
     pairs = tf.matmul(queries, keys, transpose_b=True) / _UNITS**0.5
     with tf.variable_scope("after"):
@@ -153,7 +153,7 @@ MODELS = {
 
 
 def make_model_fn(name: str, dtype: str) -> Callable[..., Any]:
-    """Returns the `model_fn` of one device, by the name of a model and of its type."""
+    """Returns the plain `model_fn` of a model, given the names of the model and of its type."""
     model = MODELS[name]
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
@@ -173,7 +173,7 @@ def make_model_fn(name: str, dtype: str) -> Callable[..., Any]:
 
 
 def make_input_fn(name: str, dtype: str, steps: int) -> Callable[[], Any]:
-    """Returns an `input_fn` of a batch for each step, of which the last one has fewer rows."""
+    """Returns an `input_fn` with a batch for each step; the last batch has one row fewer."""
     rng = np.random.RandomState(bench_models.SEED)
     number = steps * ROWS - 1
     features = MODELS[name].rows(number, rng)

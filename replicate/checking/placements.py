@@ -1,6 +1,6 @@
-"""Whether each tower computes on its own device, and variables are where they were asked for.
+"""Checks that each tower computes on its device, and that variables are on the requested devices.
 
-It is read from the graphs that TensorFlow made for each device and ran, after its optimizer.
+Placements are read from the graphs that TensorFlow ran on each device, after its graph optimizer.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from replicate import devices as devices_lib
 
-# The library puts the copies of a tower, and what it updates, under such names.
+# Names of a tower's copies of operations, and of its updates.
 _OF_TOWER = re.compile(r"(?:replicate/)?tower_(\d+)(?:_\d+)?/")
 _REPLICA = re.compile(r"replicate/tower_(\d+)/(.+)")
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
-# They stand on both sides of what crosses, under the name of what is sent.
+# TensorFlow adds these where a tensor crosses devices, named after the tensor.
 _TRANSPORT = ("_Send", "_HostSend", "_Recv", "_HostRecv")
-# What TensorFlow adds when it cuts a graph, on one device for a tower on another.
+# Names of operations that TensorFlow adds when it partitions a graph. They may be on one device
+# although their name is that of a tower on another.
 _ADDED = re.compile(r"/_\d+$")
-_MOST = 3  # Operations that a problem names.
+_MOST = 3  # Number of operations that the text of a problem names.
 
 
 class Node(NamedTuple):
@@ -35,11 +36,11 @@ class Placements(NamedTuple):
     """Where the operations of a step ran."""
 
     in_towers: tuple[int, ...]
-    """How many operations each tower has on its own device."""
+    """Number of operations that each tower has on its device."""
     variables: dict[str, int]
-    """How many variables there are on each device, replicas included."""
+    """Number of variables on each device, including replicas."""
     on_host: tuple[str, ...]
-    """Types of operations that towers on GPUs have on the host, for which the GPU has no kernel."""
+    """Types of operations of towers on GPUs that run on the host, because the GPU has no kernel."""
     problems: tuple[str, ...]
     """A sentence for each operation or variable on a wrong device."""
 
@@ -57,16 +58,16 @@ def nodes_of(metadata: Any) -> list[Node]:
 def look(
     nodes: Iterable[Node], devices: Sequence[str], placement: str, trained: Sequence[str]
 ) -> Placements:
-    """Returns where the operations of a step were.
+    """Returns the `Placements` of a step.
 
     Args:
         nodes: The operations.
         devices: Canonical names of the towers' devices.
-        placement: The `variable_placement` that was asked for.
-        trained: Names of the variables that are trained, in the order in which they were made.
+        placement: The requested `variable_placement`.
+        trained: Names of the trainable variables, in the order of creation.
     """
-    own, on_host = [0] * len(devices), set()
-    strangers = []
+    in_tower, on_host = [0] * len(devices), set()
+    misplaced = []
     where: dict[str, str] = {}
     replicas: dict[int, dict[str, str]] = collections.defaultdict(dict)
     for node in nodes:
@@ -81,25 +82,25 @@ def look(
             continue
         index = int(tower[1])
         if index < len(devices) and node.device == devices[index]:
-            own[index] += 1
+            in_tower[index] += 1
         elif "CPU" in node.device and index < len(devices) and "CPU" not in devices[index]:
-            # The GPU has no kernel for it. Another tower may be the CPU, but it is none of its own.
+            # The GPU has no kernel for it, so TensorFlow runs it on the CPU.
             on_host.add(node.kind)
         else:
-            strangers.append(f"{node.name} on {node.device}")
+            misplaced.append(f"{node.name} on {node.device}")
     problems = [
         f"tower {index} has no operation on {device}"
         for index, device in enumerate(devices)
-        if not own[index]
+        if not in_tower[index]
     ]
-    if strangers:
-        more = f", and {len(strangers) - _MOST} more" if len(strangers) > _MOST else ""
-        problems.append(f"not on the device of their tower: {', '.join(strangers[:_MOST])}{more}")
+    if misplaced:
+        more = f", and {len(misplaced) - _MOST} more" if len(misplaced) > _MOST else ""
+        problems.append(f"not on the device of their tower: {', '.join(misplaced[:_MOST])}{more}")
     problems += _of_variables(where, replicas, devices, placement, trained)
     counts = collections.Counter(where.values())
     for made in replicas.values():
         counts.update(made.values())
-    return Placements(tuple(own), dict(counts), tuple(sorted(on_host)), tuple(problems))
+    return Placements(tuple(in_tower), dict(counts), tuple(sorted(on_host)), tuple(problems))
 
 
 def _of_variables(
@@ -115,7 +116,7 @@ def _of_variables(
         turn = position % len(devices) if placement == "round_robin" else 0
         wanted = {name: devices[turn]}
         found = {name: where.get(name, "no device")}
-        # Tower 0 has the variable itself.
+        # Tower 0 uses the variable itself, the others have replicas.
         for index in range(1, len(devices) if placement == "replicated" else 0):
             wanted[f"{name} of tower {index}"] = devices[index]
             found[f"{name} of tower {index}"] = replicas.get(index, {}).get(name, "no device")

@@ -1,4 +1,4 @@
-"""Trains a model with one of the ways to gather gradients: time, memory, places, and the result."""
+"""Trains a model with one of the ways to sum gradients; measures time, memory and placements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHOICES = (
     "prefetched",
     "nccl",
 )
-"""Those of `replicate.bench.choices` that compute the same: none in half precision."""
+"""Choices of `replicate.bench.choices` with the same result: without those in half precision."""
 
 
 class Trained(NamedTuple):
@@ -33,17 +33,17 @@ class Trained(NamedTuple):
 
     losses: list[float]
     variables: dict[str, Any]
-    """Arrays of all variables after the last step, by name, and those of replicas."""
+    """Arrays of all variables and replicas after the last step, by name."""
     step_ms: tuple[float, float, float]
     """Milliseconds of a step: the median, 10th and 90th percentile."""
     peaks: dict[str, int | None]
-    """The most bytes that tensors took on each device; None: not known."""
+    """The most bytes that tensors took on each device; None if not known."""
     placements: placements.Placements | None
-    """None on one device."""
+    """The `Placements` of the last step; None on one device."""
 
 
 def that_run_on(devices: Sequence[str]) -> list[str]:
-    """Returns the names of `CHOICES` that run on devices, of all kinds together."""
+    """Returns the names of `CHOICES` that run on all of the devices."""
     kind = "GPU" if all("GPU" in name for name in devices) else "CPU"
     return [name for name in choices.that_run_on(kind) if name in CHOICES]
 
@@ -54,17 +54,17 @@ def train(choice: str | None, devices: Sequence[str], warmup: int, steps: int) -
     Args:
         choice: A name of `CHOICES`; None: on the first device alone.
         devices: Canonical names.
-        warmup: Steps before the first timed one.
-        steps: Timed steps.
+        warmup: Number of steps before the first timed one.
+        steps: Number of timed steps.
     """
-    # Plain gradient descent shows an error of a gradient as large as it is.
+    # Plain gradient descent neither shrinks nor enlarges an error of a gradient.
     case = models.CASES["mlp"]._replace(
         towers=len(devices), global_batch=ROWS * len(devices), optimizer="SGD"
     )
     engine = "single" if choice is None else "replicate"
     options = choices.CHOICES[choice or "default"]
     model_fn, config, shares = engines.ENGINES[engine](case, list(devices), options)
-    # A session without the other devices would make TensorFlow take its threads anew.
+    # A session without the other devices would make TensorFlow set up its threads again.
     config = config.replace(session_config=devices_lib.session_config(devices))
     asked = choices.model_fn_arguments(options).get("variable_placement", "consolidation")
     hook = _Probe(warmup + steps, [] if choice is None else devices, asked)
@@ -80,23 +80,23 @@ def train(choice: str | None, devices: Sequence[str], warmup: int, steps: int) -
 
 
 def _on_resources(model_fn: Any) -> Any:
-    """Returns a `model_fn` whose variables are resources: others have no replicas."""
+    """Returns a `model_fn` whose variables are resources: only these can have replicas."""
 
     def model_fn_on_resources(features: Any, labels: Any, mode: str) -> Any:
-        with tf.variable_scope("", use_resource=True):  # TensorFlow 1 makes references by itself.
+        with tf.variable_scope("", use_resource=True):  # TensorFlow 1's default is references.
             return model_fn(features, labels, mode)
 
     return model_fn_on_resources
 
 
 def worst_deviation(got: Trained, want: Trained, tolerance: float) -> Any:
-    """Returns the `Deviation` from one device that is largest: of a loss, variable or replica."""
+    """Returns the largest `Deviation` of a loss, variable or replica from one device."""
     pairs: list[tuple[str, Any, Any]] = [
         (f"the loss of step {step}", one, other)
         for step, (one, other) in enumerate(zip(got.losses, want.losses), 1)
     ]
     for name, value in got.variables.items():
-        # A replica must be what the variable is.
+        # A replica must equal its variable.
         plain = name.split("/", 2)[2] if name.startswith("replicate/tower_") else name
         pairs.append((name, value, want.variables.get(plain)))
     pairs += [(name, None, v) for name, v in want.variables.items() if name not in got.variables]
@@ -105,7 +105,7 @@ def worst_deviation(got: Trained, want: Trained, tolerance: float) -> Any:
 
 
 def peak(device: str) -> int | None:
-    """Returns the most bytes that tensors took on a device, None where TensorFlow does not say."""
+    """Returns the most bytes that tensors took on a device; None if TensorFlow does not tell."""
     info = getattr(tf.config.experimental, "get_memory_info", None)
     if info is None or "GPU" not in device:
         return None
@@ -117,17 +117,17 @@ def peak(device: str) -> int | None:
 
 def _reset_peak(device: str) -> None:
     reset = getattr(tf.config.experimental, "reset_memory_stats", None)
-    # Without it, a peak is that of all runs until then.
+    # A TensorFlow without this function gives the peak of all runs so far.
     if reset is not None and peak(device) is not None:
         reset(device.rpartition("device:")[2])
 
 
 class _Probe(timer.StepTimer):
-    """Times steps, and looks at the last one, which is traced.
+    """Times steps, and reads variables and placements after the last one, which is traced.
 
     Attributes:
         values: Arrays of variables and replicas, by name, after the last step.
-        placements: The `Placements` of the last step, None without devices.
+        placements: The `Placements` of the last step; None without devices.
     """
 
     def __init__(self, timed_steps: int, devices: Sequence[str], placement: str) -> None:

@@ -12,20 +12,20 @@ from replicate.comparing import Comparison, Deviation
 
 _INDENT = "  "
 _ON_CPUS = (
-    "CPU devices share cores and memory: their times say nothing of GPUs, and which is fastest "
-    "there is chance."
+    "CPU devices share cores and memory: their times do not predict those of GPUs, and the fastest "
+    "choice there is chance."
 )
 
 
 class Equality(NamedTuple):
-    """A model on one device and over towers."""
+    """Compares a model on one device with its towers."""
 
     name: str
     title: str
     comparison: Comparison | None
-    """None if it could not be trained."""
+    """None if the model could not be trained."""
     problem: str
-    """Why not, else ""."""
+    """Why it could not be trained, else ""."""
 
     @property
     def problems(self) -> list[str]:
@@ -42,16 +42,16 @@ class Equality(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A way to gather gradients."""
+    """Results of one way to sum gradients."""
 
     choice: str
     """A name of `replicate.bench.choices`."""
     trained: Trained | None
-    """None if it could not be trained."""
+    """None if training failed."""
     deviation: Deviation | None
-    """That from one device which is farthest beyond its tolerance; None if one of both failed."""
+    """The largest deviation from one device, in units of its tolerance; None if either failed."""
     problem: str
-    """Why it could not be trained, else ""."""
+    """Why training failed, else ""."""
 
     @property
     def problems(self) -> list[str]:
@@ -68,7 +68,7 @@ class Way(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All results of a check; as a string, a report to send."""
+    """Holds all results of a check; as a string, a report to send to the authors."""
 
     facts: dict[str, str]
     devices: dict[str, str]
@@ -92,7 +92,7 @@ class Report(NamedTuple):
 
     @property
     def fastest(self) -> Way | None:
-        """The way with the shortest step of those without a problem, None if there is none."""
+        """The fastest way without a problem, by the median step; None if there is none."""
         sound = [way for way in self.ways if way.trained is not None and not way.problems]
         return min(sound, key=_median, default=None)
 
@@ -113,7 +113,7 @@ class Report(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One line on all of it."""
+        """The result of the check, in one line."""
         where = f"{len(self.devices)} {'devices' if self.on_gpus else 'CPU devices'}"
         if not self.problems:
             return f"OK: on these {where}, all is as it should be."
@@ -123,7 +123,7 @@ class Report(NamedTuple):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all of it as dicts, lists, numbers and strings, for JSON; infinities are None."""
+        """Returns it as dicts, lists, numbers and strings, for JSON; infinities become None."""
         return {
             "ok": not self.problems,
             "verdict": self.verdict,
@@ -194,7 +194,7 @@ class Report(NamedTuple):
     def _of_ways(self) -> list[str]:
         lines = [
             "",
-            f"Ways to gather gradients, a dense network with {ROWS} rows on each device: "
+            f"Ways to sum gradients, a dense network with {ROWS} rows on each device: "
             "milliseconds of a step",
             f"{_INDENT}{'way':<24}{'median':>8}{'10 %':>8}{'90 %':>8}{'deviation':>11}"
             "  operations in towers; variables; peak MB",

@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 import tempfile
-from typing import Any, Callable, Iterable, Iterator, TextIO
+from typing import Any, Callable, Iterable, TextIO
 
 import tensorflow.compat.v1 as tf
 
