@@ -1,6 +1,6 @@
 """Trains a TensorFlow Estimator's `model_fn` on every accelerator of a host.
 
-TensorFlow is imported when a name that needs it is first asked for.
+TensorFlow is imported at the first access to a name that needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from replicate.compat import environment, renamed
 from replicate.version import __version__
 
 if TYPE_CHECKING:
-    from tensorflow.compat.v1 import estimator  # So that its classes are types.
+    from tensorflow.compat.v1 import estimator  # Lets type checkers see its classes as types.
 
     from replicate import hooks, loss_scale, metrics
     from replicate.comparing import Comparison, compare
@@ -52,7 +52,7 @@ __all__ = (
     "tower_index",
     "tower_report",
 )
-# The module that has each name; "" if the name is a module itself.
+# The module that defines each name; "" if the name is a module itself.
 _MODULES = {
     "BatchNormalization": "normalization",
     "Comparison": "comparing",
@@ -77,7 +77,7 @@ _MODULES = {
 }
 _RENAMED = {"Gather": "Reduction"}  # New names by old ones.
 
-if not TYPE_CHECKING:  # Or else a type checker takes any name for one that is there.
+if not TYPE_CHECKING:  # A type checker that sees `__getattr__` accepts any name.
 
     def __getattr__(name: str) -> Any:
         if name in _RENAMED:
@@ -87,7 +87,7 @@ if not TYPE_CHECKING:  # Or else a type checker takes any name for one that is t
             return globals()[name]
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if "tensorflow" not in sys.modules:
+        if "tensorflow" not in sys.modules:  # A better error than a failing import of it.
             environment.check_packages()
         module = importlib.import_module(f"{__name__}.{_MODULES[name] or name}")
         if name == "estimator":

@@ -1,8 +1,8 @@
-"""`python -m replicate`: which versions and devices there are, and what would be done with them.
+"""`python -m replicate`: prints versions, devices, and how they would be used.
 
-Where the Estimator cannot work, it says why and what to run, and exits with 1. Where not even
-TensorFlow can be imported, that is an ImportError which says so. `python -m replicate bench` is
-`replicate.bench.command`, `python -m replicate check-gpus` is `replicate.checking.command`,
+If the Estimator cannot work, it prints the reason and the command to run, and exits with 1. If
+TensorFlow cannot be imported, it raises an ImportError with the reason. `python -m replicate bench`
+is `replicate.bench.command`, `python -m replicate check-gpus` is `replicate.checking.command`,
 `python -m replicate compare` is `replicate.comparing.command`, `python -m replicate plan` is
 `replicate.planning.command`, and `python -m replicate scan`, which imports no TensorFlow, is
 `replicate.scan.command`.
@@ -58,16 +58,16 @@ def report() -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Does what the command line `argv` asks for; returns the exit status."""
+    """Runs the command line `argv`; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["scan"]:
         from replicate.scan import command as scanning
 
         return scanning.main(argv[1:])
     if argv[:1] == ["check-gpus"]:
-        # What TensorFlow tells of each session would bury the report's lines of progress.
+        # TensorFlow's messages about each session would hide the lines of progress.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    if not {"-h", "--help"} & {*argv[:1]}:
+    if not {"-h", "--help"} & {*argv[:1]}:  # Help needs no TensorFlow.
         environment.check_packages()
     if argv[:1] == ["bench"]:
         from replicate.bench import command as benchmark
@@ -92,10 +92,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands")
     commands.add_parser("bench", help="times one device against several, engines side by side")
-    commands.add_parser("check-gpus", help="checks the GPUs here, and prints a report of it")
-    commands.add_parser("compare", help="trains your model_fn on both, and says whether they agree")
+    commands.add_parser("check-gpus", help="checks the GPUs here, and prints a report")
+    commands.add_parser("compare", help="trains your model_fn on both, and compares the results")
     commands.add_parser("plan", help="shows which parts of your model_fn would run in towers")
-    commands.add_parser("scan", help="reads a codebase, and says what moving it takes")
+    commands.add_parser("scan", help="reads a codebase, and lists the changes that moving it takes")
     parser.parse_args(argv)
     print("\n".join(report()))
     problem = environment.estimator_problem()

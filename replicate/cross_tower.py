@@ -1,6 +1,6 @@
-"""Sums and means over towers, in the middle of the model, differentiable.
+"""Differentiable sums and means over towers, for use inside a model.
 
-Outside towers these are identities: the one tower has the whole batch. Replicas of a TPU or of
+Outside towers these are identities: the only tower has the whole batch. Replicas of a TPU or of
 tf.distribute have shards of equal size.
 """
 
@@ -18,7 +18,7 @@ from replicate.engines import context
 
 _GRADIENT = "ReplicateCrossTower"
 
-# By graph and name of an identity that `_link` made: the function of its gradient.
+# Gradient functions of the identities that `_link` made, by graph and name.
 _links: weakref.WeakKeyDictionary[tf.Graph, dict[str, Callable[..., list[tf.Tensor | None]]]] = (
     weakref.WeakKeyDictionary()
 )
@@ -27,13 +27,13 @@ _links: weakref.WeakKeyDictionary[tf.Graph, dict[str, Callable[..., list[tf.Tens
 def cross_tower_sum(x: Any) -> Any:
     """Sums `x` over all towers.
 
-    The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, with dyⱼ the gradient
-    that tower j's loss has for the result and wⱼ the weight of that loss. In towers, where those of
-    variables start from the weights, it is Σⱼ dyⱼ.
+    The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, where dyⱼ is the
+    gradient of tower j's loss with respect to the result and wⱼ the weight of that loss. If
+    backward passes start from the weights, as those for variables do in towers, it is Σⱼ dyⱼ.
 
     Args:
-        x: Nested structure of numeric tensors, or of what converts to them. Each must have the
-            same shape in every tower. None stays None.
+        x: Nested structure of numeric tensors, or of values that convert to them. Each must have
+            the same shape in every tower. None stays None.
 
     Returns:
         The structure, with each tensor summed over the towers, element by element; the same values
@@ -54,7 +54,7 @@ def cross_tower_mean(x: Any) -> Any:
     matter how evenly it was split.
 
     Args:
-        x: Like that of `cross_tower_sum`; the tensors must be floating or complex.
+        x: As for `cross_tower_sum`; the tensors must be floating or complex.
 
     Returns:
         The structure, with each tensor averaged over the towers; the same values in every tower.
@@ -94,25 +94,25 @@ def _sum_over_towers(
     leaves: list[tf.Tensor | None], label: str = "cross-tower sum"
 ) -> list[tf.Tensor | None]:
     """Returns the tensors `leaves`, each summed over the towers; None stays None."""
-    own = [leaf for leaf in leaves if leaf is not None]
+    given = [leaf for leaf in leaves if leaf is not None]
     engine = context.engine()
-    if engine.size == 1 or not own:
+    if engine.size == 1 or not given:
         return leaves
-    sums = iter(_differentiable_sum(engine, own, label))
+    sums = iter(_differentiable_sum(engine, given, label))
     return [None if leaf is None else next(sums) for leaf in leaves]
 
 
 def _differentiable_sum(
-    engine: context.Engine, own: list[tf.Tensor], label: str
+    engine: context.Engine, given: list[tf.Tensor], label: str
 ) -> Sequence[tf.Tensor]:
-    """Returns the sums over towers of the tensors `own`, with a gradient for `own`."""
+    """Returns the sums of tensors over towers, with a gradient for this tower's tensors."""
     with seeds.uncounted():
-        sums, name = engine.add(own, label)
-        return _link(own, sums, functools.partial(_gradient_of_sum, name))
+        sums, name = engine.add(given, label)
+        return _link(given, sums, functools.partial(_gradient_of_sum, name))
 
 
 def _gradient_of_sum(name: str, *upstream: tf.Tensor | None) -> list[tf.Tensor | None]:
-    """Returns the gradients for what was summed up under `name`, from those for the sums."""
+    """Returns the gradients for the summands of `name`, from those for the sums."""
     engine = context.engine()
     if engine.size == 1:
         raise RuntimeError(
@@ -121,14 +121,14 @@ def _gradient_of_sum(name: str, *upstream: tf.Tensor | None) -> list[tf.Tensor |
         )
 
     def add_gradients(known: list[tf.Tensor]) -> list[tf.Tensor]:
-        # Where backward passes start from 1, tower i's is Σⱼ (wⱼ/wᵢ)·dyⱼ; from wᵢ, Σⱼ dyⱼ. The sum
-        # is differentiable itself, so second derivatives follow.
+        # If backward passes start from 1, tower i's gradient is Σⱼ (wⱼ/wᵢ)·dyⱼ; if from wᵢ, Σⱼ dyⱼ.
+        # This sum is differentiable, too, so second derivatives work.
         weights = [engine.pending_weight(dy.dtype) for dy in known]
         weighted = [dy if w is None else dy * w for dy, w in zip(known, weights)]
         sums = _differentiable_sum(engine, weighted, f"gradient of {name}")
-        # A tower without rows, of weight 0, had no part in what was summed up.
-        own = [t if w is None else tf.math.divide_no_nan(t, w) for t, w in zip(sums, weights)]
-        return [engine.counted(gradient) for gradient in own]
+        # A tower without rows has weight 0, and its summand did not count: its gradient is 0.
+        local = [t if w is None else tf.math.divide_no_nan(t, w) for t, w in zip(sums, weights)]
+        return [engine.counted(gradient) for gradient in local]
 
     return _of_numbers(add_gradients, upstream)
 
@@ -136,7 +136,11 @@ def _gradient_of_sum(name: str, *upstream: tf.Tensor | None) -> list[tf.Tensor |
 def _of_numbers(
     function: Callable[[list[tf.Tensor]], list[tf.Tensor]], upstream: Sequence[tf.Tensor | None]
 ) -> list[tf.Tensor | None]:
-    """Returns what `function` gives for the list of gradients; None for None and integers."""
+    """Applies `function` to the list of gradients, leaving out None and integers.
+
+    Returns:
+        The results at the positions of their gradients, and None at the others.
+    """
     are_known = [
         dy is not None and (dy.dtype.is_floating or dy.dtype.is_complex) for dy in upstream
     ]
@@ -146,24 +150,24 @@ def _of_numbers(
 
 
 def _link(
-    own: list[tf.Tensor],
+    given: list[tf.Tensor],
     results: Iterable[tf.Tensor],
     gradient: Callable[..., list[tf.Tensor | None]],
 ) -> Sequence[tf.Tensor]:
-    """Returns the tensors `results`, of which gradients lead to the tensors `own` by `gradient`.
+    """Returns the tensors `results`, with `gradient` as the gradient for the tensors `given`.
 
-    Of an identity of `own` and the results, only the results are used, while the overridden
-    gradient leads to `own` alone: back through the results, it would go the way by which the sum
-    was made, which knows nothing of the other towers' losses. Tapes do not heed the override, and
-    are told apart.
+    An identity takes `given` and the results; only its copies of the results are used. Its
+    overridden gradient leads to `given` alone. A gradient through the results would pass the
+    operations that made the sum, which do not include the other towers' losses. Tapes ignore the
+    override, so the gradient is recorded on them separately.
     """
     overridden = tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT})
     with graph_lib.tapes_stopped(), overridden:
-        outputs = tf.identity_n([*own, *(tf.stop_gradient(tensor) for tensor in results)])
+        outputs = tf.identity_n([*given, *(tf.stop_gradient(tensor) for tensor in results)])
     if not tf.executing_eagerly():
         _links.setdefault(outputs[0].graph, {})[outputs[0].op.name] = gradient
-    outputs = outputs[len(own) :]
-    graph_lib.record_on_tapes(outputs, own, gradient)
+    outputs = outputs[len(given) :]
+    graph_lib.record_on_tapes(outputs, given, gradient)
     return outputs
 
 

@@ -1,12 +1,12 @@
-"""Which devices there are, and which of them are meant.
+"""Lists the devices of this process, and resolves names of devices.
 
-Devices are named by canonical strings, `/device:GPU:0`. Nothing here starts a device: no GPU
-memory is allocated and no CUDA context opened by listing them.
+Devices are named by canonical strings, `/device:GPU:0`. Nothing here starts a device: listing
+devices allocates no GPU memory and opens no CUDA context.
 
 GPUs are numbered as the process sees them: with `CUDA_VISIBLE_DEVICES=2,0`, `/gpu:0` is the third
-GPU of the host and `/gpu:1` its first; with an empty string or -1, there is none. Those that a
-session sees are numbered anew among these by `gpu_options.visible_device_list`. Memory is the
-session's: `gpu_options.allow_growth` and `per_process_gpu_memory_fraction`.
+GPU of the host and `/gpu:1` its first; with an empty string or -1, there is none.
+`gpu_options.visible_device_list` selects and renumbers the GPUs of a session among these. The
+session also controls memory, by `gpu_options.allow_growth` and `per_process_gpu_memory_fraction`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def canonical(device: str | tf.DeviceSpec | Any) -> str:
 
     Args:
         device: A name like `/gpu:0`, `GPU:0`, `/device:GPU:0` or `/job:worker/task:1/gpu:0`, a
-            `tf.DeviceSpec`, or what has such a name as its `name`.
+            `tf.DeviceSpec`, or an object whose `name` is such a name.
 
     Returns:
         String that names job and task if `device` does, type and index.
@@ -42,20 +42,20 @@ def canonical(device: str | tf.DeviceSpec | Any) -> str:
     if isinstance(name, str):
         with contextlib.suppress(ValueError):
             name = name.replace("physical_device:", "device:")
-            # TensorFlow 1.15 knows short names of CPUs and GPUs alone.
+            # TensorFlow 1.15 knows short names of CPUs and GPUs only.
             name = re.sub("(^|/)tpu:", "/device:TPU:", name, flags=re.IGNORECASE)
             spec = tf.DeviceSpec.from_string(name)
     if spec is None or spec.device_type is None or spec.device_index is None:
         raise ValueError(
             f"A device is named by its type and index, like '/gpu:0', but got {device!r}."
         )
-    if spec.job == "localhost":  # What sessions without a cluster call themselves.
+    if spec.job == "localhost":  # The job of sessions without a cluster.
         spec = spec.replace(job=None, replica=None, task=None)
     return spec.replace(device_type=spec.device_type.upper()).to_string()
 
 
 def canonical_list(devices: Iterable[str | tf.DeviceSpec | Any]) -> list[str]:
-    """Returns the canonical strings of `devices`, which must be several or one, each once.
+    """Returns the canonical strings of `devices`.
 
     Raises:
         ValueError: If there are none, one occurs twice, or one does not name a device.
@@ -92,7 +92,7 @@ def local(config: tf.ConfigProto | None = None) -> list[str]:
     counts = dict(config.device_count) if config is not None else {}
     physical = {"CPU": counts.get("CPU", 1)}
     for device in tf.config.experimental.list_physical_devices():
-        # Those of XLA, which TensorFlow 1.15 lists, are the same devices once more.
+        # TensorFlow 1.15 lists each device a second time, as one of XLA.
         if device.device_type != "CPU" and not device.device_type.startswith("XLA_"):
             physical[device.device_type] = physical.get(device.device_type, 0) + 1
     if config is not None and config.gpu_options.visible_device_list:
@@ -110,10 +110,10 @@ def default(available: Iterable[str]) -> list[str]:
 
 
 def are_tpus(devices: Sequence[str]) -> bool:
-    """Whether all of the device strings name TPU cores.
+    """Whether the device strings name TPU cores.
 
     Raises:
-        ValueError: If some do.
+        ValueError: If some do and some do not.
     """
     tpus = [name for name in devices if _kind(name) == "TPU"]
     if tpus and len(tpus) < len(devices):
@@ -134,10 +134,10 @@ def check_exist(
     Args:
         devices: Canonical strings. Those that name a job belong to a cluster and are not checked.
         config: The `tf.ConfigProto` of the sessions, or None.
-        cpus_known: Whether `config` says how many CPU devices there are; else any may exist.
+        cpus_known: Whether `config` sets the number of CPU devices; else any may exist.
 
     Raises:
-        ValueError: If one is missing; lists those that exist.
+        ValueError: If one is missing. The message lists those that exist.
     """
     available = local(config)
     for name in devices:
@@ -156,7 +156,7 @@ def check_exist(
 
 
 def is_default_device(name: str) -> bool:
-    """Whether TensorFlow would place operations on device `name` without being asked to."""
+    """Whether TensorFlow places operations without a device on device `name`."""
     return default(local())[0] == name
 
 
@@ -168,36 +168,38 @@ def session_config(
         devices = ["/cpu:0", "/cpu:1"]
         config = replicate.estimator.RunConfig(session_config=replicate.session_config(devices))
 
-    Users who have a configuration of their own pass it as `base`.
+    To keep an existing configuration, pass it as `base`.
 
-    As in an Estimator's own default, operations that have no kernel for a tower's device run
-    where they have one (`allow_soft_placement`), and the graph is optimised once. With several CPU
-    devices and no other it is not, unless `graph_options` are given, if only `tf.GraphOptions()`,
-    or `base` has `rewrite_options`: TensorFlow's graph optimizer looks at every tower's operations,
-    so that training steps, which are as fast without it, begin later by half the time. On GPUs it
-    chooses layouts and fuses operations, and stays. Logical CPU devices share the cores: with
-    several of them, a kernel uses
-    as many threads as there are cores for each. TensorFlow makes its threads with a process's first
-    device, and an Estimator makes one before its session; so the number is also set in
-    `tf.config.threading`, unless one is set there or TensorFlow has its devices already.
+    As in an Estimator's default, an operation without a kernel for its tower's device runs on a
+    device that has one (`allow_soft_placement`), and the graph is optimized once. If all devices
+    are CPU devices, and there are several, the graph is not optimized: TensorFlow's graph optimizer
+    would process the operations of every tower, which takes half of the time until the first step,
+    and steps would be no faster. To keep it, pass `graph_options`, if only `tf.GraphOptions()`, or
+    a `base` with `rewrite_options`. On GPUs the optimizer chooses layouts and fuses operations, so
+    it stays on.
 
-    In a cluster with parameter servers, as TF_CONFIG describes it, a session waits for these alone
+    Logical CPU devices share the cores: with several of them, a kernel uses as many threads as
+    there are cores for each device. TensorFlow makes its threads with a process's first device, and
+    an Estimator makes one before its session. So the number is also set in `tf.config.threading`,
+    unless it is set already or TensorFlow has its devices already.
+
+    In a cluster with parameter servers, as TF_CONFIG describes it, a session waits only for these
     (`device_filters`), so that a worker can start while another one is down.
 
     Args:
-        devices: Devices as `replicate_model_fn` takes them. None: every local GPU, else one CPU.
-        base: A `tf.ConfigProto`, which is not changed: what it sets is kept, but for a number of
-            CPU devices that is too small. None: an empty one.
-        **kwargs: Fields of `tf.ConfigProto` to set besides, e.g. `intra_op_parallelism_threads`;
-            they have precedence.
+        devices: Devices as for `replicate_model_fn`. None: every local GPU, else one CPU.
+        base: A `tf.ConfigProto`, which is not changed. Its fields are kept, except that the number
+            of CPU devices is raised if it is too small. None: an empty one.
+        **kwargs: Further fields of `tf.ConfigProto`, e.g. `intra_op_parallelism_threads`; they have
+            precedence over `base`.
 
     Returns:
         A `tf.ConfigProto`.
 
     Raises:
-        TypeError: If `base` is something else.
-        ValueError: If a device does not exist and is no CPU, or `device_count` in `kwargs` is too
-            small for the devices.
+        TypeError: If `base` is not a `tf.ConfigProto`.
+        ValueError: If a device other than a CPU does not exist, or `device_count` in `kwargs` is
+            too small for the devices.
     """
     if base is not None and not isinstance(base, tf.ConfigProto):
         raise TypeError(
@@ -213,12 +215,11 @@ def session_config(
         "device_filters": cluster.device_filters(),
     }
     if len(cpus) > 1:
-        # Towers compute side by side: with all cores each, their kernels would get in each
-        # other's way.
+        # Towers compute at the same time: if each used all cores, kernels would compete for them.
         fields["intra_op_parallelism_threads"] = max(1, (os.cpu_count() or 1) // len(cpus))
     config = tf.ConfigProto(**fields)
     if base is not None:
-        if base.device_filters:
+        if base.device_filters:  # `MergeFrom` would append them to ours.
             del config.device_filters[:]
         config.MergeFrom(base)
         config.device_count["CPU"] = max(counts["CPU"], base.device_count["CPU"])
@@ -235,11 +236,11 @@ def session_config(
 
 
 def _with_fields(config: tf.ConfigProto, fields: dict[str, Any]) -> tf.ConfigProto:
-    """Returns a configuration with some fields as they are given, whatever they were."""
+    """Returns a configuration in which the given fields replace earlier values."""
     for name in fields:
         config.ClearField(name)
     config.MergeFrom(tf.ConfigProto(**fields))
-    # An explicit default is a choice, too, though nothing of it is merged.
+    # `MergeFrom` skips fields with default values, but they may be a user's choice.
     for name, value in fields.items():
         if isinstance(value, (bool, int)):
             setattr(config, name, value)
@@ -247,7 +248,7 @@ def _with_fields(config: tf.ConfigProto, fields: dict[str, Any]) -> tf.ConfigPro
 
 
 def costs_time(names: Sequence[str], config: tf.ConfigProto | None) -> bool:
-    """Whether towers on CPU devices run in a session that lacks what `session_config` adds."""
+    """Whether towers on CPU devices run in a session without the options of `session_config`."""
     if config is None or len(names) < 2 or any(_kind(name) != "CPU" for name in names):
         return False
     return not config.graph_options.HasField("rewrite_options")
@@ -256,8 +257,8 @@ def costs_time(names: Sequence[str], config: tf.ConfigProto | None) -> bool:
 def _set_threads(number: int) -> None:
     """Sets the threads of the process's kernels, unless the user or TensorFlow already did.
 
-    A session's own number comes too late in an Estimator: its global step is read in a `tf.cond`,
-    which starts TensorFlow's eager devices, and all later sessions share their threads.
+    The number in a session's configuration comes too late in an Estimator. Its global step is read
+    in a `tf.cond`, which starts TensorFlow's eager devices, and later sessions share their threads.
     """
     with contextlib.suppress(RuntimeError):  # TensorFlow has its devices already.
         if not tf.config.threading.get_intra_op_parallelism_threads():

@@ -1,6 +1,6 @@
-"""Session hooks for the person who watches a training run.
+"""Session hooks that show progress, save at a signal, and end training that stands still.
 
-A *step* is one increment of the global step; an *example* one row of the whole batch, whatever N.
+A *step* is one increment of the global step. An *example* is one row of the whole batch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ("PreemptionHook", "ProgressHook", "StallError", "StallHook")
 
 
 class _Mark(NamedTuple):
-    """Where training was at one time."""
+    """State of training at one time."""
 
-    time: float  # seconds of a clock that only differences mean something of
-    step: int  # global step
-    examples: int  # rows since the session began
+    time: float  # In seconds; only differences have a meaning.
+    step: int  # The global step.
+    examples: int  # Rows since the session began.
 
 
 class ProgressHook(tf.train.SessionRunHook):
-    """Shows a progress bar while an Estimator trains, or logs lines where there is no terminal.
+    """Shows a progress bar while an Estimator trains, or logs lines if there is no terminal.
 
     ```python
     progress = replicate.hooks.ProgressHook(total_steps=1000, batch_size=256)
@@ -39,24 +39,24 @@ class ProgressHook(tf.train.SessionRunHook):
     training:  42%|████████         | 420/1000 [00:04<00:05, 26,880 examples/s, loss 0.1234]
     ```
 
-    The bar counts global steps, so that a resumed run continues where its checkpoint stopped.
-    Throughput is measured over the steps between two redraws; the last redraw gives the mean over
-    the whole run, its first step excepted because it includes one-time set-up. Log lines written
-    meanwhile appear above the bar.
+    The bar counts global steps, so that a resumed run continues at its checkpoint's step.
+    Throughput is measured over the steps between two redraws. The last redraw shows the mean over
+    the whole run without its first step, which includes one-time setup. Log lines appear above the
+    bar.
 
-    Where the output is not a terminal, as on Slurm, on Kubernetes or in a file, `tf.logging.info`
-    gets a line instead, at the first step, every `log_secs` and at the last:
+    If the output is not a terminal, e.g. on Slurm, on Kubernetes or in a file, `tf.logging.info`
+    gets a line instead, at the first step, every `log_secs` and at the last step:
 
     ```
     training: step 420/1000, 26,880 examples/s, loss 0.1234, 0:00:05 left
     ```
 
-    The chief also writes the rate for TensorBoard, as `global_examples/sec`, into the Estimator's
-    directory, if the rows are known; the Estimator itself writes steps per second.
+    If the rows are known, the chief also writes the rate for TensorBoard into the Estimator's
+    directory, as `global_examples/sec`; the Estimator itself writes steps per second.
 
-    Loss and global step are fetched when there is something to show, not at every step. The bar is
-    closed when the session is, also when an exception ends training, so that a traceback starts
-    on a line of its own. One hook may serve several calls of `train`, one after the other.
+    Loss and global step are fetched only when they are shown, not at every step. The bar is closed
+    with the session, also if an exception ends training, so that a traceback starts on a new line.
+    One hook may serve several calls of `train`, one after the other.
 
     The bar is drawn by `tqdm`: `pip install 'replicate-estimator[progress]'`.
 
@@ -64,29 +64,29 @@ class ProgressHook(tf.train.SessionRunHook):
         total_steps: The global step at which training ends, i.e. the `max_steps` given to
             `Estimator.train`. With neither this nor `steps` the bar has no end.
         batch_size: Rows of the whole batch, all towers together: an int > 0, or an integer
-            tensor of shape [] or its name, read at every step. None takes the count that
-            `replicate_model_fn` keeps; where there is none, steps per second are shown in
-            place of examples per second.
-        steps: How many steps this call runs, i.e. the `steps` given to `Estimator.train`.
-            Excludes `total_steps`.
-        loss: The float tensor of shape [] to show, or its name in the training graph. None
-            takes the last tensor of `tf.losses.get_losses()`, which is where the Estimator
-            puts the loss of its `EstimatorSpec` just before training starts; where there is
-            none, no loss is shown. In a session of your own, pass the loss.
-        description: What stands before the bar.
-        every_secs: Seconds from one redraw to the next, >= 0. 0 redraws at every step.
-        stream: The text stream to draw on. None is `sys.stderr` at the time training starts.
-        log_secs: Seconds from one line of the log, and from one summary, to the next, >= 0; on a
+            tensor of shape [] or its name, read at every step. None: the count that
+            `replicate_model_fn` makes; without it, steps per second are shown instead of examples
+            per second.
+        steps: Number of steps of this call, i.e. the `steps` given to `Estimator.train`. Excludes
+            `total_steps`.
+        loss: The float tensor of shape [] to show, or its name in the training graph. None: the
+            last tensor of `tf.losses.get_losses()`, to which the Estimator adds the loss of its
+            `EstimatorSpec` just before training starts; no loss is shown if there is none. Without
+            an Estimator, pass the loss.
+        description: Text before the bar.
+        every_secs: Seconds between two redraws, >= 0. 0 redraws at every step.
+        stream: The text stream to draw on. None: `sys.stderr` at the time training starts.
+        log_secs: Seconds between two lines of the log, and between two summaries, >= 0; on a
             terminal, summaries wait for a redraw. None: neither lines nor summaries.
-        config: The Estimator's `RunConfig`, i.e. `estimator.config`: it says where summaries go,
-            and whether this is the chief. None: that of `replicate_model_fn`; without that, there
-            are no summaries.
+        config: The Estimator's `RunConfig`, i.e. `estimator.config`, which says where summaries go
+            and whether this is the chief. None: the `RunConfig` of `replicate_model_fn`; without
+            that, there are no summaries.
 
     Raises:
         ImportError: If `tqdm` is not installed.
         ValueError: If both `total_steps` and `steps` are given, a number is out of range, or
             `config` has no `model_dir`.
-        TypeError: If a number is not one.
+        TypeError: If an argument for a number is anything else.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ProgressHook(tf.train.SessionRunHook):
                 "Summaries go into the directory of the model, but `config` must be a `RunConfig` "
                 f"with a `model_dir`, and is {config!r}. Pass `estimator.config`, or leave it out."
             )
-        import_tqdm()  # so that a missing one is known before training starts
+        import_tqdm()  # Raises before training starts if it is missing.
         self._total_steps = total_steps
         self._steps = steps
         self._batch_size_arg = batch_size
@@ -140,7 +140,7 @@ class ProgressHook(tf.train.SessionRunHook):
         self._bar: ProgressBar | ProgressLog | None = None
 
     def begin(self) -> None:
-        """Finds the tensors to watch. Called by the session, before the graph is finalised."""
+        """Finds the tensors to watch. Called by the session, before the graph is finalized."""
         self._stream = sys.stderr if self._stream_arg is None else self._stream_arg
         self._on_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
         self._active = self._on_terminal or self._log_secs is not None
@@ -159,7 +159,7 @@ class ProgressHook(tf.train.SessionRunHook):
         self._summary = self._find_summary()
 
     def _find_summary(self) -> RateSummary | None:
-        """Returns the `RateSummary` of the chief, None where no rate is to be written."""
+        """Returns the chief's `RateSummary`; None if no rate is to be written."""
         config = self._config_arg or config_of(tf.get_default_graph())
         has_rate = self._log_secs is not None and self._batch_size is not None
         if not has_rate or config is None or not is_chief(config):
@@ -170,17 +170,16 @@ class ProgressHook(tf.train.SessionRunHook):
         """Draws the bar at the global step from which training starts or resumes."""
         if not self._active:
             return
-        self._close()  # of an earlier session, lost to a preemption
+        self._close()  # Of an earlier session, which a preemption ended without `end`.
         start = int(session.run(self._global_step))
         if self._total is None and self._steps is not None:
             self._total = start + self._steps
         self._step = start
-        self._runs = 0  # since `_step` was read
+        self._runs = 0  # Runs since `_step` was read.
         self._examples = 0
-        # Marks of the first step, whose time includes what is set up once, and of the last ones.
-        self._first: _Mark | None = None
-        self._drawn: _Mark | None = None  # of the last redraw
-        self._written: _Mark | None = None  # of the last summary
+        self._first: _Mark | None = None  # After the first step, which includes one-time setup.
+        self._drawn: _Mark | None = None  # At the last redraw.
+        self._written: _Mark | None = None  # At the last summary.
         self._rate: str | None = None
         self._secs_per_step: float | None = None
         self._last_loss: float | None = None
@@ -188,8 +187,8 @@ class ProgressHook(tf.train.SessionRunHook):
             self._bar = ProgressLog(self._description, self._total)
             return
         self._bar = ProgressBar(self._description, self._stream, start, self._total)
-        # A session tells its hooks that it ended well (`end`), but not that it failed. Its
-        # coordinator knows both, and waits for this thread before it lets the exception through.
+        # A session calls `end` only if it ended without an error. Its coordinator notifies this
+        # thread in both cases, and waits for it before it raises the error.
         closer = threading.Thread(
             target=_close_with_session,
             args=(coord, self._bar),
@@ -200,7 +199,7 @@ class ProgressHook(tf.train.SessionRunHook):
         coord.register_thread(closer)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        """Asks for the loss if the bar is to be redrawn, and for the rows if they may vary."""
+        """Fetches the loss if the bar is to be redrawn, and the rows if they may vary."""
         if self._bar is None:
             return None
         self._redraw = (
@@ -218,7 +217,7 @@ class ProgressHook(tf.train.SessionRunHook):
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
     ) -> None:
-        """Counts the step, and redraws the bar if that is due."""
+        """Counts the step, and redraws the bar if a redraw is due."""
         if self._bar is None:
             return
         fetched = run_values.results or {}
@@ -239,7 +238,7 @@ class ProgressHook(tf.train.SessionRunHook):
         if self._on_terminal:
             self._draw(self._bar, is_last=True)
         elif self._drawn is not None and self._drawn.step != self._step:
-            self._last_loss = None  # Of an earlier step.
+            self._last_loss = None  # It belongs to an earlier step.
             self._draw(self._bar)
         if self._summary is not None and self._drawn is not None:
             self._summarise(self._summary, self._drawn, is_last=True)
@@ -247,11 +246,11 @@ class ProgressHook(tf.train.SessionRunHook):
         self._close()
 
     def _period(self) -> float:
-        """Returns the seconds from one redraw to the next, or from one line."""
+        """Returns the seconds between two redraws, or between two lines."""
         return self._every_secs if self._on_terminal else self._log_secs or 0.0
 
     def _read_step(self, session: tf.Session) -> None:
-        """Brings the counts up to date; one run may have made several steps, or none."""
+        """Updates the counts; one run may have made several steps, or none."""
         step = int(session.run(self._global_step))
         if isinstance(self._batch_size, int):
             self._examples += (step - self._step) * self._batch_size
@@ -277,7 +276,7 @@ class ProgressHook(tf.train.SessionRunHook):
         bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))), self._secs_per_step)
 
     def _summarise(self, summary: RateSummary, now: _Mark, is_last: bool = False) -> None:
-        """Writes the rate since the last summary if that is due."""
+        """Writes the rate since the last summary if one is due."""
         since = self._written = self._written or now
         seconds = now.time - since.time
         is_due = is_last or seconds >= (self._log_secs or 0.0)
@@ -292,6 +291,6 @@ class ProgressHook(tf.train.SessionRunHook):
 
 
 def _close_with_session(coord: tf.train.Coordinator, bar: ProgressBar) -> None:
-    """Thread: closes `bar` when the session of `coord` stops, for whatever reason."""
+    """Thread: closes `bar` when the session of `coord` stops, for any reason."""
     coord.wait_for_stop()
     bar.close()

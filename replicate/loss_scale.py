@@ -1,9 +1,9 @@
-"""Loss scales: a loss times a number has gradients that float16 can hold.
+"""Loss scales, which multiply a loss so that float16 can represent its gradients.
 
 Small gradients are zero in float16, so the loss is multiplied by a scale and the gradients are
-divided by it: Micikevicius et al., "Mixed Precision Training", arXiv:1710.03740, section 3.2. The
-names, arguments, steps and variables are those of TensorFlow's `tf.compat.v1.mixed_precision`,
-whose loss scales are accepted where these are, and whose checkpoints these restore.
+divided by it: Micikevicius et al., "Mixed Precision Training", arXiv:1710.03740, section 3.2.
+Names, arguments, steps and variables are those of TensorFlow's `tf.compat.v1.mixed_precision`. Its
+loss scales are accepted in place of these, and these restore its checkpoints.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _Self = TypeVar("_Self", bound="LossScale")
 
 
 class LossScale(tf.Module, abc.ABC):
-    """What a loss is multiplied by; a subclass says how gradients change it.
+    """Factor of a loss. Subclasses define how gradients change it.
 
-    Subclasses of `tf.compat.v1.mixed_precision.LossScale` can be based on this instead.
+    Subclasses of `tf.compat.v1.mixed_precision.LossScale` can use this base class instead.
 
     Raises:
-        RuntimeError: If a subclass adds two variables of one name.
+        RuntimeError: If a subclass adds two variables with the same name.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._names = GraphLocal()  # Of the variables that `_add_weight` made.
+        self._names = GraphLocal()  # Names of variables that `_add_weight` made, by graph.
 
     @abc.abstractmethod
     def __call__(self) -> tf.Tensor:
@@ -43,32 +43,33 @@ class LossScale(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
-        """Changes the scale as the gradients of a step demand: at once in eager mode.
+        """Updates the scale by the gradients of a step; in eager mode, at once.
 
-        Every tower calls it with its own gradients, and all get the same answer; in a merge
-        function or the cross-replica context of tf.distribute it is called once.
+        Every tower calls it with its gradients, and all get the same result. In a merge function or
+        the cross-replica context of tf.distribute it is called once.
 
         Args:
             grads: Nested structure of gradients that were divided by the scale: floating tensors,
                 `tf.IndexedSlices` or None, which is ignored.
 
         Returns:
-            The operation that changes the scale, None in eager mode; and whether the gradients are
-            to be applied, a boolean scalar tensor or a bool.
+            The operation that updates the scale, None in eager mode; and whether to apply the
+            gradients, a boolean scalar tensor or a bool.
         """
 
     def _add_weight(self, name: str, initial_value: Any, dtype: Any = None) -> tf.Variable:
-        """Returns a new variable, for subclasses, as TensorFlow's base class makes it.
+        """Returns a new variable, for subclasses, like the method of TensorFlow's base class.
 
-        It is not trained, the same in every replica, and has its name in object-based checkpoints.
+        The variable is not trained, is the same in every replica, and is stored under its name in
+        object-based checkpoints.
 
         Args:
-            name: Its name.
-            initial_value: Its initial value.
-            dtype: Its type; None: that of the initial value.
+            name: Name of the variable.
+            initial_value: Initial value of the variable.
+            dtype: Type of the variable; None: that of the initial value.
 
         Raises:
-            RuntimeError: If there is one of that name in the current graph.
+            RuntimeError: If the current graph has one with that name.
         """
         names = self._names.setdefault(graph_of_variables(), set())
         if name in names:
@@ -87,18 +88,18 @@ class LossScale(tf.Module, abc.ABC):
 
     @classmethod
     def from_config(cls: type[_Self], config: dict[str, Any]) -> _Self:
-        """Returns a loss scale as `get_config` described it."""
+        """Returns a loss scale, given the result of `get_config`."""
         return cls(**config)
 
 
 class FixedLossScale(LossScale):
-    """A scale that never changes; gradients are applied whatever they are.
+    """A scale that never changes. Gradients are always applied, even if they are not finite.
 
     Args:
         loss_scale_value: The scale, an int or float of at least 1.
 
     Raises:
-        ValueError: If it is something else, or not finite in float32.
+        ValueError: If it is not such a number, or not finite in float32.
     """
 
     def __init__(self, loss_scale_value: float) -> None:
@@ -107,7 +108,7 @@ class FixedLossScale(LossScale):
 
     def __call__(self) -> tf.Tensor:
         """Returns the scale, a float32 scalar tensor."""
-        # Made anew: a tensor that is kept would be of one graph, function or device.
+        # A stored tensor would belong to one graph, function or device.
         return tf.constant(self._value, tf.float32)
 
     def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
@@ -126,12 +127,12 @@ class FixedLossScale(LossScale):
 class DynamicLossScale(LossScale):
     """A scale that grows until gradients overflow: "backoff" in NVIDIA's OpenSeq2Seq.
 
-    After `increment_period` steps in a row with finite gradients, the scale is multiplied by
-    `multiplier`, unless that is not finite, and the count starts again. A step with a gradient that
-    is not finite divides the scale, never below 1, starts the count again, and is not to be
-    applied. A tower without rows has no say.
+    After `increment_period` consecutive steps with finite gradients, the scale is multiplied by
+    `multiplier`, unless the product is not finite, and the count restarts. After a step with a
+    gradient that is not finite, the scale is divided by `multiplier`, but never below 1, the count
+    restarts, and the gradients must not be applied. A tower without rows does not count.
 
-    It holds variables, so it is made inside `model_fn` if it is used there. Towers share them.
+    It holds variables, so make it inside `model_fn` if it is used there. Towers share them.
 
     Args:
         initial_loss_scale: The first scale, a finite number of at least 1.
@@ -143,7 +144,7 @@ class DynamicLossScale(LossScale):
         good_steps: The count, an int64 scalar variable.
 
     Raises:
-        ValueError: If an argument is something else.
+        ValueError: If an argument is not such a number.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class DynamicLossScale(LossScale):
         super().__init__()
         number = _number("initial_loss_scale", initial_loss_scale, 1, "of at least 1", "2**15")
         self._initial_loss_scale = number
-        # The least above 1 that float32 has.
+        # 1 + 2⁻²³ is the smallest float32 number above 1.
         self._multiplier = _number("multiplier", multiplier, 1 + 2.0**-23, "greater than 1", 2.0)
         is_number = _is_between(increment_period, 1, tf.int64.max, numbers.Real)
         if not (is_number and float(increment_period).is_integer()):
@@ -176,12 +177,12 @@ class DynamicLossScale(LossScale):
 
     @property
     def increment_period(self) -> int:
-        """After how many steps in a row with finite gradients the scale grows, an int."""
+        """Number of consecutive steps with finite gradients after which the scale grows, an int."""
         return self._increment_period
 
     @property
     def multiplier(self) -> float:
-        """What the scale is multiplied or divided by, a float."""
+        """Factor by which the scale is multiplied or divided, a float."""
         return self._multiplier
 
     def __call__(self) -> tf.Tensor:
@@ -190,11 +191,11 @@ class DynamicLossScale(LossScale):
         return tf.convert_to_tensor(self.current_loss_scale)
 
     def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
-        """Returns what `LossScale.update` does: all towers' gradients must be finite.
+        """Updates the scale; gradients are applied only if those of all towers are finite.
 
         Raises:
-            RuntimeError: If towers meet differently, or in a `tf.cond` or `tf.while_loop`.
-            ValueError: In another graph than the one in which it was made.
+            RuntimeError: If calls of towers differ, or are in a `tf.cond` or `tf.while_loop`.
+            ValueError: In another graph than the one in which the scale was made.
         """
         self._check_graph()
         is_finite = finite.in_all_towers(grads)
@@ -224,7 +225,7 @@ class DynamicLossScale(LossScale):
             )
 
     def _advance(self, is_finite: tf.Tensor) -> tuple[tf.Operation, tf.Tensor]:
-        """Updates the variables, and returns what `update` does."""
+        """Updates the variables; returns the results of `update`."""
         with tf.name_scope("replicate/loss_scale/"):
             scale = tf.convert_to_tensor(self.current_loss_scale)
             count = tf.convert_to_tensor(self.good_steps) + 1
@@ -232,7 +233,7 @@ class DynamicLossScale(LossScale):
             raised = scale * self.multiplier
             raised = tf.where_v2(is_due & tf.math.is_finite(raised), raised, scale)
             lowered = tf.maximum(scale / self.multiplier, 1.0)
-            # Without conditions: a choice of scalars costs less, and compiles anywhere.
+            # Selecting scalars costs less than a `tf.cond`, and compiles everywhere.
             scale = tf.where_v2(is_finite, raised, lowered)
             count = tf.where_v2(is_finite & ~is_due, count, tf.zeros_like(count))
             set_scale = self.current_loss_scale.assign(scale, read_value=False)
@@ -241,7 +242,7 @@ class DynamicLossScale(LossScale):
 
 
 def get(identifier: float | str | AnyLossScale | None) -> AnyLossScale | None:
-    """Returns the loss scale that is meant.
+    """Returns the loss scale that an identifier stands for.
 
     Args:
         identifier: None, a number for a `FixedLossScale`, 'dynamic' for a `DynamicLossScale`, or a
@@ -251,7 +252,7 @@ def get(identifier: float | str | AnyLossScale | None) -> AnyLossScale | None:
         A loss scale, the given one if it is one; None for None.
 
     Raises:
-        ValueError: If it is something else, or a number below 1.
+        ValueError: If `identifier` is anything else, or a number below 1.
     """
     if identifier is None or isinstance(identifier, (LossScale, tf.train.experimental.LossScale)):
         return identifier
@@ -280,16 +281,16 @@ def _is_between(value: Any, low: float, high: float, kind: Any) -> bool:
 
 
 def _variable(initial_value: Any, name: str, dtype: Any) -> tf.Variable:
-    same = tf.VariableAggregation.NONE  # Every replica has the value of all.
+    same = tf.VariableAggregation.NONE  # Every replica assigns the same value.
     return tf.Variable(
         initial_value, trainable=False, name=name, dtype=dtype, use_resource=True, aggregation=same
     )
 
 
-# TensorFlow's optimizers that scale losses ask for classes of its own.
-for _theirs, _own in (
+# TensorFlow's optimizers that scale losses test for TensorFlow's classes.
+for _theirs, _ours in (
     (tf.train.experimental.LossScale, LossScale),
     (tf.train.experimental.FixedLossScale, FixedLossScale),
     (tf.train.experimental.DynamicLossScale, DynamicLossScale),
 ):
-    abc.ABCMeta.register(_theirs, _own)
+    abc.ABCMeta.register(_theirs, _ours)

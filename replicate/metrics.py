@@ -19,7 +19,7 @@ def declare_merge(
                                   collections=[tf.GraphKeys.LOCAL_VARIABLES])
         replicate.metrics.declare_merge(product, tf.reduce_prod)
 
-    It is accepted for code that was written when towers had values of their own.
+    It is accepted for code that was written when each tower had separate values.
 
     Args:
         variables: A variable, or a list of them.

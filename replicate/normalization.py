@@ -1,9 +1,9 @@
 """Batch norm over all rows of all towers, also in the program of one tower and on TPU cores.
 
-The fused kernel of `tf.layers.batch_normalization` normalises the rows of each tower by the moments
-of these rows alone. Here the moments are those of the whole batch, as on one device.
-The method is that of Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by
-Reducing Internal Covariate Shift", 2015, arXiv 1502.03167.
+The fused kernel of `tf.layers.batch_normalization` normalizes the rows of each tower by the moments
+of these rows alone. Here the moments are those of the whole batch, as on one device. The method is
+that of Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing
+Internal Covariate Shift", 2015, arXiv 1502.03167.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import keras
 from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 
-# Arguments of `tf.layers.BatchNormalization` that contradict moments over all towers: why, and what
-# to do instead.
+# Arguments of `tf.layers.BatchNormalization` that contradict moments over all towers: the reason,
+# and the alternative.
 _REFUSED = {
     "renorm": (
         "it corrects for moments of few rows by their moving averages, which these do not need",
@@ -35,19 +35,19 @@ _REFUSED = {
 
 
 class BatchNormalization(keras.BatchNormalization):
-    """Layer that normalises by the moments of all rows of all towers.
+    """Layer that normalizes by the moments of all rows of all towers.
 
-    A `tf.layers.BatchNormalization` with `fused=False`, and exactly that outside towers, under the
-    same names: a checkpoint moves both ways between them. See `batch_normalization`.
+    Outside towers it equals a `tf.layers.BatchNormalization` with `fused=False`. Variables have the
+    same names, so that each restores the other's checkpoints. See `batch_normalization`.
 
     Args:
-        *args: Those of `tf.layers.BatchNormalization`, in its order. `fused` is accepted and makes
-            no difference, since the fused kernel takes the moments of one tower's rows.
-        **kwargs: Likewise.
+        *args: Arguments of `tf.layers.BatchNormalization`, in its order. `fused` is accepted
+            without effect: the fused kernel computes the moments of one tower's rows.
+        **kwargs: Keyword arguments of `tf.layers.BatchNormalization`.
 
     Raises:
         ValueError: If `renorm` is true, or `virtual_batch_size` or `adjustment` given;
-            when built, if `axis` is or holds that of the rows, 0.
+            when built, if `axis` is or holds 0, the axis of the rows.
         ImportError: If there is no Keras 2 in this process. The message says what to run.
     """
 
@@ -67,7 +67,7 @@ class BatchNormalization(keras.BatchNormalization):
         """Makes the variables, as `tf.layers.BatchNormalization` does.
 
         Args:
-            input_shape: The shape of the inputs, a `tf.TensorShape` or what converts to it.
+            input_shape: The shape of the inputs, a `tf.TensorShape` or a value that converts to it.
         """
         super().build(input_shape)
         if 0 in self.axis:
@@ -83,18 +83,18 @@ class BatchNormalization(keras.BatchNormalization):
         """Returns mean and variance of `inputs` over the rows of all towers.
 
         The variance is the mean of squared differences from the mean of *all* rows, for which the
-        towers meet a second time. E[x²] − E[x]² would need one meeting, but cancels: where the mean
-        is 10⁴ times the standard deviation, nothing of a float32 is left.
+        towers communicate a second time. E[x²] − E[x]² would need only one sum over towers, but
+        cancels: if the mean is 10⁴ times the standard deviation, float32 has no digit left.
 
         Args:
-            inputs: This tower's float32 or float64 tensor; one of 16 bits has been cast.
-            axes: List of the dimensions to reduce, 0 among them.
-            mask: None, or a tensor that is broadcast to `inputs` once it got a last dimension of
-                size 1: how often each entry counts.
+            inputs: This tower's float32 or float64 tensor; 16-bit inputs have been cast.
+            axes: List of the dimensions to reduce, including 0.
+            mask: The weight of each entry, a tensor that broadcasts to `inputs` after a last
+                dimension of size 1 is added; or None, for equal weights.
 
         Returns:
-            Mean and variance, of the dtype of `inputs` and of its rank, with `axes` of size 1; the
-            same in every tower. Where nothing counts, they are zero.
+            Mean and variance, of the dtype and rank of `inputs`, with `axes` of size 1; the same in
+            every tower. They are zero if all weights are.
         """
 
         def mean_of(x: tf.Tensor) -> tf.Tensor:
@@ -106,8 +106,8 @@ class BatchNormalization(keras.BatchNormalization):
 
         with tf.name_scope("moments"):
             mean = mean_of(inputs)
-            # At the mean, the variance of all rows has no slope. That of one tower's rows has, but
-            # the towers' slopes add up to zero.
+            # The derivative of the variance with respect to the mean is zero over all rows: those
+            # of single towers are not, but add up to zero. So no gradient need pass the mean.
             return mean, mean_of(tf.math.squared_difference(inputs, tf.stop_gradient(mean)))
 
 
@@ -137,18 +137,18 @@ def batch_normalization(
     virtual_batch_size: int | None = None,
     adjustment: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]] | None = None,
 ) -> tf.Tensor:
-    """Normalises by the moments of all rows of all towers: batch norm as on one device.
+    """Normalizes by the moments of all rows of all towers: batch norm as on one device.
 
-    Takes the place of `tf.layers.batch_normalization`, with which each tower would normalise by the
-    moments of its own rows, and train another model than one device does. Outside towers, and
-    wherever `training` is false, it computes what that does with `fused=False`. Variables have the
-    same names: a checkpoint moves both ways between them. As there, the moving averages are updated
-    by operations in `tf.GraphKeys.UPDATE_OPS`, which the train operation must wait for; the towers
-    update them alike, once per step.
+    Use it in place of `tf.layers.batch_normalization`, with which each tower would normalize by the
+    moments of its rows and train a different model than one device. Outside towers, and if
+    `training` is false, the result equals that of `tf.layers` with `fused=False`. Variables have
+    the same names, so that each restores the other's checkpoints. As in `tf.layers`, operations in
+    `tf.GraphKeys.UPDATE_OPS` update the moving averages, and the train operation must wait for
+    them; all towers make the same update, once per step.
 
-    `CentralStorageStrategy` takes no tensor for `training`, here or there.
+    Under `CentralStorageStrategy`, `training` must not be a tensor, here or in `tf.layers`.
 
-    In training, the towers meet twice per layer to compute the moments, and twice more for the
+    In training, towers communicate twice per layer to compute the moments, and twice more for the
     gradients. The moving variance is that of `fused=False`, the mean of squared differences over n
     values; the fused kernel, for images, multiplies it by n / (n − 1).
 
@@ -156,8 +156,8 @@ def batch_normalization(
         inputs: Floating tensor of shape [n, ...], this tower's rows; moments of 16-bit numbers are
             computed in float32.
         axis: Integer or list of them: the axes of features, which are not reduced, of static size.
-        momentum: How much of a moving average stays in each step.
-        epsilon: What is added to the variance.
+        momentum: Weight of the old value when a moving average is updated.
+        epsilon: Number that is added to the variance.
         center: Whether there is an offset, `beta`.
         scale: Whether there is a factor, `gamma`.
         beta_initializer: Initializer of the offset.
@@ -168,18 +168,18 @@ def batch_normalization(
         gamma_regularizer: Function from the factor to its penalty, or None.
         beta_constraint: Function from the updated offset to the one to keep, or None.
         gamma_constraint: Function from the updated factor to the one to keep, or None.
-        training: Boolean or scalar boolean tensor: whether to normalise by the moments of the batch
-            and update the moving averages, or normalise by these.
+        training: Boolean or scalar boolean tensor: whether to normalize by the moments of the batch
+            and update the moving averages, or to normalize by the moving averages.
         trainable: Whether offset and factor are trainable variables.
         name: Name of the layer. None: made from 'batch_normalization'.
         reuse: Whether to take the variables of an earlier layer of that name.
-        renorm: False.
+        renorm: Must be False.
         renorm_clipping: Has no effect without `renorm`.
-        renorm_momentum: Likewise.
-        fused: Makes no difference, in towers and outside; it is accepted because much code passes
-            it. The fused kernel, which takes the moments of one tower's rows, is never used.
-        virtual_batch_size: None.
-        adjustment: None.
+        renorm_momentum: Has no effect without `renorm`.
+        fused: Has no effect, in towers and outside; it is accepted because much code passes it. The
+            fused kernel computes the moments of one tower's rows, so it is never used.
+        virtual_batch_size: Must be None.
+        adjustment: Must be None.
 
     Returns:
         Tensor of the shape and dtype of `inputs`.
@@ -188,7 +188,7 @@ def batch_normalization(
         RuntimeError: If the towers' calls differ, or are in the body of a `tf.cond` or
             `tf.while_loop`.
         ValueError: If `renorm` is true, `virtual_batch_size` or `adjustment` given, or
-            `axis` is or holds that of the rows, 0.
+            `axis` is or holds 0, the axis of the rows.
         ImportError: If there is no Keras 2 in this process. The message says what to run.
     """
     given = dict(locals())
