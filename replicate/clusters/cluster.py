@@ -117,8 +117,8 @@ def this_task() -> tuple[dict[str, Any], str | None, int | None]:
 def is_chief(config: Any) -> bool:
     """Whether this process saves checkpoints.
 
-    If a strategy trains in a cluster, the program's `RunConfig` says so of every worker; TF_CONFIG
-    decides then.
+    If a strategy trains in a cluster, the program's `RunConfig` has `is_chief` in every worker, and
+    TF_CONFIG decides.
 
     Args:
         config: The `RunConfig`.

@@ -34,7 +34,7 @@ class Report(NamedTuple):
 
 class _Seen(NamedTuple):
     at: float  # Time of the last sign of life, in seconds of the local clock.
-    content: Any = None  # Of the task's file.
+    content: Any = None  # Content of the task's file.
     report: Report | None = None
 
 

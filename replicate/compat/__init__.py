@@ -1,9 +1,9 @@
-"""The only package that touches private TensorFlow names or depends on TensorFlow's version.
+"""The only package that uses private TensorFlow names or depends on TensorFlow's version.
 
-`install` is for codebases written for TensorFlow 1, and `contrib` what it gives them.
-`environment` tells whether the installed packages fit together. `estimator` is the Estimator API;
-`revival` brings it back where TensorFlow has dropped it. `graph`, `keras` and `tpu` hold what the
-towers need of each.
+`install` is for codebases written for TensorFlow 1, and `contrib` has the names that it gives them.
+`environment` checks that the installed packages fit together. `estimator` is the Estimator API;
+`revival` restores it on versions of TensorFlow that have dropped it. `graph`, `keras` and `tpu`
+wrap private names that towers need.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _offered: list[Callable[[], dict[str, Any]]] = []
 
 
 def offer(ancestors: Callable[[], dict[str, Any]]) -> None:
-    """Lets `install` know what takes the place of what was in `tf.contrib.estimator`.
+    """Registers replacements for names of `tf.contrib.estimator`, which `install` uses.
 
     Args:
-        ancestors: Called when it is needed, returns it by name.
+        ancestors: Function that returns the replacements by name. `install` calls it.
     """
     _offered[:] = [ancestors]
 
@@ -27,63 +27,63 @@ def offer(ancestors: Callable[[], dict[str, Any]]) -> None:
 def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] = False) -> None:
     """Makes `tf.estimator` and `tf.contrib` work, for files written for TensorFlow 1.
 
-    Call it before anything else of the program imports TensorFlow. Afterwards these names resolve,
-    in every file of the process:
+    Call it before any other part of the program imports TensorFlow. Then these names resolve, in
+    every file of the process:
 
         tensorflow.compat.v1.estimator     the Estimator API, version 1
         tensorflow.estimator               the Estimator API, version 2
-        tensorflow.compat.v1.contrib       what is left of `tf.contrib`, and where it is now
-        tensorflow.contrib                 likewise, also where it is imported
+        tensorflow.compat.v1.contrib       replacements for `tf.contrib`
+        tensorflow.contrib                 the same, also in import statements
 
     `from tensorflow.contrib.estimator import TowerOptimizer`, `import tensorflow.contrib.slim as
     slim`, `from tensorflow.contrib import layers` and `tf.contrib.layers.xavier_initializer` work.
-    A name of `tf.contrib` stands for what TensorFlow has of it, a small function or class of
-    replicate's own, or what tf-slim, tensorflow-gan or tensorflow-probability has, which `pip
-    install "replicate-estimator[contrib]"` installs, if it does the same as on TensorFlow 1.15.
+    A name of `tf.contrib` resolves to an object that does the same as on TensorFlow 1.15: one of
+    TensorFlow, a small function or class of replicate, or one of tf-slim, tensorflow-gan or
+    tensorflow-probability, which `pip install "replicate-estimator[contrib]"` installs.
     `tensorflow.python.estimator` and `tf.keras.mixed_precision.experimental`, which newer versions
-    lack, are there as well. Other names are errors that say what to write, or that nothing
-    replaces them: an ImportError where they are imported, an AttributeError elsewhere.
-    `replicate.compat.contrib.find` tells where a name is. What somebody else has put at
-    `tensorflow.contrib` stays there, and what it lacks comes from here.
+    lack, exist as well. Other names raise an error that says what to write instead, or that nothing
+    replaces them: an ImportError in an import statement, an AttributeError elsewhere.
+    `replicate.compat.contrib.find` returns the place of a name. If other code has set
+    `tensorflow.contrib`, its names stay, and names that it lacks are added.
 
-    What TensorFlow itself has is left as it is; so is all of `tf.contrib` on TensorFlow 1.15. A
-    second call changes nothing but what it asks for in addition.
+    Names that TensorFlow has are not changed; on TensorFlow 1.15 that holds for all of
+    `tf.contrib`. A second call only adds the effects of its arguments.
 
-    **Files that mean TensorFlow 1.** `import tensorflow as tf` is TensorFlow 2 to a file, where
-    `tf.placeholder` is gone and `tf.metrics` something else.
+    **Files that mean TensorFlow 1.** In a file, `import tensorflow as tf` gives TensorFlow 2, in
+    which `tf.placeholder` is missing and `tf.metrics` is another module.
     `replicate.compat.install(tensorflow_1=True)` calls `tf.disable_v2_behavior()`, and makes
-    `tensorflow` mean `tensorflow.compat.v1` to the program's own files, however they import it:
+    `tensorflow` mean `tensorflow.compat.v1` to the files of the program, however they import it:
     `tf.train`, `from tensorflow import layers`, `import tensorflow.keras`, `from
-    tensorflow.keras.layers import Dense`, which is version 1's Keras as well. The files of
-    installed libraries, which are those below `site-packages` or `dist-packages`, in a folder that
-    `pip install --target` has filled, or of Python and of replicate itself, go on to get TensorFlow
-    2's names. A codebase that is installed itself is named:
+    tensorflow.keras.layers import Dense`, which is version 1's Keras as well. Files of installed
+    libraries still get TensorFlow 2's names. These are files below `site-packages` or
+    `dist-packages`, in a folder that `pip install --target` has filled, and those of Python and
+    of replicate itself. If the codebase is an installed package, name it:
     `replicate.compat.install(tensorflow_1=("mypackage",))`.
 
-    What decides is the file that has the line `tf.name`; for what Python does on a file's behalf,
-    as `unittest.mock.patch("tensorflow.name")` and `pickle` do, the file that called it. So a file
-    may set attributes, and patch them, of the API that it sees. `tf.compat`, `tf.contrib`,
-    `tensorflow.python` and other modules that are not of the public API are the same for all.
-    `tf.__version__` says what is installed, such as "2.15.1".
+    The API depends on the file that has the line `tf.name`. If Python acts for a file, as
+    `unittest.mock.patch("tensorflow.name")` and `pickle` do, it depends on the file that called
+    Python. So a file may set and patch attributes of the API that it sees. `tf.compat`,
+    `tf.contrib`, `tensorflow.python` and other modules outside the public API are the same for all
+    files. `tf.__version__` is the installed version, such as "2.15.1".
 
-    It cannot reach what was bound before the call: modules of the program that have imported
-    TensorFlow by then are named in a warning, and there is another if something has run eagerly.
+    Names that were bound before the call keep their meaning. A warning lists modules of the program
+    that have imported TensorFlow by then; another one is logged if operations have run eagerly.
     Graphs and sessions of both APIs are the same. Code that AutoGraph makes of a library's function
-    counts as the program's.
+    counts as part of the program.
 
     TensorFlow 1.15 has `tensorflow.contrib`, and in it the ancestor of this library, under the same
-    names. Who asks for it gets this library in the ancestor's place, with no change to files that
-    say `tf.contrib.estimator.replicate_model_fn`:
+    names. To put this library in its place, without changing files that use
+    `tf.contrib.estimator.replicate_model_fn`, call:
 
         replicate.compat.install(replace_ancestor=True)
 
     Args:
         replace_ancestor: Whether `tensorflow.contrib.estimator.replicate_model_fn` and
-            `TowerOptimizer` are to be those of `replicate`, where TensorFlow has its own. What
-            files have imported by name before stays what it was.
-        tensorflow_1: Whether `tensorflow` is to mean version 1 to the program's own files, on
-            TensorFlow 2; or the names of installed packages to which it is to mean that, too. It
-            stays so for the rest of the process. On TensorFlow 1.15, nothing changes.
+            `TowerOptimizer` become those of `replicate` on TensorFlow 1.15, which has its own.
+            Names that files have imported before are not changed.
+        tensorflow_1: On TensorFlow 2, whether `tensorflow` means version 1 to the files of the
+            program; or the names of installed packages to which it means that as well. It cannot be
+            undone in the process. On TensorFlow 1.15, it has no effect.
 
     Raises:
         ImportError: If the Estimator cannot work in this process. The message says what to run.

@@ -1,4 +1,4 @@
-"""Whether the file that asks for something is the program's own, or an installed library's."""
+"""Tells whether the file that called belongs to the program or to an installed library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sysconfig
 import types
 from typing import Iterable
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_REPLICATE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _INSTALLED = ("site-packages", "dist-packages")
-# Where Python itself is; what it does, it does for others.
+# Directories of Python's standard library, whose code acts for its callers.
 _PYTHON = tuple(
     os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")
 )
@@ -19,18 +19,19 @@ _packages: set[str] = set()
 
 
 def add(packages: Iterable[str]) -> None:
-    """Takes installed packages for parts of the program.
+    """Makes installed packages count as parts of the program.
 
     Args:
-        packages: Their names.
+        packages: Names of the packages.
     """
     _packages.update(packages)
 
 
 def is_program() -> bool:
-    """Whether what called the caller is the program, of which Python itself is no part.
+    """Whether the code that called the caller belongs to the program.
 
-    Without anybody but Python, as when it starts a thread or ends, it is not.
+    Callers in Python's standard library are skipped. If there are no others, as when Python starts
+    a thread or ends, the answer is no.
     """
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
@@ -42,22 +43,22 @@ def is_program() -> bool:
 
 
 def is_import() -> bool:
-    """Whether what called the caller is Python's import of a module."""
+    """Whether Python's import system called the caller."""
     return sys._getframe(2).f_code.co_filename.startswith("<frozen importlib")
 
 
 def is_program_module(module: object) -> bool:
-    """Whether a module is the program's own.
+    """Whether a module belongs to the program.
 
     Args:
-        module: Anything that is among Python's modules.
+        module: Any value of `sys.modules`.
     """
     if not isinstance(module, types.ModuleType):
         return False
     name = vars(module).get("__name__")
     file = vars(module).get("__file__")
     if name == "__main__" and file is None:
-        return True  # Of a prompt, or of `python -c`.
+        return True  # An interactive prompt, or `python -c`.
     return isinstance(file, str) and (_kind(file) == "program" or _is_named(name))
 
 
@@ -67,14 +68,14 @@ def _is_named(module):
 
 @functools.lru_cache(maxsize=None)
 def _kind(file):
-    """Returns whose a file is: "python", "library" or "program"."""
+    """Returns the owner of a file: "python", "library" or "program"."""
     if file.startswith("<frozen "):
         return "python"
-    if file.startswith("<"):  # A prompt, or text that was compiled.
+    if file.startswith("<"):  # An interactive prompt, or compiled text.
         return "program"
     path = os.path.realpath(file)
     folders = path.split(os.sep)
-    if any(folder in _INSTALLED for folder in folders) or path.startswith(_OWN + os.sep):
+    if any(folder in _INSTALLED for folder in folders) or path.startswith(_REPLICATE + os.sep):
         return "library"
     if path.startswith(_PYTHON):
         return "python"

@@ -1,10 +1,10 @@
-"""Operations that run in some steps only, which nothing has to enter one by one.
+"""Runs operations conditionally, without one operation per input of the branch.
 
-A `tf.cond` lets every tensor into its branches by an operation of its own. An optimizer's update
-takes all variables and all of their slots, hundreds of small ones in many models, whose entering
-can take as long as the update. Here an operation that takes all of its inputs from outside waits
-for the condition by a control edge instead: where the condition does not hold the edge is dead, and
-so are the operations behind it.
+A `tf.cond` adds a switch operation for every tensor that enters a branch. An optimizer's update
+takes all variables and slots, in many models hundreds of small ones, and their switches can take as
+long as the update. Here an operation whose inputs all come from outside waits for the condition by
+a control edge instead. If the condition does not hold, the edge is dead, and so are the operations
+behind it.
 """
 
 import tensorflow.compat.v1 as tf
@@ -12,10 +12,10 @@ from tensorflow.python.ops import control_flow_ops, control_flow_util
 
 
 def is_possible():
-    """Whether operations can be made so here: in a graph that is no function, nor in a branch.
+    """Whether `cond` works here: in a graph that is not a function, outside other control flow.
 
-    Functions have no dead edges; and of a `tf.cond`, a loop or a TPU's replica, what compiles it
-    has to know how it is entered.
+    A branch of another `cond` of this module is no obstacle. Functions have no dead edges. In a `tf.cond`, a loop or a TPU's replica, the compiler needs an
+    operation for each tensor that enters.
     """
     graph = tf.get_default_graph()
     context = graph._get_control_flow_context()
@@ -23,15 +23,15 @@ def is_possible():
 
 
 def cond(holds, on_true, on_false):
-    """Does as `tf.cond`, in a graph where `is_possible`.
+    """Does the same as `tf.cond`; requires `is_possible`.
 
     Args:
         holds: Boolean scalar tensor.
-        on_true: Function without arguments that returns a list of tensors, which it makes.
-        on_false: Likewise, of the same types.
+        on_true: Function without arguments that makes and returns a list of tensors.
+        on_false: Likewise, with tensors of the same types.
 
     Returns:
-        List of the tensors of one of them.
+        List of the tensors of the function that was chosen.
     """
     with tf.name_scope("cond"):
         switched = tf.raw_ops.Switch(data=holds, pred=holds)
@@ -48,9 +48,9 @@ def cond(holds, on_true, on_false):
 
 
 class _Branch(control_flow_ops.CondContext):
-    """The branch of a `tf.cond` of TensorFlow 1 that operations themselves do not enter.
+    """The branch of a `tf.cond` of TensorFlow 1, without switches for inputs of operations.
 
-    What is nested in it, such as a loop, enters as into any.
+    Nested control flow, such as a loop, enters as usual.
     """
 
     def _AddOpInternal(self, op):  # noqa: N802  # TensorFlow's name.

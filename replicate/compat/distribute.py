@@ -1,4 +1,4 @@
-"""What the replicas of tf.distribute need and has no public name."""
+"""Functions for replicas of tf.distribute that have no public name."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from tensorflow.python.distribute import values as values_lib
 
 from replicate.compat import environment
 
-# Strategies let AutoGraph rewrite `model_fn` and all that it calls. This library is not to be.
+# Strategies let AutoGraph rewrite `model_fn` and all functions that it calls. It must not rewrite
+# this library.
 autograph.CONVERSION_RULES = (autograph.DoNotConvert("replicate"), *autograph.CONVERSION_RULES)
 
 
 class _Undivided(str):
-    """A reduction under which optimizers do not divide losses, and that no user has set."""
+    """A reduction with which optimizers do not divide losses, distinct from any that users set."""
 
 
 _UNDIVIDED = _Undivided(tf.losses.Reduction.SUM)
 
-# By graph: how many replicas are in `losses_as_they_are`, and what to go back to.
+# By graph: the number of replicas in `losses_as_they_are`, and the values to restore.
 _inside: weakref.WeakKeyDictionary[tf.Graph, Any] = weakref.WeakKeyDictionary()
 
 _local = threading.local()
 
 
 def check_version(strategy):
-    """Checks that replicas of a strategy can meet on this TensorFlow.
+    """Checks that replicas of a strategy can communicate on this TensorFlow.
 
     Raises:
         NotImplementedError: If there are several, and it is TensorFlow 1.15.
@@ -45,7 +46,7 @@ def check_version(strategy):
 
 
 class Sealed:
-    """What a strategy hands over as it is, instead of taking it apart."""
+    """Holds a value that a strategy must pass on as it is, instead of splitting it by replica."""
 
     def __init__(self, value):
         self.value = value
@@ -56,25 +57,26 @@ def call_in_replicas(calls, after=()):
 
     Args:
         calls: A function without arguments for each replica.
-        after: What their operations wait for; they do not see the control dependencies of here.
+        after: Operations that those of the functions wait for; control dependencies that are open
+            here do not apply in replicas.
 
     Returns:
-        List of what they returned.
+        List of the results.
     """
     strategy = tf.distribute.get_strategy()
-    # The strategy of one device takes nothing apart.
+    # The strategy of one device does not split values by replica.
     sealed = Sealed(calls[0]) if len(calls) == 1 else per_replica(map(Sealed, calls))
 
-    def run(own):
+    def run(call):
         with tf.control_dependencies(after):
-            return Sealed(own.value())
+            return Sealed(call.value())
 
     done = strategy.extended.call_for_each_replica(run, args=(sealed,))
     return [one.value for one in strategy.experimental_local_results(done)]
 
 
 def has_parts(variable):
-    """Whether the strategy keeps a variable in each replica, instead of one for all."""
+    """Whether a variable has a component in each replica, instead of one for all."""
     return isinstance(variable, values_lib.DistributedValues)
 
 
@@ -84,15 +86,15 @@ def in_estimator():
 
 
 def per_replica(values):
-    """Returns what a strategy takes for one value per replica."""
+    """Returns a strategy's object for one value per replica."""
     return values_lib.PerReplica(tuple(values))
 
 
 def losses_are_means():
-    """Whether an Estimator's strategy takes the replicas' losses for means; else they add up.
+    """Whether an Estimator's strategy averages the replicas' losses; else it adds them up.
 
-    It goes by the last loss of `tf.losses` or Keras: unless that is a sum, losses are means.
-    Outside an Estimator, tf.distribute lets users scale losses.
+    The last loss of `tf.losses` or Keras decides: unless it is a sum, losses are means. Outside an
+    Estimator, tf.distribute lets users scale losses.
     """
     graph = tf.get_default_graph()
     found = graph._last_loss_reduction
@@ -108,8 +110,8 @@ def losses_are_means():
 def losses_as_they_are():
     """A scope in which optimizers do not divide a loss by the number of replicas.
 
-    A replica may park in it, when a gradient needs all replicas, and another one enter: what the
-    graph knew before is put back when the last of them leaves, unless there is something newer.
+    If a gradient needs all replicas, a replica waits in this scope while another one enters it. The
+    graph's former reduction is restored when the last of them leaves, unless a newer one is set.
     """
     graph = tf.get_default_graph()
     found = graph._last_loss_reduction
@@ -120,7 +122,7 @@ def losses_as_they_are():
         yield
     finally:
         count, before, divided = _inside.pop(graph)
-        graph._is_loss_scaled_by_optimizer |= divided  # Computing gradients has reset it.
+        graph._is_loss_scaled_by_optimizer |= divided  # Computing gradients resets it.
         if count > 1:
             _inside[graph] = count - 1, before, divided
         elif graph._last_loss_reduction is _UNDIVIDED:
@@ -128,10 +130,10 @@ def losses_as_they_are():
 
 
 def take_as_it_is():
-    """In `losses_as_they_are`: lets optimizers not divide a loss that was made since, either.
+    """Inside `losses_as_they_are`: keeps optimizers from dividing a loss that was made since.
 
     Returns:
-        Whether it is a mean, as `losses_are_means`.
+        Whether that loss is a mean, as `losses_are_means` tells.
     """
     is_mean = losses_are_means()
     graph = tf.get_default_graph()
@@ -147,7 +149,7 @@ def gathered_already(divide):
     """A scope in which gradients that reach an optimizer of `tf.train` are sums over all replicas.
 
     Args:
-        divide: Function from `(gradient, variable)` pairs to the parts that it is to add up.
+        divide: Function from `(gradient, variable)` pairs to the parts that the optimizer adds up.
     """
     _teach_optimizers()
     _local.divide = divide
@@ -159,7 +161,7 @@ def gathered_already(divide):
 
 @functools.lru_cache(maxsize=None)
 def _teach_optimizers():
-    """Lets `tf.train.Optimizer.apply_gradients` heed `gathered_already`."""
+    """Makes `tf.train.Optimizer.apply_gradients` respect `gathered_already`."""
     original = tf.train.Optimizer.apply_gradients
 
     @functools.wraps(original)
@@ -167,7 +169,7 @@ def _teach_optimizers():
         divide = getattr(_local, "divide", None)
         if divide is None:
             return original(self, grads_and_vars, *args, **kwargs)
-        _local.divide = None
+        _local.divide = None  # Divide only once if an optimizer calls another one.
         try:
             return original(self, divide(grads_and_vars), *args, **kwargs)
         finally:
@@ -178,5 +180,5 @@ def _teach_optimizers():
 
 def report_mean_loss():
     """Lets the Estimator report the mean of the replicas' losses, as if an optimizer divided it."""
-    with tf.init_scope():  # Where the loss is, if another optimizer made a condition.
+    with tf.init_scope():  # The loss's graph, also inside another optimizer's condition.
         tf.get_default_graph()._is_loss_scaled_by_optimizer = True

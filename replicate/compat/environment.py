@@ -1,7 +1,7 @@
-"""Whether the installed packages and the process fit together, before TensorFlow is asked to work.
+"""Checks that the installed packages and the process fit together, before TensorFlow is used.
 
-Imports nothing but the standard library, so that it can speak where TensorFlow cannot even be
-imported. Each problem is one message: the rule, what was found, and the command that mends it.
+Imports only the standard library, so that it works even if TensorFlow cannot be imported. Each
+problem is one message: the rule, the versions that were found, and the command that fixes it.
 """
 
 import os
@@ -12,7 +12,7 @@ try:
     from importlib import metadata
 except ImportError:  # Python 3.7
     try:
-        # What TensorFlow asks for asks for it there.
+        # A dependency of TensorFlow depends on it there.
         import importlib_metadata as metadata  # type: ignore[no-redef]
     except ImportError:
         metadata = None  # type: ignore[assignment]
@@ -33,11 +33,11 @@ FIRST_WITHOUT_ESTIMATOR = (2, 16)
 _FIRST_WITH_NUMPY_2 = (2, 18)
 _ESTIMATOR = "2.15.0"
 _LEGACY = "TF_USE_LEGACY_KERAS"
-_TRUE = ("1", "true", "True")  # What TensorFlow takes for yes.
+_TRUE = ("1", "true", "True")  # Values that TensorFlow treats as true.
 
 
 def check_packages():
-    """Raises an ImportError if TensorFlow is not there, or cannot work with this NumPy."""
+    """Raises an ImportError if TensorFlow is missing or does not fit other packages."""
     _raise(
         packages_problem(
             find("tensorflow") and version_of(*_DISTRIBUTIONS),
@@ -49,12 +49,12 @@ def check_packages():
 
 
 def check_estimator():
-    """Raises an ImportError if the Estimator cannot work here, or could but with another Keras."""
+    """Raises an ImportError if the Estimator cannot work here, or only with another Keras."""
     _raise(estimator_problem())
 
 
 def estimator_problem():
-    """Returns what keeps the Estimator from working in this process, or None."""
+    """Returns the problem that keeps the Estimator from working in this process, or None."""
     import tensorflow as tf2
     import tensorflow.compat.v1 as tf
 
@@ -63,20 +63,21 @@ def estimator_problem():
         estimator=version_of("tensorflow-estimator") if find("tensorflow_estimator") else None,
         tf_keras=version_of("tf-keras", "tf_keras") if find("tf_keras") else None,
         is_asked_for=os.environ.get(_LEGACY) in _TRUE,
-        # TensorFlow >= 2.16 notes in this attribute what it decided when it was imported. Later,
-        # `tf.keras` would be Keras 2, but `from tensorflow.keras import layers` Keras 3.
+        # TensorFlow >= 2.16 stores the choice that it made at import in this attribute. If the
+        # environment changes later, `tf.keras` is Keras 2, but `from tensorflow.keras import
+        # layers` gives Keras 3.
         was_asked_for=all(getattr(module, "_tf_uses_legacy_keras", True) for module in (tf2, tf)),
     )
 
 
 def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
-    """Returns what keeps TensorFlow from being imported, or None.
+    """Returns the problem that keeps TensorFlow from being imported, or None.
 
     Args:
-        tensorflow: Its version, None if it is not installed, "unknown" if it does not say.
-        numpy: The version of NumPy, likewise.
+        tensorflow: Its version; None if it is not installed, "unknown" if it cannot be read.
+        numpy: The version of NumPy, in the same form.
         python: The version of Python, a tuple.
-        protobuf: The version of protobuf, likewise.
+        protobuf: The version of protobuf, in the same form.
     """
     if not tensorflow:
         return f"{_NEEDS}none is installed. Run: {_install_command(python)}"
@@ -98,14 +99,14 @@ def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
 
 
 def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
-    """Returns what keeps the Estimator from working, or None.
+    """Returns the problem that keeps the Estimator from working, or None.
 
     Args:
         tensorflow: The version of TensorFlow.
         estimator: The version of tensorflow-estimator, None if it is not installed.
-        tf_keras: The version of tf-keras, likewise.
+        tf_keras: The version of tf-keras, None if it is not installed.
         is_asked_for: Whether the environment asks for Keras 2 from tf-keras now.
-        was_asked_for: Whether it did when TensorFlow was imported.
+        was_asked_for: Whether the environment did so when TensorFlow was imported.
     """
     version = parse(tensorflow) or _FIRST_2
     if version < FIRST_WITHOUT_ESTIMATOR:
@@ -154,7 +155,7 @@ def find(module):
 
 
 def version_of(*distributions):
-    """Returns the version of the first of these distributions that is installed, or "unknown"."""
+    """Returns the version of the first distribution that is installed, or "unknown"."""
     for name in distributions if metadata else ():
         try:
             return metadata.version(name)

@@ -1,7 +1,7 @@
 """The Estimator API to use: `replicate.estimator.Estimator`, `.RunConfig`, `.EstimatorSpec`, ...
 
-TensorFlow 1.15 to 2.15 carry it as `tf.compat.v1.estimator`. Newer ones do not; there it is brought
-back from the package tensorflow-estimator when one of its names is first asked for.
+TensorFlow 1.15 to 2.15 have it as `tf.compat.v1.estimator`. For newer versions, it is restored from
+the package tensorflow-estimator at the first access to one of its names.
 """
 
 import functools
@@ -28,15 +28,16 @@ def api():
 
 
 def offered():
-    """Returns what `replicate.estimator` is: something with all names of the API.
+    """Returns the object `replicate.estimator`, which has all names of the API.
 
-    TensorFlow 1's own; of newer ones this module, which looks first whether they can work.
+    On TensorFlow 1 it is TensorFlow's module. On newer versions it is this module, which checks
+    first that the Estimator can work.
     """
     return tf.estimator if environment.is_1(tf.__version__) else sys.modules[__name__]
 
 
 def __getattr__(name):
-    if name.startswith("__"):  # Python's own questions must not bring it to life.
+    if name.startswith("__"):  # Python's lookups must not import the Estimator.
         raise AttributeError(name)
     return getattr(api(), name)
 
@@ -46,7 +47,7 @@ def __dir__():
 
 
 def source():
-    """Returns where the Estimator comes from, for people to read."""
+    """Returns a text that says where the Estimator comes from."""
     version = environment.version_of("tensorflow-estimator")
     if (environment.parse(tf.__version__) or (0,)) < environment.FIRST_WITHOUT_ESTIMATOR:
         return f"tf.estimator, from tensorflow-estimator {version}"
@@ -60,15 +61,15 @@ def is_estimator_spec(value):
 
 def is_tpu_estimator_spec(value):
     """Whether `value` is a `TPUEstimatorSpec`, or the simpler one that Estimator's heads make."""
-    return hasattr(value, "as_estimator_spec")  # Naming their classes would log deprecations.
+    return hasattr(value, "as_estimator_spec")  # Access to the classes would log deprecations.
 
 
 def is_exporting():
     """Whether an Estimator is building the graph of a SavedModel right now.
 
-    Estimator gives `model_fn` no sign of it, in no mode: the only difference is who calls, and a
-    SavedModel with towers in it would not be portable. So this looks for the method that builds
-    the graphs of a SavedModel among the callers.
+    A SavedModel with towers in it would not be portable, but the Estimator does not tell `model_fn`
+    in any mode that it exports. The only difference is the caller. So this searches the callers for
+    the method that builds the graphs of a SavedModel.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -80,7 +81,7 @@ def is_exporting():
 
 
 def start_as(model_fn, config):
-    """Starts from what the Estimator starts from that `model_fn` was taken of, as that does.
+    """Warm-starts like the Estimator that `model_fn` was taken from, if there is one.
 
     Args:
         model_fn: Any function.
@@ -97,8 +98,8 @@ def start_as(model_fn, config):
 def start_left_behind(model_fn):
     """Returns the `WarmStartSettings` of the Estimator whose `model_fn` this is, None if none.
 
-    `Estimator.model_fn` is a function that closes over the Estimator, but does not start from what
-    that starts from: the weights of its Keras model, for one of `model_to_estimator`.
+    `Estimator.model_fn` is a function that closes over the Estimator. It does not perform the
+    Estimator's warm start, such as from the weights of a Keras model after `model_to_estimator`.
     """
     if getattr(model_fn, "__qualname__", "") != "Estimator.model_fn.<locals>.public_model_fn":
         return None

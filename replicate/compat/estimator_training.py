@@ -1,9 +1,9 @@
-"""What the Estimator asks `tensorflow.python.distribute.estimator_training` for, which is gone.
+"""Replaces `tensorflow.python.distribute.estimator_training`, gone but needed by the Estimator.
 
-It is asked when a `RunConfig` has a `tf.distribute` strategy. On a single host a strategy needs
-nothing more. In a cluster, each worker runs `train_and_evaluate` by itself, under TensorFlow's
-coordinator of strategies, which is still there: it makes the server of the worker, and tells the
-strategy of the cluster.
+The Estimator calls it if a `RunConfig` has a `tf.distribute` strategy. On a single host there is
+nothing to do. In a cluster, each worker runs `train_and_evaluate` separately, under TensorFlow's
+coordinator of strategies, which still exists: it makes the server of the worker, and tells the
+strategy about the cluster.
 """
 
 import copy
@@ -13,7 +13,7 @@ from tensorflow.python.distribute import distribute_coordinator as coordinator
 from tensorflow.python.distribute import distribute_coordinator_context as contexts
 
 _MODE = coordinator.CoordinatorMode.INDEPENDENT_WORKER
-_TRAINERS = ("chief", "worker")  # in the order of their global ids
+_TRAINERS = ("chief", "worker")  # In the order of global ids.
 
 
 def init_run_config(config, tf_config):
@@ -21,7 +21,7 @@ def init_run_config(config, tf_config):
 
     Args:
         config: The `RunConfig`.
-        tf_config: What the environment variable TF_CONFIG says, a dict.
+        tf_config: The value of the environment variable TF_CONFIG, a dict.
 
     Raises:
         NotImplementedError: If one process would have to train on all hosts of a cluster.
@@ -65,18 +65,18 @@ def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls):
 
     Args:
         estimator: The Estimator.
-        train_spec: What to train with.
-        eval_spec: What to evaluate with, if this is the evaluator.
-        executor_cls: The Estimator's class that evaluates again and again.
+        train_spec: The `TrainSpec`.
+        eval_spec: The `EvalSpec`, for the evaluator.
+        executor_cls: The Estimator's class that evaluates continuously.
     """
 
     def train(strategy):
-        own = _for_this_task(estimator, "train", strategy)
-        own.train(train_spec.input_fn, list(train_spec.hooks), max_steps=train_spec.max_steps)
+        copied = _for_this_task(estimator, "train", strategy)
+        copied.train(train_spec.input_fn, list(train_spec.hooks), max_steps=train_spec.max_steps)
 
     def evaluate(strategy):
-        own = _for_this_task(estimator, "eval", strategy)
-        executor_cls(own, train_spec, eval_spec)._start_continuous_evaluation()
+        copied = _for_this_task(estimator, "eval", strategy)
+        executor_cls(copied, train_spec, eval_spec)._start_continuous_evaluation()
 
     config = estimator.config
     coordinator.run_distribute_coordinator(
@@ -116,27 +116,27 @@ _ONLY_BOTH = (
 
 
 def _for_this_task(estimator, purpose, strategy):
-    """Returns a copy of an Estimator that knows its place in the cluster, and is not asked again.
+    """Returns a copy of an Estimator with this task's place in the cluster, without a coordinator.
 
     Args:
         estimator: The Estimator.
         purpose: `'train'` or `'eval'`.
         strategy: The strategy for that, or None.
     """
-    own = copy.deepcopy(estimator)
-    config, context = own._config, contexts.get_current_worker_context()
+    copied = copy.deepcopy(estimator)
+    config, context = copied._config, contexts.get_current_worker_context()
     setattr(config, f"_{purpose}_distribute", strategy)
-    setattr(own, f"_{purpose}_distribution", strategy)
+    setattr(copied, f"_{purpose}_distribution", strategy)
     config._distribute_coordinator_mode = None
     config._service = None
     config._task_type, config._task_id = context.task_type, context.task_id
     config._master = config._evaluation_master = context.master_target
     config._is_chief = context.is_chief
-    if context.task_type == "evaluator":  # It knows nothing of the others.
+    if context.task_type == "evaluator":  # It works without the other tasks.
         config._cluster_spec = tf.train.ClusterSpec({})
         config._num_ps_replicas = config._num_worker_replicas = 0
         config._global_id_in_cluster = None
-        return own
+        return copied
     cluster = context.cluster_spec
     tasks = [
         (job, index)
@@ -148,4 +148,4 @@ def _for_this_task(estimator, purpose, strategy):
     config._num_ps_replicas = cluster.num_tasks("ps") if "ps" in cluster.jobs else 0
     config._num_worker_replicas = len(tasks)
     config._global_id_in_cluster = tasks.index((context.task_type, context.task_id))
-    return own
+    return copied

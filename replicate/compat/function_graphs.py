@@ -18,13 +18,13 @@ class Body(NamedTuple):
     """The body of a function.
 
     Attributes:
-        name: The name of the function.
-        arguments: The names of its arguments, as tensors.
-        nodes: Its `NodeDef`s, each after all that it takes and waits for.
-        outputs: The names of the tensors that it returns.
-        types: Their types.
-        waits: The names of those nodes that run whether or not something takes their values.
-        shapes: What is known of the shapes of tensors, by name.
+        name: Name of the function.
+        arguments: Names of its arguments, as tensors.
+        nodes: Its `NodeDef`s, each after all nodes that it takes from or waits for.
+        outputs: Names of the tensors that it returns.
+        types: Types of `outputs`.
+        waits: Names of nodes that run even if no node takes their values.
+        shapes: Known shapes of tensors, by name.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Body(NamedTuple):
 
 
 def body_of(graph: Any, name: str) -> Body | None:
-    """Returns the body of a function of a graph; None if it is unknown, or has parameters."""
+    """Returns the body of a function of a graph; None if it is unknown or has type parameters."""
     function = graph._get_function(name) if name in graph._functions else None
     definition = getattr(function, "cached_definition", getattr(function, "definition", None))
     if definition is None or definition.signature.attr:
@@ -66,7 +66,7 @@ def body_of(graph: Any, name: str) -> Body | None:
 
 
 def _shapes(graph: Any) -> dict[str, Any]:
-    """Returns the shapes of tensors, by name, in the graph in which a function was built."""
+    """Returns shapes of tensors, by name, from the graph in which a function was built."""
     if graph is None:
         return {}
     tensors = [tensor for operation in graph.get_operations() for tensor in operation.outputs]
@@ -74,7 +74,7 @@ def _shapes(graph: Any) -> dict[str, Any]:
 
 
 def _flattened(definition: Any) -> Any:
-    """Returns a function as a `GraphDef`, and the names of its tensors in there."""
+    """Returns a function as a `GraphDef`, and the names of its tensors there."""
     convert = function_def_to_graph.function_def_to_graph_def
     if "copy_functions" in inspect.signature(convert).parameters:  # TensorFlow 1.15
         convert = functools.partial(convert, copy_functions=False)
@@ -87,7 +87,7 @@ def before(node: Any) -> list[str]:
 
 
 def _sorted(nodes: Sequence[Any], arguments: Sequence[str]) -> tuple[Any, ...] | None:
-    """Returns nodes in an order in which each follows what leads to it, None if there is none."""
+    """Returns nodes in topological order; None if there is none."""
     there, found = set(arguments), []
     pending = list(nodes)
     while pending:
@@ -107,17 +107,17 @@ def _sorted(nodes: Sequence[Any], arguments: Sequence[str]) -> tuple[Any, ...] |
 def make(
     graph: Any, node: Any, inputs: Sequence[Any], waits: Sequence[Any], device: str, name: str
 ) -> Any:
-    """Makes the operation of a `NodeDef` of a function, in the scopes that are open.
+    """Makes the operation of a `NodeDef` of a function, in the open scopes.
 
     Args:
         graph: The graph.
         node: The `NodeDef`.
-        inputs: The tensors that it takes.
+        inputs: The tensors that the operation takes.
         waits: The operations that it waits for.
-        device: The device string of the operation.
-        name: Its name.
+        device: Device string of the operation.
+        name: Name of the operation.
     """
-    attrs = {key: value for key, value in node.attr.items() if key not in _OF_FUNCTIONS}
+    attrs = {key: value for key, value in node.attr.items() if key not in _IN_FUNCTIONS}
     types = [tensor.dtype for tensor in inputs]
     with tf.control_dependencies(list(waits)):
         made = graph.create_op(
@@ -127,17 +127,17 @@ def make(
     return made
 
 
-# What says of nodes where others are, and of which shape they were.
-_OF_FUNCTIONS = frozenset(["_class", "_output_shapes"])
+# Attributes of nodes that are valid in the function only: colocations and shapes.
+_IN_FUNCTIONS = frozenset(["_class", "_output_shapes"])
 
 
 def is_stateful(graph: Any, node: Any) -> bool:
-    """Whether operations of a node's type have a state, or act on one."""
+    """Whether operations of a node's type have or change state."""
     return bool(_definition(graph, node.op).is_stateful)
 
 
 def makes_resources(graph: Any, node: Any) -> bool:
-    """Whether a node makes something that outlives a step, and has a name of its own."""
+    """Whether a node makes a resource, which outlives a step and has a name."""
     definition = _definition(graph, node.op)
     named = {attribute.name for attribute in definition.attr} & {"shared_name", "container"}
     return bool(named) or node.op in ("AnonymousIterator", "AnonymousIteratorV2", "Placeholder")
@@ -150,7 +150,7 @@ def _definition(graph: Any, kind: str) -> Any:
 
 @contextlib.contextmanager
 def old_control_flow() -> Iterator[None]:
-    """A scope in which loops and conditions are those of TensorFlow 1."""
+    """A scope with TensorFlow 1's control flow."""
     is_new = tf.control_flow_v2_enabled()
     tf.disable_control_flow_v2()
     try:
@@ -165,9 +165,9 @@ _CONTEXTS = (tf.GraphKeys.COND_CONTEXT, tf.GraphKeys.WHILE_CONTEXT)
 
 @contextlib.contextmanager
 def made_on(graph: Any, device: str) -> Iterator[list[Any]]:
-    """A scope whose operations go to a device unless they name one.
+    """A scope that places operations on a device unless they name another.
 
-    Gives the list of them, which is complete once the scope is left.
+    It gives the list of its operations, which is complete after the scope is left.
     """
     first, made = len(graph.get_operations()), []  # type: int, list[Any]
     contexts = {key: list(graph.get_collection_ref(key)) for key in _CONTEXTS}
@@ -176,7 +176,7 @@ def made_on(graph: Any, device: str) -> Iterator[list[Any]]:
             yield made
     except BaseException:
         for key, before in contexts.items():
-            graph.get_collection_ref(key)[:] = before  # None is left half made.
+            graph.get_collection_ref(key)[:] = before  # Remove unfinished contexts.
         raise
     made += graph.get_operations()[first:]
     for operation in made:

@@ -1,30 +1,36 @@
-"""The functions of a graph, and those that its copies call in their place."""
+"""Copies the functions of a graph for each tower."""
 
-# Of seeds of random operations. Far apart, so that copies whose seeds
-# differ do not meet the seeds that TensorFlow gives out one by one.
+# Distance between the seeds of towers. It is large, so that they differ from the seeds that
+# TensorFlow gives to operations, which are consecutive.
 _SEED_STRIDE = 1000003
 
 
 def change_seed(node, index):
-    """Lets the copy of a random operation, a `NodeDef`, draw other numbers, if it has a seed."""
+    """Gives the copy of a random operation a different seed, if it has one.
+
+    Args:
+        node: The `NodeDef` of the copy.
+        index: Index of the tower.
+    """
     if "seed2" not in node.attr or "seed" not in node.attr:
         return
     seed, second = node.attr["seed"], node.attr["seed2"]
-    if seed.WhichOneof("value") == "i" and (seed.i or second.i):  # Both 0: it draws its own seed.
+    # If both are 0, the operation chooses a seed at random.
+    if seed.WhichOneof("value") == "i" and (seed.i or second.i):
         second.i += index * _SEED_STRIDE
 
 
 class Bodies:
-    """The functions of a graph, and those of one tower: on its device, and with seeds of its own.
+    """Copies functions of a graph for one tower, with the tower's devices and seeds.
 
     Args:
-        functions: Function that returns those of the graph, by name.
-        suffix: What the names of the tower's end with.
-        devices: The tower's devices, by tower 0's.
-        seed: What tells the tower's random numbers from tower 0's; 0 if they are the same.
+        functions: Function that returns the functions of the graph, by name.
+        suffix: Suffix of the names of the tower's functions.
+        devices: The tower's devices, by those of tower 0.
+        seed: Index that changes the tower's random seeds; 0 keeps those of tower 0.
 
     Attributes:
-        added: Those of the tower, `FunctionDef`s.
+        added: The tower's functions, `FunctionDef`s.
     """
 
     def __init__(self, functions, suffix, devices, seed=0):
@@ -32,34 +38,35 @@ class Bodies:
         self._suffix = suffix
         self._devices = devices
         self._seed = seed
-        self._names = {}  # Of the tower's functions, by those that they are made of.
+        self._names = {}  # Names of the tower's functions, by those of the originals.
         self.added = []
 
     def change(self, node):
-        """Lets a node call the tower's functions."""
+        """Makes a node call the tower's functions."""
         for attr in node.attr.values():
             for function in [attr.func, *attr.list.func]:
                 if function.name:
-                    function.name = self._own(function.name)
+                    function.name = self._copied(function.name)
 
-    def _own(self, name):
+    def _copied(self, name):
+        """Returns the name of the tower's copy of a function; its own name if it needs no copy."""
         if name not in self._names:
             self._names[name] = name
             body = self._functions().get(name)
-            if body is not None and self._is_other(body, set()):
+            if body is not None and self._differs(body, set()):
                 self._names[name] = name + self._suffix
-                own = type(body)()
-                own.CopyFrom(body)
-                own.signature.name = self._names[name]
-                for node in own.node_def:
+                copied = type(body)()
+                copied.CopyFrom(body)
+                copied.signature.name = self._names[name]
+                for node in copied.node_def:
                     change_seed(node, self._seed)
                     node.device = self._devices.get(node.device, node.device)
                     self.change(node)
-                self.added.append(own)
+                self.added.append(copied)
         return self._names[name]
 
-    def _is_other(self, body, seen):
-        """Whether a function, a `FunctionDef`, or one that it calls, is another in the tower."""
+    def _differs(self, body, seen):
+        """Whether a `FunctionDef`, or a function that it calls, differs in the tower."""
         seen.add(body.signature.name)
         bodies = self._functions()
         for node in body.node_def:
@@ -69,18 +76,18 @@ class Bodies:
             if self._devices.get(node.device, node.device) != node.device:
                 return True
             for name in functions_of(node):
-                if name in bodies and name not in seen and self._is_other(bodies[name], seen):
+                if name in bodies and name not in seen and self._differs(bodies[name], seen):
                     return True
         return False
 
 
 def function_bodies(graph):
-    """Returns the functions in `graph`, `FunctionDef`s, by their names."""
+    """Returns the functions in `graph`, `FunctionDef`s, by name."""
     return {body.signature.name: body for body in graph.as_graph_def().library.function}
 
 
 def functions_of(node):
-    """Returns the names of the functions that the `NodeDef` calls."""
+    """Returns the names of the functions that a `NodeDef` calls."""
     names = [attr.func.name for attr in node.attr.values()]
     names += [function.name for attr in node.attr.values() for function in attr.list.func]
     return [name for name in names if name]

@@ -1,4 +1,4 @@
-"""What towers need of a TensorFlow graph under construction and has no public name."""
+"""Functions on a TensorFlow graph under construction that have no public name."""
 
 import contextlib
 import functools
@@ -21,31 +21,31 @@ ENTER = frozenset(["Enter", "RefEnter"])
 
 @contextlib.contextmanager
 def entered_once(graph):
-    """A scope in which it costs little to enter `graph` again, where that changes nothing.
+    """A scope in which entering `graph` again is cheap if it is the current graph.
 
-    TensorFlow does so in every `tf.init_scope`, and whenever a variable is hashed or compared: for
-    each new weight, `tf.layers` does that with all variables.
+    TensorFlow enters it in every `tf.init_scope`, and whenever a variable is hashed or compared:
+    `tf.layers` compares all variables for each new weight.
     """
     enter = graph.as_default
     entered = contextlib.nullcontext(graph)
-    switches = context.context().context_switches  # Those of the thread that asks.
+    switches = context.context().context_switches  # Belongs to the current thread.
 
     def enter_unless_entered():
-        # Whatever enters another graph, a function or eager mode adds a switch of its own.
+        # Entering another graph, a function or eager mode adds a switch.
         if switches.stack and switches.stack[-1].device_stack is graph._device_function_stack:
             return entered
         return enter()
 
     graph.as_default = enter_unless_entered
     try:
-        with enter():  # `tf.init_scope` calls the function that was there when it was entered.
+        with enter():  # `tf.init_scope` later calls `as_default` as it is at this point.
             yield
     finally:
         del graph.as_default
 
 
 class Scopes:
-    """The device scopes and colocations that are open in a graph where this is made."""
+    """The device scopes and colocations that are open in a graph when this object is made."""
 
     def __init__(self, graph):
         self._graph = graph
@@ -54,7 +54,7 @@ class Scopes:
 
     @contextlib.contextmanager
     def again(self):
-        """A scope in which these are open, and no others."""
+        """A scope in which only these are open."""
         graph = self._graph
         saved = graph._device_function_stack, graph._colocation_stack
         graph._device_function_stack = self._devices.copy()
@@ -67,7 +67,7 @@ class Scopes:
 
 @contextlib.contextmanager
 def outside_of_scopes(graph):
-    """A scope in which operations are made with no name scope, device, colocation or wait."""
+    """A scope without open name scopes, devices, colocations and control dependencies."""
     saved = graph._device_function_stack, graph._colocation_stack
     graph._device_function_stack = type(saved[0])()
     graph._colocation_stack = type(saved[1])()
@@ -79,7 +79,7 @@ def outside_of_scopes(graph):
 
 
 def is_colocating(graph):
-    """Whether operations made now are to be where another one is."""
+    """Whether operations made now are colocated with another one."""
     return any(one is not None for one in graph._colocation_stack.peek_objs())
 
 
@@ -97,8 +97,8 @@ def is_in_control_flow(op):
 def loops_of(op):
     """Returns the loops of TensorFlow 1 that an operation is in, the outermost first.
 
-    Each is a pair: the name of its frame, and how many rounds of it may run at a time. An `Enter`
-    is in the loop that it leads into, an `Exit` in the one that it leads out of.
+    Each is a pair: the name of its frame, and the number of iterations that may run in parallel. An
+    `Enter` is in the loop that it leads into, an `Exit` in the one that it leads out of.
     """
     flow = op._get_control_flow_context()
     if flow is None:
@@ -112,7 +112,7 @@ def loops_of(op):
 
 
 def enters_as_a_wait(op):
-    """Whether something enters a loop of TensorFlow 1 only to be waited for there."""
+    """Whether a value enters a loop of TensorFlow 1 only as a control dependency."""
     if op.type not in ENTER:
         return False
     takers = [taker for tensor in op.outputs for taker in tensor.consumers()]
@@ -129,30 +129,30 @@ def in_control_flow(graph):
 def in_control_flow_v1():
     """Whether ops made now belong to a `cond` or `while_loop` body of TensorFlow 1's control flow.
 
-    Those of TensorFlow 2's are graphs of their own.
+    Bodies of TensorFlow 2's control flow are separate graphs.
     """
     return tf.get_default_graph()._get_control_flow_context() is not None
 
 
 def tapes_stopped():
-    """A scope in which no `tf.GradientTape` sees what happens."""
+    """A scope in which no `tf.GradientTape` records."""
     return record.stop_recording()
 
 
 def record_on_tapes(outputs, inputs, gradient):
-    """Tells every open `tf.GradientTape` how gradients of `outputs` lead to `inputs`.
+    """Records an operation with a gradient on every open `tf.GradientTape`.
 
     Args:
-        outputs: List of tensors, which tapes did not see being made.
+        outputs: List of tensors, made while tapes did not record.
         inputs: List of tensors.
-        gradient: Function of a gradient, or None, for each of `outputs` that returns the list of
-            those for `inputs`.
+        gradient: Function that takes a gradient, or None, for each of `outputs`, and returns the
+            list of gradients for `inputs`.
     """
     record.record_operation("CrossTowerSum", outputs, inputs, gradient)
 
 
 def set_control_inputs(op, control_inputs):
-    """Makes the existing operation `op` wait for `control_inputs`, and for nothing else."""
+    """Makes the existing operation `op` wait only for `control_inputs`."""
     op._remove_all_control_inputs()
     op._add_control_inputs(control_inputs)
 
@@ -168,26 +168,26 @@ def flatten_with_paths(structure):
 
 
 def reference(tensor):
-    """Returns what stands for a tensor, or a variable, as a key: a tensor itself may be none."""
+    """Returns a hashable key for a tensor or variable: tensors may not be hashable themselves."""
     try:
-        return tensor.op, tensor.value_index  # Found and compared in a fifth of a reference's time.
-    except AttributeError:  # A variable's, or an eager tensor's.
+        return tensor.op, tensor.value_index  # Takes a fifth of the time of a reference.
+    except AttributeError:  # A variable or an eager tensor.
         return tensor.ref() if hasattr(tensor, "ref") else tensor.experimental_ref()  # 1.15
 
 
 def id_of(op):
-    """Returns an operation's number in its graph, which grows from one to the next."""
+    """Returns an operation's number in its graph; later operations have larger ones."""
     return op._id
 
 
 def count(graph):
-    """Returns how many operations a graph has, without a list of them."""
+    """Returns the number of operations of a graph, without making a list of them."""
     by_id = getattr(graph, "_nodes_by_id", None)  # TensorFlow 2.12 and older
     return graph.version if by_id is None else len(by_id)
 
 
 def last_id(graph):
-    """Returns the number of the operation that was made last, 0 if there is none."""
+    """Returns the number, by `id_of`, of the newest operation; 0 if there is none."""
     operations = graph.get_operations()
     return id_of(operations[-1]) if operations else 0
 
@@ -207,9 +207,9 @@ def predicates(op):
     return found
 
 
-@functools.lru_cache(maxsize=4096)  # Asked of every operation.
+@functools.lru_cache(maxsize=4096)  # Called for every operation.
 def same_device(one, other):
-    """Whether two device strings name one device, however they spell it."""
+    """Whether two device strings name the same device, maybe in different spellings."""
     first, second = (tf.DeviceSpec.from_string(device) for device in (one, other))
     kinds = first.device_type, second.device_type
     if kinds[0] != kinds[1] or (first.device_index or 0) != (second.device_index or 0):
@@ -219,7 +219,7 @@ def same_device(one, other):
 
 
 def device_within(device, around):
-    """Returns a device string, completed by that of the scope which is around it."""
+    """Returns a device string, completed by that of the surrounding scope."""
     if not device or not around:
         return device or around
     merged = tf.DeviceSpec.from_string(around)
@@ -231,10 +231,10 @@ _REPLACED = "_replicate_replaced"
 
 
 def set_replaced(op):
-    """Takes note that others run in place of an operation, which stays for who asks for it."""
+    """Marks an operation as replaced by others; it stays for code that refers to it."""
     op._set_attr(_REPLACED, tf.AttrValue(b=True))
 
 
 def is_replaced(op):
-    """Whether others run in place of an operation."""
+    """Whether an operation is marked as replaced by others."""
     return (op.type == "Merge" or op_types.calls_functions(op)) and _REPLACED in op.node_def.attr

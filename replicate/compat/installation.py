@@ -11,7 +11,13 @@ from replicate.compat import environment, estimator, moved
 
 
 def install(replace_ancestor, tensorflow_1, offered):
-    """See `replicate.compat.install`; `offered` has by name what takes the ancestor's place."""
+    """Does the work of `replicate.compat.install`.
+
+    Args:
+        replace_ancestor: As for `replicate.compat.install`.
+        tensorflow_1: As for `replicate.compat.install`.
+        offered: Replacements for names of `tf.contrib.estimator`, by name.
+    """
     is_1 = environment.is_1(tf.__version__)
     packages = _packages(tensorflow_1)
     environment.check_estimator()
@@ -25,7 +31,8 @@ def install(replace_ancestor, tensorflow_1, offered):
         _install_contrib(offered)
         moved.install()
     elif replace_ancestor:
-        ancestors = importlib.import_module("tensorflow.contrib.estimator")  # Takes seconds.
+        # The import takes seconds, so only on request.
+        ancestors = importlib.import_module("tensorflow.contrib.estimator")
         for name, value in offered.items():
             setattr(ancestors, name, value)
     if packages is not None and not is_1:
@@ -62,12 +69,17 @@ def _install_contrib(offered):
             _adopt(ours, other)
     tf2.contrib = tf.contrib = ours
     for name, value in offered.items():
-        if not hasattr(ours.estimator, name):  # It is somebody else's.
+        if not hasattr(ours.estimator, name):  # Keep names that other code has set.
             setattr(ours.estimator, name, value)
 
 
 def _adopt(module, other):
-    """Lets what somebody else has put in place of `tf.contrib`, or of a part of it, stay there."""
+    """Keeps names that other code has set in `tf.contrib`, or in a module of it.
+
+    Args:
+        module: Our module.
+        other: The module, or namespace, of the other code.
+    """
     for name, value in list(getattr(other, "__dict__", {}).items()):
         if name.startswith("__"):
             continue

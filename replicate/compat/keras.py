@@ -1,4 +1,6 @@
-"""What towers need of Keras: what has no public name, and its optimizers."""
+"""Adapts Keras' optimizers and batch norm to towers; uses private names of Keras."""
+
+from __future__ import annotations
 
 from typing import Any
 
@@ -10,7 +12,7 @@ from replicate.compat import environment
 class _LegacyOptimizer:
     """An optimizer of Keras 2, `OptimizerV2`, with the methods of a `tf.train.Optimizer`.
 
-    It clips by itself when gradients are applied, that is, after they were gathered.
+    It clips gradients when it applies them, that is, after they are summed over towers.
     """
 
     def __init__(self, optimizer):
@@ -29,7 +31,7 @@ class _LegacyOptimizer:
         return self._optimizer._name
 
     def __getattr__(self, name):
-        # How it is copied is its own affair; a copy that is being made has no optimizer yet.
+        # Copying and pickling must not be delegated, and a copy has no optimizer at first.
         if name.startswith("__") or "_optimizer" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self._optimizer, name)
@@ -39,7 +41,7 @@ class _LegacyOptimizer:
 
 
 def class_of(optimizer):
-    """Returns the class of an optimizer of Keras 2, which may itself be given; of others, None."""
+    """Returns the class of an optimizer of Keras 2, given the optimizer or its class; else None."""
     if isinstance(optimizer, type):
         return optimizer if _is_legacy(optimizer) else None
     return type(optimizer._optimizer) if isinstance(optimizer, _LegacyOptimizer) else None
@@ -49,7 +51,7 @@ def check_updates(optimizer):
     """Checks that an optimizer updates variables in a graph.
 
     Raises:
-        TypeError: If it is one of those that came with TensorFlow 2.11, `update_step` and all.
+        TypeError: If it is one of the optimizers that TensorFlow 2.11 introduced.
     """
     if hasattr(optimizer, "update_step"):
         raise TypeError(
@@ -60,10 +62,10 @@ def check_updates(optimizer):
 
 
 def as_optimizer(value):
-    """Returns an optimizer of Keras 2 with the methods of `tf.train.Optimizer`; others as they are.
+    """Returns an optimizer of Keras 2 with the methods of `tf.train.Optimizer`; others unchanged.
 
     Raises:
-        TypeError: If it is one of those that came with TensorFlow 2.11, `update_step` and all.
+        TypeError: If it is one of the optimizers that TensorFlow 2.11 introduced.
     """
     if isinstance(value, type) or not hasattr(value, "apply_gradients"):
         return value
@@ -76,14 +78,14 @@ def _is_legacy(value):
 
 
 class _NoLayer:
-    """In place of a layer where there is no Keras 2; whoever makes one is told what to run."""
+    """Replaces a layer if there is no Keras 2; its constructor raises an error with the remedy."""
 
     def __init__(self, *args, **kwargs):
         environment.check_estimator()
 
 
 def _batch_normalization():
-    """Returns `tf.layers.BatchNormalization`; `replicate` can be imported without Keras 2."""
+    """Returns `tf.layers.BatchNormalization`; without Keras 2 `_NoLayer`, so that imports work."""
     try:
         return tf.layers.BatchNormalization
     except (AttributeError, ImportError):
@@ -97,9 +99,9 @@ class BatchNormalization(_Base):
     """`tf.layers.BatchNormalization`, with the moments of a batch as `moments` computes them.
 
     A subclass defines `moments(inputs, axes, mask)`. It returns mean and variance of the tensor
-    `inputs` over the list of its dimensions `axes`, which are of size 1 in both. `mask` is None, or
-    a tensor of which Keras adds a last dimension to weight `inputs` with. It is not called where
-    `fused` is true or `training` false, and never in the body of a `tf.cond`.
+    `inputs` over the list of dimensions `axes`, which have size 1 in both results. `mask` is None,
+    or a tensor of weights of `inputs`, to which a last dimension must be added. `moments` is not
+    called if `fused` is true or `training` false, and never in the body of a `tf.cond`.
     """
 
     def _calculate_mean_and_var(self, inputs, reduction_axes, keep_dims, mask=None):

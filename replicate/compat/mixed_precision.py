@@ -1,24 +1,24 @@
-"""TensorFlow's own optimizers that scale losses."""
+"""Unwraps TensorFlow's optimizers that scale losses."""
 
 import tensorflow.compat.v1 as tf
 
 
 def without_loss_scale(optimizer):
-    """Takes apart an optimizer that scales losses.
+    """Unwraps an optimizer that scales losses.
 
-    Such are `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, which
+    These are `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, which
     `enable_mixed_precision_graph_rewrite` wraps around others, and Keras' `LossScaleOptimizer`.
-    They would check the gradients of replicas one by one, and after they are clipped.
+    They would check the gradients of each replica separately, and after clipping.
 
     Args:
-        optimizer: Any optimizer. What somebody derives from these may apply gradients in its own
-            way, so it stays as it is.
+        optimizer: Any optimizer. Subclasses of these classes are not unwrapped: they may apply
+            gradients differently.
 
     Returns:
-        What it wraps, and its loss scale: an object like a `LossScale`, or a number. For all other
-        optimizers themselves, and None.
+        The wrapped optimizer, and the loss scale: an object like a `LossScale`, or a number. For
+        any other optimizer, itself and None.
     """
-    # Under the name that every version has.
+    # Every version has this name of the class.
     if type(optimizer) is tf.train.experimental.MixedPrecisionLossScaleOptimizer:
         return optimizer._optimizer, optimizer._loss_scale
     if type(optimizer).__name__ == "LossScaleOptimizer" and hasattr(optimizer, "inner_optimizer"):

@@ -1,7 +1,7 @@
-"""Modules of TensorFlow that moved, under the names that they had: put there by `install`.
+"""Puts modules of TensorFlow that moved under their former names; `install` calls it.
 
 tensorflow.python.estimator                 tensorflow_estimator.python.estimator
-tf.keras.mixed_precision.experimental       what `tf.keras.mixed_precision` has of it
+tf.keras.mixed_precision.experimental       the names that `tf.keras.mixed_precision` still has
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
 
 _ESTIMATOR = "tensorflow.python.estimator"
-_MOVED = {  # The first that fits counts.
+_MOVED = {  # The first match counts.
     f"{_ESTIMATOR}.keras": "tensorflow_estimator.python.estimator.keras_lib",
     _ESTIMATOR: "tensorflow_estimator.python.estimator",
 }
 
 
 def install() -> None:
-    """Puts them there, where TensorFlow lacks them."""
+    """Adds the modules that TensorFlow lacks."""
     if util.find_spec(_ESTIMATOR) is None:
         sys.meta_path.insert(0, _Finder())
     if not hasattr(tf2.keras.mixed_precision, "experimental"):
         experimental = _mixed_precision()
-        # An import makes another module of the same names.
+        # `import tensorflow.keras.mixed_precision` gives yet another module.
         imported: Any = importlib.import_module("tensorflow.keras.mixed_precision")
         for module in (tf.keras.mixed_precision, tf2.keras.mixed_precision, imported):
             module.experimental = experimental
@@ -40,17 +40,17 @@ class _Finder(abc.MetaPathFinder, abc.Loader):
     def find_spec(
         self, fullname: str, path: Any = None, target: types.ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
-        """Returns how to load a module, None if it is not one of these."""
+        """Returns the spec of a moved module, None for others."""
         is_moved = f"{fullname}.".startswith(f"{_ESTIMATOR}.")
         return machinery.ModuleSpec(fullname, self, is_package=True) if is_moved else None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Puts the module in the place of an empty one, under the name that it had as well."""
+        """Replaces an empty module by the moved one, under its former name."""
         name = module.__name__
         old = next(old for old in _MOVED if f"{name}.".startswith(f"{old}."))
         new = f"{_MOVED[old]}{name[len(old) :]}"
         found: Any = importlib.import_module(new)
-        if name == _ESTIMATOR:  # `from ... import keras` asks the module itself.
+        if name == _ESTIMATOR:  # `from ... import keras` reads the module's attribute.
             found.keras = importlib.import_module(_MOVED[f"{_ESTIMATOR}.keras"])
         sys.modules[name] = found
 
@@ -66,7 +66,7 @@ def _mixed_precision() -> types.ModuleType:
 
 
 def _loss_scale_optimizer(optimizer: Any, loss_scale: Any) -> Any:
-    """Returns what `tf.keras.mixed_precision.experimental.LossScaleOptimizer` was.
+    """Does the same as the former `tf.keras.mixed_precision.experimental.LossScaleOptimizer`.
 
     Args:
         optimizer: An optimizer of Keras 2.
@@ -74,7 +74,7 @@ def _loss_scale_optimizer(optimizer: Any, loss_scale: Any) -> Any:
             `replicate.loss_scale`, fixed or dynamic.
 
     Raises:
-        ValueError: If it is of another kind, or multiplied by another number than 2.
+        ValueError: If `loss_scale` is of another kind, or its multiplier is not 2.
     """
     make = tf2.keras.mixed_precision.LossScaleOptimizer
     if loss_scale == "dynamic":

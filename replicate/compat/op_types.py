@@ -1,4 +1,4 @@
-"""Tells what types of operations there are, and what they do."""
+"""Lists the types of operations, and tells their properties."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ def operation_types() -> list[str]:
 
 
 def _by_type(ask: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Lets a question about the definition of an operation be asked once for each type.
+    """Caches a predicate on the definition of operations by type.
 
-    A function of TensorFlow 1 that is called by its name has no definition, and may do anything.
+    A function of TensorFlow 1 that is called by its name has no definition: any property may hold,
+    so the answer is True.
     """
     known: dict[str, bool] = {}
 
@@ -38,13 +39,13 @@ def calls_functions(definition: Any) -> bool:
 
 @_by_type
 def gives_reference(definition: Any) -> bool:
-    """Whether an operation gives a reference: the memory of a variable itself."""
+    """Whether an operation returns a reference, i.e. the memory of a variable."""
     return any(argument.is_ref for argument in definition.output_arg)
 
 
 @_by_type
 def is_stateful(definition: Any) -> bool:
-    """Whether operations of this type have a state, or act on one, such as a variable's memory."""
+    """Whether operations of this type have or change state, such as a variable's memory."""
     return definition.is_stateful or any(argument.is_ref for argument in definition.input_arg)
 
 

@@ -1,4 +1,4 @@
-"""Copies parts of a graph, by an import, and changes what is there."""
+"""Copies parts of a graph by importing them, and changes existing operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorflow.python.framework import importer
 
 from replicate.compat import graph as graph_lib
 
-RESERVED = "replicate/"  # No operation of a model is in this name scope.
+RESERVED = "replicate/"  # Name scope that models must not use.
 
 
 def import_nodes(
@@ -26,16 +26,16 @@ def import_nodes(
 
     Args:
         graph: The graph.
-        nodes: The `NodeDef`s, whose inputs are each other's names or keys of `inputs`. Those that
-            name a device go there.
+        nodes: The `NodeDef`s. Their inputs are names of other nodes, or keys of `inputs`. A node
+            that names a device is placed there.
         inputs: Tensors of the graph, by name.
-        scope: Name scope of the operations; where there is one, another is chosen.
-        device: Device string of those that name none.
+        scope: Name scope of the operations; another name is chosen if it exists.
+        device: Device string for nodes that name none.
         wanted: Names of tensors to return.
-        functions: `FunctionDef`s that they call, besides those of the graph.
+        functions: `FunctionDef`s that the nodes call, if the graph does not have them.
 
     Returns:
-        The scope that was chosen, and the tensors.
+        The name scope that was chosen, and the tensors.
     """
     definition = tf.GraphDef()
     definition.versions.CopyFrom(graph.graph_def_versions)
@@ -55,9 +55,9 @@ def import_nodes(
 def _import(
     graph: Any, definition: Any, inputs: Mapping[str, Any], wanted: Sequence[str], prefix: str
 ) -> list[Any]:
-    """Imports a `GraphDef` as `tf.import_graph_def` does, but leaves devices as nodes name them.
+    """Imports a `GraphDef` like `tf.import_graph_def`, but without calling device functions.
 
-    TensorFlow asks device functions about each operation, which takes as long as all else.
+    TensorFlow calls them for each operation, which takes as long as the rest of the import.
     """
     given = importer.c_api_util.ScopedTFImportGraphDefOptions()
     importer._PopulateTFImportGraphDefOptions(given.options, prefix, inputs, wanted, False)
@@ -71,7 +71,7 @@ def _import(
 
 
 def _c_graph(graph: Any) -> ContextManager[Any]:
-    """Returns a scope in which the graph below the one of Python is held."""
+    """Returns a scope that gives the C++ graph of a Python graph."""
     held = graph._c_graph
     return held.get() if hasattr(held, "get") else contextlib.nullcontext(held)  # 1.15
 
@@ -83,17 +83,18 @@ def repeat(
     scope: str,
     device: str,
 ) -> list[Any]:
-    """Makes operations once more on another device, which takes less time than to make them anew.
+    """Copies operations to another device, which is faster than to make them again in Python.
 
     Args:
         operations: The operations.
         wanted: Some of their tensors.
-        instead: By names of all tensors that they take of others: what the new ones take.
-        scope: As `import_nodes` takes it.
-        device: Device string of the new ones.
+        instead: Inputs of the copies, by the names of the tensors that `operations` take from
+            others.
+        scope: As for `import_nodes`.
+        device: Device string of the copies.
 
     Returns:
-        The new ones in the place of `wanted`.
+        The copies of `wanted`.
     """
     nodes = [operation.node_def for operation in operations]
     for node in nodes:
@@ -103,7 +104,7 @@ def repeat(
 
 
 def unplaced(node_def: Any) -> Any:
-    """Returns a copy of a `NodeDef`, without inputs and on no device."""
+    """Returns a copy of a `NodeDef`, without inputs and without a device."""
     node = tf.NodeDef()
     node.CopyFrom(node_def)
     node.device = ""
@@ -123,20 +124,20 @@ def take(operation: Any, index: int, tensor: Any) -> None:
 
 
 def replace(pairs: Iterable[tuple[Any, Any]]) -> None:
-    """Lets whatever takes the first tensor of a pair take the second one instead."""
+    """Replaces the first tensor of each pair by the second one in all operations that take it."""
     takers: dict[str, Any] = {}
     others: dict[int, Any] = {}
     for tensor, other in pairs:
         others[id(tensor)] = other
         takers.update((op.name, op) for op in tensor.consumers())
-    for op in takers.values():  # Whose inputs are listed anew after each change.
-        for index, given in enumerate(list(op.inputs)):
+    for op in takers.values():
+        for index, given in enumerate(list(op.inputs)):  # A copy: changes replace the list.
             if id(given) in others:
                 take(op, index, others[id(given)])
 
 
 def again(operation: Any, inputs: Iterable[Any]) -> Any:
-    """Makes an operation like another one of other inputs; returns its outputs."""
+    """Makes an operation like another one, but with other inputs; returns its outputs."""
     attrs = {name: value for name, value in operation.node_def.attr.items() if name != "_class"}
     made = operation.graph.create_op(
         operation.type,
@@ -152,12 +153,12 @@ def again(operation: Any, inputs: Iterable[Any]) -> Any:
 def wait_instead(
     operation: Any, others: Mapping[Any, Sequence[Any]], gone: Container[Any] = ()
 ) -> None:
-    """Lets an operation wait for others than it waits for now.
+    """Changes the operations that an operation waits for.
 
     Args:
         operation: The operation.
-        others: By operation: the operations to wait for in its place.
-        gone: What it need not wait for.
+        others: For an operation that it waits for now, the operations to wait for instead.
+        gone: Operations that it need not wait for any more.
     """
     before = list(operation.control_inputs)
     if not any(one in others or one in gone for one in before):

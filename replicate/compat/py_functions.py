@@ -1,8 +1,8 @@
-"""Python functions that a step calls, of which TensorFlow keeps what their gradients need by name.
+"""Gives each tower's copies of a `tf.py_function` separate tokens.
 
-A `tf.py_function` records a tape when it is called, and its gradient, another one, takes it again.
-TensorFlow keeps the tape under the function's token, so that copies of one token would take each
-other's.
+A `tf.py_function` records a tape when it is called, and its gradient, another Python function,
+takes the tape. TensorFlow stores the tape under the function's token, so that copies with the same
+token would take each other's tapes.
 """
 
 import copy
@@ -12,7 +12,7 @@ from tensorflow.python.ops import script_ops
 
 
 class Tokens:
-    """Tokens of the functions that one tower calls, where they are not tower 0's.
+    """Tokens of the functions that one tower calls, other than tower 0.
 
     Args:
         graph: The graph.
@@ -20,38 +20,40 @@ class Tokens:
 
     def __init__(self, graph):
         self._graph = graph
-        self._own = {}  # By tower 0's.
+        self._tokens = {}  # The tower's tokens, by those of tower 0.
 
     def change(self, node):
-        """Gives the node of a `tf.py_function`, and that of a gradient of one, a token of its own.
+        """Sets the tower's token in a node of a `tf.py_function` or of its gradient.
 
         Args:
             node: The `NodeDef` of the tower's copy.
         """
         if is_kept_by_token(node):
-            node.attr["token"].s = self._of(node.attr["token"].s.decode()).encode()
+            node.attr["token"].s = self._copied(node.attr["token"].s.decode()).encode()
 
-    def _of(self, token):
-        if token not in self._own:
+    def _copied(self, token):
+        """Returns the tower's token for one of tower 0."""
+        if token not in self._tokens:
             function = script_ops._py_funcs._funcs.get(token)
-            if function is None:  # Of a graph that was imported, from where there is no function.
+            if function is None:  # The graph was imported from another process.
                 return token
             forward = _differentiated(function)
             if forward is not None:
                 function = copy.copy(function)
-                function._func = _gradient(self._of(forward))
-                self._graph._py_funcs_used_in_graph.append(function)  # Tokens keep none alive.
-            self._own[token] = script_ops._py_funcs.insert(function)
-        return self._own[token]
+                function._func = _gradient(self._copied(forward))
+                # Tokens do not keep functions alive, but the graph does.
+                self._graph._py_funcs_used_in_graph.append(function)
+            self._tokens[token] = script_ops._py_funcs.insert(function)
+        return self._tokens[token]
 
 
 def is_kept_by_token(node):
-    """Whether TensorFlow keeps tapes of what a `NodeDef` calls."""
+    """Whether TensorFlow stores tapes by the token of a `NodeDef`."""
     return node.op == "EagerPyFunc"
 
 
 def _differentiated(function):
-    """Returns the token of which a function is the gradient, None if it is none."""
+    """Returns the token of the function that a function is the gradient of; None if it is none."""
     if not function._is_grad_func:
         return None
     found = inspect.getclosurevars(inspect.unwrap(function._func)).nonlocals.get("token")

@@ -1,14 +1,14 @@
-"""Brings `tensorflow-estimator` 2.15.0 back to life on TensorFlow 2.16 and newer.
+"""Makes `tensorflow-estimator` 2.15.0 work on TensorFlow 2.16 and newer.
 
-Nothing in the Estimator itself stopped working. It cannot be imported, because a decorator looks
-its name up in a table that has lost it, and because a few modules of TensorFlow are gone. This
-supplies those names, once, and only where TensorFlow lacks them:
+The Estimator itself still works, but it cannot be imported: a decorator looks up a name that
+TensorFlow removed from a table, and a few modules of TensorFlow are gone. This module adds these
+names, once, and only those that TensorFlow lacks:
 
     tf_export.ESTIMATOR_API_NAME     and its entries in the tables of exported names
     distribute.estimator_training    for tf.distribute in clusters: `estimator_training.py` here
     tpu.session_support              heartbeats of TPU workers: `session_support.py` here
-    tpu.tpu_embedding                large embeddings on TPUs: names that refuse to be used
-    tpu.tpu_embedding_gradient       likewise
+    tpu.tpu_embedding                large embeddings on TPUs: classes that raise when called
+    tpu.tpu_embedding_gradient       the same
 """
 
 import importlib
@@ -31,10 +31,10 @@ _lock = threading.Lock()
 
 
 def estimator(version="v1"):
-    """Returns the Estimator API as a module: what `tf.estimator` was before TensorFlow 2.16.
+    """Returns the Estimator API as a module, like `tf.estimator` before TensorFlow 2.16.
 
     Args:
-        version: 'v1' for that of `tensorflow.compat.v1`, 'v2' for that of `tensorflow`.
+        version: 'v1' for the API of `tensorflow.compat.v1`, 'v2' for that of `tensorflow`.
     """
     with _lock:
         _declare_name()
@@ -57,7 +57,7 @@ def _declare_name():
 
 
 class Refusing(types.ModuleType):
-    """A module in place of one that is gone: has every class that is asked for, but no objects."""
+    """Replaces a module that is gone: has a class for any name, whose constructor raises."""
 
     def __getattr__(self, name):
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""What checkpoints need and has no public name."""
+"""Functions for checkpoints that have no public name in TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ import tensorflow.compat.v1 as tf
 
 
 def track(holder, value, name):
-    """Lets object-based checkpoints of an object hold `value`, under a name of its own.
+    """Adds a variable to object-based checkpoints of an object.
 
     Args:
-        holder: A `tf.Module`, which by itself holds its attributes under their names.
+        holder: A `tf.Module`, whose attributes are in its checkpoints anyway, under their names.
         value: A variable.
-        name: The name. What had it before gives way, such as a variable of another graph.
+        name: Name of the variable in the checkpoints. It replaces an earlier variable of the same
+            name, such as one of another graph.
     """
     holder._track_trackable(value, name, overwrite=True)
 
 
 def set_initializer(variable, initializer):
-    """Makes `initializer` the operation that initialises `variable`."""
+    """Makes `initializer` the operation that initializes `variable`."""
     variable._initializer_op = initializer
 
 
 class Wrapper(tf.train.Optimizer):
-    """An optimizer in whose place object-based checkpoints hold the one that it wraps.
+    """An optimizer whose object-based checkpoints equal those of the optimizer that it wraps.
 
-    A subclass answers with the slots of that one.
+    Subclasses return the slots of the wrapped optimizer.
     """
 
     _in_checkpoints = None
-    _manual_tracking = True  # Which TensorFlow asks for; what is wrapped is not to be asked.
+    _manual_tracking = True  # TensorFlow reads it; defined here, so it is not delegated.
 
     def stand_for(self, optimizer: Any, child: tf.Module) -> None:
-        """Makes object-based checkpoints of this hold what those of `optimizer` would.
+        """Makes object-based checkpoints of this equal those of `optimizer`.
 
         Args:
             optimizer: The wrapped optimizer, None if it is not known.
-            child: What they hold besides, as `child`.
+            child: A module that they hold as well, under the name `replicate`.
         """
         if isinstance(optimizer, tf.train.Optimizer):
             optimizer._maybe_initialize_trackable()
@@ -65,13 +66,13 @@ class Wrapper(tf.train.Optimizer):
 
     @property
     def _checkpoint_dependencies(self):
-        """What `_trackable_children` is in TensorFlows older than 2.8."""
-        own = list(super()._checkpoint_dependencies)
+        """The counterpart of `_trackable_children` in TensorFlow before 2.8."""
+        ours = list(super()._checkpoint_dependencies)
         if self._in_checkpoints is None:
-            return own
-        names = {reference.name for reference in own}
+            return ours
+        names = {reference.name for reference in ours}
         others = self._in_checkpoints._checkpoint_dependencies
-        return own + [reference for reference in others if reference.name not in names]
+        return ours + [reference for reference in others if reference.name not in names]
 
     def _lookup_dependency(self, *args, **kwargs):
         found = super()._lookup_dependency(*args, **kwargs)

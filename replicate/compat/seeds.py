@@ -1,7 +1,7 @@
-"""Seeds of random operations that have none of their own: those of one device.
+"""Gives random operations without a seed the seeds that they have on one device.
 
-Newer TensorFlows count the seeds that they give out in a graph. TensorFlow 1.15 takes the number of
-the last operation, so that whatever towers add to a graph would change initial weights.
+Newer versions of TensorFlow count the seeds that they give out in a graph. TensorFlow 1.15 uses the
+number of the last operation as the seed, so that operations of towers would change initial weights.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import weakref
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import random_seed
 
-# By graph in which a model is built: how many operations one device would not have there.
+# Number of operations that one device would not have, by graph in which a model is built.
 _added: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
-# And how many it would have, of those that were made in `counted`.
+# Number of operations made in `counted`, which one device has, by graph.
 _counted: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def of_one_device(graph, added):
-    """A scope in which a model gets the seeds that it would get alone.
+    """A scope in which a model gets the seeds that it gets on one device.
 
     Args:
-        graph: The graph in which it is built.
-        added: How many operations towers have added to it until now.
+        graph: The graph in which the model is built.
+        added: Number of operations that towers have added to the graph until now.
     """
-    if hasattr(random_seed, "_graph_to_seed_dict"):  # They are counted.
+    if hasattr(random_seed, "_graph_to_seed_dict"):  # This TensorFlow counts seeds.
         yield
         return
     _install()
@@ -40,7 +40,7 @@ def of_one_device(graph, added):
 
 @functools.lru_cache(maxsize=None)
 def _install():
-    """Makes TensorFlow 1.15 heed `of_one_device`. Does so once."""
+    """Makes TensorFlow 1.15 respect `of_one_device`; further calls do nothing."""
     original = random_seed.get_seed
 
     @functools.wraps(original)
@@ -55,7 +55,7 @@ def _install():
 
 @contextlib.contextmanager
 def uncounted():
-    """A scope whose operations one device would not have."""
+    """A scope for operations that one device would not have."""
     graph = tf.get_default_graph()
     if graph not in _added:
         yield
@@ -63,14 +63,14 @@ def uncounted():
     added, first, before = _added[graph], graph._last_id, _counted.get(graph, 0)
     try:
         yield
-    finally:  # Scopes in this one included.
+    finally:  # Operations of `counted` scopes inside this one are subtracted.
         counted_since = _counted.get(graph, 0) - before
         _added[graph] = added + graph._last_id - first - counted_since
 
 
 @contextlib.contextmanager
 def counted():
-    """A scope in `uncounted` whose operations one device has."""
+    """A scope inside `uncounted`, for operations that one device has."""
     graph = tf.get_default_graph()
     first = graph._last_id if graph in _added else None
     try:

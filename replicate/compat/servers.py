@@ -1,8 +1,8 @@
-"""Gives the server of a cluster's task the devices that its sessions are configured for.
+"""Gives the server of a cluster's task the devices of its session configuration.
 
-An Estimator starts the server of its task itself, and of the `session_config` of its `RunConfig`
-hands on the GPU options alone. So a worker would have one CPU device, whatever `device_count` says,
-and towers on others would be moved there in silence, as `allow_soft_placement` allows.
+An Estimator starts the server of its task, but passes only the GPU options of the `session_config`
+in its `RunConfig`. So a worker would have one CPU device, for any `device_count`, and with
+`allow_soft_placement` towers on other devices would silently move there.
 """
 
 import functools
@@ -15,8 +15,8 @@ from replicate.compat import estimator
 
 @functools.lru_cache(maxsize=None)
 def install():
-    """Makes servers that Estimators start from now on have those devices. Does so once."""
-    estimator.api()  # Where it is gone from TensorFlow, this brings it back.
+    """Makes Estimators start servers with those devices; further calls do nothing."""
+    estimator.api()  # Restores the Estimator if TensorFlow has dropped it.
     from tensorflow_estimator.python.estimator import training
 
     start = training._TrainingExecutor._start_std_server
@@ -29,14 +29,14 @@ def install():
         def server(*args, **kwargs):
             given = tf.ConfigProto()
             given.CopyFrom(sessions)
-            # They say whom a session may wait for. A server answers all.
+            # Filters are for sessions: a server must answer all tasks.
             given.ClearField("device_filters")
             return tf.train.Server(*args, **{**kwargs, "config": given})
 
-        own, training.server_lib = training.server_lib, types.SimpleNamespace(Server=server)
+        original, training.server_lib = training.server_lib, types.SimpleNamespace(Server=server)
         try:
             return start(self, config)
         finally:
-            training.server_lib = own
+            training.server_lib = original
 
     training._TrainingExecutor._start_std_server = start_with_devices

@@ -1,14 +1,14 @@
-"""What TPUEstimator asks `tensorflow.python.tpu.session_support` for, which is gone.
+"""Replaces `tensorflow.python.tpu.session_support`, which TPUEstimator needs and is gone.
 
-There it watched the heartbeats of TPU workers, to save and stop before one was preempted. Without
-it a job trains all the same and, when a worker was lost, goes on from its last checkpoint.
+The original watched the heartbeats of TPU workers, to save and stop before one was preempted. A job
+trains without it, too: after a worker is lost, it goes on from its last checkpoint.
 """
 
 import tensorflow.compat.v1 as tf
 
 
 class GracefulShutdownHook(tf.train.SessionRunHook):
-    """Says once that nobody watches the workers."""
+    """Warns that the workers are not watched."""
 
     def __init__(self, checkpoint_prefix, saver=None, on_shutdown_hooks=None):
         del checkpoint_prefix, saver, on_shutdown_hooks
@@ -23,14 +23,14 @@ class GracefulShutdownHook(tf.train.SessionRunHook):
 
 
 class ResetComputation:
-    """What to do when a worker is lost: nothing."""
+    """Does nothing when a worker is lost."""
 
 
 ShutdownLameWorkers = ShutdownAllWorkers = ResetComputation
 
 
 def start_worker_watchdog(session, shutdown_timeout=None, **kwargs):
-    """Refuses what TF_TPU_WATCHDOG_TIMEOUT asks for.
+    """Refuses to start a watchdog, which TF_TPU_WATCHDOG_TIMEOUT asks for.
 
     Raises:
         NotImplementedError: Always.

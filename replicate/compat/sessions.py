@@ -1,13 +1,13 @@
-"""Whether a thread is inside of a `MonitoredSession`, which does not say so itself.
+"""Tells whether a thread is inside a `MonitoredSession`.
 
-It waits for servers without an end and without telling its hooks, and when an exception ends it, it
-does not tell them either. So this looks at the functions that the thread is in.
+A session may wait for servers forever, and does not notify its hooks then, nor when an exception
+ends it. So the stack of the thread is searched for functions of the session.
 """
 
 import sys
 
 _FILE = "/python/training/monitored_session.py"
-_MODULES = ("tensorflow" + _FILE, "tensorflow_core" + _FILE)  # The latter until 2.1.
+_MODULES = ("tensorflow" + _FILE, "tensorflow_core" + _FILE)  # TensorFlow 2.1 and older.
 
 
 def _functions(thread):
@@ -20,10 +20,10 @@ def _functions(thread):
 
 
 def is_in_call(thread):
-    """Whether the thread of this identifier is in any function of a session."""
+    """Whether the thread with this identifier is in any function of a session."""
     return any(True for _ in _functions(thread))
 
 
 def is_creating(thread):
-    """Whether the thread of this identifier waits for a session to be made."""
+    """Whether the thread with this identifier is creating a session."""
     return any(name.endswith("create_session") for name in _functions(thread))

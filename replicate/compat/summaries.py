@@ -1,14 +1,14 @@
-"""Which summary a hook of TensorFlow's saves has no public name."""
+"""Changes the summary that TensorFlow's hooks save, an attribute without a public name."""
 
 import tensorflow.compat.v1 as tf
 
 
 def save_others(hooks, others):
-    """Lets each `tf.train.SummarySaverHook` save other summaries than the ones that it was given.
+    """Replaces summaries that `tf.train.SummarySaverHook`s save.
 
     Args:
         hooks: Iterable of hooks.
-        others: List of pairs of a tensor and the tensor to save in its place.
+        others: List of pairs: a tensor, and the tensor to save in its place.
     """
     for hook in hooks:
         if isinstance(hook, tf.train.SummarySaverHook):
@@ -18,7 +18,7 @@ def save_others(hooks, others):
 
 
 def other_of(given, others):
-    """Returns what stands in the place of `given`, itself if nothing does."""
+    """Returns the replacement of `given`, or `given` if there is none."""
     for tensor, other in others:
         if given is tensor:
             return other

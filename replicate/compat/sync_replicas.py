@@ -1,16 +1,16 @@
-"""What a `SyncReplicasOptimizer` keeps to itself: how many take part, accumulators and tokens."""
+"""Reads private state of a `SyncReplicasOptimizer`: counts of workers, accumulators and tokens."""
 
 import tensorflow.compat.v1 as tf
 
 
 def waits_for_all(optimizer):
-    """Returns how many workers a step waits for; 0 if it does without some of them."""
+    """Returns the number of workers if a step waits for all of them, else 0."""
     total = optimizer._total_num_replicas
     return total if optimizer._replicas_to_aggregate == total else 0
 
 
 class Leftovers:
-    """Gradients and tokens that a step which was cut short left on the parameter servers.
+    """Gradients and tokens on the parameter servers, left by a step that was cut short.
 
     Args:
         optimizer: A `SyncReplicasOptimizer` that has applied gradients in this graph.
@@ -29,15 +29,15 @@ class Leftovers:
             self._tokens = queue.dequeue_many(queue.size()).op
 
     def clear(self, session):
-        """Removes all of them. Nobody may be adding to them."""
+        """Removes all of them. No worker may add gradients or tokens meanwhile."""
         session.run(self._tokens)
         for number, take in zip(session.run(self._numbers), self._takes):
-            if number:  # None would be waited for.
+            if number:  # Taking from an empty accumulator would block.
                 session.run(take, {self._number: number})
 
 
 def _take(accumulator, number):
-    """Returns the tensor by which `number` gradients are taken out of an accumulator."""
+    """Returns a tensor that takes `number` gradients out of an accumulator when it is fetched."""
     if isinstance(accumulator, tf.SparseConditionalAccumulator):
         return accumulator.take_indexed_slices_grad(number).values
     return accumulator.take_grad(number)

@@ -1,7 +1,7 @@
-"""Lets `tensorflow` mean version 1's API to a program's own files, and version 2's to libraries.
+"""Makes `tensorflow` mean version 1's API to a program's files, and version 2's to libraries.
 
-A module takes the place of `tensorflow`, and others those of its public modules, such as
-`tensorflow.keras.layers`. Which API a name is looked up in depends on the file that asks.
+One module replaces `tensorflow`, and others replace its public modules, such as
+`tensorflow.keras.layers`. They look names up in the API of the file that asks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import callers
 
-# Which are the same for all; `compat` has both APIs by name.
+# Modules that are the same for all files; `compat` has both APIs by name.
 _SHARED = ("_api", "compat", "contrib", "core", "python", "tools")
-# Of which TensorFlow 1 had attributes, and TensorFlow 2 has deleted them.
+# Attributes that TensorFlow 1 had; TensorFlow 2 deletes them from `tensorflow` at import.
 _PRIVATE = ("core", "python", "tools")
 _real: dict[str, types.ModuleType] = {}
 
@@ -32,8 +32,8 @@ class Tensorflow(types.ModuleType):
         _real[name] = real  # type: ignore[assignment]
         for attribute in ("__file__", "__path__", "__package__"):
             if hasattr(real, attribute):
-                _own(self)[attribute] = getattr(real, attribute)
-        _own(self).setdefault("__path__", [])
+                _namespace(self)[attribute] = getattr(real, attribute)
+        _namespace(self).setdefault("__path__", [])
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
@@ -47,8 +47,8 @@ class Tensorflow(types.ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("__spec__", "__loader__", "__package__", "__path__"):
-            _own(self)[name] = value
-        elif not isinstance(value, Tensorflow):  # Which Python binds where it has imported one.
+            _namespace(self)[name] = value
+        elif not isinstance(value, Tensorflow):  # Python's import sets submodules; ignore that.
             is_import = callers.is_import() or name in _SHARED
             setattr(_seen(self, not is_import and callers.is_program(), name), name, value)
 
@@ -60,7 +60,7 @@ class Tensorflow(types.ModuleType):
 
 
 def install(packages: Sequence[str]) -> None:
-    """Puts the module in place; a second call adds packages alone.
+    """Replaces the modules; a second call only adds packages.
 
     Args:
         packages: Names of installed packages that are part of the program.
@@ -68,13 +68,13 @@ def install(packages: Sequence[str]) -> None:
     callers.add(packages)
     if _real:
         return
-    _warn_of_what_was_before()
+    _warn_of_earlier_uses()
     tf.disable_v2_behavior()
     finder = Finder()
     sys.meta_path.insert(0, finder)
-    front = Tensorflow("tensorflow", sys.modules["tensorflow"])
-    front.__spec__ = machinery.ModuleSpec("tensorflow", finder, is_package=True)
-    sys.modules["tensorflow"] = front
+    replacement = Tensorflow("tensorflow", sys.modules["tensorflow"])
+    replacement.__spec__ = machinery.ModuleSpec("tensorflow", finder, is_package=True)
+    sys.modules["tensorflow"] = replacement
     for name, module in list(sys.modules.items()):
         if name.startswith("tensorflow.") and _version_1(name) is not None:
             sys.modules[name] = Tensorflow(name, module)
@@ -82,17 +82,19 @@ def install(packages: Sequence[str]) -> None:
 
 
 class Finder(abc.MetaPathFinder, abc.Loader):
-    """Finds the public modules of TensorFlow that both APIs, or version 1's alone, have."""
+    """Finds public modules of TensorFlow that version 1's API has."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: types.ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
-        """Returns how to load such a module, or None if it is none.
+        """Returns the spec of such a module; None for others.
+
+        A library finds only modules that version 2's API has as well.
 
         Args:
             fullname: The module's name.
-            path: Not looked at.
-            target: Not looked at.
+            path: Ignored.
+            target: Ignored.
         """
         if fullname.partition(".")[0] != "tensorflow":
             return None
@@ -106,7 +108,7 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         """Returns the module.
 
         Args:
-            spec: Of the module.
+            spec: The spec of the module.
         """
         return Tensorflow(spec.name, _version_2(spec.name))
 
@@ -118,13 +120,19 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         """
 
 
-def _own(module):
-    """Returns the names of a module itself, of which `__dict__` shows nothing."""
+def _namespace(module):
+    """Returns the module's real namespace, which its property `__dict__` hides."""
     return types.ModuleType.__dict__["__dict__"].__get__(module)
 
 
 def _seen(module, is_program, name):
-    """Returns the module of the API that a file sees."""
+    """Returns the module of the API that a file sees.
+
+    Args:
+        module: The `Tensorflow`.
+        is_program: Whether the file belongs to the program.
+        name: The name that is looked up.
+    """
     full = module.__name__
     if is_program and not (full == "tensorflow" and name in _SHARED):
         return _version_1(full)
@@ -135,7 +143,7 @@ def _seen(module, is_program, name):
 
 
 def _version_1(name):
-    """Returns the module of version 1's API that has a name in TensorFlow, or None."""
+    """Returns the module of version 1's API with a name such as "tensorflow.keras", or None."""
     return _below(tf, name)
 
 
@@ -154,7 +162,8 @@ def _below(module, name):
     return module
 
 
-def _warn_of_what_was_before():
+def _warn_of_earlier_uses():
+    """Warns of modules that imported TensorFlow before `install`, and of eager execution."""
     from tensorflow.python.eager import context
 
     early = sorted(
@@ -174,5 +183,6 @@ def _warn_of_what_was_before():
     if context.context()._initialized and tf.executing_eagerly():
         tf.logging.warning(
             "replicate: TensorFlow ran eagerly before replicate.compat.install(tensorflow_1=True), "
-            "which turns that off: what it made is of no use in a graph. Call it first."
+            "which turns eager mode off: eager tensors and variables cannot be used in a graph. "
+            "Call it first."
         )

@@ -1,4 +1,4 @@
-"""What TensorFlow knows of the TPU replica that is being built here and has no public name for."""
+"""Functions on the TPU computation under construction that have no public name."""
 
 import contextlib
 import contextvars
@@ -11,20 +11,20 @@ from tensorflow.python.tpu import tpu, tpu_function
 
 _sum = contextvars.ContextVar("replicate_sum_over_replicas", default=None)
 
-_COMPUTATION = "_tpu_replicate"  # The attribute that says which computation an operation is in.
+_COMPUTATION = "_tpu_replicate"  # The attribute that names the computation of an operation.
 
 
 def number_of_shards():
-    """Returns how many replicas the TPU computation under construction has, None outside of one.
+    """Returns the number of replicas of the TPU computation under construction; None outside.
 
-    `tf.tpu.CrossShardOptimizer` asks the same, by this name.
+    `tf.tpu.CrossShardOptimizer` uses the same function.
     """
     return tpu_function.get_tpu_context().number_of_shards
 
 
 @contextlib.contextmanager
 def sums_over_replicas_by(function):
-    """A scope in which `tf.tpu.cross_replica_sum`, which only TPUs have, is another function."""
+    """A scope in which `function` replaces `tf.tpu.cross_replica_sum`, which only TPUs have."""
     _install()
     token = _sum.set(function)
     try:
@@ -35,11 +35,11 @@ def sums_over_replicas_by(function):
 
 @functools.lru_cache(maxsize=None)
 def _install():
-    """Makes TensorFlow heed `sums_over_replicas_by`. Does so once."""
+    """Makes TensorFlow respect `sums_over_replicas_by`; further calls do nothing."""
     original = gen_tpu_ops.cross_replica_sum
 
     @functools.wraps(original)
-    def cross_replica_sum(input, group_assignment, name=None):  # By these names.
+    def cross_replica_sum(input, group_assignment, name=None):  # TensorFlow passes these by name.
         function = _sum.get()
         if function is None:
             return original(input, group_assignment, name)
@@ -56,12 +56,12 @@ def _install():
 
 
 def building_for(number):
-    """A scope in which `tf.tpu.CrossShardOptimizer` takes a model for one of `number` replicas."""
+    """A scope in which `tf.tpu.CrossShardOptimizer` assumes one of `number` replicas."""
     return tpu_function.tpu_shard_context(number)
 
 
 def replica_id():
-    """Returns the index of the replica that computes, an int32 scalar tensor."""
+    """Returns the index of the replica that runs, an int32 scalar tensor."""
     return xla.replica_id()
 
 
@@ -71,16 +71,16 @@ def in_computation():
 
 
 def take_out_summaries(graph):
-    """Takes summaries that were made in TPU computations out of them and of their collection.
+    """Removes summaries from TPU computations and from the collection of summaries.
 
-    A TPU cannot make them, and nothing outside can read what is inside. The operations stay, for
-    those who hold them, but summarise zeros.
+    A TPU cannot make summaries, and operations outside a computation cannot read values inside. The
+    operations stay in the graph, for code that refers to them, but summarize zeros.
 
     Args:
         graph: The graph.
 
     Returns:
-        List of their names.
+        List of the names of the summaries.
     """
     found = [op for op in graph.get_operations() if "Summary" in op.type and is_inside(op)]
     with tf.control_dependencies(None), tf.name_scope("replicate/tpu/summaries/"):
@@ -108,22 +108,22 @@ def is_inside(op):
 
 
 def without_cross_shard(optimizer):
-    """Returns what a `tf.tpu.CrossShardOptimizer` wraps; any other optimizer as it is.
+    """Returns the optimizer that a `tf.tpu.CrossShardOptimizer` wraps; any other one unchanged.
 
-    Both it and `TowerOptimizer` gather the gradients of TPU replicas, and outside of TPUs its sums
-    have no kernel.
+    `TowerOptimizer` sums the gradients of TPU replicas, too, and outside TPUs the sums of
+    `CrossShardOptimizer` have no kernel.
 
     Raises:
-        ValueError: If it does not take the mean over all replicas.
+        ValueError: If the `CrossShardOptimizer` does not take the mean over all replicas.
     """
     if not isinstance(optimizer, tf.tpu.CrossShardOptimizer):
         return optimizer
     if optimizer._reduction != tf.losses.Reduction.MEAN or optimizer._group_assignment is not None:
         raise ValueError(
-            "`TowerOptimizer` gathers the gradients of all towers, in TPU replicas too, so a "
-            "`CrossShardOptimizer` in it must be one that takes the mean over all replicas, but "
-            f"its reduction is {optimizer._reduction!r} and its groups are "
-            f"{optimizer._group_assignment!r}. Wrap the optimizer itself, and if losses are sums, "
-            "say so: `replicate_model_fn(model_fn, loss_reduction=tf.losses.Reduction.SUM)`."
+            "`TowerOptimizer` sums the gradients of all towers, in TPU replicas too, so a "
+            "`CrossShardOptimizer` in it must take the mean over all replicas, but its reduction "
+            f"is {optimizer._reduction!r} and its groups are {optimizer._group_assignment!r}. Wrap "
+            "the plain optimizer. If losses are sums, pass "
+            "`replicate_model_fn(model_fn, loss_reduction=tf.losses.Reduction.SUM)`."
         )
     return optimizer._opt

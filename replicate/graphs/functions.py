@@ -23,7 +23,7 @@ def unwrapped(fn: Any) -> Any:
 
 
 def code_of(fn: Any) -> Any:
-    """Returns the code of a function, which is the same if each tower defines the function anew."""
+    """Returns the code of a function, which is the same in all towers that define the function."""
     return getattr(unwrapped(fn), "__code__", type(fn))
 
 

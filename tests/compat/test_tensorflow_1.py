@@ -231,7 +231,8 @@ def test_what_was_before_it_is_named(tmp_path):
         "replicate.compat.install(tensorflow_1=True), and go on with version 2's names. Call it "
         "first.",
         "replicate: TensorFlow ran eagerly before replicate.compat.install(tensorflow_1=True), "
-        "which turns that off: what it made is of no use in a graph. Call it first.",
+        "which turns eager mode off: eager tensors and variables cannot be used in a graph. "
+        "Call it first.",
     ]
 
 

@@ -1,8 +1,8 @@
-"""Where each name of `tf.contrib` lives now, for TensorFlow 2, which has it no more.
+"""Finds the replacement of each name of `tf.contrib`, which TensorFlow 2 does not have any more.
 
-`names/` has one line a name; `find` reads it. `modules` makes a `tensorflow.contrib` of it, which
-`replicate.compat.install` puts in place. The other files hold what is small and exact enough to be
-replicate's own, each in the room that it had in `tf.contrib`.
+`names/` has one line for each name; `find` reads it. `modules` makes a `tensorflow.contrib` from
+it, which `replicate.compat.install` sets. The other files implement names that are small enough to
+be reproduced exactly here, each file named after the package of `tf.contrib` that had them.
 """
 
 from replicate.compat.contrib.table import Place, find

@@ -1,4 +1,4 @@
-"""Transformations of `tf.contrib.data` that are a line with what datasets have since."""
+"""Transformations of `tf.contrib.data` that need one line with newer methods of datasets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Transformation = Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 def batch_and_drop_remainder(batch_size: Any) -> Transformation:
-    """Returns a transformation, for `Dataset.apply`, into batches that are all whole.
+    """Returns a transformation, for `Dataset.apply`, into batches of equal size.
 
     Args:
-        batch_size: How many rows a batch has.
+        batch_size: Number of rows of a batch.
     """
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
 
@@ -22,12 +22,12 @@ def batch_and_drop_remainder(batch_size: Any) -> Transformation:
 def padded_batch_and_drop_remainder(
     batch_size: Any, padded_shapes: Any, padding_values: Any = None
 ) -> Transformation:
-    """Returns a transformation, for `Dataset.apply`, into padded batches that are all whole.
+    """Returns a transformation, for `Dataset.apply`, into padded batches of equal size.
 
     Args:
-        batch_size: How many rows a batch has.
-        padded_shapes: As `Dataset.padded_batch` takes it.
-        padding_values: As `Dataset.padded_batch` takes it.
+        batch_size: Number of rows of a batch.
+        padded_shapes: As for `Dataset.padded_batch`.
+        padding_values: As for `Dataset.padded_batch`.
     """
     return lambda dataset: dataset.padded_batch(
         batch_size, padded_shapes, padding_values, drop_remainder=True
@@ -40,9 +40,9 @@ def sloppy_interleave(
     """Returns a transformation, for `Dataset.apply`, that mixes datasets in any order.
 
     Args:
-        map_func: Makes a dataset of an element.
-        cycle_length: How many datasets are read at a time.
-        block_length: How many elements in a row come of each.
+        map_func: Function that makes a dataset of an element.
+        cycle_length: Number of datasets that are read at a time.
+        block_length: Number of consecutive elements of each dataset.
     """
     return tf.data.experimental.parallel_interleave(
         map_func, cycle_length, block_length, sloppy=True
@@ -50,14 +50,14 @@ def sloppy_interleave(
 
 
 def reduce_dataset(dataset: tf.data.Dataset, reducer: tf.data.experimental.Reducer) -> Any:
-    """Returns what a dataset is reduced to, as tensors.
+    """Reduces a dataset; returns tensors.
 
     Args:
-        dataset: What is reduced.
-        reducer: Of which `finalize_func` is not called, as it was in TensorFlow 1.15.
+        dataset: The dataset.
+        reducer: The reducer. As in TensorFlow 1.15, its `finalize_func` is not called.
 
     Raises:
-        TypeError: If `dataset` is none.
+        TypeError: If `dataset` is not a dataset.
     """
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(f"`dataset` is to be a `tf.data.Dataset`, but is {dataset!r}.")
@@ -77,14 +77,14 @@ def read_batch_features(
     """Returns the next batch of parsed examples in files.
 
     Args:
-        file_pattern: Paths, or patterns of such.
-        batch_size: How many examples a batch has.
-        features: What to parse, as `tf.io.parse_example` takes it.
-        reader: Makes a dataset of the name of a file.
-        reader_args: What `reader` takes besides.
+        file_pattern: Paths, or patterns of paths.
+        batch_size: Number of examples of a batch.
+        features: The features to parse, as for `tf.io.parse_example`.
+        reader: Function that makes a dataset of a file's name.
+        reader_args: Further arguments of `reader`.
         randomize_input: Whether to shuffle.
-        num_epochs: How often to read the files; None for ever.
-        capacity: How many examples there are to choose from when they are shuffled.
+        num_epochs: Number of times to read the files; None for ever.
+        capacity: Size of the buffer for shuffling, in examples.
     """
     dataset = tf.data.experimental.make_batched_features_dataset(
         file_pattern,

@@ -1,4 +1,4 @@
-"""Heads, and what extends optimizers and Estimators, of `tf.contrib.estimator`."""
+"""Heads, and extensions of optimizers and Estimators, of `tf.contrib.estimator`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def multi_class_head(
     loss_fn: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Returns a head that tells one of more than two classes.
+    """Returns a head that predicts one of more than two classes.
 
     Args:
-        n_classes: How many.
-        weight_column: The feature that has weights of rows.
-        label_vocabulary: The classes, where labels are strings.
-        loss_reduction: How the losses of rows become one.
+        n_classes: Number of classes.
+        weight_column: The feature that holds the weights of rows.
+        label_vocabulary: The classes, if labels are strings.
+        loss_reduction: How the losses of rows are reduced to one.
         loss_fn: Function of labels and logits that returns the losses of rows.
-        name: Put before the names of metrics and predictions.
+        name: Prefix of the names of metrics and predictions.
     """
     return heads._multi_class_head_with_softmax_cross_entropy_loss(
         n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
@@ -41,15 +41,15 @@ def binary_classification_head(
     loss_fn: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Returns a head that tells one of two classes.
+    """Returns a head that predicts one of two classes.
 
     Args:
-        weight_column: The feature that has weights of rows.
-        thresholds: Probabilities to measure accuracy, precision and recall at.
-        label_vocabulary: The classes, where labels are strings.
-        loss_reduction: How the losses of rows become one.
+        weight_column: The feature that holds the weights of rows.
+        thresholds: Probabilities at which to measure accuracy, precision and recall.
+        label_vocabulary: The classes, if labels are strings.
+        loss_reduction: How the losses of rows are reduced to one.
         loss_fn: Function of labels and logits that returns the losses of rows.
-        name: Put before the names of metrics and predictions.
+        name: Prefix of the names of metrics and predictions.
     """
     return heads._binary_logistic_head_with_sigmoid_cross_entropy_loss(
         weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
@@ -64,15 +64,15 @@ def regression_head(
     inverse_link_fn: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """Returns a head that tells numbers, of mean squared errors.
+    """Returns a head that predicts numbers, with the mean squared error as loss.
 
     Args:
-        weight_column: The feature that has weights of rows.
-        label_dimension: How many numbers.
-        loss_reduction: How the losses of rows become one.
+        weight_column: The feature that holds the weights of rows.
+        label_dimension: Number of values per row.
+        loss_reduction: How the losses of rows are reduced to one.
         loss_fn: Function of labels and logits that returns the losses of rows.
-        inverse_link_fn: Makes predictions of logits.
-        name: Put before the names of metrics and predictions.
+        inverse_link_fn: Function from logits to predictions.
+        name: Prefix of the names of metrics and predictions.
     """
     return heads._regression_head(
         weight_column, label_dimension, loss_reduction, loss_fn, inverse_link_fn, name
@@ -86,14 +86,14 @@ def poisson_regression_head(
     compute_full_loss: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Returns a head that tells counts.
+    """Returns a head that predicts counts.
 
     Args:
-        weight_column: The feature that has weights of rows.
-        label_dimension: How many counts.
-        loss_reduction: How the losses of rows become one.
-        compute_full_loss: Whether the loss has Stirling's approximation in it.
-        name: Put before the names of metrics and predictions.
+        weight_column: The feature that holds the weights of rows.
+        label_dimension: Number of counts per row.
+        loss_reduction: How the losses of rows are reduced to one.
+        compute_full_loss: Whether the loss includes Stirling's approximation.
+        name: Prefix of the names of metrics and predictions.
     """
 
     def poisson_loss(labels: Any, logits: Any) -> Any:
@@ -107,12 +107,12 @@ def poisson_regression_head(
 def logistic_regression_head(
     weight_column: Any = None, loss_reduction: str = _MEAN, name: str | None = None
 ) -> Any:
-    """Returns a head that tells a probability.
+    """Returns a head that predicts a probability.
 
     Args:
-        weight_column: The feature that has weights of rows.
-        loss_reduction: How the losses of rows become one.
-        name: Put before the names of metrics and predictions.
+        weight_column: The feature that holds the weights of rows.
+        loss_reduction: How the losses of rows are reduced to one.
+        name: Prefix of the names of metrics and predictions.
     """
 
     def logistic_loss(labels: Any, logits: Any) -> Any:
@@ -123,11 +123,11 @@ def logistic_regression_head(
 
 
 def clip_gradients_by_norm(optimizer: tf.train.Optimizer, clip_norm: Any) -> tf.train.Optimizer:
-    """Returns an optimizer that scales gradients down to a global norm before another applies them.
+    """Returns an optimizer that clips gradients by their global norm before another applies them.
 
     Args:
-        optimizer: The other one.
-        clip_norm: The norm.
+        optimizer: The optimizer that applies them.
+        clip_norm: The largest norm.
     """
     return _Clipping(optimizer, clip_norm)
 
@@ -162,13 +162,13 @@ def export_saved_model_for_mode(
     checkpoint_path: str | None = None,
     mode: str = "infer",
 ) -> Any:
-    """Returns the folder of a SavedModel of one mode.
+    """Exports a SavedModel of one mode; returns its folder.
 
     Args:
-        estimator: What is saved.
-        export_dir_base: Where to make the folder.
-        input_receiver_fn: Makes the receiver of inputs.
-        assets_extra: Files to put beside it, by name.
+        estimator: The Estimator to save.
+        export_dir_base: Directory in which to make the folder.
+        input_receiver_fn: Function that makes the receiver of inputs.
+        assets_extra: Further files to put into the folder, by name.
         as_text: Whether to write text.
         checkpoint_path: The checkpoint; None for the latest.
         mode: One of `tf.estimator.ModeKeys`.
@@ -186,13 +186,13 @@ def export_all_saved_models(
     as_text: bool = False,
     checkpoint_path: str | None = None,
 ) -> Any:
-    """Returns the folder of a SavedModel of several modes.
+    """Exports a SavedModel of several modes; returns its folder.
 
     Args:
-        estimator: What is saved.
-        export_dir_base: Where to make the folder.
-        input_receiver_fn_map: By mode, what makes the receiver of inputs.
-        assets_extra: Files to put beside it, by name.
+        estimator: The Estimator to save.
+        export_dir_base: Directory in which to make the folder.
+        input_receiver_fn_map: By mode, functions that make the receiver of inputs.
+        assets_extra: Further files to put into the folder, by name.
         as_text: Whether to write text.
         checkpoint_path: The checkpoint; None for the latest.
     """

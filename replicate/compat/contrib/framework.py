@@ -31,7 +31,7 @@ def get_placeholders(graph: tf.Graph) -> list[tf.Tensor]:
         graph: The graph.
 
     Raises:
-        TypeError: If it is none.
+        TypeError: If `graph` is not a graph.
     """
     if not isinstance(graph, tf.Graph):
         raise TypeError(f"`graph` must be a `tf.Graph`, but is {graph!r}.")
@@ -39,19 +39,19 @@ def get_placeholders(graph: tf.Graph) -> list[tf.Tensor]:
 
 
 def get_name_scope() -> str:
-    """Returns the scope of names that the default graph is in, such as "outer/inner"."""
+    """Returns the current name scope of the default graph, such as "outer/inner"."""
     return tf.get_default_graph().get_name_scope()
 
 
 def assert_scalar_int(tensor: Any, name: Any = None) -> Any:
-    """Returns a tensor, of which it is sure that it is a scalar of integer type.
+    """Checks that a tensor is an integer scalar, and returns it.
 
     Args:
         tensor: The tensor.
-        name: Of the operation.
+        name: Name of the operation.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not.
     """
     with tf.name_scope(name, "assert_scalar_int", [tensor]) as scope:
         tensor = tf.convert_to_tensor(tensor)

@@ -1,4 +1,4 @@
-"""Functions of `tf.contrib.gan` that tensorflow-gan has with other arguments in between."""
+"""Functions of `tf.contrib.gan` to which tensorflow-gan added arguments between the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ARGUMENTS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Makes what is asked for."""
+    """Makes a function at its first use."""
     if name not in _ARGUMENTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function = getattr(importlib.import_module("tensorflow_gan"), name)

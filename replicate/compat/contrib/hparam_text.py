@@ -12,20 +12,23 @@ _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 def parse_values(
     values: str, type_map: dict[str, type], ignore_unknown: bool = False
 ) -> dict[str, Any]:
-    """Returns what is assigned in text: numbers, strings, lists, and dicts of what has an index.
+    """Parses assignments in text: numbers, strings, lists, and dicts of values with an index.
 
     >>> parse_values("x=5,l=[1,2],a[1]=3", {"x": int, "l": int, "a": int})
     {'x': 5, 'l': [1, 2], 'a': {1: 3}}
 
     Args:
-        values: Assignments with commas between them. Values of lists have commas or blanks between
-            them, and booleans are `true`, `false` or a number.
-        type_map: The type of each name's values, or of the values in its list.
-        ignore_unknown: Whether names that `type_map` lacks are passed over.
+        values: Assignments, separated by commas. Values of lists are separated by commas or
+            blanks. Booleans are `true`, `false` or a number.
+        type_map: The type of each name's value, or of the values in its list.
+        ignore_unknown: Whether to skip names that `type_map` lacks.
+
+    Returns:
+        The values by name.
 
     Raises:
-        ValueError: If the text is no assignment, a name or value is not right, or a name or index
-            is assigned twice.
+        ValueError: If the text is not a list of assignments, a name or value is invalid, or a name
+            or index is assigned twice.
     """
     found: dict[str, Any] = {}
     rest = values
@@ -40,9 +43,11 @@ def parse_values(
 
 
 def _first(text, values):
-    """Returns the first assignment of a text: name and index, what is assigned, and what follows.
+    """Splits off the first assignment of a text.
 
-    What is assigned is a text, or of a list in brackets, a list with the text between them.
+    Returns:
+        A pair of name and index; the assigned text, or for a list in brackets, a list that holds
+        the text between the brackets; and the rest of the text.
     """
     before, equals, after = text.partition("=")
     target, after = _TARGET.fullmatch(before.rstrip()), after.lstrip()

@@ -1,4 +1,4 @@
-"""`HParams` of `tf.contrib.training`: hyperparameters by name, each of which keeps its type."""
+"""`HParams` of `tf.contrib.training`: hyperparameters with fixed types, by name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class HParams:
     (1.0, [5])
 
     Args:
-        hparam_def: Must be None: the protocol buffers of hyperparameters went with `tf.contrib`.
-        model_structure: Kept, and returned by `get_model_structure`.
+        hparam_def: Must be None: the protocol buffers were removed together with `tf.contrib`.
+        model_structure: Any object; `get_model_structure` returns it.
         **kwargs: The hyperparameters: numbers, strings, booleans, None, or lists of one type.
 
     Raises:
@@ -26,10 +26,10 @@ class HParams:
         NotImplementedError: If there is a `hparam_def`.
     """
 
-    _HAS_DYNAMIC_ATTRIBUTES = True  # What pytype asks for.
+    _HAS_DYNAMIC_ATTRIBUTES = True  # For pytype.
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
-        # By name, the type of the value, or of a list's first one, and whether it is a list.
+        # By name: the type of the value, or of a list's first value, and whether it is a list.
         self._hparam_types: dict[str, tuple[type, bool]] = {}
         self._model_structure = model_structure
         if hparam_def:
@@ -44,8 +44,8 @@ class HParams:
         """Adds a hyperparameter.
 
         Args:
-            name: Which must not be that of an attribute.
-            value: Its first value, which decides on the type.
+            name: Its name, which must not be that of an attribute.
+            value: Its first value, which determines the type.
 
         Raises:
             ValueError: If the name is reserved, or the value an empty list.
@@ -63,14 +63,14 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Gives a hyperparameter another value of its type.
+        """Sets a hyperparameter to another value of its type.
 
         Args:
-            name: Of the hyperparameter.
-            value: The value: a list if it was one.
+            name: Name of the hyperparameter.
+            value: The value; a list if the first value was one.
 
         Raises:
-            KeyError: If there is none of the name.
+            KeyError: If there is no hyperparameter of that name.
             ValueError: If the value is of another type.
         """
         kind, is_list = self._hparam_types[name]
@@ -84,32 +84,32 @@ class HParams:
             setattr(self, name, _cast(name, kind, value))
 
     def del_hparam(self, name: str) -> None:
-        """Removes a hyperparameter, if there is one of the name.
+        """Removes a hyperparameter, if there is one with that name.
 
         Args:
-            name: Of the hyperparameter.
+            name: Name of the hyperparameter.
         """
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
 
     def parse(self, values: str) -> HParams:
-        """Gives hyperparameters the values of a text.
+        """Sets hyperparameters to values that are given as text.
 
         Args:
-            values: As `parse_values` takes it.
+            values: As for `parse_values`.
 
         Returns:
             This object.
 
         Raises:
-            ValueError: If the text is not right, or has a name that is none.
+            ValueError: If the text is malformed, or has an unknown name.
         """
         types = {name: kind for name, (kind, _) in self._hparam_types.items()}
         return self.override_from_dict(parse_values(values, types))
 
     def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
-        """Gives hyperparameters the values of a dict.
+        """Sets hyperparameters to the values of a dict.
 
         Args:
             values_dict: Values by name.
@@ -118,7 +118,7 @@ class HParams:
             This object.
 
         Raises:
-            KeyError: If there is none of a name.
+            KeyError: If there is no hyperparameter of a name.
             ValueError: If a value is of another type.
         """
         for name, value in values_dict.items():
@@ -126,7 +126,7 @@ class HParams:
         return self
 
     def set_from_map(self, values_map: dict[str, Any]) -> HParams:
-        """Does what `override_from_dict` does.
+        """Does the same as `override_from_dict`.
 
         Args:
             values_map: Values by name.
@@ -137,7 +137,7 @@ class HParams:
         return self.override_from_dict(values_map)
 
     def set_model_structure(self, model_structure: Any) -> None:
-        """Keeps a model's structure.
+        """Stores a model's structure.
 
         Args:
             model_structure: Anything.
@@ -145,7 +145,7 @@ class HParams:
         self._model_structure = model_structure
 
     def get_model_structure(self) -> Any:
-        """Returns the structure that was kept."""
+        """Returns the stored structure."""
         return self._model_structure
 
     def to_json(
@@ -157,14 +157,14 @@ class HParams:
         """Returns all hyperparameters as JSON.
 
         Args:
-            indent: As `json.dumps` takes it.
-            separators: As `json.dumps` takes it.
-            sort_keys: As `json.dumps` takes it.
+            indent: As for `json.dumps`.
+            separators: As for `json.dumps`.
+            sort_keys: As for `json.dumps`.
         """
         return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
 
     def parse_json(self, values_json: str) -> HParams:
-        """Gives hyperparameters the values of a JSON object.
+        """Sets hyperparameters to the values of a JSON object.
 
         Args:
             values_json: The object, as text.
@@ -173,8 +173,8 @@ class HParams:
             This object.
 
         Raises:
-            KeyError: If there is none of a name.
-            ValueError: If it is no JSON, or a value is of another type.
+            KeyError: If there is no hyperparameter of a name.
+            ValueError: If the text is not JSON, or a value is of another type.
         """
         return self.override_from_dict(json.loads(values_json))
 
@@ -183,11 +183,11 @@ class HParams:
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns a hyperparameter, or something else if there is none of the name.
+        """Returns a hyperparameter, or a default if there is none with that name.
 
         Args:
-            key: Its name.
-            default: What is returned else; of the hyperparameter's type, or None.
+            key: Name of the hyperparameter.
+            default: The default, of the hyperparameter's type, or None.
 
         Raises:
             ValueError: If `default` is of another type than the hyperparameter.
@@ -208,10 +208,10 @@ class HParams:
         return getattr(self, key)
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """Refuses: the protocol buffers of hyperparameters went with `tf.contrib`.
+        """Raises: the protocol buffers were removed together with `tf.contrib`.
 
         Args:
-            export_scope: Not looked at.
+            export_scope: Ignored.
 
         Raises:
             NotImplementedError: Always.
@@ -220,14 +220,14 @@ class HParams:
 
     @staticmethod
     def from_proto(hparam_def: Any, import_scope: str | None = None) -> HParams:
-        """Refuses: the protocol buffers of hyperparameters went with `tf.contrib`.
+        """Raises: the protocol buffers were removed together with `tf.contrib`.
 
         Args:
-            hparam_def: What is refused.
-            import_scope: Not looked at.
+            hparam_def: Anything.
+            import_scope: Ignored.
 
         Raises:
-            NotImplementedError: If `hparam_def` is anything.
+            NotImplementedError: If `hparam_def` is not empty.
         """
         return HParams(hparam_def=hparam_def)
 
@@ -242,7 +242,7 @@ class HParams:
 
 
 def _cast(name, kind, value):
-    """Returns a value as one of the type of a hyperparameter, if it can be without loss."""
+    """Converts a value to the type of a hyperparameter; raises if that would lose information."""
     if type(value) is kind or issubclass(kind, type(None)):
         return value
     is_text = issubclass(kind, (str, bytes))

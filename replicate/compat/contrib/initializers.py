@@ -1,4 +1,4 @@
-"""Initializers of `tf.contrib.layers`, which draw what those of TensorFlow 1.15 drew, bit by bit.
+"""Initializers of `tf.contrib.layers`, with the same numbers as TensorFlow 1.15, bit by bit.
 
 `tf.glorot_uniform_initializer` divides before it multiplies, so that it differs in the last bit for
 float64, and `tf.glorot_normal_initializer` draws from a narrower range.
@@ -21,8 +21,8 @@ def xavier_initializer(
 
     Args:
         uniform: Whether to draw from a uniform rather than a truncated normal distribution.
-        seed: Of the operation, as `tf.random_uniform` takes it.
-        dtype: The type of numbers to draw where the caller names none.
+        seed: Seed of the operation, as for `tf.random_uniform`.
+        dtype: Type of the numbers to draw, if the caller names none.
 
     Raises:
         TypeError: If `dtype` is no type of floating point numbers.
@@ -43,11 +43,11 @@ def variance_scaling_initializer(
     """Returns an initializer whose variance falls with the number of inputs or outputs.
 
     Args:
-        factor: What the variance is multiplied by.
+        factor: Factor of the variance.
         mode: "FAN_IN" for the number of inputs, "FAN_OUT" for outputs, "FAN_AVG" for their mean.
         uniform: Whether to draw from a uniform rather than a truncated normal distribution.
-        seed: Of the operation, as `tf.random_uniform` takes it.
-        dtype: The type of numbers to draw where the caller names none.
+        seed: Seed of the operation, as for `tf.random_uniform`.
+        dtype: Type of the numbers to draw, if the caller names none.
 
     Raises:
         TypeError: If `dtype` is no type of floating point numbers, or `mode` none of the three.
@@ -62,7 +62,7 @@ def variance_scaling_initializer(
         if uniform:
             limit = math.sqrt(3.0 * factor / fans[mode])
             return tf.random_uniform(shape, -limit, limit, dtype, seed=seed)
-        # A truncated normal distribution has 1.3 times less variance than what it is cut from.
+        # Truncation reduces the variance of a normal distribution by a factor of 1.3.
         stddev = math.sqrt(1.3 * factor / fans[mode])
         return tf.truncated_normal(shape, 0.0, stddev, dtype, seed=seed)
 
@@ -70,7 +70,7 @@ def variance_scaling_initializer(
 
 
 def _fans(shape):
-    """Returns how many inputs and outputs a weight has, and their mean."""
+    """Returns the number of inputs and of outputs of a weight, and their mean."""
     sizes = [float(size) for size in shape]
     last = sizes[-1] if sizes else 1.0
     before = sizes[-2] if len(sizes) > 1 else last

@@ -1,6 +1,6 @@
-"""What `tf.contrib` took from TensorFlow itself, which has kept it, but not among its public names.
+"""Objects that `tf.contrib` took from TensorFlow, which still has them without a public name.
 
-These are the objects that `tf.contrib` had. Where they moved, the older home is named second.
+These are the same objects that `tf.contrib` had. If they moved, the older module is named second.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _CHECKPOINT = (
 _BASE = "tensorflow.python.trackable.base tensorflow.python.training.tracking.base"
 _DISTRIBUTIONS = "tensorflow.python.ops.distributions."
 _ESTIMATOR = "tensorflow_estimator.python.estimator."
-# Homes, and the names in them; `new=old` for what `tf.contrib` called otherwise.
-_HOMES = {
+# Modules, and the names in them; `new=old` if `tf.contrib` had a different name.
+_MODULES = {
     _CHECKPOINT: "List Mapping NoDependency",
     _BASE: "CheckpointableBase=Trackable",
     "tensorflow.python.eager.backprop": "gradients_function implicit_gradients=implicit_grad "
@@ -76,23 +76,23 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for."""
-    for homes, names in _HOMES.items():
+    """Imports a name at its first use."""
+    for modules, names in _MODULES.items():
         for one in names.split():
             new, _, old = one.partition("=")
             if new == name:
-                return globals().setdefault(name, getattr(_imported(homes), old or new))
-            if new == f".{name}":
-                return _imported(homes)
+                return globals().setdefault(name, getattr(_imported(modules), old or new))
+            if new == f".{name}":  # The name of the module itself.
+                return _imported(modules)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _imported(homes):
-    """Returns the first of some modules that this TensorFlow has."""
-    *others, last = homes.split()
-    for home in others:
+def _imported(modules):
+    """Returns the first of several modules, separated by spaces, that this TensorFlow has."""
+    *others, last = modules.split()
+    for module in others:
         try:
-            return importlib.import_module(home)
+            return importlib.import_module(module)
         except ImportError:
             pass
     return importlib.import_module(last)

@@ -12,28 +12,28 @@ from replicate.compat.estimator import api
 
 
 class ModeKeys:
-    """What a `model_fn` is called for; these are the modes of `tf.estimator`, too."""
+    """Modes of a `model_fn`, with the values of `tf.estimator.ModeKeys`."""
 
     TRAIN = "train"
     EVAL = "eval"
-    INFER = "infer"  # Which `tf.estimator.ModeKeys` calls PREDICT.
+    INFER = "infer"  # `PREDICT` in `tf.estimator.ModeKeys`.
 
     @classmethod
     def validate(cls, key: str) -> None:
-        """Raises a ValueError if a mode is none of the three.
+        """Checks a mode.
 
         Args:
             key: The mode.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: If it is none of the three.
         """
         if key not in (cls.TRAIN, cls.EVAL, cls.INFER):
             raise ValueError(f"A mode is one of `ModeKeys`, but got {key!r}.")
 
 
 class TaskType:
-    """What a task of a cluster can be."""
+    """Types of tasks of a cluster."""
 
     MASTER = "master"
     PS = "ps"
@@ -45,26 +45,26 @@ class RunConfig(api().RunConfig):  # type: ignore[misc]
 
     Args:
         master: Address of the session's target.
-        num_cores: Of `tf_config`, how many threads operations and their parts run in; 0 for all.
-        log_device_placement: Of `tf_config`, whether to log where operations run.
-        gpu_memory_fraction: Of `tf_config`, how much of a GPU's memory to take.
+        num_cores: Number of threads within and between operations in `tf_config`; 0 for all.
+        log_device_placement: Whether `tf_config` makes a session log the devices of operations.
+        gpu_memory_fraction: Share of a GPU's memory in `tf_config`.
         tf_random_seed: The seed of the graph.
-        save_summary_steps: How many steps there are from summaries to summaries.
-        save_checkpoints_secs: Likewise checkpoints, in seconds; 0 for 600, or none if there are
-            steps.
-        save_checkpoints_steps: Likewise checkpoints, in steps.
-        keep_checkpoint_max: How many checkpoints are kept.
-        keep_checkpoint_every_n_hours: How often one is kept for ever.
-        log_step_count_steps: How many steps there are from one log of their speed to the next.
-        protocol: Of servers.
+        save_summary_steps: Steps between summaries.
+        save_checkpoints_secs: Seconds between checkpoints; 0 means 600, or none if
+            `save_checkpoints_steps` is given.
+        save_checkpoints_steps: Steps between checkpoints.
+        keep_checkpoint_max: Number of checkpoints to keep.
+        keep_checkpoint_every_n_hours: Hours between checkpoints that are kept forever.
+        log_step_count_steps: Steps between logs of the speed.
+        protocol: Protocol of servers.
         evaluation_master: Address of the session's target for evaluation.
-        model_dir: Where checkpoints are.
-        session_config: The session's, which `tf_config` is not: as in TensorFlow 1.15, Estimators
-            of `tf.estimator` do not ask for that.
-        session_creation_timeout_secs: How long to wait for a session.
+        model_dir: Directory of checkpoints.
+        session_config: Configuration of sessions. Estimators of `tf.estimator` use this one, not
+            `tf_config`, as in TensorFlow 1.15.
+        session_creation_timeout_secs: Timeout of the creation of a session, in seconds.
 
     Raises:
-        ValueError: If `TF_CONFIG` has a cluster, whose tasks `tf.contrib.learn` counted otherwise.
+        ValueError: If `TF_CONFIG` has a cluster, whose tasks `tf.contrib.learn` counts differently.
     """
 
     _USE_DEFAULT = 0
@@ -99,7 +99,7 @@ class RunConfig(api().RunConfig):  # type: ignore[misc]
             given = {"save_checkpoints_secs": None if save_checkpoints_steps else 600}
         if save_checkpoints_steps is not None:
             given["save_checkpoints_steps"] = save_checkpoints_steps
-            # Of which the other takes but one.
+            # The base class accepts only one of the two.
             if given["save_checkpoints_secs"] is None:
                 del given["save_checkpoints_secs"]
         super().__init__(
@@ -115,7 +115,7 @@ class RunConfig(api().RunConfig):  # type: ignore[misc]
             **given,
         )
         self._session_config = session_config
-        self._num_worker_replicas = 0  # As there were without a cluster.
+        self._num_worker_replicas = 0  # The value of `tf.contrib.learn` without a cluster.
         self._master = master or ""
         self._evaluation_master = evaluation_master or ""
         self._tf_config = tf.ConfigProto(
@@ -127,5 +127,5 @@ class RunConfig(api().RunConfig):  # type: ignore[misc]
 
     @property
     def tf_config(self) -> tf.ConfigProto:
-        """The session's configuration of `tf.contrib.learn`'s own Estimators."""
+        """The session configuration of `tf.contrib.learn`'s Estimators."""
         return self._tf_config

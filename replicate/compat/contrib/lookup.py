@@ -12,10 +12,10 @@ class HashTable(tf.lookup.StaticHashTable):
     """A table that does not change once it is initialized.
 
     Args:
-        initializer: What fills it, such as a `tf.lookup.KeyValueTensorInitializer`.
-        default_value: What is found for keys that it lacks.
-        shared_name: A name under which sessions share it.
-        name: Of the operation.
+        initializer: An initializer of the table, such as a `tf.lookup.KeyValueTensorInitializer`.
+        default_value: Value for keys that are not in the table.
+        shared_name: A name under which sessions share the table.
+        name: Name of the operation.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ def index_table_from_tensor(
     dtype: tf.DType = tf.string,
     name: str | None = None,
 ) -> Any:
-    """Returns a table of the places of keys in a list.
+    """Returns a table of the indices of keys in a list.
 
     Args:
-        mapping: The keys, a tensor of one axis.
-        num_oov_buckets: How many numbers there are for keys that it lacks.
-        default_value: What is found for these, if there are no such numbers.
-        hasher_spec: How such keys get a number.
+        mapping: The keys, a tensor of rank 1.
+        num_oov_buckets: Number of indices for keys that are not in the list.
+        default_value: Index for these, if there are no such indices.
+        hasher_spec: Hash function that gives such keys an index.
         dtype: The type of keys.
-        name: Of the operation.
+        name: Name of the operation.
 
     Raises:
-        ValueError: If `mapping` is None, or does not fit to `dtype`.
+        ValueError: If `mapping` is None, or does not have type `dtype`.
     """
     if mapping is None:
         raise ValueError("A table needs its strings: `mapping` is None.")
@@ -70,12 +70,12 @@ def index_table_from_tensor(
 def index_to_string_table_from_tensor(
     mapping: Any, default_value: str = "UNK", name: str | None = None
 ) -> Any:
-    """Returns a table of the strings at places of a list.
+    """Returns a table of the strings at indices of a list.
 
     Args:
-        mapping: The strings, a tensor of one axis.
-        default_value: What is found for places that it lacks.
-        name: Of the operation.
+        mapping: The strings, a tensor of rank 1.
+        default_value: String for indices outside the list.
+        name: Name of the operation.
 
     Raises:
         ValueError: If `mapping` is None.
@@ -93,15 +93,15 @@ def string_to_index_table_from_file(
     hasher_spec: Any = lookup_ops.FastHashSpec,
     name: str | None = None,
 ) -> Any:
-    """Returns a table of the lines of strings in a file.
+    """Returns a table of the line numbers of strings in a file.
 
     Args:
-        vocabulary_file: Its name.
-        num_oov_buckets: How many numbers there are for strings that it lacks.
-        vocab_size: How many lines to read; None for all.
-        default_value: What is found for strings that it lacks, if there are no such numbers.
-        hasher_spec: How such strings get a number.
-        name: Of the operation.
+        vocabulary_file: Name of the file.
+        num_oov_buckets: Number of indices for strings that are not in the list.
+        vocab_size: Number of lines to read; None for all.
+        default_value: Index for these, if there are no such indices.
+        hasher_spec: Hash function that gives such strings an index.
+        name: Name of the operation.
     """
     return lookup_ops.index_table_from_file(
         vocabulary_file, num_oov_buckets, vocab_size, default_value, hasher_spec, name=name
@@ -115,14 +115,14 @@ def string_to_index_table_from_tensor(
     hasher_spec: Any = lookup_ops.FastHashSpec,
     name: str | None = None,
 ) -> Any:
-    """Returns what `index_table_from_tensor` does, of strings.
+    """Does the same as `index_table_from_tensor`, for strings.
 
     Args:
-        mapping: The strings, a tensor of one axis.
-        num_oov_buckets: How many numbers there are for strings that it lacks.
-        default_value: What is found for these, if there are no such numbers.
-        hasher_spec: How such strings get a number.
-        name: Of the operation.
+        mapping: The strings, a tensor of rank 1.
+        num_oov_buckets: Number of indices for strings that are not in the list.
+        default_value: Index for these, if there are no such indices.
+        hasher_spec: Hash function that gives such strings an index.
+        name: Name of the operation.
 
     Raises:
         ValueError: If `mapping` is None, or not of strings.
@@ -133,13 +133,13 @@ def string_to_index_table_from_tensor(
 def string_to_index(
     tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None
 ) -> tf.Tensor:
-    """Returns the places of strings in a list.
+    """Returns the indices of strings in a list.
 
     Args:
         tensor: The strings to look up.
-        mapping: The list, a tensor of one axis.
-        default_value: What is found for strings that it lacks.
-        name: Of the operation.
+        mapping: The list, a tensor of rank 1.
+        default_value: Index for strings that are not in the list.
+        name: Name of the operation.
 
     Raises:
         ValueError: If `mapping` is None, or not of strings.
@@ -150,13 +150,13 @@ def string_to_index(
 def index_to_string(
     tensor: Any, mapping: Any, default_value: str = "UNK", name: str | None = None
 ) -> tf.Tensor:
-    """Returns the strings at places of a list.
+    """Returns the strings at indices of a list.
 
     Args:
-        tensor: The places, a tensor of int64.
-        mapping: The list, a tensor of one axis.
-        default_value: What is found for places that it lacks.
-        name: Of the operation.
+        tensor: The indices, an int64 tensor.
+        mapping: The list, a tensor of rank 1.
+        default_value: String for indices outside the list.
+        name: Name of the operation.
 
     Raises:
         ValueError: If `mapping` is None.

@@ -1,4 +1,4 @@
-"""Metrics of `tf.contrib.metrics` that call those of `tf.metrics`, predictions before labels."""
+"""Metrics of `tf.contrib.metrics`, which take predictions before labels; they call `tf.metrics`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replicate.compat.contrib.respelling import respelled
 
 _ENDS = "weights metrics_collections updates_collections name"
 _OF_TWO = f"predictions labels {_ENDS}"
-# What `tf.metrics` calls each, and the arguments in the order that `tf.contrib` had.
+# Name of each metric in `tf.metrics`, and the arguments in the order of `tf.contrib`.
 _STREAMING = {
     "streaming_accuracy": ("accuracy", _OF_TWO),
     "streaming_auc": (
@@ -66,7 +66,7 @@ _STREAMING = {
 
 
 def __getattr__(name: str) -> Any:
-    """Makes a metric when it is asked for."""
+    """Makes a metric at its first use."""
     if name not in _STREAMING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     function, arguments = _STREAMING[name]
@@ -78,7 +78,7 @@ def aggregate_metrics(*value_update_tuples: tuple[Any, Any]) -> tuple[list[Any],
     """Returns the values of metrics, and their updates, as two lists.
 
     Args:
-        *value_update_tuples: What metrics return: a value and an update each.
+        *value_update_tuples: Results of metrics: pairs of a value and an update.
 
     Raises:
         ValueError: If there are none.
@@ -95,7 +95,7 @@ def aggregate_metric_map(
     """Returns the values of named metrics, and their updates, as two dicts.
 
     Args:
-        names_to_tuples: By name, what metrics return: a value and an update each.
+        names_to_tuples: Results of metrics by name: pairs of a value and an update.
 
     Raises:
         ValueError: If there are none.

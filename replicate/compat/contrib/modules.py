@@ -1,11 +1,11 @@
-"""Makes a `tensorflow.contrib` of the table: modules whose names are looked up when asked for.
+"""Makes a `tensorflow.contrib` from the table: modules whose names are looked up at first use.
 
     import tensorflow.contrib.slim as slim
     from tensorflow.contrib import layers
     from tensorflow.contrib.layers.python.layers import utils
 
-Each works, as `tf.contrib.layers` does, if what is asked for has a place. If not, that is an error
-which tells what to write instead: an ImportError where it is imported, an AttributeError elsewhere.
+Each works, like `tf.contrib.layers`, if the name has a place. If not, an error says what to write
+instead: an ImportError in an import statement, an AttributeError elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IMPORTED = {package: module for module, package in table.PACKAGES.items()}
 INSTALL = 'pip install "replicate-estimator[contrib]"'
 
 
-# Modules that can be imported from, while what has their name where they are is a function.
+# Modules whose name, as an attribute of their package, is a function.
 _HIDDEN = {
     "framework.python.framework.experimental": "framework.experimental",
     "framework.python.ops.arg_scope": "framework.arg_scope",
@@ -39,7 +39,7 @@ class Contrib(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return _names(self)
-        if name.startswith("__"):  # Python's own questions.
+        if name.startswith("__"):  # Python's lookups.
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         full = f"{_inner(self.__name__)}.{name}".lstrip(".")
         value = lookup(_HIDDEN.get(full, full))
@@ -56,14 +56,14 @@ class Contrib(types.ModuleType):
 
 
 def lookup(name: str) -> Any:
-    """Returns what a name of `tf.contrib` stands for.
+    """Returns the object that a name of `tf.contrib` stands for.
 
     Args:
-        name: Such as "layers.xavier_initializer".
+        name: A name such as "layers.xavier_initializer".
 
     Raises:
-        AttributeError: If it has no place, or one in a package that is not installed. The message
-            says what to write, or to run.
+        AttributeError: If the name has no place, or one in a package that is not installed. The
+            message says what to write, or which command to run.
     """
     place = table.find(name)
     problem = _problem(place)
@@ -83,26 +83,26 @@ def lookup(name: str) -> Any:
 
 
 class Finder(abc.MetaPathFinder, abc.Loader):
-    """Finds `tensorflow.contrib` and what is below it."""
+    """Finds `tensorflow.contrib` and its modules."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: types.ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
-        """Returns how to load a module of `tf.contrib`, or None if it is none.
+        """Returns the spec of a module of `tf.contrib`; None for others.
 
         Args:
             fullname: The module's name.
-            path: Not looked at.
-            target: Not looked at.
+            path: Ignored.
+            target: Ignored.
 
         Raises:
-            ImportError: If it is one of `tf.contrib`, but has no place.
+            ImportError: If it is a module of `tf.contrib`, but has no place.
         """
         if fullname != ROOT and not fullname.startswith(f"{ROOT}."):
             return None
         problem = _problem(table.find(_inner(fullname))) if fullname != ROOT else None
         if problem:
-            # Without a name: of `from ... import ...`, Python would drop the message.
+            # Without `name=`: Python would drop the message in `from ... import ...`.
             raise ModuleNotFoundError(problem)
         return machinery.ModuleSpec(fullname, self, is_package=True)
 
@@ -110,18 +110,18 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         """Returns an empty module.
 
         Args:
-            spec: Of the module.
+            spec: The spec of the module.
         """
-        return Contrib(spec.name, f"What took the place of `{spec.name}`.")
+        return Contrib(spec.name, f"Replacements for the names of `{spec.name}`.")
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Puts a real module in the place of an empty one, where there is such.
+        """Replaces an empty module by the module that its name stands for, if there is one.
 
         Args:
-            module: The empty one.
+            module: The empty module.
 
         Raises:
-            ImportError: If what has the name is no module.
+            ImportError: If the name stands for an object that is not a module.
         """
         name = module.__name__
         if name == ROOT or table.find(_inner(name)).target == name:
@@ -129,7 +129,7 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         place = table.find(_inner(name))
         below = f"{_inner(name)}."
         if "." not in _inner(name) or any(one.startswith(below) for one in table.module_names()):
-            return  # Its names, or modules below it, have places of their own.
+            return  # Its names, or modules below it, have places.
         try:
             found = lookup(_inner(name))
         except AttributeError as error:
@@ -142,7 +142,7 @@ class Finder(abc.MetaPathFinder, abc.Loader):
 
 
 def _problem(place):
-    """Returns why there is nothing at a place, or None."""
+    """Returns the reason why a place has no object, or None."""
     if place.kind == "none":
         return f"tf.contrib.{place.name} has no exact replacement in TensorFlow 2. {place.advice}"
     if place.package and not _is_installed(_IMPORTED[place.package]):
@@ -159,7 +159,7 @@ def _is_installed(module):
 
 
 def _resolve(target):
-    """Returns what a dotted name stands for, importing the module that it lies in."""
+    """Returns the object of a dotted name; imports its module."""
     if target.partition(".")[0] == "tf":
         value, names = tf, target.split(".")[1:]
     else:
@@ -179,6 +179,7 @@ def _imported(target):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
+            # Another module is missing, which the imported one needs.
             if error.name is None or not name.startswith(error.name):
                 raise
             break

@@ -1,4 +1,4 @@
-"""Cross entropies of `tf.contrib.nn`, logits before labels."""
+"""Cross entropies of `tf.contrib.nn`, which take logits before labels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def deprecated_flipped_softmax_cross_entropy_with_logits(
     """Returns the losses of `tf.nn.softmax_cross_entropy_with_logits`.
 
     Args:
-        logits: Of classes, not scaled.
-        labels: Probabilities of classes, through which no gradient goes.
+        logits: Unscaled scores of classes.
+        labels: Probabilities of classes, through which no gradient passes.
         dim: The axis of classes.
-        name: Of the operation.
+        name: Name of the operation.
     """
     return tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=dim, name=name)
 
@@ -27,9 +27,9 @@ def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(
     """Returns the losses of `tf.nn.sparse_softmax_cross_entropy_with_logits`.
 
     Args:
-        logits: Of classes, not scaled.
-        labels: Numbers of classes.
-        name: Of the operation.
+        logits: Unscaled scores of classes.
+        labels: Indices of classes.
+        name: Name of the operation.
     """
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
 
@@ -40,8 +40,8 @@ def deprecated_flipped_sigmoid_cross_entropy_with_logits(
     """Returns the losses of `tf.nn.sigmoid_cross_entropy_with_logits`.
 
     Args:
-        logits: Not scaled.
+        logits: Unscaled scores.
         targets: Probabilities.
-        name: Of the operation.
+        name: Name of the operation.
     """
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)

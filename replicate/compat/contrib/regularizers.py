@@ -11,7 +11,7 @@ Regularizer = Callable[..., Optional[tf.Tensor]]
 
 
 def l1_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
-    """Returns a function of the sum of absolute weights, multiplied by a number.
+    """Returns a function that multiplies the sum of absolute weights by a number.
 
     Args:
         scale: The number, a float or a tensor; 0.0 means no penalty.
@@ -31,7 +31,7 @@ def l1_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
 
 
 def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
-    """Returns a function of half the sum of squared weights, multiplied by a number.
+    """Returns a function that multiplies half the sum of squared weights by a number.
 
     Args:
         scale: The number, a float or a tensor; 0.0 means no penalty.
@@ -53,11 +53,11 @@ def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
 def l1_l2_regularizer(
     scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | None = None
 ) -> Regularizer | None:
-    """Returns a function of the sum of both penalties.
+    """Returns a function that computes the sum of both penalties.
 
     Args:
-        scale_l1: As `l1_regularizer` takes it.
-        scale_l2: As `l2_regularizer` takes it.
+        scale_l1: As for `l1_regularizer`.
+        scale_l2: As for `l2_regularizer`.
         scope: Name of the operations' scope.
 
     Raises:
@@ -77,10 +77,10 @@ def l1_l2_regularizer(
 def sum_regularizer(
     regularizer_list: list[Regularizer | None], scope: str | None = None
 ) -> Regularizer | None:
-    """Returns a function of the sum of several penalties, or None if there are none.
+    """Returns a function that computes the sum of several penalties, or None if there are none.
 
     Args:
-        regularizer_list: Regularizers, and None, which does not count.
+        regularizer_list: Regularizers; None is ignored.
         scope: Name of the operations' scope.
     """
     regularizers = [one for one in regularizer_list if one is not None]
@@ -99,7 +99,7 @@ def sum_regularizer(
 def apply_regularization(
     regularizer: Regularizer, weights_list: list[Any] | None = None
 ) -> tf.Tensor:
-    """Returns the sum of weights' penalties, which it adds to the regularization losses as well.
+    """Returns the sum of the penalties of weights, and adds it to the regularization losses.
 
     Args:
         regularizer: Function of weights that returns a scalar tensor or None.

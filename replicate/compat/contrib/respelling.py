@@ -1,4 +1,4 @@
-"""Functions of TensorFlow that `tf.contrib` had by other names, in another order of arguments."""
+"""Adapts functions of TensorFlow that `tf.contrib` had under other names and argument orders."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Callable
 
 
 def respelled(function: Callable[..., Any], name: str, arguments: str) -> Callable[..., Any]:
-    """Returns a function that takes arguments in an order of its own, and calls another by name.
+    """Returns a function that reorders its arguments and calls another with keywords.
 
     Args:
-        function: What is called.
-        name: What the new function is called.
-        arguments: Its arguments, in order, with spaces between; `new=old` for one that `function`
-            calls otherwise. Their defaults are those of `function`, which gets no others, but that
-            one after a `!` is required.
+        function: The function to call.
+        name: Name of the new function.
+        arguments: The new function's arguments, in order, separated by spaces; `new=old` if
+            `function` has another name for one. Defaults are those of `function`; an argument after
+            a `!` is required.
     """
     theirs = inspect.signature(function).parameters
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

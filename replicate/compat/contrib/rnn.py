@@ -1,4 +1,4 @@
-"""Stacks of layers of `tf.contrib.rnn` that read a sequence forwards and backwards."""
+"""Stacks of bidirectional layers of `tf.contrib.rnn`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def stack_bidirectional_dynamic_rnn(
 ) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
     """Returns the outputs of the last layer, and the final states of all, forwards and backwards.
 
-    Each layer reads the outputs of both directions of the one before, side by side.
+    Each layer reads the concatenated outputs of both directions of the layer before.
 
     Args:
-        cells_fw: The cells that read forwards, one a layer.
-        cells_bw: The cells that read backwards, one a layer.
-        inputs: What the first layer reads.
-        initial_states_fw: The states of `cells_fw` before; None for zeros.
-        initial_states_bw: The states of `cells_bw` before; None for zeros.
-        dtype: Of the states, where there are none before.
-        sequence_length: How long each row is.
-        parallel_iterations: How many steps may run at a time.
+        cells_fw: The cells that read forwards, one for each layer.
+        cells_bw: The cells that read backwards, one for each layer.
+        inputs: The input of the first layer.
+        initial_states_fw: The initial states of `cells_fw`; None for zeros.
+        initial_states_bw: The initial states of `cells_bw`; None for zeros.
+        dtype: Type of the states, if there are no initial states.
+        sequence_length: Length of each row.
+        parallel_iterations: Number of steps that may run in parallel.
         time_major: Whether the first axis is time, not rows.
-        scope: Of the variables, "stack_bidirectional_rnn" if there is none.
+        scope: Scope of the variables; "stack_bidirectional_rnn" if None.
         swap_memory: Whether a GPU's tensors may be kept on the host.
 
     Raises:
-        ValueError: If cells or states are no lists, or not as many in both directions.
+        ValueError: If cells or states are not lists, or their numbers differ.
     """
     for name, cells in (("fw", cells_fw), ("bw", cells_bw)):
         if not cells or not isinstance(cells, list):

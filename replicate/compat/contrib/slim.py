@@ -1,11 +1,11 @@
-"""Lets tf-slim 1.1.0 work on TensorFlow 2.13 and newer, and tensorflow-gan 2.1.0 on Python 3.11.
+"""Makes tf-slim 1.1.0 work on TensorFlow 2.13 and newer, and tensorflow-gan 2.1.0 on Python 3.11.
 
-They can be imported there. But tf-slim calls ten names that have left the modules which it takes
-them from: tensors, control flow and variables, which have public names, and `BatchNormalization`,
-which TensorFlow looks for in a Keras that does not have it. And tensorflow-gan, in `gan_loss`, asks
-for arguments by `inspect.getargspec`. `mend` gives their own modules another view of these modules,
-which has such names besides. TensorFlow's and Python's modules, and what others see of them, stay
-as they are.
+They can be imported there. But tf-slim uses ten names that TensorFlow removed from their modules:
+tensors, control flow and variables, which have public names, and `BatchNormalization`, which
+TensorFlow looks up in a Keras that does not have it. And tensorflow-gan's `gan_loss` calls
+`inspect.getargspec`. `mend` replaces these modules, in the namespaces of the two packages only, by
+views that have the names as well. TensorFlow's and Python's modules do not change, nor does any
+other code see the views.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import types
 import tensorflow.compat.v1 as tf
 
 PACKAGES = ("tensorflow_gan", "tf_slim")
-"""The packages that are mended, by the modules that they are imported by."""
+"""Names of the modules of the packages that are mended."""
 
 
 _ArgSpec = collections.namedtuple("_ArgSpec", "args varargs keywords defaults")
 
 
 def _getargspec(function):
-    """Returns what Python 3.10 and older did of a function without keyword-only arguments."""
+    """Does the same as Python 3.10's function, for functions without keyword-only arguments."""
     return _ArgSpec(*inspect.getfullargspec(function)[:4])
 
 
-# By the module of TensorFlow or Python, what is missing there, and where it is now.
+# Names that are missing in a module of TensorFlow or Python, with functions that return them.
 _MOVED = {
     "inspect": {"getargspec": lambda: _getargspec},
     "tensorflow.python.framework.ops": {
@@ -56,7 +56,7 @@ _MOVED = {
 
 
 class _View(types.ModuleType):
-    """A module as another has it, with names besides."""
+    """A view of a module that has additional names."""
 
     def __init__(self, module, moved):
         super().__init__(module.__name__, module.__doc__)
@@ -73,11 +73,11 @@ class _View(types.ModuleType):
 
 
 def mend() -> None:
-    """Gives the modules of `PACKAGES` that are imported what they lack; again, nothing."""
+    """Mends the imported modules of `PACKAGES`; does nothing to those that are mended already."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in PACKAGES and module is not None:
             for attribute, value in list(vars(module).items()):
-                # A view is a module of the same name.
+                # A view has the name of its module: without the check it would be wrapped again.
                 if type(value) is not _View and isinstance(value, types.ModuleType):
                     moved = _missing(value)
                     if moved:
@@ -85,7 +85,7 @@ def mend() -> None:
 
 
 def _missing(module):
-    """Returns what a module lacks of what the packages call there."""
+    """Returns the names that the packages use in a module and that it lacks."""
     moved = _MOVED.get(module.__name__, {})
     return {name: make for name, make in moved.items() if not _has(module, name)}
 
@@ -93,5 +93,5 @@ def _missing(module):
 def _has(module, name):
     try:
         return hasattr(module, name)
-    except ImportError:  # It says that it has it, in a module that is not there.
+    except ImportError:  # A lazy name whose module does not exist.
         return False

@@ -1,17 +1,17 @@
-"""The table of the names of `tf.contrib`: one line a name, in `names/`, read when it is asked for.
+"""Reads the table of the names of `tf.contrib`: files in `names/` with one line for each name.
 
-A file is called as the package that it is about, and `others.txt` is about those that are not worth
-a file. A line is a name, its kind, and what the kind needs; a line that begins with `#` is none:
+A file is named after a package of `tf.contrib`; `others.txt` has packages of a single line. A line
+holds a name, its kind, and a target or advice; lines that begin with `#` are comments:
 
     batch_norm            package  tf_slim.batch_norm
     map_and_batch         alias    tf.data.experimental.map_and_batch
     xavier_initializer    own      initializers.xavier_initializer
     bow_encoder           none     Average `tf.nn.embedding_lookup` over the words.
-    *                     none     What is said of all names that have no line.
+    *                     none     The advice for all names that have no line.
 
-The name `.` is the package itself. What an own name stands for lies in this folder, but for one
-that begins with `/`, which says all. The names of modules end with a dot; `modules.txt` has those
-of which only the names in them are known.
+The name `.` is the package itself. The target of kind `own` is relative to this folder, except
+after a `/`, which begins a full path. Names of modules end with a dot. `modules.txt` lists modules
+without a line, whose members are known by name.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from typing import NamedTuple
 _NAMES = pathlib.Path(__file__).parent / "names"
 _OWN = "replicate.compat.contrib."
 _PREFIXES = ("tensorflow.compat.v1.contrib.", "tensorflow.contrib.", "tf.contrib.")
-# How the packages are called that take over what is large, by the module that they are imported by.
+# Names of packages that provide large parts, by the name of the module to import.
 PACKAGES = {
     "tensorflow_gan": "tensorflow-gan",
     "tensorflow_probability": "tensorflow-probability",
     "tf_slim": "tf-slim",
 }
-# Files of own names that call a package.
+# Files of this folder that call a package, with the module of the package.
 _OF_PACKAGES = {"gan": "tensorflow_gan"}
 
 
 class Place(NamedTuple):
-    """Where a name of `tf.contrib` lives now."""
+    """The replacement of a name of `tf.contrib`."""
 
     name: str  # Without `tf.contrib.`, such as "layers.xavier_initializer".
     kind: str  # "alias", "own", "package" or "none".
-    target: str  # Dotted, such as "tf.data.experimental.Counter", where `tf` is `compat.v1`.
-    package: str  # What pip calls the package that has the target, or that an own name calls.
-    advice: str  # What to write instead, or that nothing replaces it.
+    target: str  # Dotted, such as "tf.data.experimental.Counter"; `tf` means `compat.v1`.
+    package: str  # Name for pip of the package that the target needs; empty if none.
+    advice: str  # Code to write instead, or the statement that nothing replaces it.
 
 
 def find(name: str) -> Place:
-    """Returns where a name of `tf.contrib` lives now, without importing what it stands for.
+    """Returns the replacement of a name of `tf.contrib`, without importing it.
 
     Args:
-        name: Such as "layers.xavier_initializer", with or without `tf.contrib.` before it. The path
-            of a file, as in "layers.python.layers.initializers.xavier_initializer", is found by the
-            name at its end. Names of modules, such as "slim" and "slim.nets", are names as well.
+        name: A name such as "layers.xavier_initializer", with or without `tf.contrib.` before it.
+            Of a full path, as in "layers.python.layers.initializers.xavier_initializer", the last
+            part is looked up. Modules, such as "slim" and "slim.nets", are names as well.
 
     Returns:
-        A `Place`. Its kind is "alias" for what TensorFlow has, "own" for what replicate has, also
-        for modules of `tf.contrib` whose names have places of their own, "package" for what a
-        package has, and "none" for all others, of which `advice` says what to write.
+        A `Place`. Its kind is "alias" for names of TensorFlow, "own" for names of replicate, which
+        include modules of `tf.contrib` whose members have places, "package" for names of a package,
+        and "none" for all others, with an `advice`.
 
     Raises:
-        TypeError: If `name` is no string.
+        TypeError: If `name` is not a string.
     """
     if not isinstance(name, str):
         raise TypeError(f"A name of tf.contrib is a string, such as 'layers.conv2d', got {name!r}.")
@@ -75,7 +75,7 @@ def find(name: str) -> Place:
         if row is not None:
             return _below(row, f"{package}.{rest}", parts[length:])
     if name in module_names() and rows.get(".", _module(name)).kind != "none":
-        return _module(name)  # Of a package that has no place, no module can be imported.
+        return _module(name)  # Modules of a package without a place cannot be imported.
     if parts[-1] in rows and _is_path(name):
         return rows[parts[-1]]
     if "*" in rows:
@@ -89,7 +89,7 @@ def names_in(package: str) -> tuple[str, ...]:
     """Returns the names that have lines in a package's file, in its order.
 
     Args:
-        package: Such as "layers".
+        package: Name of the package, such as "layers".
     """
     names = (name.rstrip(".") for name in _rows(package))
     return tuple(name for name in names if name.isidentifier())
@@ -104,7 +104,7 @@ def packages() -> frozenset[str]:
 
 @functools.lru_cache(maxsize=None)
 def module_names() -> frozenset[str]:
-    """Returns the modules of which only the names in them are known, and those that hold them."""
+    """Returns the modules of `modules.txt`, and the packages around them."""
     found: set[str] = set()
     for name in (_NAMES / "modules.txt").read_text(encoding="utf-8").split():
         parts = name.split(".")
@@ -113,7 +113,13 @@ def module_names() -> frozenset[str]:
 
 
 def _below(row, name, rest):
-    """Returns the place of what is below a name that has a row."""
+    """Returns the place of an attribute of a name that has a row.
+
+    Args:
+        row: The `Place` of the name that has a row.
+        name: The full name that was asked for.
+        rest: The parts of `name` after that name.
+    """
     if not rest:
         return row
     if row.kind == "none":
@@ -122,7 +128,7 @@ def _below(row, name, rest):
 
 
 def _is_path(name):
-    """Whether a name is one in a module that only has names that are known otherwise."""
+    """Whether a name is in a module of `modules.txt`, whose members are looked up by name."""
     return name.rpartition(".")[0] in module_names()
 
 

@@ -1,4 +1,4 @@
-"""How `tf.contrib.training` spread variables over parameter servers."""
+"""Strategies of `tf.contrib.training` that distribute variables over parameter servers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class RandomStrategy:
     """Chooses a task by a hash of an operation's name, for `tf.train.replica_device_setter`.
 
     Args:
-        num_ps_tasks: How many tasks there are.
-        seed: Other choices for other seeds.
+        num_ps_tasks: Number of tasks.
+        seed: Seed of the choice; different seeds make different choices.
     """
 
     def __init__(self, num_ps_tasks: int, seed: int = 0) -> None:
@@ -32,11 +32,11 @@ class RandomStrategy:
 
 
 class GreedyLoadBalancingStrategy:
-    """Chooses the task that has least to do, for `tf.train.replica_device_setter`.
+    """Chooses the task with the lowest load, for `tf.train.replica_device_setter`.
 
     Args:
-        num_tasks: How many tasks there are.
-        load_fn: Function of an operation that returns how much it gives a task to do.
+        num_tasks: Number of tasks.
+        load_fn: Function of an operation that returns the load that it adds to a task.
     """
 
     def __init__(self, num_tasks: int, load_fn: Callable[[tf.Operation], float]) -> None:
@@ -44,7 +44,7 @@ class GreedyLoadBalancingStrategy:
         self._loads = np.zeros(num_tasks)
 
     def __call__(self, op: tf.Operation) -> np.integer:
-        """Returns the task of an operation, of equal ones the first.
+        """Returns the task of an operation; the first one if several have the lowest load.
 
         Args:
             op: The operation.
@@ -61,7 +61,7 @@ def byte_size_load_fn(op: tf.Operation) -> int:
         op: The operation, such as that of a variable.
 
     Raises:
-        ValueError: If it has not one output, or one of unknown shape.
+        ValueError: If the operation does not have exactly one output, or its shape is unknown.
     """
     if len(op.outputs) != 1:
         raise ValueError(
@@ -70,7 +70,7 @@ def byte_size_load_fn(op: tf.Operation) -> int:
     (output,) = op.outputs
     shape = output.shape
     if not shape.is_fully_defined():
-        # The output of a variable is the variable's handle.
+        # The output of a resource variable is a handle, and the shape is in an attribute.
         shape = tf.TensorShape(op.get_attr("shape"))
     shape.assert_is_fully_defined()
     return shape.num_elements() * output.dtype.size
