@@ -14,8 +14,8 @@ from tensorflow.python.ops import control_flow_ops, control_flow_util
 def is_possible():
     """Whether `cond` works here: in a graph that is not a function, outside other control flow.
 
-    A branch of another `cond` of this module is no obstacle. Functions have no dead edges. In a `tf.cond`, a loop or a TPU's replica, the compiler needs an
-    operation for each tensor that enters.
+    Branches of this module's `cond` may be nested. Functions have no dead edges. In a `tf.cond`, a
+    loop or a TPU's replica, the compiler needs an operation for each tensor that enters.
     """
     graph = tf.get_default_graph()
     context = graph._get_control_flow_context()

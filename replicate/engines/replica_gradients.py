@@ -1,7 +1,7 @@
 """Makes the gradients of tf.distribute replicas alike, and sums them.
 
 A strategy pairs the replicas' gradients by position, and expects one kind of gradient for each
-variable. So the replicas first agree on an order and on kinds, and fill in gradients that they lack.
+variable. So replicas first agree on an order and on kinds, and fill in gradients that they lack.
 """
 
 from __future__ import annotations
