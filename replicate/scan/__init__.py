@@ -1,7 +1,7 @@
-"""`python -m replicate scan`: reads a codebase, and says what moving it takes.
+"""`python -m replicate scan`: reads a codebase, and lists the changes that moving it takes.
 
-A *rule* is a kind of finding; a *module* is a file that is looked at. Nothing here needs
-TensorFlow: what it has is in a table.
+A *rule* is a kind of finding; a *module* is a file that is analysed. Nothing here needs TensorFlow:
+its names are in a table.
 """
 
 from replicate.scan.codebase import Found, scan

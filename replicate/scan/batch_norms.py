@@ -1,7 +1,9 @@
-"""Batch norms that ask for the fused kernel, by themselves or by what slim's scopes give them.
+"""Finds batch norms that use the fused kernel, by an argument or by slim's scopes.
 
-What they ask by may be a name, or an argument that own functions are given, in this file or others.
+The argument's value may be a name, or an argument of functions of this file or of others.
 """
+
+from __future__ import annotations
 
 import ast
 
@@ -18,7 +20,7 @@ _ADVICE = (
 
 
 def fused(module: Module):
-    """Yields batch norms that ask for the fused kernel, each where that is said."""
+    """Yields batch norms that use the fused kernel, at the place of the argument's value."""
     seen = set()
     if "fused" in module.source.text:
         for call in module.names.calls:
@@ -37,35 +39,35 @@ def _finding(module, node, name, *needs):
 
 
 def _asked(module, call):
-    """Yields where a call asks for it, in which words, and a fact that this needs, or ""."""
+    """Yields places at which a call uses the fused kernel: node, shown text, needed fact or ""."""
     func = _called(module, call)
     if not _is_known(module, func):
         return
-    is_own = _is_batch_norm(module, func) or _is_scope(module, call)
+    takes_fused = _is_batch_norm(module, func) or _is_scope(module, call)
     for argument in call.keywords:
-        if is_own and argument.arg == "fused":
+        if takes_fused and argument.arg == "fused":
             shown = f"{expression(func)}(fused={expression(argument.value)})"
             yield from _told(module, call, shown, values.of(module, argument.value))
-        if is_own and argument.arg is None:
+        if takes_fused and argument.arg is None:
             function = _taker(module, argument.value)
             if function is not None:
                 shown = f"{expression(func)}(**{argument.value.id})"
                 yield from _told(module, call, shown, values.of_argument(module, function, "fused"))
-        is_dict = is_own and argument.arg is None
+        is_dict = takes_fused and argument.arg is None
         if is_dict or (argument.arg == "normalizer_params" and _normalizes(module, call)):
             yield from _in_dict(module, argument.value)
 
 
 def _called(module, call):
-    """Returns what a call calls, or will, by `functools.partial`."""
+    """Returns the called function, also if it is called through `functools.partial`."""
     is_partial = scopes.last(module.names.path(call.func)) == "partial"
     return call.args[0] if is_partial and call.args else call.func
 
 
 def _told(module, node, shown, leaves):
-    """Yields a place, words and a needed fact for each leaf that is True, or may be elsewhere.
+    """Yields node, shown text and needed fact for each leaf that is True, or may be so elsewhere.
 
-    Notes of arguments that come from other files, that they are asked by.
+    Records facts on arguments whose values come from other files.
     """
     for leaf in leaves:
         at = node if leaf.call is None else leaf.call
@@ -81,14 +83,14 @@ def _told(module, node, shown, leaves):
 
 
 def _facts(module, leaf):
-    """Returns facts of an argument of a function that other files may call."""
-    own = values.outside(module, leaf)
+    """Returns facts on an argument of a function that other files may call."""
+    key = values.outside(module, leaf)
     places = values.places(module, leaf.node, leaf.argument)
-    return {f"fused {own}:{place}" for place in places} if own else set()
+    return {f"fused {key}:{place}" for place in places} if key else set()
 
 
 def _given_to_others(module, call):
-    """Yields where a function of another file is given True, in which words, and needed facts."""
+    """Yields places that pass True to another file's function: node, shown text, needed facts."""
     given = [(str(place), value) for place, value in enumerate(call.args)]
     given += [(one.arg, one.value) for one in call.keywords if one.arg]
     told = [(place, value) for place, value in given if _may_be_true(value)]
@@ -115,7 +117,7 @@ def _may_be_true(node):
 
 
 def _is_known(module, node):
-    """Whether an expression is TensorFlow's or slim's."""
+    """Whether an expression belongs to TensorFlow or slim."""
     path = module.names.path(node)
     return bool(tensorflow_names.parse(path).api) or path.split(".")[0] == "tf_slim"
 
@@ -137,13 +139,13 @@ def _is_scope(module, call):
 
 
 def _normalizes(module, call):
-    """Whether what a call normalises by may be a batch norm, as it is if another scope says so."""
+    """Whether the `normalizer_fn` of a call may be a batch norm; another scope may set it."""
     given = [one.value for one in call.keywords if one.arg == "normalizer_fn"]
     return all(_is_batch_norm(module, one) for one in given)
 
 
 def _taker(module, node):
-    """Returns the function whose `**` a name is, None if it is of none."""
+    """Returns the function whose `**` argument a name is; None if there is none."""
     if isinstance(node, ast.Name):
         for binding in module.names.bindings(node.id, module.names.scopes[node]):
             taker = getattr(getattr(binding.node, "args", None), "kwarg", None)
@@ -153,7 +155,7 @@ def _taker(module, node):
 
 
 def _in_dict(module, node, depth=0):
-    """Yields where a dict, or what a name of one stands for, has `fused`, with words and need."""
+    """Yields places with `fused` in a dict, or in the dict of a name: node, shown text, fact."""
     if isinstance(node, ast.Name) and depth == 0:
         for binding in module.names.bindings(node.id, module.names.scopes[node]):
             if binding.kind == "value":

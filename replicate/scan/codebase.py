@@ -1,10 +1,12 @@
-"""A whole codebase: each of its files is read once, and what they tell together is put together."""
+"""Scans a whole codebase: reads each file once, and combines their facts and findings."""
+
+from __future__ import annotations
 
 import contextlib
 import fnmatch
 import gc
 import os
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+from typing import NamedTuple
 
 from replicate.scan import (
     batch_norms,
@@ -25,51 +27,54 @@ from replicate.scan.findings import Edit, Finding
 from replicate.scan.imports import Imports, own_key
 from replicate.scan.module import Module, is_entry
 
-# Of these, one finding tells all of a codebase.
+# One finding of these rules is enough for a codebase.
 _ONCE = ("compat-install", "version-2-behavior")
-# Of files of which nothing else is known.
+# Rules for files that could not be parsed.
 _UNREAD = ("python-2", "unreadable")
-# What a file names of which rules tell something; others are read for their syntax alone.
+# Rules apply only to files that contain one of these words; others are only parsed.
 _WORDS = ("tensorflow", "Estimator", "keras", "model_fn", "replicate")
 
 
 class Found(NamedTuple):
-    """What was found in a codebase.
+    """Results of a scan.
 
     Attributes:
-        findings: In order, the most important first.
-        model_fns: Of each `model_fn` its path, line and name.
-        files: How many files were read.
-        unused: By path, for imports that are of no use after some edits, a set of these, and
-            their own.
-        digests: By path, of files with edits, of what was read: see `files.digest`.
-        install: Where `replicate.compat.install()` goes, None if that is called or not needed.
+        findings: The findings, the most important first.
+        model_fns: Path, line and name of each `model_fn`.
+        files: Number of files that were read.
+        unused: By path, imports that some edits make useless: pairs of the set of these edits, and
+            the edit that removes the import.
+        digests: Digests of files with edits, as they were read, by path; see `files.digest`.
+        install: The place for `replicate.compat.install()`; None if it is called or not needed.
     """
 
-    findings: List[Finding]
-    model_fns: List[Tuple[str, int, str]]
+    findings: list[Finding]
+    model_fns: list[tuple[str, int, str]]
     files: int
-    unused: Dict[str, list]
-    digests: Dict[str, bytes]
-    install: Optional[installing.Install] = None
+    unused: dict[str, list]
+    digests: dict[str, bytes]
+    install: installing.Install | None = None
 
 
 class _File(NamedTuple):
-    findings: List[Finding]
-    facts: Set[str]
-    unused: List[Tuple[frozenset, Edit]]
+    findings: list[Finding]
+    facts: set[str]
+    unused: list[tuple[frozenset, Edit]]
     is_entry: bool = False
     digest: bytes = b""
-    model_fns: Tuple[Tuple[int, str], ...] = ()
-    links: FrozenSet[Tuple[str, str]] = frozenset()
+    model_fns: tuple[tuple[int, str], ...] = ()
+    links: frozenset[tuple[str, str]] = frozenset()
 
 
 def scan(paths, skip=lambda path: False):
-    """Reads a codebase, without importing it, and returns what was `Found`.
+    """Reads a codebase, without importing it.
 
     Args:
         paths: Files and directories.
-        skip: Function of a path, whether it is left out.
+        skip: Function of a path that tells whether to leave it out.
+
+    Returns:
+        The results, a `Found`.
     """
     with _uncollected():
         return _scan(paths, skip)
@@ -77,7 +82,7 @@ def scan(paths, skip=lambda path: False):
 
 @contextlib.contextmanager
 def _uncollected():
-    """A scope in which nobody looks for circles in syntax trees: there are none, but many nodes."""
+    """A scope without garbage collection: syntax trees have many nodes, but no reference cycles."""
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -88,14 +93,14 @@ def _uncollected():
 
 
 def _scan(paths, skip):
-    findings: List[Finding] = []
+    findings: list[Finding] = []
 
     def problem(path, why):
         findings.append(reading.unreadable(path, why, "Let it be read, or leave it out by --skip."))
 
     imports = Imports()
     told = {path: _file(path, imports) for path in _listed(paths, skip, problem, imports)}
-    facts: Set[str] = set()
+    facts: set[str] = set()
     for one in told.values():
         findings += one.findings
         facts |= one.facts
@@ -123,13 +128,13 @@ def _scan(paths, skip):
 
 
 def _follow(facts, links):
-    """Adds to facts what follows from them.
+    """Adds to a set of facts all facts that follow from them.
 
     Args:
-        facts: A set of them.
-        links: Pairs, of which the second holds if the first does.
+        facts: The set.
+        links: Pairs of facts: the second holds if the first does.
     """
-    after: Dict[str, List[str]] = {}
+    after: dict[str, list[str]] = {}
     for first, second in links:
         after.setdefault(first, []).append(second)
     pending = list(facts)
@@ -140,9 +145,9 @@ def _follow(facts, links):
 
 
 def _listed(paths, skip, problem, imports):
-    """Returns the paths of all files, each once, and adds them to `Imports`."""
+    """Returns the paths of all files, without duplicates, and adds them to `Imports`."""
     seen: dict = {}
-    listed: Dict[str, None] = {}
+    listed: dict[str, None] = {}
     for root in paths:
         for path in files.walk(root, skip, problem):
             which = files.identity(path)
@@ -153,7 +158,7 @@ def _listed(paths, skip, problem, imports):
 
 
 def _file(path, imports) -> _File:
-    """Returns what one file tells, whatever it is."""
+    """Returns the findings and facts of one file, which may be unreadable."""
     if path.endswith(".ipynb"):
         advice = "Write it as a script first: `jupyter nbconvert --to script`."
         return _of_finding(Finding(path, 0, 0, "notebook", "a notebook", advice))
@@ -171,13 +176,13 @@ def _file(path, imports) -> _File:
             return _File([], facts, [], is_entry(source), files.digest(data))
         return _looked_at(source, imports)
     except (RecursionError, MemoryError):
-        advice = "Write what is generated as data, or leave it out by --skip."
+        advice = "Write generated code as data, or leave it out by --skip."
         what = "nested too deeply to be looked at"
         return _of_finding(reading.unreadable(path, what, advice))
 
 
-def _again(path, digest) -> Optional[Module]:
-    """Returns the `Module` of a file that was read before, None if it is not as it was."""
+def _again(path, digest) -> Module | None:
+    """Returns the `Module` of a file that was read before, None if it has changed since."""
     try:
         data = files.read(path)
         source = reading.source(path, data) if files.digest(data) == digest else None
@@ -191,7 +196,7 @@ def _of_finding(finding):
 
 
 def _truths(source):
-    """Returns facts of what a file names that is True, which other files may ask for."""
+    """Returns facts on names of a file whose value is True, which other files may use."""
     return {f"true {own_key(source.path, name)}" for name in values.truths(source)}
 
 
@@ -199,7 +204,7 @@ def _looked_at(source, imports) -> _File:
     module = Module(source, imports)
     module.facts |= _truths(source)
     version_1.facts(module)
-    found = [*version_1.imports(module)]  # What becomes of imports decides on others.
+    found = [*version_1.imports(module)]  # First: other rules depend on edits of imports.
     model_fns.facts(module)
     found += contrib.names(module)
     found += contrib.stars(module)
@@ -225,7 +230,7 @@ def _looked_at(source, imports) -> _File:
 
 
 def _together(findings, facts, entries):
-    """Returns the findings that hold of the whole codebase, in order."""
+    """Returns the findings whose needed facts hold for the whole codebase, in order."""
     kept, once = [], {}
     for one in sorted(findings, key=lambda one: one.key):
         if not all(_holds(need, facts) for need in (one.needs or "").split(", ")):
@@ -243,14 +248,14 @@ def _together(findings, facts, entries):
 
 
 def _holds(need, facts):
-    """Whether facts are as a finding needs them."""
+    """Whether a fact that a finding needs holds."""
     if need.startswith("no "):
         return need[3:] not in facts
     return not need or need in facts
 
 
 def is_below(path, pattern):
-    """Whether a path is, or lies below, one of a pattern's, relative or as it ends."""
+    """Whether a path, or a directory above it, matches a pattern, fully or at the path's end."""
     path = os.path.normpath(path).replace(os.sep, "/")
     pattern = os.path.normpath(pattern).replace(os.sep, "/")
     return any(

@@ -1,4 +1,6 @@
-"""`python -m replicate scan`: what moving a codebase takes, by file and line."""
+"""`python -m replicate scan`: lists the changes that moving a codebase takes, by file and line."""
+
+from __future__ import annotations
 
 import argparse
 import os
@@ -14,9 +16,9 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m replicate scan",
-        description="Reads a codebase of TensorFlow 1 without importing it, and prints what moving "
-        "it to replicate and the newest TensorFlow takes, the most important first. Exits with 0 "
-        "if there is nothing to do, 1 if there is, 2 if an argument is wrong.",
+        description="Reads a codebase of TensorFlow 1 without importing it, and lists the changes "
+        "that moving it to replicate and the newest TensorFlow takes, the most important first. "
+        "Exits with 0 if there is nothing to do, 1 if there is, 2 if an argument is wrong.",
     )
     made.add_argument("paths", nargs="+", metavar="PATH", help="a directory or a file of Python")
     made.add_argument("--json", action="store_true", help="print one line of JSON, no report")
@@ -34,12 +36,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--fix",
         action="store_true",
-        help="do what is mechanical, and show it as a diff; git must be able to give all back",
+        help="make mechanical changes, and show them as a diff; git must be able to restore files",
     )
     made.add_argument(
         "--force",
         action="store_true",
-        help="with --fix: also without git, which keeps each file as it was as FILE.orig",
+        help="with --fix: change files even if git cannot restore them; keeps copies as FILE.orig",
     )
     return made
 
@@ -50,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         status = _main(argv)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # Whoever reads has enough, as `head` does.
+    except BrokenPipeError:  # The reader, such as `head`, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -87,7 +89,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _checked(args):
-    """Returns the function that tells which paths are left out.
+    """Checks the arguments; returns the function that tells which paths are left out.
 
     Raises:
         ValueError: If an argument is wrong.
@@ -116,7 +118,7 @@ def _names(paths):
 
 
 def _found(args, skip):
-    """Returns what is found of the rules that are asked for."""
+    """Scans, and returns the results with findings of the selected rules only."""
     found = codebase.scan(args.paths, skip)
     only = {rule for rules in args.only or () for rule in rules} or set(RULES)
     only -= {rule for rules in args.exclude or () for rule in rules}
@@ -124,10 +126,10 @@ def _found(args, skip):
 
 
 def _fix(found, args):
-    """Makes the changes that are mechanical; returns the paths of the files that were changed.
+    """Makes the mechanical changes; returns the paths of the files that were changed.
 
     Raises:
-        NotFixedError: If git could not give them back.
+        NotFixedError: If git could not restore them.
     """
     to = sys.stderr if args.json else sys.stdout
 

@@ -1,4 +1,6 @@
-"""Names of `tf.contrib`, what takes their place, and what `replicate.compat.install()` brings."""
+"""Finds names of `tf.contrib`, and their replacements, some by `replicate.compat.install()`."""
+
+from __future__ import annotations
 
 import ast
 import importlib
@@ -21,30 +23,30 @@ class _All(NamedTuple):
 
 
 def place(name):
-    """Returns what is known of a name of `tf.contrib`, a `replicate.compat.contrib.Place`."""
+    """Returns the `replicate.compat.contrib.Place` of a name of `tf.contrib`."""
     if not name:
         return _All()
     found = _find(name)
     above = _find(name.partition(".")[0])
     if found.kind == "own" and above.kind == "package":
-        # Its modules are there if what it stands for is.
+        # Modules of a package need the package.
         return found._replace(package=above.package)
     return found
 
 
 def _find(name):
-    # Late: the table is read when it is asked.
+    # Imported late: the table is read only if it is needed.
     return importlib.import_module("replicate.compat.contrib").find(name)
 
 
 def names(module: Module):
-    """Yields names of `tf.contrib`: each where it is asked for, or where it is imported."""
+    """Yields names of `tf.contrib`, at their uses or at their imports."""
     found = [(use, name.rest) for use, name in module.uses if name.api == "contrib"]
-    taken = set()  # Bindings of which attributes are taken: modules.
+    taken = set()  # Bindings of modules: names with attributes.
     for use, _ in found:
         if isinstance(use.node, ast.Attribute):
             taken.update(module.names.bindings(use.root.id, use.scope))
-    fixed: dict = {}  # By binding, the edits of what it gives; None if something stays as it is.
+    fixed: dict = {}  # Edits of all uses, by binding; None if a use cannot be edited.
     for use, name in found:
         bindings = module.names.bindings(use.root.id, use.scope)
         gives = _given(module, use.node)
@@ -66,7 +68,7 @@ def names(module: Module):
 
 
 def _given(module, node):
-    """Returns the binding that an expression is assigned to by itself, None if it is not."""
+    """Returns the binding of a name to which only this expression is assigned; else None."""
     parent = module.names.parents[node]
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
         return None
@@ -78,7 +80,7 @@ def _given(module, node):
 
 
 def _of_class(name):
-    """Returns a name up to its class: of what is below that, `tf.contrib` says nothing."""
+    """Returns a name up to its class: the table has no attributes of classes."""
     parts = name.split(".")
     count = next((i for i, part in enumerate(parts) if re.match(r"_*[A-Z]", part)), len(parts))
     return ".".join(parts[: count + 1])
@@ -115,7 +117,7 @@ def _scope(module, node):
 
 
 def _is_used(module, node, alias, path):
-    """Whether a file uses what it imports, or may give it to others."""
+    """Whether a file uses an import, or may offer it to other files."""
     if "__all__" in module.source.text or module.source.path.endswith("__init__.py"):
         return True
     if isinstance(node, ast.Import) and not alias.asname:  # It binds `tensorflow`.
@@ -124,7 +126,7 @@ def _is_used(module, node, alias, path):
 
 
 def _unused_import(module, node, name, found):
-    """Returns the finding of an import that nobody needs, whatever is known of the name."""
+    """Returns the finding of an unused import, by the kind of its name."""
     rules = {"none": "contrib-none", "package": "contrib-package"}
     return module.finding(
         node,
@@ -141,7 +143,7 @@ def star(module, node, base):
         node,
         "star-import",
         f"from {base} import *",
-        "what it brings is not followed. Import by name, then scan again.",
+        "its names are not followed. Import by name, then scan again.",
     )
 
 
@@ -155,7 +157,7 @@ def stars(module: Module):
 def _finding(module, node, name, found, edits):
     shown = f"tf.contrib.{name}".rstrip(".")
     if found.kind == "alias":
-        message = f"`{found.target}` of `tensorflow.compat.v1` is the same. Write that, or say "
+        message = f"`{found.target}` of `tensorflow.compat.v1` is the same. Write that, or call "
         message += f"`{INSTALL}` in the file that runs first."
         return module.finding(
             node,
@@ -170,7 +172,9 @@ def _finding(module, node, name, found, edits):
         message = f"`{INSTALL}` in the file that runs first brings it."
         return module.finding(node, "contrib-name", shown, message, needs="no install")
     if found.package:
-        message = f"`{found.package}` has it: `pip install '{_EXTRA}'`, and say `{INSTALL}` in the "
+        message = (
+            f"`{found.package}` has it: `pip install '{_EXTRA}'`, and call `{INSTALL}` in the "
+        )
         message += "file that runs first."
         return module.finding(node, "contrib-package", shown, message, replacement=found.target)
     return module.finding(
@@ -179,10 +183,10 @@ def _finding(module, node, name, found, edits):
 
 
 def _root(module, scope):
-    """Returns a name that stands for `tensorflow.compat.v1` in a scope, and what makes it so.
+    """Finds a name that means `tensorflow.compat.v1` in a scope, maybe after edits.
 
     Returns:
-        The name, "" if there is none, and a tuple of `Edit`s.
+        The name, "" if there is none, and a tuple of the `Edit`s that it needs.
     """
     for name, bindings in module.names.module.bindings.items():
         if scope.find(name) is not module.names.module or len(bindings) > 1:
@@ -197,16 +201,16 @@ def _root(module, scope):
 
 
 def _edits(module, use, found):
-    """Returns the `Edit`s that put an exact alias in the place of a name, () if they cannot."""
+    """Returns the `Edit`s that replace a name by its exact alias; () if that is not possible."""
     span = module.spelled(use)
     if found.kind != "alias" or not found.target.startswith("tf.") or span is None:
         return ()
     name = tensorflow_names.parse(use.path).rest
     if _of_class(name) != name:
-        return ()  # What is below a class goes with it, but is spelled further.
+        return ()  # The name has attributes of a class, which the span includes.
     root, others = _root(module, use.scope)
     if not root and tensorflow_names.parse(use.path[: -len(name)]).api == "contrib":
-        # Where version 2 has the same, any name of TensorFlow will do.
+        # If version 2 has the same object, any name of TensorFlow will do.
         same = tensorflow_names.known(found.target[3:]) is None
         plain = module.names.module.bindings.get(use.root.id, ())
         is_one = [b.value for b in plain if b.kind == "import"] == ["tensorflow"]
@@ -216,11 +220,11 @@ def _edits(module, use, found):
 
 
 def _import_edit(module, node, alias, found):
-    """Returns the `Edit` of an import of one name that has an exact alias, or None."""
+    """Returns the `Edit` of an import of a single name with an exact alias, or None."""
     if found.kind != "alias" or not isinstance(node, ast.ImportFrom) or len(node.names) > 1:
         return None
     _, _, target = found.target.partition("tf.")
-    if not target or "." in target:  # Of modules, not all can be imported.
+    if not target or "." in target:  # Not all modules of `tf` can be imported.
         return None
     text, start = module.source.text, module.offset(node)
     pattern = rf"from[ \t]+{re.escape(node.module)}[ \t]+import[ \t]+{re.escape(alias.name)}"
@@ -228,15 +232,16 @@ def _import_edit(module, node, alias, found):
     match = re.compile(pattern + r"(?=[ \t]*(#|;|\r|\n|\Z))").match(text, start)
     if match is None:
         return None
-    own = alias.asname or alias.name
-    new = target if own == target else f"{target} as {own}"
+    bound = alias.asname or alias.name
+    new = target if bound == target else f"{target} as {bound}"
     return Edit(*match.span(), f"from tensorflow.compat.v1 import {new}")
 
 
 def _unused(module, fixed):
-    """Returns, for what is of no use once edits are made, a set of these and its own edit.
+    """Returns imports, and aliases such as `slim = tf.contrib.slim`, that edits make useless.
 
-    Such as imports, and aliases of modules: `slim = tf.contrib.slim`.
+    Returns:
+        List of pairs: the set of these edits, and the edit that removes the statement.
     """
     found = []
     for binding, edits in fixed.items():

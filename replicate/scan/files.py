@@ -1,29 +1,29 @@
-"""Which files of a codebase are read: its Python, none of what others put there, each once."""
+"""Lists and reads the Python files of a codebase, without those of installed packages."""
 
 import hashlib
 import os
 import stat
 
 LARGEST = 4 * 2**20
-"""Bytes; a larger file is said and not read: it is data."""
+"""Limit in bytes; a larger file is data, so it is reported and not read."""
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "dist-packages", "__pypackages__"}
-# Which are packages of somebody, unless what builds lies beside.
+# Directories of build results, if a build file lies beside them; else packages of the codebase.
 _BUILT = {"build", "dist"}
 _BUILDERS = {"setup.py", "setup.cfg", "pyproject.toml", "CMakeLists.txt", "BUILD", "WORKSPACE"}
 _ENVIRONMENTS = {"pyvenv.cfg", "conda-meta"}
 
 
 class NotReadError(Exception):
-    """A file that is not read; its text says why, in a few words."""
+    """A file that is not read; the error's text is the reason, in a few words."""
 
 
 def walk(root, skip, problem):
-    """Yields the paths below a path whose files are to be read, in order.
+    """Yields the paths of files to read, in order.
 
     Args:
-        root: A file, which is yielded whatever its name, or a directory.
-        skip: Function of a path, whether it is left out.
-        problem: Function of a path and of why it cannot be listed.
+        root: A directory; or a file, which is yielded whatever its name is.
+        skip: Function of a path that tells whether to leave it out.
+        problem: Function that is called with a path and the reason why it cannot be listed.
     """
     if not os.path.isdir(root):
         yield root
@@ -45,9 +45,9 @@ def walk(root, skip, problem):
             path = entry.path[2:] if directory == os.curdir else entry.path
             if skip(path):
                 continue
-            # Links to directories are not followed: what they lead to is elsewhere, or a circle.
+            # Links to directories are not followed: they lead to other codebases, or in circles.
             if _is_directory(entry):
-                if not _is_others(entry.name, names):
+                if not _is_foreign(entry.name, names):
                     below.append(path)
             elif entry.name.endswith((".py", ".ipynb")) and not _is_linked_directory(entry):
                 yield path
@@ -68,14 +68,20 @@ def _is_linked_directory(entry):
         return False
 
 
-def _is_others(name, beside):
+def _is_foreign(name, beside):
+    """Whether a directory does not belong to the codebase.
+
+    Args:
+        name: Name of the directory.
+        beside: Set of the names in its parent directory.
+    """
     if name.startswith(".") or name in _SKIPPED or name.endswith((".egg-info", ".dist-info")):
         return True
     return name in _BUILT and bool(beside & _BUILDERS)
 
 
 def identity(path):
-    """Returns what tells a file from others, None if there is none: links lead to the same."""
+    """Returns a key that is the same for all links to one file; None if the file is missing."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -87,10 +93,10 @@ def read(path):
     """Returns the bytes of a file.
 
     Raises:
-        NotReadError: If it is no regular file, too large, or cannot be read.
+        NotReadError: If it is not a regular file, too large, or cannot be read.
     """
     try:
-        # What is no file would block, such as a pipe that nobody writes to.
+        # Opening a pipe would block if no process writes to it.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise NotReadError("no regular file")
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
@@ -114,5 +120,5 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def digest(data):
-    """Returns what tells whether a file is still as it was read."""
+    """Returns a hash of a file's bytes, to detect changes."""
     return hashlib.sha256(data).digest()

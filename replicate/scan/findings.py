@@ -1,22 +1,24 @@
-"""A finding: what moving a codebase takes at one place; and the rules, most important first."""
+"""Findings, i.e. changes that moving a codebase takes at one place; and rules, by importance."""
 
-from typing import NamedTuple, Optional, Tuple
+from __future__ import annotations
+
+from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """What findings have in common.
+    """A kind of finding.
 
     Attributes:
-        severity: "error" if the program stops or silently trains otherwise, "warning" if it may,
-            "note" if it is something to know.
-        title: What is found, in a few words.
+        severity: "error" if the program stops or silently trains differently, "warning" if it may,
+            "note" for information.
+        title: A description of the kind, in a few words.
     """
 
     severity: str
     title: str
 
 
-# In the order in which they are printed: what could not be read, what trains otherwise, what stops.
+# In the order of the report: unreadable files, code that trains differently, code that stops.
 RULES = {
     "python-2": Rule("error", "files of Python 2"),
     "unreadable": Rule("error", "what could not be read"),
@@ -40,7 +42,7 @@ _ORDER = {name: place for place, name in enumerate(RULES)}
 
 
 class Edit(NamedTuple):
-    """A change of a text: from character `start` to `end`, `text` instead."""
+    """A change of a file: `text` replaces the characters from `start` to `end`."""
 
     start: int
     end: int
@@ -48,19 +50,19 @@ class Edit(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What moving a codebase takes at one place.
+    """A change that moving a codebase takes at one place.
 
     Attributes:
-        path: Of the file, a str as the command line leads to it.
-        line: From 1 on; 0 if it is the whole file.
-        column: From 1 on; 0 likewise.
+        path: Path of the file, a str, relative like the paths of the command line.
+        line: Line from 1 on; 0 for the whole file.
+        column: Column from 1 on; 0 for the whole file.
         rule: A key of `RULES`.
-        name: What is there, a few words of the source.
-        message: What to do about it.
-        replacement: What takes the name's place, "" if that is no name.
-        edits: Tuple of `Edit`s that do it, empty if it is to be done by hand.
-        needs: Facts of the whole codebase without which it is no finding, divided by ", "; those
-            that begin with "no " must not hold. None if there are none.
+        name: The code at that place, in a few words.
+        message: Advice on the change.
+        replacement: The name to write instead; "" if the advice is not another name.
+        edits: Tuple of `Edit`s that make the change; empty if it must be made by hand.
+        needs: Facts on the whole codebase, separated by ", ". The finding is dropped unless all
+            hold; facts that begin with "no " must not hold. None if there are none.
     """
 
     path: str
@@ -70,15 +72,15 @@ class Finding(NamedTuple):
     name: str
     message: str
     replacement: str = ""
-    edits: Tuple[Edit, ...] = ()
-    needs: Optional[str] = None
+    edits: tuple[Edit, ...] = ()
+    needs: str | None = None
 
     @property
     def severity(self):
-        """That of its rule."""
+        """The severity of its rule."""
         return RULES[self.rule].severity
 
     @property
     def key(self):
-        """Orders findings: the most important rule first, then by place."""
+        """Sort key: by importance of the rule, then by place."""
         return _ORDER[self.rule], self.path, self.line, self.column, self.name

@@ -1,4 +1,6 @@
-"""Changes the files of a codebase as findings say, so that nothing can be lost."""
+"""Applies the edits of findings to the files of a codebase, so that nothing can be lost."""
+
+from __future__ import annotations
 
 import ast
 import contextlib
@@ -17,17 +19,17 @@ _ADVICE = "or pass `--force`, which keeps each file as it was as FILE.orig."
 
 
 class NotFixedError(Exception):
-    """A codebase that is not changed; its text says why and what to do."""
+    """A file or codebase that is not changed; the error's text has the reason and the remedy."""
 
 
 class Change(NamedTuple):
-    """What a file becomes.
+    """A change of a file.
 
     Attributes:
-        path: As the command line leads to it.
+        path: Path of the file, relative like the paths of the command line.
         before: Its bytes.
-        after: Its new ones.
-        diff: Lines, without their ends.
+        after: Its new bytes.
+        diff: Lines of a unified diff, without line ends.
     """
 
     path: str
@@ -41,7 +43,7 @@ def changes(found, problem):
 
     Args:
         found: A `codebase.Found`.
-        problem: Function of a path and of why it stays as it is.
+        problem: Function that is called with the path of an unchanged file, and the reason.
     """
     edits = {}
     for one in found.findings:
@@ -52,9 +54,9 @@ def changes(found, problem):
     made = []
     for path in sorted(path for path, wanted in edits.items() if wanted):
         chosen = edits[path]
-        for needed, own in found.unused.get(path, ()):
+        for needed, removal in found.unused.get(path, ()):
             if needed <= chosen:
-                chosen = chosen | {own}
+                chosen = chosen | {removal}
         try:
             made.append(_change(path, chosen, found.digests[path]))
         except (NotFixedError, files.NotReadError) as error:
@@ -81,7 +83,7 @@ def _change(path, edits, known):
             warnings.simplefilter("ignore")
             ast.parse(after)
     except (SyntaxError, ValueError) as error:
-        raise NotFixedError(f"what it would become cannot be read: {error}. Edit it.") from None
+        raise NotFixedError(f"the result cannot be parsed: {error}. Edit it by hand.") from None
     diff = difflib.unified_diff(
         _lines(source.text), _lines(after), f"a/{path}", f"b/{path}", lineterm=""
     )
@@ -93,7 +95,7 @@ def _lines(text):
 
 
 def check(found_changes):
-    """Checks that git can give back all files that are to be changed.
+    """Checks that git can restore all files that are to be changed.
 
     Raises:
         NotFixedError: If not.
@@ -128,7 +130,7 @@ def check(found_changes):
 
 
 def _git(directory, *arguments):
-    """Returns what git prints, "" if there is no git, or no work tree."""
+    """Returns the output of git; "" if there is no git, or no work tree."""
     command = ["git", "-C", directory, "-c", "core.fsmonitor=false", *arguments]
     try:
         made = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -138,11 +140,11 @@ def _git(directory, *arguments):
 
 
 def write(change, keep):
-    """Writes a file anew, all of it or nothing.
+    """Replaces a file atomically.
 
     Args:
         change: The `Change`.
-        keep: Whether what was there is kept beside it, as FILE.orig.
+        keep: Whether to keep a copy of the old file beside it, as FILE.orig.
 
     Raises:
         NotFixedError: If the file has changed meanwhile, or cannot be written.
@@ -172,7 +174,7 @@ def write(change, keep):
 
 
 def _keep(real, data):
-    """Writes what a file was beside it, under a name that is free."""
+    """Writes the old content beside a file, under a free name."""
     number = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Which imports lead to files of a codebase; nothing is imported, and no file is looked for."""
+"""Resolves imports to files of a codebase, without importing and without access to the disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Iterator
 
 
 class Imports:
-    """The files of a codebase, as statements of Python name them."""
+    """The files of a codebase, by the names that import statements use."""
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
@@ -19,8 +19,8 @@ class Imports:
         """Adds a file.
 
         Args:
-            path: As the command line leads to it.
-            root: What the command line names, that it lies below.
+            path: Path of the file, relative like the paths of the command line.
+            root: The path of the command line that contains it.
         """
         whole = os.path.abspath(path)
         top = os.path.abspath(root)
@@ -32,11 +32,11 @@ class Imports:
             self._roots[place] = None
 
     def has(self, name: str, importer: str) -> bool:
-        """Whether a full name, or what it lies below, may be one of the files.
+        """Whether a full name, or a package around it, may be one of the files.
 
         Args:
-            name: Such as "networks.build", which is no relative one.
-            importer: The path of the file that says so.
+            name: An absolute name, such as "networks.build".
+            importer: The path of the file that imports it.
         """
         parts = name.split(".")
         for base in self._bases(os.path.abspath(importer)):
@@ -47,11 +47,11 @@ class Imports:
         return False
 
     def key(self, name: str, importer: str) -> str:
-        """Returns what tells a name of a file of the codebase from all others, "" if it is none.
+        """Returns a key for a name that a file of the codebase defines; "" for other names.
 
         Args:
-            name: Such as "networks.build.norm", or ".build.norm" of a relative import.
-            importer: The path of the file that says so.
+            name: A name such as "networks.build.norm", or ".build.norm" of a relative import.
+            importer: The path of the file that imports it.
         """
         asked = name, os.path.dirname(importer)
         if asked not in self._keys:
@@ -74,7 +74,7 @@ class Imports:
         return ""
 
     def _bases(self, importer: str) -> Iterator[str]:
-        """Yields the directories in which an import begins."""
+        """Yields the directories in which an import is looked up."""
         directory = os.path.dirname(importer)
         yield directory
         top = self._tops.get(importer, directory)
@@ -86,4 +86,4 @@ class Imports:
 
 def own_key(path: str, name: str) -> str:
     """Returns the `Imports.key` of a name that a file defines."""
-    return f"{os.path.abspath(path)}:{name}".replace(", ", ",")  # Needs are divided so.
+    return f"{os.path.abspath(path)}:{name}".replace(", ", ",")  # ", " separates needs.

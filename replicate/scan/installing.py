@@ -1,33 +1,35 @@
-"""Where `replicate.compat.install()` goes: into the file that runs first, before TensorFlow."""
+"""Finds the place for `replicate.compat.install()`: before TensorFlow, in the first file to run."""
+
+from __future__ import annotations
 
 import ast
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from replicate.scan.contrib import INSTALL
 from replicate.scan.findings import Edit
 from replicate.scan.scopes import FUNCTIONS
 
-# What may import TensorFlow, besides files of the codebase.
+# Packages that may import TensorFlow, in addition to files of the codebase.
 _IMPORTING = re.compile(r"tensor|tf_|keras|tflearn|sonnet|trfl|object_detection|t2t")
 
 
 class Install(NamedTuple):
-    """The line in the file that runs first.
+    """The call in the file that runs first.
 
     Attributes:
-        path: Of the file, "" if it is not certain which one it is.
-        edit: The `Edit` that writes the line, None if nobody knows where.
-        why: Why there is none, "" if there is one.
+        path: Path of the file; "" if it is not certain which file runs first.
+        edit: The `Edit` that inserts the call; None if its place is not certain.
+        why: The reason why there is no edit; "" if there is one.
     """
 
     path: str
-    edit: Optional[Edit]
+    edit: Edit | None
     why: str
 
 
 def needs(finding):
-    """Whether a finding is one that the line does away with."""
+    """Whether the call resolves a finding."""
     if finding.rule == "contrib-name":
         return finding.needs == "no install" and not finding.edits
     return finding.rule in ("compat-install", "contrib-package")
@@ -42,8 +44,8 @@ def find(entries, unread, load, imports):
     """Returns the `Install` of a codebase.
 
     Args:
-        entries: Paths of the files that run by themselves.
-        unread: Those of files that could not be read.
+        entries: Paths of files that are run as programs.
+        unread: Paths of files that could not be read.
         load: Function of a path that returns its `Module`, None if it cannot be read.
         imports: The codebase's `Imports`.
     """
@@ -73,7 +75,7 @@ def _edit(module, imports):
         return None
     start = module.offset(at)
     if start != module.source.starts[at.lineno - 1]:
-        return None  # After another statement of the line.
+        return None  # The line has another statement before it.
     end = (re.search(r"\r\n|\r|\n", text) or ["\n"])[0]
     is_there = any(
         binding.node in module.source.tree.body and binding.node.lineno < at.lineno
@@ -84,7 +86,7 @@ def _edit(module, imports):
 
 
 def _imports(statement, module, imports):
-    """Whether a statement of the file itself imports TensorFlow, or a file that may do so."""
+    """Whether a statement at module level imports TensorFlow, or a module that may do so."""
     pending = [statement]
     while pending:
         node = pending.pop()
@@ -93,12 +95,12 @@ def _imports(statement, module, imports):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             start = f"{node.module}." if getattr(node, "module", None) else ""
             names = [f"{start}{one.name}" for one in node.names]
-            if getattr(node, "level", 0) or any(_is_own(one, module, imports) for one in names):
+            if getattr(node, "level", 0) or any(_may_import(one, module, imports) for one in names):
                 return True
         pending += ast.iter_child_nodes(node)
     return False
 
 
-def _is_own(name, module, imports):
-    """Whether a name is of what imports TensorFlow, or of the codebase."""
+def _may_import(name, module, imports):
+    """Whether a name belongs to a package that may import TensorFlow, or to the codebase."""
     return bool(_IMPORTING.match(name)) or imports.has(name, module.source.path)

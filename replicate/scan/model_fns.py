@@ -1,4 +1,4 @@
-"""The `model_fn`s of a file, its Estimators, and where `replicate_model_fn` goes."""
+"""Finds the `model_fn`s of a file, its Estimators, and the places for `replicate_model_fn`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_like(function: Any) -> bool:
 
 
 def _given(module: Module, call: ast.Call) -> ast.expr | None:
-    """Returns the `model_fn` that an Estimator is given, taken out of what wraps it."""
+    """Returns the `model_fn` that is passed to an Estimator, without its wrappers."""
     node = keyword(call, "model_fn", 0)
     for _ in range(5):
         if isinstance(node, ast.Call):  # `partial(model_fn, x)`, `wrapped(model_fn)`
@@ -59,7 +59,7 @@ def _given(module: Module, call: ast.Call) -> ast.expr | None:
 
 
 def _function(module: Module, node: ast.expr | None, named: dict) -> ast.AST | None:
-    """Returns the function of a file that an expression stands for, None if there is none."""
+    """Returns the function of the file that an expression refers to; None if there is none."""
     if isinstance(node, (ast.Name, ast.Attribute)):
         is_imported = bool(module.names.path(node))
         name = getattr(node, "attr", getattr(node, "id", ""))
@@ -68,7 +68,7 @@ def _function(module: Module, node: ast.expr | None, named: dict) -> ast.AST | N
 
 
 def _named(module: Module) -> dict[str, ast.AST]:
-    """Returns the functions of a file by name; a name that several have is left out."""
+    """Returns the functions of a file by name, without ambiguous names."""
     found: dict[str, ast.AST] = {}
     several = set()
     for node in module.names.functions:
@@ -80,7 +80,7 @@ def _named(module: Module) -> dict[str, ast.AST]:
 
 
 def estimators(module: Module) -> list[ast.Call]:
-    """Returns the calls that make an Estimator of a `model_fn`."""
+    """Returns the calls that construct an Estimator with a `model_fn`."""
     found = []
     for call in module.names.calls:
         path = module.names.path(call.func)
@@ -95,7 +95,7 @@ def estimators(module: Module) -> list[ast.Call]:
 
 
 def facts(module: Module) -> None:
-    """Notes what a module tells about the whole codebase's Estimators."""
+    """Records facts on the codebase's Estimators."""
     named = {node.attr for node in module.names.attributes}
     named.update(alias.name for node in module.names.imports for alias in node.names)
     named.update(node.func.id for node in module.names.calls if isinstance(node.func, ast.Name))
@@ -109,7 +109,7 @@ def facts(module: Module) -> None:
 
 
 def unreplicated(module: Module) -> Iterator[Finding]:
-    """Yields where `replicate_model_fn` goes."""
+    """Yields places for `replicate_model_fn`."""
     for call in estimators(module):
         given = keyword(call, "model_fn", 0)
         if given is None:
@@ -128,7 +128,7 @@ def unreplicated(module: Module) -> Iterator[Finding]:
 
 
 def _purpose(module: Module, call: ast.Call) -> str:
-    """Returns what an Estimator does, "run" if the file does not tell, "" if it only exports."""
+    """Returns the use of an Estimator as a verb: "run" if unknown, "" if it is only exported."""
     parent = module.names.parents[call]
     if isinstance(parent, ast.Attribute):
         return _verbs([parent])
@@ -136,7 +136,7 @@ def _purpose(module: Module, call: ast.Call) -> str:
     if len(targets) != 1 or not isinstance(targets[0], (ast.Name, ast.Attribute)):
         return "run"
     target = targets[0]
-    if isinstance(target, ast.Attribute):  # Of `self`, say.
+    if isinstance(target, ast.Attribute):  # Such as `self.estimator`.
         shown = expression(target)
         found: list[Any] = [one for one in module.names.attributes if expression(one) == shown]
     else:
@@ -146,7 +146,7 @@ def _purpose(module: Module, call: ast.Call) -> str:
 
 
 def _verbs(parents: list[Any]) -> str:
-    """Returns in words what methods do whose attributes are taken of an Estimator."""
+    """Returns the verb for the methods of an Estimator that are used, given nodes around it."""
     methods = {one.attr for one in parents if isinstance(one, ast.Attribute)}
     if "train" in methods:
         return "train"
@@ -166,8 +166,8 @@ def installs(module: Module) -> Iterator[Finding]:
                 use.node,
                 "compat-install",
                 f"tf.{name.rest}",
-                f"TensorFlow 2.16 and newer do not have it. Say `{INSTALL}` in the file that runs "
-                "first, before others are imported, or take `replicate.estimator`.",
+                f"TensorFlow 2.16 and newer do not have it. Call `{INSTALL}` in the file that runs "
+                "first, before others are imported, or use `replicate.estimator`.",
                 needs="no install",
             )
             return

@@ -1,4 +1,4 @@
-"""A file that is looked at by the rules: its names, and what it tells about the whole codebase."""
+"""A file that rules analyse: its names, and its facts on the whole codebase."""
 
 import ast
 import re
@@ -15,11 +15,11 @@ _LONGEST = 100  # Characters of a name.
 
 
 class Module:
-    """A file that names TensorFlow, and what was found in it.
+    """A file that uses TensorFlow, with its names and facts.
 
     Args:
         source: The `Source`.
-        imports: The codebase's `Imports`, None if no other file is asked for.
+        imports: The codebase's `Imports`; None if names of other files are not needed.
     """
 
     def __init__(self, source, imports=None):
@@ -34,15 +34,15 @@ class Module:
         ]
         self.uses.sort(key=lambda one: (one[0].root.lineno, one[0].root.col_offset))
         self.facts = set()
-        """What it tells about the codebase, see `Finding.needs`."""
+        """Facts on the codebase, see `Finding.needs`."""
         self.links = set()
-        """Pairs of facts: where the first holds of the codebase, the second does."""
+        """Pairs of facts: if the first holds for the codebase, so does the second."""
         self.of_version_1 = {}
-        """By imports of `tensorflow` that mean version 1, the `Edit` that says so, None by hand."""
+        """The `Edit`s of imports of `tensorflow` that mean version 1, by import; None: by hand."""
         self.unused = []
-        """For imports that are of no use after some `Edit`s, a set of these, and their own."""
+        """Imports that some `Edit`s make useless: pairs of the set of these, and of the removal."""
         self.is_entry = is_entry(source)
-        """Whether it is run by itself."""
+        """Whether it is run as a program."""
 
     def finding(self, node, rule, name, message, **kwargs):
         """Returns the `Finding` of a rule at a node."""
@@ -53,13 +53,14 @@ class Module:
         return made._replace(**kwargs)
 
     def offset(self, node):
-        """Returns where a node begins in the text."""
+        """Returns the position of a node's first character in the text."""
         return self.source.offset(node.lineno, node.col_offset)
 
     def spelled(self, use):
-        """Returns where a name with its attributes is in the text, (start, end), None if it is not.
+        """Returns the position of a name with its attributes in the text, (start, end).
 
-        Such as in a string that is formatted, of whose inside Python says no place.
+        It is None if it cannot be found, e.g. in a formatted string, inside which older versions of
+        Python give no positions.
         """
         attributes, node = [], use.node
         while isinstance(node, ast.Attribute):
@@ -75,7 +76,7 @@ class Module:
         return match.span() if match and not re.match(r"[\w.]", before) else None
 
     def is_guarded(self, node):
-        """Whether what a node asks for may be missing, which the file provides for."""
+        """Whether the file handles that the name at a node is missing, by a test or a `try`."""
         inner = node
         for outer in self.names.around(node):
             is_choice = isinstance(outer, (ast.If, ast.IfExp)) and inner is not outer.test
@@ -92,16 +93,17 @@ class Module:
         return own_key(self.source.path, name)
 
     def key(self, node):
-        """Returns the `Imports.key` of an expression, "" if no file of the codebase has it."""
+        """Returns the `Imports.key` of an expression; "" if no file of the codebase defines it."""
         path = self.names.path(node)
         if not path or self._imports is None or path.startswith("tensorflow."):
             return ""
         return self._imports.key(path, self.source.path)
 
     def calls_of(self, function):
-        """Returns pairs of a call of a function of the file, and how many arguments come before.
+        """Returns the calls of a function of the file, including `functools.partial(function, 1)`.
 
-        Such as one of `functools.partial(function, 1)`.
+        Returns:
+            List of pairs: the call, and the number of its arguments before those of the function.
         """
         if self._calls is None:
             self._calls = {}
@@ -122,18 +124,18 @@ class Module:
         ]
 
     def _is_of(self, called, defined):
-        """Whether a name is that of a function or a class of the file."""
+        """Whether a called name refers to a function or class of the file."""
         scope = self.names.scopes.get(called) if isinstance(called, ast.Name) else None
         bindings = self.names.bindings(called.id, scope) if scope is not None else ()
         return any(binding.node is defined for binding in bindings)
 
     def text(self, node):
-        """Returns the source of an expression in a few words."""
+        """Returns the source of an expression, abbreviated."""
         return expression(node)
 
 
 def is_entry(source):
-    """Whether a file is run by itself, as its text says."""
+    """Whether a file is run as a program, judging by its statements."""
     return any(map(_is_main, source.tree.body))
 
 
@@ -167,11 +169,11 @@ def _is_of_missing(handler):
 
 
 def constant(node):
-    """Returns the value of an expression that is a constant, `None` of any other."""
+    """Returns the value of a constant expression; None for any other."""
     if type(node).__name__ == "UnaryOp" and isinstance(node.op, ast.USub):
         value = constant(node.operand)
         return -value if isinstance(value, (int, float)) else None
-    for attribute in ("value", "s", "n"):  # Before Python 3.8, each kind had a class of its own.
+    for attribute in ("value", "s", "n"):  # Before Python 3.8, each kind had a separate class.
         if type(node).__name__ in ("Constant", "NameConstant", "Str", "Num", "Bytes"):
             value = getattr(node, attribute, _NOTHING)
             if value is not _NOTHING:
@@ -186,7 +188,7 @@ def index(node):
 
 
 def keyword(call, name, place=None):
-    """Returns an argument of a call by name, or by its place, None if it is not given."""
+    """Returns an argument of a call by name or position; None if it is not given."""
     for one in call.keywords:
         if one.arg == name:
             return one.value
@@ -197,7 +199,7 @@ def keyword(call, name, place=None):
 
 
 def expression(node, depth=0):
-    """Returns the source of an expression in a few words, `…` for what is long."""
+    """Returns the source of an expression, with `…` in place of long parts."""
     if depth > 12:
         return "…"
     if isinstance(node, ast.Name):

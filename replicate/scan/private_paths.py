@@ -1,4 +1,6 @@
-"""Imports of TensorFlow's own insides, `tensorflow.python`, and where the same is public."""
+"""Finds imports of private modules, `tensorflow.python`, and the public names of their objects."""
+
+from __future__ import annotations
 
 import ast
 
@@ -10,10 +12,10 @@ _SHOWN = 3  # Names that a finding lists.
 
 
 def imports(module: Module):
-    """Yields each import of TensorFlow's insides, and each use of them that needs none."""
+    """Yields each import of private modules of TensorFlow, and each use without an import."""
     if _INSIDES not in module.source.text and ".python." not in module.source.text:
         return
-    taken: dict = {}  # By import and what it imports, the public names by what is used.
+    taken: dict = {}  # Uses, by import and imported path.
     alone = []
     for use, _ in module.uses:
         if not _is_inside(use.path) or module.is_guarded(use.node):
@@ -40,7 +42,7 @@ def imports(module: Module):
 
 
 def _is_spelled(node):
-    """Whether an expression itself says `.python`."""
+    """Whether an expression contains `.python`."""
     while isinstance(node, ast.Attribute):
         if node.attr == "python":
             return True
@@ -58,7 +60,7 @@ def _paths(node):
 
 
 def _public(path):
-    """Returns the public name of what a path is, or is taken of, with what is taken; or ""."""
+    """Returns the public name of a path, including attributes of a public object; or ""."""
     parts = path.split(".")
     for count in range(len(parts), 2, -1):
         found = tensorflow_names.public(".".join(parts[:count]))
@@ -75,7 +77,7 @@ def _finding(module, node, path, known):
             public.setdefault(name, (used.rpartition(".")[2], line))
     listed = [f"`{name}` is {own} (line {line})" for name, (own, line) in public.items()]
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    message = "it is TensorFlow's own inside, which may lie elsewhere in another version."
+    message = "it is private to TensorFlow, and may move in another version."
     message += f" Publicly, {', '.join(listed[:_SHOWN])}{more}." if public else ""
     return module.finding(
         node,

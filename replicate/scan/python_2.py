@@ -1,12 +1,14 @@
-"""What of Python 2 is in a text that Python 3 cannot read."""
+"""Detects Python 2 in a text that Python 3 cannot parse."""
+
+from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 ADVICE = (
     "Convert the file to Python 3 first, with 2to3, futurize or python-modernize, then scan again."
 )
-# Lines that Python 3 cannot read, and Python 2 can.
+# Patterns of statements that Python 2 can parse, but Python 3 cannot.
 _SIGNS = (
     (r"^print\s+(?![=(.,)\]:])\S", "a print statement"),
     (r"^print\s*>>", "a print statement"),
@@ -26,27 +28,27 @@ _SIGNS = (
 _STRINGS = re.compile(
     r"('''|\"\"\")[\s\S]*?(?:\1|\Z)|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|#[^\r\n]*"
 )
-_LONGEST = 400  # Characters of a line: what is longer is data.
+_LONGEST = 400  # Limit on the characters of a line: longer lines are data.
 
 
 class Sign(NamedTuple):
-    """What tells of Python 2, and in which line."""
+    """A sign of Python 2, and its line."""
 
     line: int
     what: str
 
 
-def find(text, line) -> Optional[Sign]:
-    """Returns what tells that a text is of Python 2, None if nothing does.
+def find(text, line) -> Sign | None:
+    """Returns a sign that a text is written for Python 2; None if there is none.
 
     Args:
-        text: That Python 3 cannot read.
-        line: Where it stopped, from 1 on. What is there is looked at first, then what was before.
+        text: A text that Python 3 cannot parse.
+        line: Line of the syntax error, from 1 on. It is searched first, then the lines before.
     """
     bare = _STRINGS.sub(_blank, text)
     lines = re.split(r"\r\n|\r|\n", bare)
     near = [number for number in (line, line - 1) if 1 <= number <= len(lines)]
-    # Without it, what follows the error says nothing: a text may be broken anywhere.
+    # Lines after the error are not searched: they may be broken for other reasons.
     for number in [*near, *range(1, min(line, len(lines)) + 1)]:
         what = _sign(lines[number - 1])
         if what:
@@ -55,7 +57,7 @@ def find(text, line) -> Optional[Sign]:
 
 
 def _blank(match):
-    """Returns what stays of a string or a comment: its quotes and line ends, so that lines stay."""
+    """Returns a string without its content, or an empty comment; keeps line ends."""
     text = match[0]
     if text.startswith("#"):
         return ""

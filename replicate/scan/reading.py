@@ -1,17 +1,19 @@
 """A file as text and as a syntax tree, read as Python does (PEP 263), without importing it."""
 
+from __future__ import annotations
+
 import ast
 import codecs
 import io
 import re
 import tokenize
 import warnings
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
 from replicate.scan import python_2
 from replicate.scan.findings import Finding
 
-# These take quadratic time, or are no encodings of a source.
+# These take quadratic time, or are not encodings of source files.
 _NO_ENCODINGS = ("punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined")
 _IGNORE = re.compile(r"#\s*replicate:\s*ignore(-file)?\b(?:\[([\w\s,-]*)\])?")
 
@@ -20,15 +22,15 @@ class Source(NamedTuple):
     """A file that was read.
 
     Attributes:
-        path: As the command line leads to it.
-        data: Its bytes.
-        text: These as text, newlines as they are.
-        encoding: By which it is encoded again, with `bom` before it.
-        bom: The byte order mark that it begins with, or b"".
-        starts: Where each line begins in the text, in characters.
+        path: Path of the file, relative like the paths of the command line.
+        data: Bytes of the file.
+        text: The decoded text, with its original newlines.
+        encoding: Encoding of the file, without `bom`.
+        bom: The byte order mark at the beginning, or b"".
+        starts: Positions of the beginning of each line in the text, in characters.
         tree: The syntax tree.
-        ignored: By line what `# replicate: ignore` names there, None for all rules.
-        ignored_everywhere: What `# replicate: ignore-file` names, None for all rules.
+        ignored: Rules that `# replicate: ignore` names, by line; None for all rules.
+        ignored_everywhere: Rules that `# replicate: ignore-file` names; None for all rules.
     """
 
     path: str
@@ -36,20 +38,20 @@ class Source(NamedTuple):
     text: str
     encoding: str
     bom: bytes
-    starts: List[int]
+    starts: list[int]
     tree: Any
-    ignored: Dict[int, Optional[Set[str]]]
-    ignored_everywhere: Optional[Set[str]]
+    ignored: dict[int, set[str] | None]
+    ignored_everywhere: set[str] | None
 
     def offset(self, line, column):
-        """Returns where a place of the syntax tree is in the text, in characters."""
+        """Converts a line and column of the syntax tree to a position in the text."""
         start = self.starts[line - 1]
         end = self.starts[line] if line < len(self.starts) else len(self.text)
         before = self.text[start:end].encode("utf-8", "surrogatepass")[:column]
         return start + len(before.decode("utf-8", "ignore"))
 
     def is_ignored(self, finding):
-        """Whether a comment says that a finding is none."""
+        """Whether a comment suppresses a finding."""
         for rules in (self.ignored_everywhere, self.ignored.get(finding.line, set())):
             if rules is None or finding.rule in rules:
                 return True
@@ -57,7 +59,7 @@ class Source(NamedTuple):
 
 
 def source(path, data):
-    """Returns the `Source` of a file's bytes, or the `Finding` that says why there is none."""
+    """Returns the `Source` of a file's bytes, or a `Finding` with the reason why there is none."""
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     if b"\0" in data:
         wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -77,7 +79,7 @@ def source(path, data):
         return unreadable(path, what, "Save it as UTF-8, or name its encoding in line 1.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of escapes in strings, say.
+            warnings.simplefilter("ignore")  # Such as warnings about escapes in strings.
             tree = ast.parse(text)
     except SyntaxError as error:
         return _syntax_error(path, text, error)
@@ -94,12 +96,12 @@ def source(path, data):
 
 
 def unreadable(path, what, advice, line=0):
-    """Returns the finding of a file that is not read."""
+    """Returns a finding on a file that is not read."""
     return Finding(path, line, min(line, 1), "unreadable", what, advice)
 
 
 def _too_deep(path):
-    return unreadable(path, "nested too deeply to be read", "Write what is generated as data.")
+    return unreadable(path, "nested too deeply to be read", "Write generated code as data.")
 
 
 def _syntax_error(path, text, error):
@@ -119,7 +121,7 @@ def _syntax_error(path, text, error):
 
 
 def _chevron(tree):
-    """Returns the line of `print >>file, text`, which Python 3 reads, None if there is none."""
+    """Returns the line of a `print >>file, text`, which Python 3 can parse, or None."""
     for node in ast.walk(tree):
         value = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
         first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
@@ -129,12 +131,12 @@ def _chevron(tree):
     return None
 
 
-def _ignored(text) -> Tuple[Dict[int, Optional[Set[str]]], Optional[Set[str]]]:
-    """Returns what comments ignore: by the lines of the statement that has it, and everywhere."""
-    lines: Dict[int, Optional[Set[str]]] = {}
-    everywhere: Optional[Set[str]] = set()
+def _ignored(text) -> tuple[dict[int, set[str] | None], set[str] | None]:
+    """Returns the rules that comments suppress: by line of their statement, and in the file."""
+    lines: dict[int, set[str] | None] = {}
+    everywhere: set[str] | None = set()
     first, here = 0, []
-    # As Python does for syntax trees, whose lines these are.
+    # Python normalizes newlines for syntax trees, so the line numbers match.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -152,7 +154,7 @@ def _ignored(text) -> Tuple[Dict[int, Optional[Set[str]]], Optional[Set[str]]]:
                     for line in range(first, token.end[0] + 1):
                         lines[line] = _more(lines.get(line, set()), named)
             first, here = 0, []
-    except (tokenize.TokenError, SyntaxError):  # Of what a newer tokenizer alone takes apart.
+    except (tokenize.TokenError, SyntaxError):  # Code that only a newer tokenizer can read.
         pass
     return lines, everywhere
 

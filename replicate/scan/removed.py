@@ -1,4 +1,4 @@
-"""Names that newer TensorFlows do not have, `compat.v1` neither."""
+"""Finds names that newer versions of TensorFlow do not have, not even in `compat.v1`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _POLICY = (
     "A policy without `loss_scale` is `tf.keras.mixed_precision.Policy` of version 2, set by "
     "`set_global_policy`. "
 )
-# By names of whole modules, what to do instead.
+# Advice for whole modules, by name.
 _MODULES = {
     "examples": "TensorFlow 1.15 is the last that has it. Copy the tutorial's file into the "
     "codebase; MNIST itself is `tf.keras.datasets.mnist.load_data()`.",
     _EXPERIMENTAL: "TensorFlow 2.15 and newer do not have it; `replicate.compat.install()` brings "
     f"`Policy`, `set_policy`, `global_policy` and `LossScaleOptimizer`. {_POLICY}{_SCALES}",
 }
-# By names in them, what to do instead of that.
+# Advice for names in them, which replaces that for the module.
 _INSIDE = {
     "LossScaleOptimizer": f"TensorFlow 2.15 and newer do not have it. {_SCALES}",
     "DynamicLossScale": "TensorFlow 2.15 and newer do not have it. Write "
@@ -39,7 +39,7 @@ _STATES = "COLLECTION_FOR_GRAPH_STATES"
 
 
 def names(module: Module) -> Iterator[Finding]:
-    """Yields where names are asked for, or modules of them are imported."""
+    """Yields uses of these names, and imports of their modules."""
     for use, name in module.uses:
         found = tensorflow_names.known(name.rest) if name.api in ("tensorflow", "v1") else None
         if found and found[1].status == "gone" and not module.is_guarded(use.node):
@@ -57,7 +57,7 @@ def names(module: Module) -> Iterator[Finding]:
 
 
 def _modules(module: Module) -> Iterator[Finding]:
-    """Yields imports of whole modules that are gone, and uses that need no such import."""
+    """Yields imports of removed modules, and uses without such an import."""
     imported: set[ast.AST] = set()
     for node in module.names.imports:
         if getattr(node, "level", 0):
@@ -79,7 +79,7 @@ def _modules(module: Module) -> Iterator[Finding]:
 
 
 def _gone(path: str) -> str:
-    """Returns the module of those that are gone which a path is, or lies below, or ""."""
+    """Returns the removed module that a path names or lies in, or ""."""
     name = tensorflow_names.parse(path)
     is_of_keras = path.startswith("keras.")
     if name.api not in ("tensorflow", "v1", "v2") and not is_of_keras:
@@ -95,7 +95,7 @@ def _finding(module: Module, node: Any, path: str, gone: str) -> Finding:
 
 
 def _graph_states(module: Module) -> Iterator[Finding]:
-    """Yields where the collection is asked for that held the state of each tower's graph."""
+    """Yields uses of the collection that held the state of each tower's graph."""
     for node in module.names.attributes:
         if node.attr == _STATES and isinstance(node.ctx, ast.Load) and not module.is_guarded(node):
             yield module.finding(

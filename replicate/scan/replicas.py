@@ -1,4 +1,4 @@
-"""What a `model_fn` for TPU cores says of its replicas."""
+"""Finds sums over the replicas of a `model_fn` for TPU cores."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from replicate.scan.findings import Finding
 from replicate.scan.module import Module, expression
 
 _MEANS = {
-    "tpu.CrossShardOptimizer": "as `TowerOptimizer`, it takes the mean of the towers' gradients",
-    "tpu.cross_replica_sum": "as `cross_tower_sum`, it adds up what towers have",
+    "tpu.CrossShardOptimizer": "like `TowerOptimizer`, it takes the mean of the towers' gradients",
+    "tpu.cross_replica_sum": "like `cross_tower_sum`, it adds up the towers' values",
 }
 
 

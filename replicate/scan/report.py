@@ -1,4 +1,4 @@
-"""What was found, as text and as JSON."""
+"""Formats the results of a scan, as text and as JSON."""
 
 import collections
 import json
@@ -7,7 +7,7 @@ from replicate.scan import installing
 from replicate.scan.findings import RULES
 
 SCHEMA = 1
-"""Of the JSON: another number where a field has gone or means something else."""
+"""Version of the JSON. It changes if a field is removed or gets another meaning."""
 UPGRADE = (
     "A file that should come out with version 2's own names instead: `tf_upgrade_v2`, which comes "
     "with TensorFlow, renames functions and arguments. It does not know tf.contrib."
@@ -15,13 +15,13 @@ UPGRADE = (
 
 
 def shown(text):
-    """Returns a text in one line that any terminal can print."""
+    """Returns a text as one line that any terminal can print."""
     plain = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
     return "".join(c if not 0xD800 <= ord(c[0]) <= 0xDFFF else repr(c)[1:-1] for c in plain)
 
 
 def counts(findings):
-    """Returns how many findings there are of each rule, in order of rules."""
+    """Returns the number of findings of each rule that has any, in the order of rules."""
     found = collections.Counter(one.rule for one in findings)
     return {rule: found[rule] for rule in RULES if found[rule]}
 
@@ -60,9 +60,9 @@ def _counted(count, noun):
 
 
 def _is_fixable(found, one):
-    """Whether `--fix` does away with a finding."""
+    """Whether `--fix` resolves a finding."""
     is_written = found.install is not None and found.install.edit is not None
-    # What a package has is to be installed as well.
+    # For names of a package, the package must be installed as well.
     is_done = is_written and one.rule != "contrib-package" and installing.needs(one)
     return bool(one.edits) or is_done
 

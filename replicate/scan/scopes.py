@@ -1,8 +1,10 @@
-"""What names stand for, asked of a syntax tree: imports, their aliases, and what hides them.
+"""Resolves names in a syntax tree: imports, aliases, and definitions that hide them.
 
-A *path* is the full name that an import gives a name: of `import tensorflow as tf`, `tf.layers` is
-`tensorflow.layers`. A name that anything else may have been given as well has none.
+A *path* is the full name behind a name: after `import tensorflow as tf`, the path of `tf.layers` is
+`tensorflow.layers`. A name that may have another value as well has no path.
 """
+
+from __future__ import annotations
 
 import ast
 from typing import Any, NamedTuple
@@ -19,11 +21,11 @@ _BINDING = (*_DEFINITIONS, *_OTHERS)
 
 
 class Binding(NamedTuple):
-    """What gives a name something.
+    """A statement that binds a name.
 
     Attributes:
-        kind: "import", "value" if an expression is assigned, "other".
-        value: The path, or the expression.
+        kind: "import", "value" if an expression is assigned, or "other".
+        value: The path of an import, or the expression; None for others.
         node: The statement.
     """
 
@@ -33,12 +35,12 @@ class Binding(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A name with the attributes that are taken of it, `tf.layers.dense`.
+    """A name with its attributes, such as `tf.layers.dense`.
 
     Attributes:
         node: The whole expression.
-        root: Its `ast.Name`.
-        path: What it stands for.
+        root: The `ast.Name` in it.
+        path: Its path.
         scope: The `Scope` of the root.
     """
 
@@ -52,8 +54,8 @@ class Scope:
     """The names of a module, a function, a class or a comprehension.
 
     Args:
-        node: Which it is.
-        parent: The `Scope` around it, None around the module.
+        node: The node of the module, function, class or comprehension.
+        parent: The `Scope` around it; None for the module.
     """
 
     def __init__(self, node, parent):
@@ -64,10 +66,10 @@ class Scope:
         """Names declared `global` or `nonlocal`."""
 
     def find(self, name):
-        """Returns the `Scope` that has a name, None if none has."""
+        """Returns the `Scope` in which a name is found; None if there is none."""
         scope, first = self, True
         while scope is not None:
-            # What a class has is not seen by its methods.
+            # Methods do not see the names of their class.
             visible = first or not isinstance(scope.node, ast.ClassDef)
             if visible and name in scope.bindings and name not in scope.outer:
                 return scope
@@ -79,16 +81,16 @@ class Names:
     """The names of a module.
 
     Args:
-        tree: Its syntax tree.
+        tree: The syntax tree of the module.
     """
 
     def __init__(self, tree):
         self.tree = tree
         self.parents = {}
         self.scopes = {}
-        """By nodes that are names, functions and classes, the `Scope` that they are in."""
+        """The `Scope`s around names, functions and classes, by node."""
         self.inner = {}
-        """The `Scope` that a function, class or comprehension makes."""
+        """The `Scope`s that functions, classes and comprehensions make, by node."""
         self.stars = []
         """Statements `from x import *`."""
         self.imports = []
@@ -113,7 +115,7 @@ class Names:
             node, parent, scope, depth = pending.pop()
             kind = type(node)
             if depth > _DEEPEST:
-                raise RecursionError  # As Python itself does, but for old ones.
+                raise RecursionError  # As newer versions of Python do.
             self.parents[node] = parent
             inner = scope
             if kind is ast.Name:
@@ -121,7 +123,7 @@ class Names:
                 self.scopes[node] = scope
                 if not isinstance(parent, ast.Attribute):
                     self._chains.append(node)
-                continue  # Below it is nothing.
+                continue  # It has no children.
             if kind is ast.Attribute:
                 self.attributes.append(node)
                 if not isinstance(parent, ast.Attribute):
@@ -139,7 +141,7 @@ class Names:
             of_comprehension = kind in _COMPREHENSIONS
             for field in node._fields:
                 if unread and field in ("annotation", "returns"):
-                    continue  # Python does not look them up, either.
+                    continue  # Python does not evaluate them, either.
                 value = getattr(node, field, None)
                 within = of_comprehension or field == "body"
                 below = inner if within else scope
@@ -190,7 +192,7 @@ class Names:
                 bind(node.id, "other")
 
     def uses(self):
-        """Yields a `Use` for each name that has a path, with all attributes taken of it."""
+        """Yields a `Use` for each name that has a path, with all of its attributes."""
         for node in self._chains:
             root = root_of(node)
             if isinstance(root, ast.Name) and isinstance(root.ctx, ast.Load):
@@ -211,12 +213,12 @@ class Names:
         return found.bindings[name] if found else []
 
     def is_used(self, name, scope):
-        """Whether anything asks for a name that a scope has."""
+        """Whether a name of a scope is read anywhere."""
         return bool(self.loads(name, scope))
 
     def loads(self, name, scope):
-        """Returns where a name is asked for that a scope has."""
-        if self._loads is None:  # Once, as there are many names.
+        """Returns the nodes that read a name of a scope."""
+        if self._loads is None:  # Built once: there are many names.
             self._loads = {}
             for node in self.scopes:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -224,7 +226,7 @@ class Names:
         return [one for one in self._loads.get(name, ()) if self.scopes[one].find(name) is scope]
 
     def stores(self, name):
-        """Returns where an attribute is assigned, of whatever has it."""
+        """Returns the nodes that assign an attribute with that name, of any object."""
         if self._stores is None:
             self._stores = {}
             for node in self.attributes:
@@ -233,7 +235,7 @@ class Names:
         return self._stores.get(name, ())
 
     def _paths(self, node, seen):
-        """Returns all paths that an expression may stand for; none if it may be something else."""
+        """Returns all possible paths of an expression; none if it may have another value."""
         attributes = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
@@ -259,7 +261,7 @@ class Names:
         return {".".join([path, *reversed(attributes)]) for path in found}
 
     def around(self, node):
-        """Yields what is around a node, from the inside out."""
+        """Yields the nodes around a node, from the inside out."""
         node = self.parents.get(node)
         while node is not None:
             yield node
@@ -271,7 +273,7 @@ class Names:
 
 
 def root_of(node):
-    """Returns what attributes are taken of."""
+    """Returns the innermost expression of a chain of attributes."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node
@@ -288,5 +290,5 @@ def last(path):
 
 
 def _preference(path):
-    # Of an import that depends on the version, the one of what is to come.
+    # If an import depends on the version, prefer the newer name.
     return path.startswith("tensorflow.compat"), path.startswith("tensorflow"), path

@@ -1,6 +1,7 @@
-"""Sessions in which files train by themselves, without an Estimator.
+"""Finds sessions in which files train without an Estimator.
 
-A file that only predicts may build what another trains: a loop is one that asks for a step.
+A file that only predicts may build a model that another file trains. So a session counts only if
+the file uses a training step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _STEPS = ("minimize", "apply_gradients")
 
 
 def loops(module: Module) -> Iterator[Finding]:
-    """Yields the session in which a file trains by itself, and notes what others may train by."""
+    """Yields the session in which a file trains, and records steps that other files may use."""
     steps = [
         call
         for call in module.names.calls
@@ -45,27 +46,33 @@ def loops(module: Module) -> Iterator[Finding]:
             call,
             "session-loop",
             f"tf.{name.rest}",
-            "replicate trains what an Estimator trains. Make a `model_fn` of what builds the "
-            "graph, an `input_fn` of what feeds it, and give them to an Estimator.",
+            "replicate trains models of Estimators. Write the code that builds the graph as a "
+            "`model_fn`, the code that feeds it as an `input_fn`, and pass both to an Estimator.",
             needs=need,
         )
 
 
 def _owners(module: Module, node: ast.AST) -> list[Any]:
-    """Returns the outermost function around a node, a method with its class, or the file."""
+    """Returns the outermost function around a node, or a method and its class, or nothing."""
     kinds = (*scopes.FUNCTIONS, ast.ClassDef)
     return [one for one in module.names.around(node) if isinstance(one, kinds)][-2:]
 
 
 def _attribute(module: Module, step: ast.Call) -> str:
-    """Returns the attribute that a step is assigned to, "" if it is none."""
+    """Returns the name of the attribute that a step is assigned to, or ""."""
     parent = module.names.parents[step]
     targets = parent.targets if isinstance(parent, ast.Assign) else []
     return next((one.attr for one in targets if isinstance(one, ast.Attribute)), "")
 
 
 def _is_asked_for(module: Module, step: ast.Call, around: set[Any]) -> bool:
-    """Whether a file with sessions, in functions and classes, asks for a training step."""
+    """Whether a file uses a training step.
+
+    Args:
+        module: The file.
+        step: The call that makes the step.
+        around: Functions and classes with sessions.
+    """
     name = _attribute(module, step)
     if name:
         loaded = (one for one in module.names.attributes if isinstance(one.ctx, ast.Load))
@@ -80,7 +87,7 @@ def _is_asked_for(module: Module, step: ast.Call, around: set[Any]) -> bool:
 
 
 def _note(module: Module, steps: list[ast.Call]) -> None:
-    """Notes which functions give nothing but a training step, and which attributes are one."""
+    """Records functions that return a training step, and attributes that hold one, as facts."""
     for step in steps:
         name, owners = _attribute(module, step), _owners(module, step)
         if name and owners and isinstance(owners[-1], ast.ClassDef):
@@ -100,7 +107,7 @@ def _note(module: Module, steps: list[ast.Call]) -> None:
 
 
 def _returning(module: Module, call: ast.Call) -> Any:
-    """Returns the function of the file that returns what a call gives, None if none does."""
+    """Returns the function of the file that returns the result of a call; None if none does."""
     parent = module.names.parents[call]
     if not isinstance(parent, (ast.Return, ast.Assign)):
         return None
@@ -118,7 +125,7 @@ def _returning(module: Module, call: ast.Call) -> Any:
 
 
 def _asked(module: Module) -> Iterator[str]:
-    """Yields keys of what a file asks of others: of functions, and of attributes of classes."""
+    """Yields keys of functions and attributes of other files that a file uses."""
     for call in module.names.calls:
         key = module.key(call.func)
         if key:

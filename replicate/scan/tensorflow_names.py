@@ -1,8 +1,10 @@
-"""What TensorFlow has under which name; the table beside was made of TensorFlow itself."""
+"""Looks up names of TensorFlow in a table, which was generated from TensorFlow."""
+
+from __future__ import annotations
 
 import functools
 import pathlib
-from typing import Dict, NamedTuple, Tuple
+from typing import NamedTuple
 
 TABLE = pathlib.Path(__file__).with_name("tensorflow_names.txt")
 
@@ -11,8 +13,8 @@ class Name(NamedTuple):
     """A name of `tensorflow`.
 
     Attributes:
-        api: "tensorflow" of its own names, "v1" of those of `compat.v1`, "v2", "contrib", or "".
-        rest: What comes after, "layers.dense".
+        api: "tensorflow", "v1" or "v2" for `compat.v1` or `compat.v2`, "contrib", or "".
+        rest: The rest of the name, such as "layers.dense".
     """
 
     api: str
@@ -20,15 +22,15 @@ class Name(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a name of version 1.
+    """Facts on a name of version 1.
 
     Attributes:
         status: As in the table: "lacks", "means", "gone", "new".
-        more: Arguments that version 1 alone has, or the last version that has the name.
+        more: Arguments that only version 1 has, or the last version that has the name.
     """
 
     status: str
-    more: Tuple[str, ...]
+    more: tuple[str, ...]
 
 
 def parse(path):
@@ -45,7 +47,7 @@ def parse(path):
 
 
 @functools.lru_cache(None)
-def _table() -> Dict[str, Known]:
+def _table() -> dict[str, Known]:
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         if not line.startswith(("#", "inside ")):
@@ -55,40 +57,40 @@ def _table() -> Dict[str, Known]:
 
 
 @functools.lru_cache(None)
-def _insides() -> Dict[str, str]:
+def _insides() -> dict[str, str]:
     found = {}
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         if line.startswith("inside "):
             _, module, *names = line.split()
             for name in names:
-                own, _, public = name.partition("=")
-                found[f"{module}.{own}"] = public or own
+                private, _, public = name.partition("=")
+                found[f"{module}.{private}"] = public or private
     return found
 
 
 def public(path):
-    """Returns the public name of what a path of TensorFlow's insides stands for, "" if none."""
+    """Returns the public name of an object with a private path of TensorFlow; "" if it has none."""
     return _insides().get(path, "")
 
 
 def known(rest):
-    """Returns the name of the table that a name is, or lies below, and what is `Known`, or None."""
+    """Returns the longest prefix of a name that the table has, and its `Known`; or None."""
     parts = rest.split(".")
     for count in range(len(parts), 0, -1):
         name = ".".join(parts[:count])
         if name in _table():
             found = _table()[name]
-            # Of what is below a class or a function that means otherwise, nothing is known.
+            # Attributes of a class or function have no lines: they share its entry.
             return (name, found)
     return None
 
 
 def is_of_estimator(name):
-    """Whether a `Name` is of `tf.estimator`."""
+    """Whether a `Name` belongs to `tf.estimator`."""
     return name.api in ("tensorflow", "v1", "v2") and name.rest.split(".")[0] == "estimator"
 
 
 def function(names, call):
-    """Returns the `Name` of what a call calls, `Name("", "")` if that is not known."""
+    """Returns the `Name` of a called function; `Name("", "")` if it is not known."""
     path = names.path(call.func)
     return parse(path) if path else Name("", "")

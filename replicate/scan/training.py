@@ -1,4 +1,4 @@
-"""Keras optimizers that do nothing in a graph, wherever a file spells what it calls."""
+"""Finds Keras optimizers that do nothing in a graph, at the place where a file names them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def keras_optimizers(module: Module) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for call in module.names.calls:
         name = _keras_name(module, call.func)
-        # What it calls may be an argument, or in a dict.
+        # The called class may come from an argument or a dict.
         made = [(call, call.func, name)] if name else _behind(module, call.func)
         for at, node, name in made:
             if at in seen:
@@ -35,14 +35,14 @@ def keras_optimizers(module: Module) -> Iterator[Finding]:
 
 
 def _behind(module: Module, called: ast.expr) -> list[tuple[ast.AST, ast.expr, str]]:
-    """Returns where optimizers are spelled that a call may make: twice, with their names."""
+    """Returns the optimizers that a call may construct: each node, twice, and its name."""
     nodes = [leaf.node for leaf in values.of(module, called) if not leaf.argument]
     found = [(node, node, _keras_name(module, node)) for node in nodes]
     return [one for one in found if one[2]]
 
 
 def _keras_name(module: Module, node: ast.expr) -> str:
-    """Returns which of Keras' optimizers an expression is that updates nothing, "" if none."""
+    """Returns the name of a Keras optimizer that updates nothing, given an expression; or ""."""
     path = module.names.path(node)
     found = tensorflow_names.parse(path)
     is_of_keras = found.api in ("tensorflow", "v2") or path.startswith("keras.")
@@ -71,7 +71,7 @@ def _is_eager(module: Module, call: ast.Call) -> bool:
 
 
 def _is_of_version_1(module: Module, node: ast.expr) -> bool:
-    """Whether the import of a name is changed, so that it becomes what version 1 has."""
+    """Whether an edit changes the import of a name to version 1."""
     root = scopes.root_of(node)
     bindings = module.names.bindings(root.id, module.names.scopes[root])
     return any(binding.node in module.of_version_1 for binding in bindings)

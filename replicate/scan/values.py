@@ -1,6 +1,7 @@
-"""What expressions may be, behind names, attributes, and arguments of a file's own functions.
+"""Finds possible values of expressions, through names, attributes, and arguments of functions.
 
-Attributes are told apart: of `self.fused`, what is assigned to `self.rows` says nothing.
+Only functions of the file are followed. Attributes are distinguished by name: assignments to
+`self.rows` do not affect `self.fused`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from typing import Any, Iterator, NamedTuple
 from replicate.scan import scopes
 from replicate.scan.module import Module, constant, keyword
 
-_MOST = 300  # Expressions that are looked at for one: a file may be generated.
+_MOST = 300  # Limit on the expressions that are followed for one: a file may be generated.
 
 
 class Leaf(NamedTuple):
-    """What an expression may be.
+    """A possible value of an expression.
 
     Attributes:
-        node: The expression that says so; of an argument that is given from outside, its function.
-        call: The innermost call of an own function that gives it, None if none does.
-        argument: The name of such an argument, "" if it is none.
+        node: The expression of the value; for an argument whose value comes from callers, the
+            function.
+        call: The innermost call of a function of the file that passes the value; None if there is
+            none.
+        argument: The name of the argument whose value comes from callers; else "".
     """
 
     node: Any
@@ -29,12 +32,12 @@ class Leaf(NamedTuple):
 
 
 def of(module: Module, node: ast.expr) -> Iterator[Leaf]:
-    """Yields what an expression may be, as far as the file tells, each once."""
+    """Yields the possible values of an expression that the file shows, without duplicates."""
     yield from _explored(module, Leaf(node, None))
 
 
 def of_argument(module: Module, function: Any, name: str) -> Iterator[Leaf]:
-    """Yields what an argument of a function may be, one that its `**` takes among them."""
+    """Yields the possible values of a function's argument, which may be one in its `**`."""
     yield from _explored(module, Leaf(function, None, name))
 
 
@@ -63,7 +66,7 @@ def is_true(leaf: Leaf) -> bool:
 
 
 def _further(module: Module, leaf: Leaf) -> list[Leaf] | None:
-    """Returns what an expression stands for, None if it says all itself."""
+    """Returns the values behind an expression; None if the expression itself is the value."""
     node = leaf.node
     if isinstance(node, ast.IfExp):
         return [leaf._replace(node=node.body), leaf._replace(node=node.orelse)]
@@ -96,7 +99,7 @@ def _of_name(module: Module, leaf: Leaf) -> list[Leaf] | None:
 
 
 def _owner(module: Module, node: ast.Name) -> ast.ClassDef | None:
-    """Returns the class that a name such as `self`, or the class's own, stands for."""
+    """Returns the class of a name that is `self`, `cls` or the like, or the class's name."""
     for binding in module.names.bindings(node.id, module.names.scopes[node]):
         if isinstance(binding.node, ast.ClassDef):
             return binding.node
@@ -108,7 +111,7 @@ def _owner(module: Module, node: ast.Name) -> ast.ClassDef | None:
 
 
 def _assigned(module: Module, owner: ast.ClassDef, name: str) -> Iterator[ast.expr]:
-    """Yields what is assigned to one attribute of a class, or of its instances."""
+    """Yields the expressions that are assigned to an attribute of a class or of its instances."""
     for binding in module.names.inner[owner].bindings.get(name, ()):
         if binding.kind == "value":
             yield binding.value
@@ -120,12 +123,12 @@ def _assigned(module: Module, owner: ast.ClassDef, name: str) -> Iterator[ast.ex
 
 
 def _names(function: Any) -> list[str]:
-    """Returns the names of a function's arguments that have places."""
+    """Returns the names of a function's positional arguments."""
     return [one.arg for one in [*getattr(function.args, "posonlyargs", []), *function.args.args]]
 
 
 def places(module: Module, function: Any, name: str) -> list[str]:
-    """Returns how callers name an argument: by its name, and by its place, "1", if it has one."""
+    """Returns the keys of an argument in calls: its name, and its position, such as "1", if any."""
     names = _names(function)
     if name not in names:
         return [name]
@@ -134,7 +137,7 @@ def places(module: Module, function: Any, name: str) -> list[str]:
 
 
 def _given(module: Module, function: Any, name: str) -> Iterator[Leaf]:
-    """Yields an argument's default, and what calls in the file give for it."""
+    """Yields an argument's default, and the values that calls in the file pass for it."""
     given, names = function.args, _names(function)
     if name in names[len(names) - len(given.defaults) :]:
         yield Leaf(given.defaults[names.index(name) - len(names)], None)
@@ -149,7 +152,7 @@ def _given(module: Module, function: Any, name: str) -> Iterator[Leaf]:
 
 
 def outside(module: Module, leaf: Leaf) -> str:
-    """Returns how other files name a leaf's function, or the class that it makes, "" if not."""
+    """Returns the key of a leaf's function, or of the class that it initializes; or ""."""
     function, names = leaf.node, module.names
     parent = names.parents.get(function)
     name = getattr(function, "name", "")
@@ -160,7 +163,7 @@ def outside(module: Module, leaf: Leaf) -> str:
 
 
 def truths(source: Any) -> Iterator[str]:
-    """Yields names of a file that are True, alone or in a class."""
+    """Yields names of a module, and of its classes, whose value is True."""
     for node in source.tree.body:
         yield from _true_names(node)
         for inner in node.body if isinstance(node, ast.ClassDef) else ():

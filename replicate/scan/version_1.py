@@ -1,4 +1,6 @@
-"""Names that version 1 of TensorFlow has, and files that mean it by `tensorflow`."""
+"""Finds files that mean version 1 by `tensorflow`, by the names that they use."""
+
+from __future__ import annotations
 
 import ast
 import re
@@ -8,9 +10,9 @@ from replicate.scan.findings import Edit
 from replicate.scan.module import Module
 
 INSTALL_1 = "replicate.compat.install(tensorflow_1=True)"
-# Methods that version 1 alone has.
+# Methods that only version 1 has.
 _METHODS = ("make_one_shot_iterator", "make_initializable_iterator")
-# What switches version 2's behavior off, or is of programs that want it.
+# Calls that switch version 2's behavior off, or show that a program wants it.
 _SWITCHES = (
     "disable_v2_behavior",
     "disable_eager_execution",
@@ -23,7 +25,7 @@ _INSIDES = ("python", "core", "tools")
 
 
 def facts(module: Module):
-    """Notes what a module tells about the whole codebase's version."""
+    """Records facts on the codebase's version of TensorFlow."""
     for call in module.names.calls:
         path = module.names.path(call.func)
         name = scopes.last(path)
@@ -36,12 +38,12 @@ def facts(module: Module):
 
 
 class _Import:
-    """What is taken of one import of `tensorflow`."""
+    """An import of `tensorflow`, with the names that are used through it."""
 
     def __init__(self, node):
         self.node = node
-        self.definite = {}  # Names that are version 1's, by name the first line.
-        self.possible = {}  # Names that mean something else in version 2.
+        self.definite = {}  # Names that only version 1 has, with their first line.
+        self.possible = {}  # Names with another meaning in version 2, with their first line.
         self.of_2 = False
         self.is_fixable = True
 
@@ -61,11 +63,11 @@ def imports(module: Module):
             _look(module, one, use, name)
     for call in module.names.calls:
         method = getattr(call.func, "attr", "")
-        is_own = method in _METHODS and not module.names.path(call.func)
-        if is_own and not module.is_guarded(call):
+        is_version_1 = method in _METHODS and not module.names.path(call.func)
+        if is_version_1 and not module.is_guarded(call):
             first.definite.setdefault(f".{method}", call.lineno)
     for one in found.values():
-        # No file names tf.contrib that means version 2.
+        # A file that uses tf.contrib means version 1.
         is_sure = bool(one.definite or (of_contrib and one.possible))
         if is_sure:
             module.facts.add("tensorflow-1")
@@ -100,7 +102,7 @@ def _look(module, one, use, name):
 
 
 def _short(rest, full):
-    """Returns a name to its first that is no module."""
+    """Returns a name up to the first part that is not a module."""
     parts = rest.split(".")
     return ".".join(parts[: max(len(full.split(".")), 2)])
 
@@ -111,13 +113,13 @@ def _finding(module, one, is_sure):
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     edit = _edit(module, one)
     after = _replacement(one.node)
-    why = "version 2 lacks" if one.definite else "version 2 means otherwise"
-    apart = "" if one.is_fixable else ", and take what version 2 alone has, or insides, elsewhere"
+    why = "version 2 lacks" if one.definite else "version 2 has another meaning for"
+    apart = "" if one.is_fixable else ", and import private modules and version 2's names apart"
     made = module.finding(
         one.node,
         "tensorflow-1",
         _statement(one.node),
-        f"{why} {listed}{more}. Write `{after}`{apart}, or say `{INSTALL_1}` in the file that "
+        f"{why} {listed}{more}. Write `{after}`{apart}, or call `{INSTALL_1}` in the file that "
         "runs first.",
         replacement=after,
         edits=(edit,) if edit else (),
@@ -143,7 +145,7 @@ def _replacement(node):
 
 
 def _edit(module, one):
-    """Returns the `Edit` of an import, None if it is not a mechanical one."""
+    """Returns the `Edit` of an import; None if it must be made by hand."""
     text, start = module.source.text, module.offset(one.node)
     if not one.is_fixable:
         return None
@@ -170,10 +172,10 @@ def _edit(module, one):
 
 
 def behavior(module: Module):
-    """Yields what stops or changes unless version 2's behavior is switched off."""
+    """Yields code that fails or changes unless version 2's behavior is switched off."""
     advice = (
-        "Say `tf.disable_v2_behavior()`, of `tensorflow.compat.v1`, in the file that runs first; "
-        f"`{INSTALL_1}` does."
+        "Call `tf.disable_v2_behavior()`, of `tensorflow.compat.v1`, in the file that runs first; "
+        f"`{INSTALL_1}` does so."
     )
     if not any("tensorflow" in _imported(node) for node in module.names.imports):
         return
@@ -203,14 +205,14 @@ def behavior(module: Module):
 
 
 def _imported(node):
-    """Returns the first names of what a statement imports."""
+    """Returns the top-level packages that a statement imports."""
     paths = [alias.name for alias in node.names]
     paths = [node.module or ""] if isinstance(node, ast.ImportFrom) else paths
     return {path.split(".")[0] for path in paths}
 
 
 def _names_graph(call):
-    """Whether a call names the graph."""
+    """Whether a call has the argument `graph`."""
     return any(argument.arg == "graph" for argument in call.keywords)
 
 

@@ -196,7 +196,7 @@ UNTRACKED = "`--fix` changes what git can give back, but …b.py is not tracked.
 MEANWHILE = "it was changed while it was looked at. Run this again."
 UNWRITTEN = "it cannot be written: …Let it be written."
 ENCODING = "its encoding, …does not give it back as it is."
-BROKEN = "what it would become cannot be read: …Edit it."
+BROKEN = "the result cannot be parsed: …Edit it by hand."
 # Of `reading` and `files`; see `test_reading.py`.
 OTHERS = ("no regular file", "larger than the limit, …MiB", "unknown encoding: …")
 

@@ -145,7 +145,7 @@ def test_what_is_said_names_the_source_and_the_way_out(scanned):
     assert "`tf.nn.rnn_cell.LSTMCell` of `tensorflow.compat.v1` is the same" in alias.message
     assert version.message == (
         "version 2 lacks tf.placeholder (line 3). Write `import tensorflow.compat.v1 as tf`, or "
-        "say `replicate.compat.install(tensorflow_1=True)` in the file that runs first."
+        "call `replicate.compat.install(tensorflow_1=True)` in the file that runs first."
     )
 
 
@@ -153,7 +153,7 @@ def test_private_paths_are_said_with_what_is_public(scanned):
     text = planted.TRAPS["private paths"]
     said = {one.name: one for one in scanned(text) if one.rule == "private-path"}
     assert said["tensorflow.python.framework.ops"].message == (
-        "it is TensorFlow's own inside, which may lie elsewhere in another version. Publicly, "
+        "it is private to TensorFlow, and may move in another version. Publicly, "
         "`tf.compat.v1.get_default_graph` is get_default_graph (line 6), `tf.compat.v1.Graph` is "
         "Graph (line 6)."
     )

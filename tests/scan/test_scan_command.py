@@ -44,7 +44,7 @@ def test_the_report(path, capsys):
         "  a.py:3: tf.contrib.eager.x: Write it by hand.\n"
         "tensorflow-1: files that mean version 1 by `tensorflow`\n"
         "  a.py:1: import tensorflow as tf: version 2 lacks tf.Print (line 2). Write `import "
-        "tensorflow.compat.v1 as tf`, or say `replicate.compat.install(tensorflow_1=True)` in the "
+        "tensorflow.compat.v1 as tf`, or call `replicate.compat.install(tensorflow_1=True)` in the "
         "file that runs first.\n"
         "\n"
         "     1 contrib-none\n"
