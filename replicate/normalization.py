@@ -20,16 +20,16 @@ from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 # and the alternative.
 _REFUSED = {
     "renorm": (
-        "it corrects for moments of few rows by their moving averages, which these do not need",
+        "it corrects moments of few rows by moving averages, and these moments are of all rows",
         "Leave it out, or call `tf.layers.batch_normalization`",
     ),
     "virtual_batch_size": (
-        "it normalises parts of a batch by themselves",
+        "it normalizes parts of a batch separately",
         "Leave it out, or call `tf.layers.batch_normalization`",
     ),
     "adjustment": (
-        "each tower would draw its own, for the shape of its own rows",
-        "Leave it out, and scale and shift what the layer returns",
+        "each tower would draw different values, for the shape of its rows",
+        "Leave it out, and scale and shift the layer's output",
     ),
 }
 

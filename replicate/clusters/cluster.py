@@ -63,7 +63,7 @@ class Cluster(NamedTuple):
             raise ValueError(
                 "In a cluster, the towers of a worker are on the worker's own devices, so "
                 f"`devices` and `consolidation_device` must not name a job, but {named[0]} does. "
-                "Pass e.g. '/gpu:0', which every worker takes for its own."
+                "Pass e.g. '/gpu:0', which means a device of each worker."
             )
         if variable_placement not in ("consolidation", "auto"):
             raise ValueError(

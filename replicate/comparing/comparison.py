@@ -197,7 +197,7 @@ class Comparison(NamedTuple):
             found.append(f"{self.worst.what} deviates by {_with_note(self.worst)}")
         numbers = [value for loss in self.losses for value in (loss.one_device, loss.towers)]
         if not all(map(math.isfinite, numbers)):
-            found.append("a loss is not finite, which shows nothing but that")
+            found.append("a loss is not finite, so that other deviations mean little")
         return "DIFFERENT: " + "; ".join(found)
 
 

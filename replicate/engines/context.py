@@ -115,9 +115,9 @@ def merge_call(fn: Callable[..., Any], *args: Any) -> Any:
     here = engine()
     if not here.sees_all:
         raise RuntimeError(
-            f"A merge function takes the values of all towers, but of the {here.size} of "
-            f"{type(tf.distribute.get_strategy()).__name__} this process has its own alone, for "
-            f"{label}. Use `cross_tower_sum` or `cross_tower_mean`, which go between processes; or "
-            "train through parameter servers."
+            f"A merge function takes the values of all towers, but of the {here.size} towers of "
+            f"{type(tf.distribute.get_strategy()).__name__} this process has only some, for "
+            f"{label}. Use `cross_tower_sum` or `cross_tower_mean`, which work across processes; "
+            "or train with parameter servers."
         )
     return here.meet(fn, args, label)

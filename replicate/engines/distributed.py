@@ -238,7 +238,7 @@ def _merge(strategy: Any, sealed: Any) -> distribute.Sealed:
             raise RuntimeError(
                 "All towers must make the same rendezvous in the same order, but replica 0 is at "
                 f"{calls[0]} and replica {index} at {call}. Make these calls in every replica, "
-                "whatever `tower_index()` is."
+                "for any `tower_index()`."
             )
     with tf.device(strategy.extended.worker_devices[0]), tf.name_scope(scopes[0]):
         result = calls[0].fn(*(PerTower(values) for values in zip(*(call.args for call in calls))))

@@ -6,10 +6,10 @@ from typing import Any, Callable, NamedTuple
 
 from replicate.graphs import code_of
 
-BEFORE_OR_AFTER = "Make the call before or after the body, on what it takes or returns."
+BEFORE_OR_AFTER = "Make the call before or after the body, on its inputs or outputs."
 UNDER_ANOTHER = (
-    f"{BEFORE_OR_AFTER} Where another optimizer makes the condition, let `TowerOptimizer` wrap "
-    "that one; loss scales and accumulation over batches it has itself."
+    f"{BEFORE_OR_AFTER} If another optimizer makes the condition, let `TowerOptimizer` wrap that "
+    "one. `TowerOptimizer` can scale losses and accumulate batches itself."
 )
 
 

@@ -26,9 +26,9 @@ class TowerIndex:
     def _refuse(self, *_: Any) -> Any:
         raise TypeError(
             "`model_fn` is called once for all towers, so Python cannot ask for the index of one. "
-            "`tower_index()` is a tensor there, with another value in each tower: compute with it, "
+            "`tower_index()` is a tensor, with a different value in each tower: compute with it, "
             "as in `tf.where(tf.equal(replicate.tower_index(), 0), a, b)`, or use "
-            "`replicate.merge_call` for what happens once."
+            "`replicate.merge_call` for work that happens once."
         )
 
     __bool__ = __int__ = __index__ = __float__ = __hash__ = __iter__ = __len__ = _refuse

@@ -61,7 +61,7 @@ def whole_batch(features: Any, labels: Any, num_cores: int) -> Any:
         if not shape.is_fully_defined():
             raise ValueError(
                 f"Batches for TPUs must have a static shape, but {path} has {shape}. Batch with "
-                "`drop_remainder=True`, and pad what varies to a fixed length."
+                "`drop_remainder=True`, and pad tensors of varying length to a fixed length."
             )
         if shape.rank and shape.as_list()[0] % num_cores:
             raise ValueError(

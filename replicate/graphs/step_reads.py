@@ -44,7 +44,7 @@ def order(fetches: Sequence[Any], reads_first: bool) -> None:
             continue
         tf.logging.info(
             "replicate: the global step is written at %s and read at %s, and neither waits for the "
-            "other, so that a step may read what it writes, on one device, too. "
+            "other, so that a step may read the old or the new value, on one device as well. "
             "replicate_model_fn(read_step_first=True) reads before.",
             line_of(write),
             " and ".join(sorted({line_of(read) for read in reads})),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from replicate.scan import files, installing, reading
 
-_ADVICE = "or pass `--force`, which keeps each file as it was as FILE.orig."
+_ADVICE = "or pass `--force`, which keeps a copy of each file as FILE.orig."
 
 
 class NotFixedError(Exception):
@@ -106,8 +106,8 @@ def check(found_changes):
         tree = _git(os.path.dirname(real), "rev-parse", "--show-toplevel").rstrip("\n")
         if not tree:
             raise NotFixedError(
-                f"`--fix` changes what git can give back, but {one.path} is in no git work tree. "
-                f"Commit the codebase, {_ADVICE}"
+                f"`--fix` changes files that git can restore, but {one.path} is in no git work "
+                f"tree. Commit the codebase, {_ADVICE}"
             )
         trees.setdefault(tree, []).append((one.path, real))
     for tree, paths in trees.items():
@@ -116,16 +116,16 @@ def check(found_changes):
         if changed:
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
             raise NotFixedError(
-                "`--fix` changes what git can give back, but there are changes that are not "
-                f"committed, of {changed[0]}{more}. Commit them or put them aside, {_ADVICE}"
+                "`--fix` changes files that git can restore, but there are uncommitted changes, "
+                f"of {changed[0]}{more}. Commit or stash them, {_ADVICE}"
             )
         tracked = _git(tree, "ls-files", "-z").split("\0")
         known = {os.path.realpath(os.path.join(tree, name)) for name in tracked if name}
         for path, real in paths:
             if real not in known:
                 raise NotFixedError(
-                    f"`--fix` changes what git can give back, but {path} is not tracked. Commit "
-                    f"it, {_ADVICE}"
+                    f"`--fix` changes files that git can restore, but {path} is not tracked. "
+                    f"Commit it, {_ADVICE}"
                 )
 
 

@@ -722,7 +722,7 @@ def test_what_is_derived_from_tensorflows_optimizer_stays():
 
 
 IN_CONDITION = "apply_gradients of MomentumOptimizer…Where another optimizer makes the condition, "
-IN_CONDITION += "let `TowerOptimizer` wrap that one; loss scales and accumulation over batches it"
+IN_CONDITION += "let `TowerOptimizer` wrap that one. `TowerOptimizer` can scale losses and"
 
 
 def inside_out(optimizer, scale, rewrite=False):

@@ -190,9 +190,11 @@ def test_what_it_makes_of_all_that_is_planted_parses_and_stays(tmp_path, name):
     assert path.read_text() == made
 
 
-NO_TREE = "`--fix` changes what git can give back, but …is in no git work tree. Commit the codebase"
-CHANGED = "but there are changes that are not committed, of …a.py. Commit them or put them aside"
-UNTRACKED = "`--fix` changes what git can give back, but …b.py is not tracked. Commit it"
+NO_TREE = (
+    "`--fix` changes files that git can restore, but …is in no git work tree. Commit the codebase"
+)
+CHANGED = "but there are uncommitted changes, of …a.py. Commit or stash them"
+UNTRACKED = "`--fix` changes files that git can restore, but …b.py is not tracked. Commit it"
 MEANWHILE = "it was changed while it was looked at. Run this again."
 UNWRITTEN = "it cannot be written: …Let it be written."
 ENCODING = "its encoding, …does not give it back as it is."
