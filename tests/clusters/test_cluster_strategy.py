@@ -30,8 +30,8 @@ with strategy.scope():
         print(error)
 """
 NOT_ALL = (
-    "A merge function takes the values of all towers, but of the …2 of …this process has its own "
-    "alone, for merge_call of …Use `cross_tower_sum`"
+    "A merge function takes the values of all towers, but of the …2 towers of …this process has "
+    "only some, for merge_call of …Use `cross_tower_sum`"
 )
 
 

@@ -721,7 +721,7 @@ def test_what_is_derived_from_tensorflows_optimizer_stays():
         assert scales[-1] == {"current_loss_scale:0": 2.0**15, "good_steps:0": 3}
 
 
-IN_CONDITION = "apply_gradients of MomentumOptimizer…Where another optimizer makes the condition, "
+IN_CONDITION = "apply_gradients of MomentumOptimizer…If another optimizer makes the condition, "
 IN_CONDITION += "let `TowerOptimizer` wrap that one. `TowerOptimizer` can scale losses and"
 
 

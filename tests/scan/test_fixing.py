@@ -190,9 +190,7 @@ def test_what_it_makes_of_all_that_is_planted_parses_and_stays(tmp_path, name):
     assert path.read_text() == made
 
 
-NO_TREE = (
-    "`--fix` changes files that git can restore, but …is in no git work tree. Commit the codebase"
-)
+NO_TREE = "`--fix` changes files that git can restore, but …is in no git work tree. Commit the code"
 CHANGED = "but there are uncommitted changes, of …a.py. Commit or stash them"
 UNTRACKED = "`--fix` changes files that git can restore, but …b.py is not tracked. Commit it"
 MEANWHILE = "it was changed while it was looked at. Run this again."
