@@ -1,4 +1,4 @@
-"""What `replicate` and its ancestor make of model functions that one device trains.
+"""Trains model functions with `replicate` and with its ancestor, and compares with one device.
 
 A *behaviour* is a `model_fn` and the batches that it is trained with, over two towers and on one
 device, in float64, by gradient descent, from constants, so that rounding alone may tell towers from
@@ -281,7 +281,7 @@ def _predictions(features, labels, mode, params):
 
 
 class Behaviour(NamedTuple):
-    """What a user's code does: `model_fn`, and the `input_fn` of its batches."""
+    """The code of a user: a `model_fn`, and the `input_fn` of its batches."""
 
     name: str
     model_fn: Callable

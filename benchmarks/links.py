@@ -3,14 +3,15 @@
     python -m benchmarks.links --models big,wide --counts 2 4 8
 
 **A prediction: nothing here is measured, and no link is used.** The graph of a step is built on N
-logical devices, and `replicate.reports.transfers` says what crosses them. Of each device, what it
-sends goes out one after the other, and what it receives comes in one after the other, side by side
-with what it sends; a transfer takes the link's latency and its bytes ÷ the link's bandwidth.
+logical devices, and `replicate.reports.transfers` lists the transfers between them. Each device
+sends one tensor after another, and at the same time receives one after another; a transfer takes
+the link's latency and its bytes ÷ the link's bandwidth.
 Weights go before a step computes, gradients and the rest when it has, and sums of gradients after
 these: each of these three phases takes as long as the busiest of its 2 N queues, and the step's
-transfers as long as all. All transfers of a phase are taken to be ready at once, and none to hide
-behind arithmetic: real steps are faster where they overlap it, and slower where one transfer waits
-for another. The rows of the batch come from the host, over links of its own, and are left out.
+transfers as long as all. All transfers of a phase are assumed to be ready at its start, and none
+to overlap with arithmetic: real steps are faster where they overlap it, and slower where one
+transfer waits for another. The rows of the batch come from the host, over links of its own, and are
+left out.
 """
 
 import argparse
@@ -32,7 +33,7 @@ _ROWS = 32  # on each device
 
 
 class Link(NamedTuple):
-    """What joins devices; every pair is taken to be joined alike."""
+    """The link between two devices; all pairs are assumed to have the same kind."""
 
     bandwidth: float  # bytes per second from a device, and as much to it at the same time
     latency: float  # seconds that a transfer takes beside that

@@ -1,4 +1,4 @@
-"""What loss scaling and accumulation cost: the step of the same model with and without them.
+"""The cost of loss scaling and accumulation: the step of a model with and without them.
 
     python -m benchmarks.loss_scaling --cases cnn2,wide2 --rounds 5 --out loss_scaling.jsonl
 

@@ -1,9 +1,9 @@
-"""What `nas_quality.py` compares: the space of a preset, what searches aim at, and references.
+"""Experiments of `nas_quality.py`: the space of a preset, the cost to aim at, and references.
 
 A *reference* is a network of the space in the shape of a published one: it has the kernel sizes,
-the expansions and the depth of three of its blocks, those of strides 2, 2 and 1. Of all widths of
-the space with which it costs what searches aim at, it has those whose proportions are nearest to
-the published ones. So it is trained and costed as the others are.
+the expansions and the depth of three of its blocks, those of strides 2, 2 and 1. Among the widths
+of the space that give it the cost at which searches aim, it has those with proportions nearest to
+the published ones. So it can be trained and costed as the others are.
 """
 
 import itertools
@@ -18,14 +18,14 @@ from examples.nas_search.spaces import digits_search_space, mnist_search_space, 
 
 
 class Shape(NamedTuple):
-    """What a reference has from a published network, which does not depend on images."""
+    """The properties of a published network that a reference has; they do not depend on images."""
 
     layers: Sequence[Sequence[Tuple[int, int]]]  # by block, (kernel size, expansion) of each
     widths: Sequence[int]  # of stem, blocks and head
 
 
 class Experiment(NamedTuple):
-    """What is searched, and what is compared with it beside random networks."""
+    """The space and target of searches, and the references that are compared with them."""
 
     space: str
     target: float  # cost that searches aim at, in million MAdds

@@ -1,7 +1,7 @@
 """The part of `nas_quality.py` that aims at the latency of this machine; nothing else may run.
 
 Networks run one image at a time on one thread. The target is what the fitted model estimates for
-the middle one of random networks that cost what the other searches aim at. So what is found
+the median of random networks with the cost at which the other searches aim. So the network found
 competes with networks that are as fast, and as costly in multiply-adds.
 """
 
@@ -96,7 +96,7 @@ def measure(model, indices, rounds=ROUNDS):
 
 
 def figures(model, target, indices, rounds=ROUNDS):
-    """Returns what there is to tell of the network that a search for a latency found, a dict."""
+    """Returns figures of the network that a search for a latency found, a dict."""
     latency = measure(model, indices, rounds)
     return {
         "latency_target_ms": target,

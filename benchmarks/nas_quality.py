@@ -27,7 +27,7 @@ Prints JSON: one line per network, then one that compares. `nas_pictures.py` dra
     preference                is Spearman's correlation of the controllers' log probability with the
                               accuracy over the random networks: the mean over searches, and that of
                               the searches' mean
-    references                tells of each reference its accuracy and cost, the share of searches
+    references                lists for each reference its accuracy and cost, the share of searches
                               that are better, and Welch's p, of them against its trainings
 
 With --latency, when all that is done: measures the latency of random networks on this machine, as
@@ -227,7 +227,7 @@ def _finish(run, params):
         params: Its settings; the time is kept in their `checkpoint_dir`.
 
     Raises:
-        KeyboardInterrupt: If it was stopped again. What it has found so far is no result.
+        KeyboardInterrupt: If it was stopped again. The network found so far is no result.
     """
     record = pathlib.Path(params["checkpoint_dir"]) / "seconds.json"
     seconds, is_done = json.loads(record.read_text()) if record.exists() else (0.0, False)
@@ -259,7 +259,7 @@ def _drawn(space, target, window, number):
     distinct = {}
     for drawn in sample.sample_networks(space, least, most, 10 * number, seed=0):
         spec = mobile_classifier_factory.get_model_spec(space, indices=_indices(drawn["indices"]))
-        # What is chosen for a layer that is then skipped makes no difference.
+        # Choices for a layer that is then skipped make no difference.
         distinct.setdefault("\n".join(architecture_text.describe(spec)), drawn["indices"])
         if len(distinct) == number:
             break

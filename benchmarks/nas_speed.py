@@ -1,4 +1,4 @@
-"""What a step of the architecture search costs, against the parts that it cannot do without.
+"""The time of a step of the architecture search, compared with that of its necessary parts.
 
     python -m benchmarks.nas_speed --cases proxyless --rounds 3 --out nas_speed.jsonl
 

@@ -82,9 +82,9 @@ def beside(found, reference):
         reference: Such a dict.
 
     Returns:
-        Dict of what is lower in the reference if searches are better: `test`; `madds`; `better`,
-        the share of found networks that are; and `welch_p`, one-sided, of the means of the found
-        networks against the single trainings of the reference, None if it has but one.
+        Dict of figures that are lower in the reference if searches are better: `test`; `madds`;
+        `better`, the share of found networks that are; and `welch_p`, one-sided, of the means of
+        the found networks against the single trainings of the reference, None if there is only one.
     """
     ours = [network["test"] for network in found]
     trainings = [run["test"] for run in reference["runs"]]

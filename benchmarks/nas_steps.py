@@ -8,8 +8,8 @@ K of them, which are drawn as a search that has learned nothing yet draws them:
     alone      each network by itself, as wide as it is, in a graph of its own: forward and backward
                with the same optimizer, then forward on validation images; no controller, no cost
                model, no barrier before the update
-    masked     the same, but as wide as the super-network: what was drawn among widths is a mask
-    stored     a search step whose branches keep their activations in place of running anew
+    masked     the same, but as wide as the super-network: drawn widths are masks
+    stored     a search step whose branches keep their activations instead of running again
     all        a search step that computes all branches, without conditionals, and adds them up
 """
 

@@ -1,8 +1,8 @@
 """Networks as they are trained in earnest, of small width: what users wait for, on two cores.
 
-Adds to `models.MODELS` what `benchmarks.real_models` measures besides its ResNet-50. Each has the
-operations of the network that its name says, in the layers that it has; weights start from seeds
-of their own.
+Adds to `models.MODELS` the networks that `benchmarks.real_models` measures in addition to its
+ResNet-50. Each has the layers and operations of the network after which it is named; weights start
+from their own seeds.
 """
 
 import functools

@@ -1,8 +1,8 @@
-"""What a user waits for: real networks on N logical CPU devices, beside the peers and one device.
+"""Times that a user waits: real networks on N logical CPU devices, peers and one device.
 
     python -m benchmarks.real_models --cases bertx4,lstmx8 --rounds 3
 
-Rounds, medians and ratios are those of `benchmarks.towers`. Besides, it tells where the time until
+Rounds, medians and ratios are those of `benchmarks.towers`. It also shows where the time until
 the end of the first step goes: Python, which builds the graph; the session, which takes it, places
 it and initialises variables; and the first run, which places and optimises what is trained, and
 does a step. Prints one JSON line per case and engine, then a table, which `--page` writes into a

@@ -1,4 +1,4 @@
-"""What a reversible network saves and costs, at the settings of the published comparison.
+"""Memory and time of a reversible network, with the settings of the published comparison.
 
     python -m benchmarks.revnet --cases cifar38,cifar110 --rounds 3 --out revnet.jsonl
 

@@ -13,7 +13,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a training run of S steps leaves behind."""
+    """Results of a training run of S steps."""
 
     loss: np.ndarray  # [S], of the whole batch
     accuracy: np.ndarray  # [S], of the whole batch, in [0, 1]
@@ -54,7 +54,7 @@ def compare(towers, one):
 
 def agree(config, deviations):
     """Whether all deviations are within the tolerance; one that is not a number is not."""
-    with np.errstate(invalid="ignore"):  # Of which older NumPys warn.
+    with np.errstate(invalid="ignore"):  # Older NumPys warn about NaN.
         return all(np.all(value <= TOLERANCE[config.dtype]) for value in deviations.values())
 
 

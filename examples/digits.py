@@ -7,7 +7,7 @@ the same batches in the same order, so at every step their loss, accuracy and we
 The exit status is 0 only if they do, see `comparison.TOLERANCE`.
 
 Towers take two lines: `replicate.TowerOptimizer` in `model_fn`, and `replicate.replicate_model_fn`
-in `make_estimator`. What compares is in `comparison.py`.
+in `make_estimator`. The comparison is in `comparison.py`.
 """
 
 import argparse

@@ -11,7 +11,7 @@ loss scale as well, and float16 without one learns nothing.
 Why nothing: float16 has no positive number below 2^-24, about 6e-8. The loss is a mean over the
 rows of a tower, so that each row's gradient is a few hundred times smaller to begin with. On its
 way down it passes four layers whose weights are drawn with the fixed standard deviation of 0.01, as
-AlexNet's were, each of which takes some 95% of it. What reaches the first layer is zero in float16.
+AlexNet's were, each of which takes some 95% of it. At the first layer, it is zero in float16.
 That layer starts at zero, as layers that are to change nothing at first do (adapters, the last one
 of a residual block), and never leaves it. So no image gets through, and no gradient but that of the
 last bias is other than zero. In float32 that gradient is tiny, but Adam divides by its size.
@@ -35,7 +35,7 @@ from examples import digits
 from replicate import estimator
 from replicate.hooks import ProgressHook
 
-# What is computed in and how the loss is scaled, by the name of a run.
+# The type of the layers and the loss scale, by the name of a run.
 RUNS = {
     "float32": ("float32", None),
     "float16, dynamic scale": ("float16", "dynamic"),
@@ -60,7 +60,7 @@ class Config:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a training run leaves behind, of T attempted steps, those skipped included."""
+    """Results of a training run of T attempted steps, including those that were skipped."""
 
     loss: np.ndarray  # [T], of the whole batch, not scaled
     loss_scale: np.ndarray  # [T], 1 if there is none

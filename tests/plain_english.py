@@ -89,7 +89,7 @@ PATTERNS = (
     Pattern(
         "'is of', 'are of'",
         rf"\b{_BE} of\b(?! (?:course|shape|type|rank|size|length|use|interest|known|unknown|equal"
-        r"|unequal|different|another|several|this|the same)\b)",
+        r"|unequal|different|another|several|one|this|the same)\b)",
         "say 'belongs to', 'has', 'comes from' or name the relation",
     ),
     Pattern(

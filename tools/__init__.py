@@ -1,1 +1,1 @@
-"""What the developers of `replicate` run, and no user does."""
+"""Programs for the developers of `replicate`, not for users."""

@@ -18,7 +18,7 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints" / "tf-2.15.txt"
-# What is asked of the quickstart when it has run.
+# Checks of the quickstart after it has run.
 PROOF = """
 import pathlib
 assert np.allclose(model.get_variable_value("weights").T, [[1, 2, 3]], atol=0.1)
@@ -27,7 +27,7 @@ print("replicate", replicate.__version__, "of", pathlib.Path(replicate.__file__)
 
 
 class NotReleasableError(Exception):
-    """What is to be released is not what the changelog says, or nobody knows what it is."""
+    """The version is not the newest of the changelog, or the tree has uncommitted changes."""
 
 
 def newest(changelog):
@@ -77,7 +77,7 @@ def blocks(page):
 
 
 def build(builder):
-    """Builds `dist/` anew by a Python that has `build`; returns the path of the wheel."""
+    """Builds `dist/` again with a Python that has `build`; returns the path of the wheel."""
     for old in (ROOT / "dist").glob("*"):
         old.unlink()
     run(builder, "-m", "build", "--outdir", "dist", ".")

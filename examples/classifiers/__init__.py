@@ -1,5 +1,5 @@
-"""What programs that train classifiers of images have in common, between `data` and `runs`.
+"""Code that all programs that train classifiers of images share, between `data` and `runs`.
 
-How they are trained and measured with Estimators (`training.py`), what follows from their settings
-(`settings.py`), and what their commands say (`commands.py`).
+Training and evaluation with Estimators (`training.py`), settings that follow from others
+(`settings.py`), and the messages of their commands (`commands.py`).
 """

@@ -1,4 +1,4 @@
-"""What the commands `train`, `evaluate` and `export` of all programs say.
+"""Messages of the commands `train`, `evaluate` and `export` of all programs.
 
 Importing this imports no TensorFlow: see `command_line.py`.
 """
@@ -36,7 +36,7 @@ def train(program, params, run):
         elif step:
             say(f"Stopped; saved at step {step:,} of {end:,}. The same command goes on there.")
         else:
-            say(f"Stopped before the first of {end:,} steps. The same command begins anew.")
+            say(f"Stopped before the first of {end:,} steps. The same command begins again.")
         return INTERRUPTED
     if metrics is not None:
         say(f"Written to {directory}/{METRICS}.")

@@ -1,4 +1,4 @@
-"""What the settings of all trainings of classifiers have in common, see `training_flags.py`."""
+"""Settings that all trainings of classifiers share, see `training_flags.py`."""
 
 import reprlib
 

@@ -4,7 +4,7 @@
 
     accuracy             share of images whose most probable class is theirs, in [0, 1]
     cross_entropy        mean over images, in nats, without label smoothing
-    num_images, split    how many images that is of, and which
+    num_images, split    the number of these images, and which they are
     global_step          of the checkpoint
 """
 
@@ -73,8 +73,8 @@ def train(model_fn, params, data, hooks=(), **replicated):
         model_fn: Function of `features, labels, mode, params`.
         params: Dict of settings.
         data: An open `Data`.
-        hooks: Session hooks that are used besides, of the workers of a cluster in the chief. On
-            TPUs there are no single steps to hook.
+        hooks: More session hooks; in a cluster, only the chief uses them. On TPUs there are no
+            single steps to hook.
         **replicated: More arguments of `replicate.replicate_model_fn`, for towers.
 
     Returns:

@@ -2,9 +2,9 @@
 
     python -m examples.cluster.local --workers 2 --model_dir runs/cluster -- --sync --steps 300
 
-What follows `--` are flags of `examples.cluster.train`, which every task runs. What the tasks print
-is in `logs/` of the model's directory; shown are the chief's steps, as a bar on a terminal, and
-what the evaluator measured last. The exit status is 0 if chief, workers and evaluator end with 0.
+Flags after `--` are those of `examples.cluster.train`, which every task runs. The output of the
+tasks goes to `logs/` in the model's directory. On a terminal, a bar shows the chief's steps and the
+last results of the evaluator. The exit status is 0 if chief, workers and evaluator end with 0.
 """
 
 import argparse
@@ -126,7 +126,7 @@ class LocalCluster:
             task.wait()
 
     def start(self, name, flags=()):
-        """Starts a task, or starts it anew.
+        """Starts a task, or starts it again.
 
         Args:
             name: Such as `'chief/0'` or `'evaluator/0'`.

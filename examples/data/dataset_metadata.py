@@ -1,4 +1,4 @@
-"""What a run keeps of its data below its checkpoint directory: file lists, counts, class names."""
+"""Facts about its data that a run keeps in its checkpoint directory: files, counts, classes."""
 
 import os
 

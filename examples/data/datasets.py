@@ -1,8 +1,8 @@
 """Opens a dataset and feeds it to Estimators: in order, sharded over workers, ready in time.
 
 A *source* knows one kind of data. A source of your own is one module and one line in `DATASETS`: a
-function of the settings that opens the data, and one that tells how networks are served, see
-`serving.py`. What is open has
+function of the settings that opens the data, and one that says how networks are served, see
+`serving.py`. Open data have
 
     num_classes, image_shape     ints, the second as (height, width, channels)
     sizes                        dict of the number of images by part

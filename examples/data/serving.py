@@ -12,7 +12,7 @@ from examples.data.preprocessing.image_files import Preprocessing
 
 
 class Serving(NamedTuple):
-    """What a product hands over, and how it is made an input.
+    """How a product's images become inputs of a network.
 
     *Pixels* are the values that an image has in a file or in a camera: float32 [n, height, width,
     channels], of the size that the network takes.

@@ -25,7 +25,7 @@ from examples.runs.record_lengths import count_whole_records
 _EVENT_FILE = "events.out.tfevents."
 _PATH_LOGIT = re.compile(r"rlpathlogits/(?P<node>.+)/(?P<choice>\d{1,9})")
 _TAG_LOGIT = re.compile(r"rltaglogits/(?P<tag>.+)_(?P<node>\d{1,9})/(?P<choice>\d{1,9})")
-# What the first versions of the published system wrote, before nodes had other tags.
+# Tags of the first versions of the published system.
 _LEGACY_LOGITS = {
     basic_specs.OP_TAG: re.compile(r"rllogits/(?P<node>\d{1,9})_(?P<choice>\d{1,9})"),
     basic_specs.FILTERS_TAG: re.compile(r"rlfilterslogits/(?P<node>\d{1,9})_(?P<choice>\d{1,9})"),

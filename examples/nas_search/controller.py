@@ -22,7 +22,7 @@ from examples.nas_search import basic_specs, schema
 # The logit of an option that only fills up a row. Its probability is 0 exactly, and unlike with
 # -inf, 0 times its logarithm is 0.
 _NO_OPTION = -1e9
-_ACTIVE = 1e-6  # What a mask entry must exceed for its branch to be part of the network.
+_ACTIVE = 1e-6  # A branch is part of the network if its mask entry is larger.
 
 
 class _Choice(NamedTuple):
@@ -65,7 +65,7 @@ def independent_sample(
         name: Scope of the variables. None: `independent_sample`.
         temperature: Positive number or float32 scalar by which logits are divided: above 1, draws
             are more uniform.
-        seed: None draws anew in every run, from the graph's generator. An integer tensor [2] makes
+        seed: None draws again in every run, from the graph's generator. An integer tensor [2] makes
             the draw a function of it.
 
     Returns:
@@ -168,7 +168,7 @@ def _padded(vectors, value):
     places = np.where(
         columns < np.reshape(sizes, [-1, 1]), columns + (ends - sizes)[:, None], ends[-1]
     )
-    # Reshaped: there, the gradient of what is gathered from is made dense, once for all vectors.
+    # Reshaping makes the gradient of the gathered tensor dense, once for all vectors.
     elements = tf.reshape(tf.concat([*vectors, [value]], axis=0), [-1])
     return tf.gather(elements, places)
 
@@ -220,7 +220,7 @@ def _replace(choices, masks, log_probs, uniform, probability_by_tag):
     )
     is_replaced = uniform < probability
     masks = tf.where(is_replaced, replacement, masks)  # whole rows
-    # Of the case that happened alone: the other one may have probability 0.
+    # Only the case that happened: the other one may have probability 0.
     log_of_case = tf.log(tf.where(is_replaced, probability, 1.0 - probability))
     return masks, log_of_case + tf.where(is_replaced, tf.zeros_like(log_probs), log_probs)
 

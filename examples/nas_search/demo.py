@@ -80,7 +80,7 @@ def _networks(search_dir, args):
     """Returns names and indices: of the network found, then of random ones that cost about as much.
 
     They cost what the search aimed at, give or take 10 %, so that accuracies can be compared. All
-    are different: what is chosen for a layer that is then skipped makes no difference.
+    are different; choices for a layer that is then skipped do not count.
     """
     from examples.nas_search import mobile_classifier_factory
     from examples.nas_search.commands import sample

@@ -21,7 +21,7 @@ def get_model_spec(
     path_dropout_rate=0.0,
     training=None,
 ):
-    """Returns a space, or what is left of it once choices are made.
+    """Returns a space, or the rest of it once choices are made.
 
     Args:
         ssd: Name of the space, one of `search_spaces.ALL_SSDS`.

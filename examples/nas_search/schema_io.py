@@ -214,7 +214,7 @@ def _decode_namedtuple(name, pairs):
         cls = namedtuple_name_to_class(name)
     except KeyError as error:
         raise JsonError(
-            f"A namedtuple must be of a registered class, but reads {reprlib.repr(name)}",
+            f"A namedtuple must have a registered class, but reads {reprlib.repr(name)}",
             "Import the module that registers it",
         ) from error
     values = dict(_DEFAULTS[cls])

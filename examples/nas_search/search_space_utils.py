@@ -172,7 +172,7 @@ def check_path_dropout(path_dropout_rate, training):
 
 
 def may_drop(path_dropout_rate):
-    """Whether a rate is positive, or a tensor, of which that is not known."""
+    """Whether a rate is positive, or a tensor, whose value is not known."""
     return tf.is_tensor(path_dropout_rate) or path_dropout_rate > 0
 
 
@@ -184,7 +184,7 @@ def path_dropout_mask(path_dropout_rate, training):
         training: Whether anything is dropped, bool.
 
     Returns:
-        None if nothing is dropped. Else a float32 tensor [1], drawn anew in every run: 1 / keep
+        None if nothing is dropped. Else a float32 tensor [1], drawn again in every run: 1 / keep
         with probability keep = 1 − rate and else 0, so that its mean is one.
     """
     if not (may_drop(path_dropout_rate) and training):

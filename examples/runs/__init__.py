@@ -1,6 +1,6 @@
-"""What training programs have in common, whatever they train.
+"""Code that all training programs share.
 
-Their command line (`command_line.py`, `flags.py`, `training_flags.py`), the settings that they keep
-(`settings_file.py`), where they compute (`engines.py`, `cluster.py`), checkpoints, summaries, and
-how they stop.
+The command line (`command_line.py`, `flags.py`, `training_flags.py`), settings in files
+(`settings_file.py`), devices and clusters (`engines.py`, `cluster.py`), checkpoints, summaries, and
+how programs stop.
 """

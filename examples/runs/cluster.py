@@ -94,7 +94,7 @@ def train(training, input_fn, max_steps, hooks):
     if not Cluster.of(config).has_ps:
         training.train(input_fn, max_steps=max_steps, hooks=hooks)
         return
-    # What starts the server of this task. It evaluates nothing but as evaluator.
+    # This starts the server of the task. Only an evaluator evaluates.
     estimator.train_and_evaluate(
         training,
         estimator.TrainSpec(input_fn, max_steps, hooks=[*hooks, StallHook(config)]),

@@ -60,7 +60,7 @@ class Program(NamedTuple):
         try:
             check_tensorflow(self.package)
             with native_log.kept_back():
-                # It imports TensorFlow, and says so if a package that it needs is not there.
+                # It imports TensorFlow, and its error names a package that is missing.
                 importlib.import_module("replicate")
             return command.main(args)
         except UserError as error:

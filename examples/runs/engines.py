@@ -27,8 +27,8 @@ def resolve(params):
     """Returns the settings `devices`, `num_towers` and `use_tpu`.
 
     Args:
-        params: Dict with `devices` (list of names), `num_towers` and `tpu`, of which one at most
-            says something; otherwise towers are on every GPU, or two logical devices of the CPU.
+        params: Dict with `devices` (list of names), `num_towers` and `tpu`, of which at most one
+            is set; otherwise towers are on every GPU, or two logical devices of the CPU.
             It may have `engine`, see above.
 
     Returns:
@@ -49,7 +49,7 @@ def resolve(params):
         if name not in _PLACES.get(engine, ()):
             needed = next(other for other, names in _PLACES.items() if name in names)
             raise SettingsError(
-                f"--{name} is for the engine {needed}, but this run is of the engine {engine}. "
+                f"--{name} is for the engine {needed}, but this run uses the engine {engine}. "
                 f"Leave out --{name}, or train with --engine {needed}."
             )
     if engine != "towers":

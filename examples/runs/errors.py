@@ -2,4 +2,4 @@
 
 
 class UserError(ValueError):
-    """What was asked for cannot be done; says why, and the way out."""
+    """A request that cannot be done; the message says why, and what to do instead."""

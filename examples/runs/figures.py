@@ -1,4 +1,4 @@
-"""What all pictures have in common: their colours, and how they are saved.
+"""Colours of all pictures, and how they are saved.
 
 Pictures are drawn without a display, once for PNG files, dark on white, and once for a page, where
 lines and words take the colour of the page's text, so that they can be read on dark and on light.

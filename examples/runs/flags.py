@@ -29,7 +29,7 @@ class Flag(NamedTuple):
     bounds: Optional[Tuple[float, float]] = None  # of the value, inclusive
     choices: Optional[Tuple[str, ...]] = None
     required: bool = False
-    nargs: Optional[str] = None  # of `argparse`; "+" makes the value a list, bounds are of each
+    nargs: Optional[str] = None  # of `argparse`; "+" makes the value a list; bounds apply to each
 
 
 ANY = float("inf")

@@ -23,7 +23,7 @@ class JsonError(UserError):
         fault: The rule and what it holds, a str without a full stop.
     """
 
-    def __init__(self, fault, way_out="Let what wrote it write it anew"):
+    def __init__(self, fault, way_out="Let what wrote it write it again"):
         super().__init__(f"{fault}. {way_out}.")
         self.fault = fault
 

@@ -1,4 +1,4 @@
-"""What native code writes to standard error, past `sys.stderr`: kept back, unless it is of a fault.
+"""Keeps back output of native code to standard error, past `sys.stderr`, unless it is a fault.
 
 With TF_CPP_MIN_LOG_LEVEL=0 in the environment, nothing is kept back.
 """
@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 _STDERR = 2
-# Lines of TensorFlow's and absl's log, of TensorFlow Lite's; and what they say of every start.
+# Lines in the logs of TensorFlow, absl and TensorFlow Lite; and a line of every start.
 _NEWS = re.compile(
     rb"[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] |INFO: |WARNING: All log messages be"
 )
@@ -20,7 +20,7 @@ _KNOWN = re.compile(rb".*Unable to register cu\w+ factory")
 
 @contextlib.contextmanager
 def kept_back(only_faults=False):
-    """Context in which nothing is written to standard error; afterwards it is, but for news.
+    """Context in which nothing is written to standard error; afterwards it is, except news.
 
     After an exception other than Ctrl-C everything is.
 

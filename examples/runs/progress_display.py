@@ -34,7 +34,7 @@ class Display:
             self._bar = ProgressBar(title, stream, first, total)
 
     def show(self, count, note=lambda wide: ""):
-        """Shows the count; `note` returns what stands behind it, long where there is room."""
+        """Shows the count; `note` returns the text after it, long if there is space."""
         before, self._shown = self._shown, count
         if self._bar is not None:
             self._bar.draw(count, note(_columns(self._stream) >= _WIDE))
@@ -42,7 +42,7 @@ class Display:
             print(self._line(note(True)), file=self._stream, flush=True)
 
     def close(self):
-        """Leaves what is on the screen as it is."""
+        """Leaves the screen as it is."""
         if self._bar is not None:
             self._bar.close()
 

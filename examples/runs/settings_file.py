@@ -10,7 +10,7 @@ from examples.runs import json_file
 from examples.runs.flags import SettingsError
 
 _NAME = "params.json"
-# What neither the result nor the checkpoints depend on.
+# Settings that affect neither the result nor the checkpoints.
 _MAY_CHANGE = ("checkpoint_dir", "tpu", "gcp_project", "tpu_zone", "preset")
 
 
@@ -57,7 +57,7 @@ def write_json(value, directory, name):
 
 
 def read_metrics(directory, name, step):
-    """Returns the metrics in a JSON file if they are of the checkpoint of a step, else None."""
+    """Returns the metrics in a JSON file if they belong to the checkpoint of a step, else None."""
     try:
         metrics = _object(os.path.join(directory, name))
     except (tf.errors.OpError, json_file.JsonError):

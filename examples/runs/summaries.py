@@ -1,4 +1,4 @@
-"""What a run tells TensorBoard, on every engine: summaries in the graph, on TPUs from the host.
+"""Summaries of a run for TensorBoard: in the graph, on TPUs from the host.
 
 A *tag* is the name under which TensorBoard shows a scalar. Files are written to the checkpoint
 directory every `tpu_iterations_per_loop` steps.

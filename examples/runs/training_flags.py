@@ -101,7 +101,7 @@ EXPORT = (
     Flag("checkpoint", str, None, "path of the checkpoint (default: the latest one)"),
 )
 
-# What suits the preset `digits`.
+# Settings for the preset `digits`.
 DIGITS = {
     "dataset": "digits",
     "image_size": 32,
@@ -110,10 +110,10 @@ DIGITS = {
     "tpu_iterations_per_loop": 10,
 }
 
-# What suits the preset `mnist5k`, whose many test images tell networks apart that differ by little.
+# Settings for the preset `mnist5k`, whose many test images distinguish similar networks.
 MNIST5K = {**DIGITS, "dataset": "mnist5k", "test_fraction": 0.3}
 
-# What suits the preset `cifar10`. Its test images are set apart.
+# Settings for the preset `cifar10`. Its test images are set apart.
 CIFAR10 = {"dataset": "tfds:cifar10", "image_size": None, "validation_fraction": 0.2}
 
 

@@ -186,7 +186,7 @@ def test_an_image_without_a_class_is_named(tmp_path, open_set):
             "floats",
             r"must have an image of bytes and a class, but .*: images are none, classes l",
         ),
-        ("packed", r"files of TFRecords, but those in .* are array_record\. Prepare packed anew:"),
+        ("packed", r"files of TFRecords, but those in .* are array_record\. Prepare packed again:"),
         (
             "mnist",
             r"prepared on disk, but tfds:mnist is not in (\S+)\. Pass .*`python -c \"import tensorf"

@@ -238,7 +238,7 @@ OTHER_NAMES = record_sets.example(b"", 1, names=("image", "image/class/label"))
         (only(), r"must have images, but the files in .*copy have no records\. Write"),
         (only(OTHER_NAMES), r"the features image/encoded and .*has image, image/class/label\. Wri"),
         (only(ONE, OTHER_NAMES), r"1 records of .*00001 are damaged: train-.*, record 1: .*Copy"),
-        (only(b"\x0fno"), r"1 records of .*: train-00000-of-00001, record 0: .*Copy it anew"),
+        (only(b"\x0fno"), r"1 records of .*: train-00000-of-00001, record 0: .*Copy it again"),
         (flip_byte("train-00002-of-00004", 500), r"00002-of-00004, record \d: its checksum .*Copy"),
         (append("train-00001-of-00004", record_sets.HUGE), r"00001-of-00004, record 0: it is long"),
         (append("train-00003-of-00004", record_sets.HUGE), r"00003-of-00004, record 6: it is long"),

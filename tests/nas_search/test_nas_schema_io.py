@@ -112,7 +112,7 @@ def test_earlier_files_can_be_read(encoded, expected):
     ],
 )
 def test_what_cannot_be_read_is_refused(encoded, message):
-    with pytest.raises(JsonError, match=rf"{message}.*\. Let what wrote it write it anew\.$"):
+    with pytest.raises(JsonError, match=rf"{message}.*\. Let what wrote it write it again\.$"):
         schema_io.deserialize(json.dumps(encoded))
 
 
@@ -138,7 +138,7 @@ def test_unregistered_classes_and_names_are_refused():
         schema_io.serialize(unregistered())
     with pytest.raises(KeyError, match=r"No namedtuple is registered as 'test.Other'"):
         schema_io.namedtuple_name_to_class("test.Other")
-    message = "must be of a registered class, but reads 'test.Other'. Import the module that"
+    message = "must have a registered class, but reads 'test.Other'. Import the module that"
     with pytest.raises(JsonError, match=message):
         schema_io.deserialize('["namedtuple:test.Other"]')
 

@@ -257,7 +257,7 @@ def test_a_bad_file_is_an_error_or_another_file(name, tmp_path):
     + ["not_a_number", "infinite", "too_large_to_be_finite", "cut"],
 )
 def test_json_that_a_program_could_not_walk_or_write_is_refused(text, message):
-    with pytest.raises(JsonError, match=rf"{message}.*\. Let what wrote it write it anew\.$"):
+    with pytest.raises(JsonError, match=rf"{message}.*\. Let what wrote it write it again\.$"):
         json_file.loads(text)
 
 
@@ -338,7 +338,7 @@ def test_a_space_whose_networks_cannot_be_built_is_named(tmp_path):
     space = space_of(CONV._replace(strides=0))
     scalars = {"rlpathlogits/blocks/0/filters/0": 1.0}
     nas_searches.write_search(tmp_path, {0: scalars}, space)
-    message = "must be of networks that can be built, but the one found cannot…Name the"
+    message = "must describe networks that can be built, but the one found cannot…Name the"
     with pytest.raises(search_analysis.UnreadableError, match=matching(message)):
         search_analysis.analyze(str(tmp_path))
 
@@ -446,7 +446,7 @@ def test_counts_of_records_that_were_changed_are_named(text, tmp_path):
 
 def test_a_file_name_that_promises_billions_of_files_takes_no_memory(tmp_path):
     (tmp_path / "train-00000-of-99999999999999999999").touch()
-    message = "lacks or has too many: train-00001-of-9999…train-00005-of-9999…, .... Copy them anew"
+    message = "lacks or has too many: train-00001-of-9999…train-00005-of-9999…, .... Copy them again"
     with pytest.raises(DataError, match=matching(message)):
         tfrecords._names(str(tmp_path))
 

@@ -135,7 +135,7 @@ def test_the_engine_for_tpus_takes_the_name_of_one():
 def test_a_place_that_the_engine_cannot_use_is_an_error(engine, place, needed):
     [name] = place
     message = (
-        f"--{name} is for the engine {needed}, but this run is of the engine {engine}. Leave out "
+        f"--{name} is for the engine {needed}, but this run uses the engine {engine}. Leave out "
         f"--{name}, or train with --engine {needed}."
     )
     with pytest.raises(SettingsError, match=message):
@@ -158,7 +158,7 @@ def test_what_was_stopped_before_its_first_step_begins_anew(tmp_path, capsys):
     program = Program("examples.some", "", {})
     params = {"checkpoint_dir": str(tmp_path), "max_global_step": 5000}
     assert commands.train(program, params, interrupted) == INTERRUPTED == 130
-    text = "Stopped before the first of 5,000 steps. The same command begins anew.\n"
+    text = "Stopped before the first of 5,000 steps. The same command begins again.\n"
     assert capsys.readouterr().err == text
 
 

@@ -29,7 +29,7 @@ def shifted(image, key, position):
     Args:
         image: float32 [height, width, channels].
         key: Int, see `shuffling.stream_key`.
-        position: int64 scalar. What is random is a function of this and `key`.
+        position: int64 scalar. Random numbers are a function of this and `key`.
     """
     padded = tf.pad(image, [[_PADDING, _PADDING], [_PADDING, _PADDING], [0, 0]])
     return tf.compat.v2.image.stateless_random_crop(padded, image.shape, seed=[key, position])

@@ -1,6 +1,6 @@
 """From the bytes of an image file to the input of a network.
 
-An *augmentation* says how training distorts images, and what of them evaluation takes:
+An *augmentation* says how training distorts images, and how evaluation crops them:
 
     imagenet    random crops, mirrored half of the time; centre crops, see
                 `imagenet_preprocessing.py`
@@ -9,9 +9,9 @@ An *augmentation* says how training distorts images, and what of them evaluation
     shift       as small, but not mirrored: for characters
     none        whole images, undistorted
 
-`auto` is `imagenet`; but for images that all have the same size, at most 64 × 64, of which inputs
-are not larger, it is `small` if they have colours, and else, or if they are known to show
-characters, `shift`.
+`auto` is `imagenet`, except if all images have the same size, at most 64 × 64, and inputs are not
+larger. Then it is `shift` if the images have no colours or are known to show characters, else
+`small`.
 """
 
 from typing import NamedTuple

@@ -24,7 +24,7 @@ def for_training(contents, size, channels, key, position):
         size: Side of the input, in pixels.
         channels: 1 or 3.
         key: Int, see `shuffling.stream_key`.
-        position: int64 scalar. What is random is a function of this and `key`.
+        position: int64 scalar. Random numbers are a function of this and `key`.
     """
 
     def box(shape):

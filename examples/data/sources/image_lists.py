@@ -121,7 +121,7 @@ def _by_contents(directory, root, classes, validation_fraction, test_fraction):
         count = sum(map(len, by_part.values()))
         raise DataError(
             f"{len(broken)} of {count} images in {directory} are damaged: {_several(broken)}. "
-            "Copy them anew, or remove them."
+            "Copy them again, or remove them."
         )
     return by_part, frozenset(shapes)
 

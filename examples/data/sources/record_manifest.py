@@ -1,7 +1,7 @@
 """Keeps, in the checkpoint directory, which files a run reads: they must be the same to the end.
 
-The order of the images follows from the number of records in each file. What is kept of a file
-also spares counting it again.
+The order of the images follows from the number of records in each file. The manifest keeps that
+number, so that it is counted once.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ _THREADS = 16
 
 
 class FileFacts(NamedTuple):
-    """What is known of a file of records."""
+    """Facts about a file of records."""
 
     bytes: int
     records: int
@@ -62,7 +62,7 @@ def _sizes(directory, names):
         except tf.errors.OpError as error:
             raise DataError(
                 f"All files of a dataset must be there, but {name} in {directory} cannot be read: "
-                f"{error.message}. Prepare the data anew."
+                f"{error.message}. Prepare the data again."
             ) from error
 
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:

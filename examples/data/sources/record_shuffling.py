@@ -7,7 +7,7 @@ In each epoch, the files are put in a random order, and the records, so lined up
 *lanes* of equal length. Position q of an epoch takes its record from lane q mod 48, where a window
 of records is held and shuffled. A worker reads the lanes that its positions fall into: if W
 divides 48, one in W; in general, one in gcd(W, 48). To enter an epoch, records are skipped unread,
-but for one window of each lane.
+except one window of each lane.
 """
 
 import math

@@ -160,7 +160,7 @@ def _info(name, directory):
     if file_format != "tfrecord":
         raise DataError(
             f"Data must be prepared as files of TFRecords, but those in {directory} are "
-            f"{file_format}. Prepare {name} anew: pass file_format='tfrecord' to tfds.builder."
+            f"{file_format}. Prepare {name} again: pass file_format='tfrecord' to tfds.builder."
         )
     if "train" not in info.splits:
         raise DataError(

@@ -128,7 +128,7 @@ def _names(directory):
             more = ", ..." if len(wrong) > _SHOWN else ""
             raise DataError(
                 f"All files of a dataset must be there, once, but {directory} lacks or has too "
-                f"many: {', '.join(wrong[:_SHOWN])}{more}. Copy them anew."
+                f"many: {', '.join(wrong[:_SHOWN])}{more}. Copy them again."
             )
     return names
 
@@ -225,7 +225,7 @@ def _damage(path, layout):
 
     wrong = faults(path, load)
     return DataError(
-        f"{len(wrong)} records of {path} are damaged: {'; '.join(wrong[:5])}. Copy it anew; "
+        f"{len(wrong)} records of {path} are damaged: {'; '.join(wrong[:5])}. Copy it again; "
         "compressed files must be unpacked first."
     )
 
@@ -236,7 +236,7 @@ def _warn_if_sorted(train):
         tf.logging.warning(
             "Records should be in random order, because parts are divided by position, but labels "
             "of %s are from %s to %s, and of %s from %s to %s. Shuffle the records, and write the "
-            "files anew.",
+            "files again.",
             *(first, low.lowest_label, low.highest_label),
             *(last, high.lowest_label, high.highest_label),
         )
@@ -249,7 +249,7 @@ def _labels(directory, known, offset):
     if lowest is None:
         raise DataError(
             f"A dataset must have images, but the files in {directory} have no records. Write "
-            "them anew."
+            "them again."
         )
     highest = max(facts.highest_label for facts in known)
     if offset is None:
@@ -258,7 +258,7 @@ def _labels(directory, known, offset):
         raise DataError(
             f"Classes must be numbered from 0 or 1 on, but labels in {directory} are from {lowest} "
             f"to {highest}, and --label_offset is {offset}. Pass the first class as "
-            "--label_offset: 0 or 1; write the files anew if it is neither."
+            "--label_offset: 0 or 1; write the files again if it is neither."
         )
     if highest - offset < 1:
         raise DataError(

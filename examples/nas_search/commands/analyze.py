@@ -1,8 +1,8 @@
 """`analyze`: tells which network a search found, what it costs and how sure the controller is.
 
 Results go to stdout, as lines for people, CSV or JSON; notices go to stderr. Pictures and a page
-with all of it are written into the directory of the search, see `report.py`. Of several searches,
-a page compares them, see `comparison.py`.
+with all of it are written into the directory of the search, see `report.py`. Several searches are
+compared on a page, see `comparison.py`.
 """
 
 import io

@@ -85,7 +85,7 @@ def main(args):
         model = fit_cost.run(settings, say=_say)
     except KeyboardInterrupt:
         print(
-            "\nStopped. What was measured is kept, but for the networks in work. Go on with\n"
+            "\nStopped. Measurements are kept, except those of unfinished networks. Go on with\n"
             f"    {PROGRAM.command_line('fit-cost', *flags.given_arguments(args))}",
             file=sys.stderr,
         )
@@ -107,7 +107,7 @@ def _check_used(given):
 
 
 def _report(model, preset, output):
-    """Returns what there is to say of a `CostModel`, as lines."""
+    """Returns lines that describe a `CostModel`."""
     from examples.nas_search import mobile_cost_model
 
     found = model.statistics

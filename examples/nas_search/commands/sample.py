@@ -145,12 +145,12 @@ def _of_search(directory, ssd):
     params = settings_file.read(directory)
     if not params.get("rl_cost_model_target"):
         raise UserError(
-            f"--search_dir must be of a search in which cost counts, but {directory} is not. Leave "
+            f"--search_dir must name a search in which cost counts, but {directory} is none. Leave "
             "it out, and pass --ssd, --min_cost and --max_cost."
         )
     if not isinstance(params.get("ssd"), str):
         raise UserError(
-            f"--search_dir must be of a search, but params.json in {directory} names no space. "
+            f"--search_dir must name a search, but params.json in {directory} names no space. "
             "Name another one."
         )
     if ssd not in (None, params["ssd"]):

@@ -1,1 +1,1 @@
-"""What networks cost: exactly, and by linear models that are fitted and kept in files."""
+"""Costs of networks: exact ones, and linear models that are fitted and kept in files."""

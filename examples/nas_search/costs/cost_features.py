@@ -1,6 +1,6 @@
 """Coupled cost features: vectors on which the cost of a network depends linearly.
 
-What a layer costs depends on its own choices together with the widths of its input and output. Its
+The cost of a layer depends on its own choices and on the widths of its input and output. Its
 *features* are therefore a product: one for every combination of output width, input width and
 options of the layer, which is 1 for the combination that the network has and 0 for all others. A
 weight per combination, the cost of that layer there, gives the cost of the network. After TuNAS

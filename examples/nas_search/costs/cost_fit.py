@@ -1,8 +1,8 @@
 """Fits a cost model: linear regression of what networks cost on their coupled cost features.
 
 An *objective* is what is to be kept near a target. Random networks are drawn from a space, their
-objective is computed, and the weights of the features are those with the least squared error. What
-is measured, the latency, is fitted in `latency_fit`.
+objective is computed, and the weights of the features are those with the least squared error. The
+latency, which is measured, is fitted in `latency_fit`.
 """
 
 import functools
@@ -65,8 +65,8 @@ class Networks(NamedTuple):
 def random_networks(ssd, seed=0, num_draws=_DRAWS):
     """Draws networks of a space; of those with the same features all but the first are left out.
 
-    What is chosen for a layer that is then skipped makes no difference to a network, and none to
-    its features.
+    Choices for a layer that is then skipped make no difference to a network, and none to its
+    features.
 
     Args:
         ssd: Name of the space.

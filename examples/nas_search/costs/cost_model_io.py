@@ -93,7 +93,7 @@ def from_json(text):
 
 
 class _FormatError(ValueError):
-    """What is wrong with the fields of a cost model."""
+    """A fault in the fields of a cost model."""
 
 
 _TEXTS = ("device", "device_model", "tensorflow", "numpy", "python", "os", "date")
@@ -122,7 +122,7 @@ def _parse(fields):
         _check_measurement(fields["measurement"])
     if fields["ssd"] not in search_spaces.ALL_SSDS:
         raise _FormatError(
-            f"is of the space {fields['ssd']!r}, which is none of {list(search_spaces.ALL_SSDS)}"
+            f"is for the space {fields['ssd']!r}, which is none of {list(search_spaces.ALL_SSDS)}"
         )
     size = num_features(fields["ssd"])
     _check(fields, "kernel", lambda value: _is_kernel(value, size), f"{size} finite numbers")
@@ -160,7 +160,7 @@ def _check(fields, name, is_right, rule):
 
 
 def _is_text(value):
-    # What can be printed: no half of a surrogate pair, and nothing that a terminal obeys.
+    # It can be printed: no half of a surrogate pair, no control character of a terminal.
     return isinstance(value, str) and value != "" and value.isprintable()
 
 

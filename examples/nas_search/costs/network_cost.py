@@ -1,4 +1,4 @@
-"""What networks cost, exactly: multiply-accumulates and parameters.
+"""Exact costs of networks: multiply-accumulates and parameters.
 
 *MAdds* are the multiply-accumulates of one image: those of all convolutions, among them the fully
 connected layers of squeeze-and-excite and the classifier. Batch norm, activations, biases, pools

@@ -1,4 +1,4 @@
-"""What a measurement was made on: the device and the software, in words for people."""
+"""The device and the software of a measurement, in words for people."""
 
 import pathlib
 import platform

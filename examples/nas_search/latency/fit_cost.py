@@ -1,4 +1,4 @@
-"""What `fit-cost` does: checks its settings, measures networks, fits a cost model and writes it."""
+"""`fit-cost`: checks its settings, measures networks, fits a cost model and writes it."""
 
 import contextlib
 import datetime
@@ -76,7 +76,7 @@ def run(params, say, stream=None):
     Raises:
         SettingsError: If there are too few different networks, or too few of them are held out or
             are not.
-        UserError: If what was measured before is of other settings, or cannot be written.
+        UserError: If earlier measurements had other settings, or cannot be written.
     """
     if params["objective"] == LATENCY:
         model = _measured_model(params, say, sys.stderr if stream is None else stream)

@@ -1,8 +1,8 @@
 """Fits the latency of networks, of which few are measured, to many cost features.
 
-There may be thousands of features, and a few hundred measured networks do not tell the weight of
-each. What they do tell is how latency follows multiply-adds, parameters and the number of layers,
-each of which is itself linear in the features. So these *prior costs* are regressed without penalty
+There may be thousands of features, and a few hundred measured networks do not determine the weight
+of each. But they show how latency follows multiply-adds, parameters and the number of layers, each
+of which is itself linear in the features. So these *prior costs* are regressed without penalty
 together with the weights of the features, which have one on their squares (ridge regression) and
 explain what is left. Which prior costs to use, and the strength of the penalty, is chosen by
 leave-one-out cross-validation.

@@ -1,7 +1,7 @@
 """Latencies in a file, to which each measurement is appended, so that measuring can be resumed.
 
-The first line tells how they were measured, a JSON object. Each of the others is of one network, in
-the order in which networks were drawn:
+The first line, a JSON object, says how they were measured. Each other line describes one network,
+in the order in which networks were drawn:
 
     {"indices": "0:1:…", "ms": 0.81, "reference_ms": 0.92}
 """
@@ -41,7 +41,7 @@ def read(path, header) -> List[Measured]:
     if tf.io.gfile.exists(path):
         try:
             with tf.io.gfile.GFile(path, "rb") as file:
-                text = file.read().decode(errors="replace")  # What is no text is no JSON either.
+                text = file.read().decode(errors="replace")  # Not text, not JSON.
         except tf.errors.OpError as error:
             raise _unreadable(path, error.message) from error
     whole = text[: text.rfind("\n") + 1]

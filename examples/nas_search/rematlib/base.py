@@ -1,4 +1,4 @@
-"""What all layers have in common: weights, snapshots of them, and penalties.
+"""The base of all layers: weights, snapshots of them, and penalties.
 
 `build` makes a layer's variables; `apply` computes with them, as often as one likes. The layer on
 which `apply` is called is the *root*, and that one computation is a *run*. At its start the root
@@ -37,7 +37,7 @@ class Weight(NamedTuple):
 
 
 class Run:
-    """What layers need to know while they are applied.
+    """Facts that layers need while they are applied.
 
     Attributes:
         training: Whether the layers are being trained, bool.
@@ -69,7 +69,7 @@ class Layer:
         self._latest_run = None
         self._updates = []
 
-    # What a layer of one's own defines.
+    # Methods that a subclass defines.
 
     def _setup(self, input_shape):
         """Makes the weights, by `add_weight`, and builds the layers below.
@@ -104,7 +104,7 @@ class Layer:
         }
         return largest([own, *(child._penalties(run) for child in self._children)])
 
-    # What it has for that purpose.
+    # Methods that a subclass calls.
 
     def track(self, layer):
         """Declares a layer below this one; declared twice it counts once. Returns it."""
@@ -161,7 +161,7 @@ class Layer:
         with tf.name_scope(self._name):
             return self._call(inputs, run)
 
-    # What its users call.
+    # Methods that users call.
 
     def build(self, input_shape):
         """Makes the variables that inputs of a shape need, unless they exist.

@@ -2,7 +2,7 @@
 
 Images are [batch, height, width, channels]. A *width* is a number of channels. A *masked* layer has
 the weights of the largest width and uses the part that its masks leave: masks are tensors, so that
-the width can be drawn anew in each run.
+the width can be drawn again in each run.
 """
 
 import tensorflow.compat.v1 as tf

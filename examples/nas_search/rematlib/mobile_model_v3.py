@@ -1,6 +1,6 @@
 """From a spec to a network.
 
-What a spec leaves open becomes part of the network: *widths* become masks, and *operations* become
+Open choices of a spec become part of the network: *widths* become masks, and *operations* become
 switches between layers, of which those drawn run. As little as possible is in a switch, so that as
 many weights as possible are shared: kernel sizes have depthwise convolutions of their own but share
 the 1×1 convolutions around them. After TuNAS (Bender, Liu et al., CVPR 2020).

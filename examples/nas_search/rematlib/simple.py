@@ -196,7 +196,7 @@ class Dropout(_Elementwise):
         self._rate = rate
 
     def _prepare(self, run):
-        # Drawn once: where a `Switch` runs the layer anew for gradients, the same must be dropped.
+        # Drawn once: a `Switch` that runs the layer again for gradients must drop the same paths.
         if run.training and self._rate:
             run.values[self] = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 

@@ -1,4 +1,4 @@
-"""The choice between layers: runs only those that are in use, and runs them anew for gradients.
+"""The choice between layers: runs only those in use, and runs them again for gradients.
 
 *Options* are layers with the same input; *shares* are the entries of the mask. The output is
 Σ shareᵢ · optionᵢ(x) over the options with a share other than 0, which are *active*.
@@ -11,7 +11,7 @@ How it is built, and why so:
   for the backward pass. Its inputs are x and the snapshots of the options' weights (see `base`), so
   that it finds no variables on its way back, and they get their gradients as any tensor does.
   All else that options capture, such as masks of widths, is constant to it.
-- Backward, each active option runs anew in a `tf.cond`, on copies of x and weights, and
+- Backward, each active option runs again in a `tf.cond`, on copies of x and weights, and
   `tf.gradients` is called within that same branch, where it sees no conditional but nested
   switches, which have gradients of their own. So the scheme nests, with either version of control
   flow. The copies wait for the upstream gradient: otherwise they could run early, and be kept until
@@ -175,8 +175,8 @@ def maybe_switch_v2(mask, options):
 class Scaled(Layer):
     """A layer times a number.
 
-    Its variables have the names of the layer alone, so that what was trained with path dropout can
-    be restored into a network without.
+    Its variables have the names of the layer alone, so that a checkpoint of a network with path
+    dropout can be restored into one without.
 
     Args:
         layer: The layer.

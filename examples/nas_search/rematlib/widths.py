@@ -1,6 +1,6 @@
-"""Numbers of channels that may be drawn anew in each run.
+"""Numbers of channels that may be drawn again in each run.
 
-A width is *fixed* where a spec leaves one choice; else the network has room for the largest, and a
+A width is *fixed* where a spec leaves one choice; else the network is built for the largest, and a
 mask says how many of the first channels are in use.
 """
 

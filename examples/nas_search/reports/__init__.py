@@ -1,1 +1,1 @@
-"""What a search found, in figures, words and pictures, and as one page."""
+"""Results of a search, in figures, words and pictures, and as one page."""

@@ -1,7 +1,6 @@
 """Writes a network of the search space as lines of text for people.
 
-A *layer* is an entry of a block's `layers`. What is still to be chosen is written as alternatives:
-`3|5|7`.
+A *layer* is an entry of a block's `layers`. Open choices are written as alternatives: `3|5|7`.
 """
 
 from examples.nas_search import basic_specs, schema

@@ -1,6 +1,6 @@
 """Parts of a page that everybody can read: on a phone, by keyboard, and without seeing pictures.
 
-What is wider than a phone scrolls in a box of its own, which the keyboard reaches. A picture has
+Parts wider than a phone scroll in their own box, which the keyboard reaches. A picture has
 words in its place, a table has a caption and headings of its rows and columns. The page loads
 nothing, and its colours follow the reader's choice of dark or light. Texts are escaped here.
 """
@@ -62,7 +62,7 @@ def scrolling(label, contents, kind=""):
     Args:
         label: Text that says what is in it to those who do not see it.
         contents: `Html`.
-        kind: "drawing" for what has small letters and so is not to be made narrow.
+        kind: "drawing" for contents with small letters, which must not become narrow.
     """
     return Html(
         f'<div class="wide {kind}" role="group" tabindex="0" aria-label="{text(label)}">\n'

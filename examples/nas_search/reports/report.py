@@ -1,4 +1,4 @@
-"""What a search found, as pictures and as one page that needs nothing else.
+"""The result of a search, as pictures and as one page that needs nothing else.
 
     search.html     all of it: opens from disk, prints, and loads nothing from anywhere
     search.png      reward, accuracy, cost and entropy over time
@@ -22,7 +22,7 @@ from examples.runs.command_line import command_line
 
 PAGE = "search.html"
 _OPEN_BLOCKS = 2  # Blocks of choices that are unfolded at first, where there are more of them.
-_RECENT = 10  # What is reported as of late is the mean over the last tenth.
+_RECENT = 10  # Late values in a report are means over the last tenth.
 _MAX_ROWS, _MAX_STEPS = 20, 6  # of tables of what was at which step
 _NOTE = (
     "Each panel is a choice: the probabilities of its alternatives over the steps. "

@@ -1,4 +1,4 @@
-"""What `analyze` says of searches: as lines for people, CSV or JSON."""
+"""Output of `analyze`: lines for people, CSV or JSON."""
 
 import csv
 import json
@@ -84,7 +84,7 @@ def _record(analysis):
 
 
 def _in_words(cost):
-    """Returns what there is to say of a `search_analysis.Cost`."""
+    """Returns a description of a `search_analysis.Cost`."""
     share = f"{cost.estimate / cost.target:.1%} of the target {cost.target:.4g}"
     return f"{cost.estimate:.4g} {cost.unit_and_device}; {share}; weight {cost.weight:.3g}"
 

@@ -1,4 +1,4 @@
-"""What a search found, and how sure its controller is of it.
+"""The network that a search found, and how sure its controller is.
 
 A *node* is a choice of the search space; its *probability* of an alternative is the softmax of the
 controller's logits. The network *found* takes the most probable alternative of every node. A node
@@ -55,7 +55,7 @@ class Cost(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What a search directory tells; but for what is by step, after step `global_step`."""
+    """Facts read from a search directory: after step `global_step`, or by step."""
 
     directory: str
     global_step: int
@@ -148,7 +148,7 @@ def _cost_and_layers(dirname, network, params):
             return cost, architecture_text.describe(network, cost.layers)
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
         raise UnreadableError(
-            f"model_spec.json in {dirname} must be of networks that can be built, but the one "
+            f"model_spec.json in {dirname} must describe networks that can be built, but the one "
             f"found cannot: {error}. Name the `--checkpoint_dir` of a search."
         ) from error
 

@@ -1,4 +1,4 @@
-"""What a search left in its directory: settings, space and probabilities, read and checked.
+"""Files that a search left in its directory: settings, space and probabilities, checked.
 
 All may come from elsewhere, so that nothing is computed from what is out of bounds.
 """
@@ -69,7 +69,7 @@ def read_probabilities(dirname, scalars, oneofs):
         for step, logits in analyze_mobile_search_lib.path_logits(scalars).items()
         if not _mismatch(logits, oneofs)
     }
-    # What the search ended with: summaries are fewer, and may stop before the last step.
+    # The last probabilities: summaries are fewer, and may stop before the last step.
     probabilities.update(_of_checkpoint(dirname, oneofs))
     if not probabilities:
         raise UnreadableError(_why_no_step(dirname, scalars, oneofs))

@@ -11,7 +11,7 @@ _MAX_POINTS = 400
 
 
 class Series(NamedTuple):
-    """What one panel shows."""
+    """The curves of one panel."""
 
     label: str
     values: Dict[int, float]  # by step

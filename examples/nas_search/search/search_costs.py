@@ -1,4 +1,4 @@
-"""What networks cost a search: one cost model or several, with their weights and targets.
+"""Costs of networks in a search: one cost model or several, with weights and targets.
 
 A cost is named by an exact objective, `madds` or another of `cost_fit.OBJECTIVES`, or by a file of
 `fit-cost`. A search keeps its models beside its checkpoints, in cost_model.json, cost_model_2.json
@@ -84,7 +84,7 @@ def load(params, keep=True):
         List of `SearchCost`. Their models are those in the checkpoint directory if they are there.
 
     Raises:
-        UserError: If a model there is of other settings, or a file is broken or missing.
+        UserError: If a model there has other settings, or a file is broken or missing.
     """
     _check_settings(params)
     identities = params.get("cost_model") or ["madds"]
@@ -105,7 +105,7 @@ def load(params, keep=True):
 
 
 def _check_settings(params):
-    """Checks settings that may be of a params.json from elsewhere."""
+    """Checks settings, which may come from a params.json from elsewhere."""
 
     def is_positive(value):
         return type(value) in (int, float) and 0 < value < math.inf
@@ -190,7 +190,7 @@ def _given_model(name, params):
     fault = _difference(model, params)
     if fault:
         raise SettingsError(
-            f"--cost_model must be of the space and the images of the search, but {name} has "
+            f"--cost_model must be for the space and the images of the search, but {name} has "
             f"{fault}. Fit one with `fit-cost`, with the --ssd, --image_size and --num_classes of "
             "the search."
         )
@@ -215,17 +215,17 @@ def _kept_model(number, identity, file, params, keep):
         fault = _difference(model, params) or _other_identity(model, identity)
         if not fault:
             return model
-        # Otherwise the file is of a search that never began.
+        # Otherwise the file belongs to a search that never began.
         if tf.train.latest_checkpoint(params["checkpoint_dir"]):
             raise UserError(
-                f"The cost model of a search must be of its settings, but {path} has {fault}. "
+                f"The cost model of a search must match its settings, but {path} has {fault}. "
                 "Search in another directory, or delete the file."
             )
     model = _given_model(file or identity, params)
     fault = _other_identity(model, identity)
     if fault:
         raise UserError(
-            f"The cost model of a search must be of its settings, but {file} has {fault}. It was "
+            f"The cost model of a search must match its settings, but {file} has {fault}. It was "
             "changed; name another directory."
         )
     _warn_of_errors(model)

@@ -16,7 +16,7 @@ def run(params):
     """Searches to the end, or until it is told to stop; a rerun resumes.
 
     Leaves params.json, model_spec.json, checkpoints and event files in `params['checkpoint_dir']`.
-    Of the workers of a cluster, the chief does.
+    In a cluster, only the chief writes.
 
     Args:
         params: Dict of settings, as `search_settings.resolve` returns it.

@@ -1,4 +1,4 @@
-"""What a person sees of a search while it runs.
+"""The progress of a search, for people who watch it.
 
 A *scalar* is one of the numbers that `search_summaries.make_spec` puts under `search/progress/`.
 They vary from step to step with the networks that are drawn; shown is the mean over the latest

@@ -1,7 +1,7 @@
 """The settings of a search: what the flags say, and what follows from them.
 
 *Resolved* settings are complete: no default remains to be looked up, so that params.json tells all
-that a result depends on. They have the names of the flags, see `search_flags.py`, and besides
+that a result depends on. They have the names of the flags, see `search_flags.py`, and also
 
     max_global_step                  steps of the search; `rl_delay_steps`, `model_warmup_steps`,
                                      `increase_ops_warmup_steps` and
@@ -80,7 +80,7 @@ def completed(params):
 def check_same(params, may_change=()):
     """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
 
-    Where the files of cost models are may change: what is in them is a setting of its own.
+    The paths of cost models may change: their contents are another setting.
     """
     settings_file.check_same(params, ("cost_model_files", *may_change))
 

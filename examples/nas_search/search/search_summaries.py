@@ -1,4 +1,4 @@
-"""What a search tells TensorBoard and its progress bar, on every engine.
+"""Scalars of a search for TensorBoard and its progress bar, on every engine.
 
 A *tag* is the name under which TensorBoard shows a scalar.
 """
@@ -24,14 +24,14 @@ def logits(prefix, logits_by_name):
 def make_spec(mode, loss, train_op, scalars, params):
     """Returns the spec of a step of a search, which reports scalars.
 
-    Arguments and result are those of `examples.runs.summaries.make_spec`. On towers, scalars that
-    progress bars show are besides found under `PROGRESS_SCOPE`.
+    Arguments and result are those of `examples.runs.summaries.make_spec`. On towers, scalars of
+    progress bars are also found under `PROGRESS_SCOPE`.
     """
     if not params["use_tpu"]:
         with tf.name_scope(PROGRESS_SCOPE):
             for tag, scalar in scalars.items():
                 prefix, _, name = tag.partition("/")
-                # Of several costs, each has a scalar like `estimated_cost/madds`.
+                # If there are several costs, each has a scalar like `estimated_cost/madds`.
                 if prefix == "rlcontroller" and name.split("/")[0] in _PROGRESS_TAGS:
                     tf.identity(scalar, name=name)
     return summaries.make_spec(mode, loss, train_op, scalars, params)

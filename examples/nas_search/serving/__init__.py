@@ -1,1 +1,1 @@
-"""What products take: a SavedModel of a trained network, and a TensorFlow Lite file."""
+"""Exports for products: a SavedModel of a trained network, and a TensorFlow Lite file."""

@@ -8,7 +8,7 @@ laptop, `cifar10` on a GPU or a few.
 from examples.runs import training_flags
 from examples.runs.flags import ANY, BELOW_ONE, POSITIVE, SHARE, Flag, boolean
 
-# Of the command alone: they do not change what is trained.
+# Only for the command: they do not change the training.
 MODE = Flag(
     "mode",
     str,
@@ -33,7 +33,7 @@ FLAGS = (
         "directory of a search: trains the network that it found, on the same data",
     ),
     *training_flags.RUN,
-    Flag("ssd", str, "proxylessnas_mobile", "reference network, or space that --indices are of"),
+    Flag("ssd", str, "proxylessnas_mobile", "reference network, or space of --indices"),
     Flag("indices", str, "", "the network's choices as `analyze` prints them, like 0:3:1"),
     Flag("filters_multiplier", float, 1.0, "factor of all widths", (0, ANY)),
     *training_flags.DATA,

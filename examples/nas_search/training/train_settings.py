@@ -1,7 +1,7 @@
 """The settings of stand-alone training: what the flags say, and what follows from them.
 
 *Resolved* settings are complete, as those of a search are, see `search_settings.py`. They have the
-names of the flags, see `train_flags.py`, and besides
+names of the flags, see `train_flags.py`, and also
 
     max_global_step, warmup_steps    steps of training, and those with a rising rate
     learning_rate                    the peak rate for the batch, no longer for 256 images
@@ -21,7 +21,7 @@ from examples.runs import engines, settings_file, training_flags
 from examples.runs.flags import SettingsError, check, with_defaults
 
 _LONG_TRAINING = 150  # epochs from which on the published networks are trained with dropout
-# What a network has in common with the search that found it.
+# Settings that a network shares with the search that found it.
 _OF_SEARCH = ("preset", "ssd", *(flag.name for flag in training_flags.DATA))
 
 
@@ -92,7 +92,7 @@ def _with_search(given):
     check(searched, training_flags.DATA)
     if not all(isinstance(searched.get(name, ""), str) for name in ("preset", "ssd")):
         raise SettingsError(
-            "--search_dir must be of a search, whose preset and ssd are texts, but in "
+            "--search_dir must name a search, whose preset and ssd are texts, but in "
             f"{directory} they are {reprlib.repr([searched.get('preset'), searched.get('ssd')])}. "
             "Name another one."
         )

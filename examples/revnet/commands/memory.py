@@ -93,7 +93,7 @@ def main(args):
         for case in cases:
             for record in gradient_costs.measure(case, ways, settings["rounds"], show):
                 made.append({**record, **harness.machine()})
-                harness.append(made[-1], out)  # At once: what was measured is not lost.
+                harness.append(made[-1], out)  # Now, so that no measurement is lost.
     finally:
         display.close()
     plot = out.with_suffix(".png")

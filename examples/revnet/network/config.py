@@ -1,4 +1,4 @@
-"""What a RevNet is made of, and the published networks by name."""
+"""The configuration of a RevNet, and the published networks by name."""
 
 import dataclasses
 import functools
@@ -40,7 +40,7 @@ class RevNetConfig:
         dropout_rate: Share of activations that are dropped before the last convolution of F and G.
         weight_decay: Penalty on kernels: `weight_decay * tf.nn.l2_loss(kernel)` is added to the
             loss.
-        seed: Of the initial weights, which are the same on every engine. None: drawn anew.
+        seed: Seed of the initial weights, which are the same on every engine. None: random.
 
     Raises:
         ValueError: If a value is out of range, or values do not fit together.
@@ -241,6 +241,6 @@ def preset(name, **overrides):
     unknown = sorted(set(overrides) - set(fields))
     if unknown:
         raise ValueError(
-            f"A RevNet has no {', '.join(unknown)}. What can be changed: {', '.join(fields)}."
+            f"A RevNet has no {', '.join(unknown)}. Options are: {', '.join(fields)}."
         )
     return RevNetConfig(**{**PRESETS[name], **overrides})

@@ -17,7 +17,7 @@ _as_it_is = tf.autograph.experimental.do_not_convert
 
 
 class SavedHidden(NamedTuple):
-    """What the forward pass saves for `RevNet.compute_gradients`."""
+    """Tensors that the forward pass saves for `RevNet.compute_gradients`."""
 
     images: Any
     stem_statistics: Any  # of the first batch norm
@@ -104,7 +104,7 @@ class RevNet(tf.keras.Model):
         """Computes the gradients of the loss by going back through the units.
 
         Args:
-            saved_hidden: What calling the model with `training=True` returned besides the logits.
+            saved_hidden: The second result of calling the model with `training=True`.
             labels: Classes, integers [n], or their probabilities, float [n, num_classes].
             training: True; there are no gradients of inference.
             scale_loss: Function from the loss to the one to differentiate, such as that of a
@@ -121,7 +121,7 @@ class RevNet(tf.keras.Model):
             raise ValueError(
                 "Gradients are computed from what training saved, but "
                 f"{'`training` is false' if not training else '`saved_hidden` is None'}. "
-                "Pass what `model(images, training=True)` returned besides the logits."
+                "Pass what `model(images, training=True)` returned in addition to the logits."
             )
         images, stem_statistics, values, saved, hidden, statistics = saved_hidden
         values = self.body.values() if values is None else values
@@ -204,6 +204,6 @@ def _sum(gradient, other):
 def _check_gpu(dtype):
     if not tf.config.list_physical_devices("GPU"):
         raise ValueError(
-            f"TensorFlow convolves {dtype} in `data_format` 'channels_first' on GPUs only, of "
-            "which this host has none. Take 'channels_last', or another `dtype`."
+            f"TensorFlow convolves {dtype} in `data_format` 'channels_first' on GPUs only, and "
+            "this host has none. Take 'channels_last', or another `dtype`."
         )

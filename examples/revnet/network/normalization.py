@@ -17,12 +17,12 @@ import replicate
 
 
 class Statistics(NamedTuple):
-    """What batch norm keeps of a batch, of C channels."""
+    """Statistics that batch norm keeps of a batch with C channels."""
 
     mean: Any  # [C]
     variance: Any  # [C], the mean of squared differences, by which is normalised
     sample_variance: Any  # [C], their sum by one less than their count, for moving statistics
-    # What the fused kernel hands to its gradient; else the count that `mean` is of, [1].
+    # The reserve of the fused kernel for its gradient; else the number of values in `mean`, [1].
     reserve: Tuple[Any, ...]
 
 
@@ -139,8 +139,8 @@ class BatchNorm:
     def _kernel_with_gradient(self, x, gamma, beta, statistics):
         """Does what `replay` does, with the gradient of `normalise`.
 
-        Outside of training, TensorFlow's kernel takes the statistics for constants, and hands no
-        gradient on to what they are of.
+        Outside of training, TensorFlow's kernel treats the statistics as constants, and passes no
+        gradient on to the tensors from which they were computed.
         """
 
         @tf.custom_gradient
@@ -155,7 +155,7 @@ class BatchNorm:
         return self._is_fusable and not meets
 
     def _count(self, x):
-        """Returns how many values a moment of this tower is of, an int32 scalar."""
+        """Returns the number of values in a moment of this tower, an int32 scalar."""
         return tf.size(x) // x.shape[1 if self._channels_first else -1]
 
     def _spread(self, vector):

@@ -21,7 +21,7 @@ from examples.revnet.network.weights import Weights
 
 
 class Activations(NamedTuple):
-    """What the backward pass needs of a layer, beside its weights and statistics."""
+    """Tensors of a layer that the backward pass needs, with its weights and statistics."""
 
     x: Any  # input, in the type that the layer computes in
     z: Any  # what is convolved; None to find it from `x`, by the statistics that are kept
@@ -77,7 +77,7 @@ class Residual(Weights):
         return self._run(x, values, None, seed)
 
     def replay(self, x, values, kept, with_result=True):
-        """Computes the function anew, as it was computed: with its statistics, and its dropout.
+        """Computes the function again, with the same statistics and dropout.
 
         Args:
             x: As of `forward`.
@@ -161,7 +161,7 @@ class Residual(Weights):
                 continue
             if layer == len(self._strides) - 1 and self._dropout_rate:
                 dy /= 1 - self._dropout_rate
-            # What was dropped is zero, as what ReLU cut off.
+            # Dropped values are zero, as those that ReLU cut off.
             dy = tf.raw_ops.ReluGrad(gradients=dy, features=z)
             statistics = kept["statistics"][layer - self._unnormed]
             dy, d_gamma, d_beta = self._norm.gradients(dy, x, gamma, statistics)

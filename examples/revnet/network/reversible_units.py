@@ -40,7 +40,7 @@ class Unit(tf.keras.layers.Layer):
 
     @property
     def learned(self):
-        """The weights that gradients are of, frozen or not: those of F, then those of G."""
+        """The weights that have gradients, frozen or not: those of F, then those of G."""
         return [*self.f.learned, *self.g.learned]
 
     def values(self):
@@ -93,7 +93,7 @@ class Unit(tf.keras.layers.Layer):
             x: Pair; None if it is to be reconstructed.
             y: Pair, what the unit returned in training.
             dy: Pair, the gradients for it.
-            kept: What `forward` returned; None takes the moments of the batch anew.
+            kept: The result of `forward`; None computes the moments of the batch again.
             activations: Likewise, if they were kept; then nothing is recomputed.
             values: What `values` returns; None asks for them.
 
@@ -115,8 +115,8 @@ class Unit(tf.keras.layers.Layer):
         (y1, y2), (dy1, dy2) = y, dy
         x1, x2 = (None, None) if x is None else x
 
-        # What is recomputed waits for the gradients so far. Else it would run ahead of them, and
-        # all activations would be there at once.
+        # Recomputation waits for the gradients so far. Otherwise it would run before them, and all
+        # activations would be in memory at the same time.
         if activations_g is None:
             (y1,) = after([dy1, dy2], y1)
             x2, activations_g = _recompute(self.g, y1, of_g, kept_g, x2, y2)
@@ -182,7 +182,7 @@ class Unit(tf.keras.layers.Layer):
 class DownsamplingUnit(Unit):
     """The first unit of a stage: pools its inputs, and gives them more channels.
 
-    What it takes cannot be told from what it gives, so `backward` is to be given `x`.
+    Its input cannot be computed from its output, so `backward` needs `x`.
     """
 
     is_reversible = False

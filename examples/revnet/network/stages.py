@@ -23,7 +23,7 @@ _FIRST_ORDER = (
 
 
 class Saved(NamedTuple):
-    """What the forward pass saves of a unit. What is recomputed is empty."""
+    """Tensors that the forward pass saves of a unit. Those that are recomputed are empty."""
 
     x: Tuple[Any, ...]  # pair, its input
     kept: List[Any]  # see `Unit.forward`
@@ -46,7 +46,7 @@ class Body(tf.keras.layers.Layer):
             zip(config.units, config.filters, config.strides, config.stage_widths)
         ):
             place = f"stage_{stage}/unit_0"
-            # What the first stage takes is normalised already, by the stem.
+            # The stem has normalised the input of the first stage already.
             norm_first = stage > 0
             first = DownsamplingUnit(config, width, out_width, filters, stride, place, norm_first)
             others = [
@@ -58,7 +58,7 @@ class Body(tf.keras.layers.Layer):
 
     @property
     def learned(self):
-        """The weights that gradients are of, frozen or not: a list."""
+        """The weights that have gradients, frozen or not: a list."""
         return [weight for stage in self.stages for unit in stage for weight in unit.learned]
 
     def values(self):
@@ -127,7 +127,7 @@ class Body(tf.keras.layers.Layer):
         Args:
             y: Pair, what `forward` returned.
             dy: Pair, the gradients for it.
-            saved: What `forward` returned besides.
+            saved: The second result of `forward`.
             values: What it was called with.
 
         Returns:
@@ -145,10 +145,10 @@ class Body(tf.keras.layers.Layer):
         return self._of_first_order(dy), found
 
     def _of_first_order(self, gradients):
-        """Returns gradients that cannot be differentiated if they are of recomputed activations.
+        """Returns gradients that cannot be differentiated if activations are recomputed.
 
-        To TensorFlow, what the forward pass saved is constant, so that their gradients would lack
-        what depends on it.
+        To TensorFlow, the saved tensors are constants, so gradients of these gradients would lack
+        the terms that depend on them.
         """
         if not self._recompute:
             return gradients

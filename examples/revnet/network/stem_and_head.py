@@ -1,4 +1,4 @@
-"""What is before and behind the stages: the first convolution, and the classifier."""
+"""The layers before and after the stages: the first convolution, and the classifier."""
 
 import tensorflow.compat.v1 as tf
 
@@ -11,7 +11,7 @@ _XAVIER = 1.0  # variance 1 / fan-in: no ReLU follows
 
 
 class Stem(Weights):
-    """The first convolution, batch norm, ReLU, and max-pooling if the configuration says so.
+    """The first convolution, batch norm, ReLU, and max-pooling if the configuration has it.
 
     Args:
         config: A `RevNetConfig`.
@@ -50,12 +50,12 @@ class Stem(Weights):
         return self._pair(tf.nn.relu(x), images.dtype)
 
     def gradients(self, d_hidden, images, statistics):
-        """Goes back through all, which it computes anew.
+        """Goes back through all layers, which it computes again.
 
         Args:
             d_hidden: Pair of gradients for the pair that `forward` returned.
-            images: What it was called with.
-            statistics: What it returned besides.
+            images: The images that `forward` was called with.
+            statistics: The statistics that it returned.
 
         Returns:
             A dict of the gradients for weights by `id`.
@@ -133,7 +133,7 @@ class Head(Weights):
         return self.classify(self._pool(tf.nn.relu(normalised))), statistics
 
     def replay(self, hidden, statistics):
-        """Computes anew what `forward` did, but for the dense layer.
+        """Computes the result of `forward` again, without the dense layer.
 
         Args:
             hidden: As of `forward`.
@@ -153,9 +153,9 @@ class Head(Weights):
 
         Args:
             d_pooled: Gradient for what `replay` returned.
-            statistics: What that was called with.
-            activations: What it returned besides.
-            gamma: Likewise.
+            statistics: The statistics that it was called with.
+            activations: The `Activations` that it returned.
+            gamma: The value of the factor that it returned.
 
         Returns:
             The pair of gradients for `hidden`, and a dict of those for weights by `id`.

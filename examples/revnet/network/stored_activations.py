@@ -1,11 +1,11 @@
-"""Which activations are stored all the same: those that save most time for the memory they take.
+"""Selects activations to store: those that save most time for their memory.
 
-What recomputing costs is the same for all units, since later stages have more channels as they
-have fewer pixels. What storing takes is not: half as much with each stage. Nor is it worth the
-same: the inputs of a unit's layers save its convolutions, while what these convolve is found from
-those inputs by a batch norm, or, by the first layer, is the same. So the memory that may be taken
-goes to the inputs of as many units as it lasts for, from the last unit of the last stage on, and
-what is left to what their layers convolve.
+Recomputing takes the same time for all units, because later stages have more channels and fewer
+pixels. Storing does not take the same memory: half as much with each stage. Nor does it save the
+same time: stored inputs of a unit's layers save its convolutions, while the tensors that these
+convolve are computed from those inputs by a batch norm, or are equal to them in the first layer. So
+the available memory goes to the inputs of as many units as possible, from the last unit of the last
+stage on, and the rest to the tensors that their layers convolve.
 
 `RevNetConfig.stored_units` says how much that is: as much as the activations of so many units of
 each stage but the first. It does not grow with the units.

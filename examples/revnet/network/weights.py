@@ -24,7 +24,7 @@ class Weights(tf.keras.layers.Layer):
 
     @property
     def learned(self):
-        """The weights that gradients are of, frozen or not, in the order of their making."""
+        """The weights that have gradients, frozen or not, in the order in which they were made."""
         return self.weights[: self._learned]
 
     def add_kernel(self, name, shape, variance=_HE, fan="fan_out"):

@@ -1,1 +1,1 @@
-"""What a RevNet's gradients cost in memory and time, and how exact they are."""
+"""Memory, time and precision of a RevNet's gradients."""

@@ -120,7 +120,7 @@ def _exactly(config, way, batch_size):
 
 
 def _memory(config, model, peak_mb):
-    """Returns what there is to say of the memory of a step, a dict ready for JSON."""
+    """Returns figures of the memory of a step, a dict ready for JSON."""
     import numpy as np
     import tensorflow.compat.v1 as tf
 

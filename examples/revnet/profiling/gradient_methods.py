@@ -1,7 +1,7 @@
 """Ways to the gradients of a RevNet that differ in what they keep of the forward pass.
 
 A *step* is a function without arguments that computes the gradients for one batch. All ways train
-the same network; from the same seed they give the same gradients but for rounding.
+the same network; from the same seed they give the same gradients up to rounding.
 """
 
 import dataclasses

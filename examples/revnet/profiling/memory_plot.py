@@ -42,7 +42,7 @@ def draw(records):
         highest = max(line.get_ydata().max() for line in axes.lines)
         axes.set_ylim(0, 1.08 * highest)
         axes.grid(alpha=0.2)
-    # Beside the lines, of which no corner of a panel is free for sure.
+    # Outside of the panels, because lines may cover any corner of them.
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
     first = records[0]
     figure.suptitle(f"Gradients of {first['batch_size']} images, engine {first['engine']}")

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 def peak_bytes(fetches):
     """Returns the most bytes that tensors of a step take at one time.
 
-    What variables hold is not among it, what is fetched is. Operations run one after another, so
+    The values of variables do not count, fetched values do. Operations run one after another, so
     that the figure does not depend on how fast they are. Kernels' own buffers are counted where
     they come from TensorFlow's allocator.
 
@@ -22,7 +22,7 @@ def peak_bytes(fetches):
         session.run(fetches)  # The first step allocates what stays.
         session.run(fetches, options=traced, run_metadata=metadata)
     records = sorted(
-        # What is freed in a microsecond is freed before anything is allocated in it.
+        # Within a microsecond, memory is freed before any is allocated.
         (record.alloc_micros, record.alloc_bytes)
         for device in metadata.step_stats.dev_stats
         for node in device.node_stats

@@ -144,7 +144,7 @@ def load_model(params, checkpoint):
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
-            f"A checkpoint must be of the network that params.json describes, but {checkpoint} is "
+            f"A checkpoint must be for the network that params.json describes, but {checkpoint} is "
             f"not: {reason}. Name one that this network's training wrote."
         ) from error
     return model

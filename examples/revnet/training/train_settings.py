@@ -1,7 +1,7 @@
 """The settings of training: what the flags say, and what follows from them.
 
 *Resolved* settings are complete: no default remains to be looked up, so that params.json tells all
-that a result depends on. They have the names of the flags, see `train_flags.py`, and besides
+that a result depends on. They have the names of the flags, see `train_flags.py`, and also
 
     every field of `RevNetConfig`     the network; classes and image shape are those of the data
     train_split, eval_split           which images are for what

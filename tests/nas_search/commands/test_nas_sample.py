@@ -74,7 +74,7 @@ def test_a_search_gives_space_images_and_target(capsys, tmp_path):
     with pytest.raises(UserError, match="--ssd must be that of the search, but is 'mobilenet_v2'"):
         run(capsys, f"--search_dir={search}", "--ssd=mobilenet_v2")
     nas_searches.write_search(tmp_path, rl_cost_model_target=None)
-    with pytest.raises(UserError, match="must be of a search in which cost counts"):
+    with pytest.raises(UserError, match="must name a search in which cost counts"):
         run(capsys, f"--search_dir={search}")
 
 

@@ -414,7 +414,7 @@ def test_a_cost_model_of_another_search(tmp_path, change, message):
     assert list(fitted.input_shape) == search_params(tmp_path, **change)["image_shape"]
     load(search_params(tmp_path))
     nas_searches.save_checkpoint(tmp_path)
-    message = f"must be of its settings…cost_model.json has {message}…another directory"
+    message = f"must match its settings…cost_model.json has {message}…another directory"
     with pytest.raises(ValueError, match=matching(message)):
         load(search_params(tmp_path, **change))
 

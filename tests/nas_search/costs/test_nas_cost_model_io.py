@@ -35,7 +35,7 @@ def test_a_model_says_what_it_is():
         (["more"], 1, "has other fields than it should: more"),
         (["kernel"], None, "has other fields than it should: kernel"),
         (["ssd"], 3, "has ssd 3, which must be a text"),
-        (["ssd"], "nowhere", "is of the space 'nowhere', which is none of"),
+        (["ssd"], "nowhere", "is for the space 'nowhere', which is none of"),
         (["num_classes"], True, "has num_classes true, which must be an integer > 0"),
         (["num_classes"], 0, "has num_classes 0, which must be an integer > 0"),
         (["seed"], -1, "has seed -1, which must be an integer >= 0"),

@@ -108,7 +108,7 @@ def test_measuring_goes_on_where_it_stopped(run, machine):
     status, shown, path = run(*flags)
     assert status == 130
     assert not path.exists()
-    assert "\nStopped. What was measured is kept" in shown.err
+    assert "\nStopped. Measurements are kept" in shown.err
     assert (
         f"    python -m examples.nas_search fit-cost --output={path} --num_networks=60" in shown.err
     )

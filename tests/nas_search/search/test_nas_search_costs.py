@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_told(resolve, given, message):
 )
 def test_models_of_other_images_are_refused(resolve, tmp_path, changes, message):
     file = write_latency_model(tmp_path / "latency.json", **changes)
-    message = f"must be of the space and the images of the search, but…{message}…Fit one"
+    message = f"must be for the space and the images of the search, but…{message}…Fit one"
     with pytest.raises(SettingsError, match=matching(message)):
         resolve(cost_model=[file])
 
@@ -146,7 +146,7 @@ def test_a_changed_file_is_refused_on_resume(resolve, file, tmp_path):
     message = 'differ: cost_model was ["latency, ms on Abacus 1…and is ["latency, ms on Abacus 1'
     with pytest.raises(SettingsError, match=matching(message)):
         search_settings.check_same(changed)
-    message = "must be of its settings, but…cost_model.json has 'latency, ms…where the search has"
+    message = "must match its settings, but…cost_model.json has 'latency, ms…where the search has"
     with pytest.raises(ValueError, match=matching(message)):
         search_costs.load(changed)
 
@@ -154,7 +154,7 @@ def test_a_changed_file_is_refused_on_resume(resolve, file, tmp_path):
 def test_a_file_that_changes_before_it_is_copied_is_refused(resolve, file, tmp_path):
     params = resolve(cost_model=[file])
     write_latency_model(tmp_path / "latency.json", bias=7.0)
-    message = "must be of its settings, but…latency.json has 'latency…changed; name another"
+    message = "must match its settings, but…latency.json has 'latency…changed; name another"
     with pytest.raises(ValueError, match=matching(message)):
         search_costs.load(params)
 
@@ -299,7 +299,7 @@ def test_a_search_says_what_its_cost_is_and_resumes(tmp_path, file, capsys, monk
     ("kept", "message"),
     [
         ("{", "error: A cost model must be JSON by `fit-cost`, but '{' cannot be read"),
-        ("another", "error: The cost model of a search must be of its settings, but "),
+        ("another", "error: The cost model of a search must match its settings, but "),
     ],
 )
 def test_a_kept_model_that_is_damaged_is_told(resolve, file, tmp_path, capsys, kept, message):

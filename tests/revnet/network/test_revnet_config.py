@@ -197,7 +197,7 @@ _WRONG = [
         {"initial_stride": 2, "initial_max_pool": True, "strides": (1, 3)},
         "Images must have a pixel for every stride, 12 in each…lower `strides`, `initial_stride`",
     ),
-    ({"width": 3, "depth": 4}, "A RevNet has no depth, width…What can be changed: image_shape"),
+    ({"width": 3, "depth": 4}, "A RevNet has no depth, width…Options are: image_shape"),
 ]
 
 

@@ -98,7 +98,7 @@ def test_every_image_is_evaluated_once(trained, engine):
 @pytest.mark.parametrize("engine", ["eager", "towers"])
 def test_a_checkpoint_of_another_network_is_an_error(trained, engine):
     params, _ = trained[engine]
-    text = "A checkpoint must be of the network that params.json…is not: …Name one that this"
+    text = "A checkpoint must be for the network that params.json…is not: …Name one that this"
     for other in ({"filters": [8]}, {"units": [3]}):
         with pytest.raises(UserError, match=matching(text)):
             train_eval.load_model({**params, **other}, checkpoints.find(params["checkpoint_dir"]))

@@ -120,7 +120,7 @@ def test_records_reach_training(tmp_path, dataset):
             "Each of 3 towers must have an image of a batch, but --train_batch_size is 2. Enlarge",
         ),
         ({"engine": "eager", "devices": ["/cpu:0"]}, "--devices is for the engine towers, but"),
-        ({"engine": "function", "tpu": "x"}, "--tpu is for the engine tpu, but this run is of"),
+        ({"engine": "function", "tpu": "x"}, "--tpu is for the engine tpu, but this run uses"),
         ({"engine": "none"}, "--engine must be one of eager, function, estimator, towers, tpu"),
         ({"preset": "cifar39"}, "--preset must be one of digits, cifar38"),
         ({"boundaries": [1, 2]}, "2 rates and 2 boundaries. Pass both"),
