@@ -15,12 +15,12 @@ from engines import harness, tpu_graphs
 from replicate import loss_scale
 from replicate.loss_scale import DynamicLossScale, FixedLossScale
 from replicate.optimizer import loss_scaling
+from scale_steps import NOT_FINITE, after
 from versions import mixed_precision
 
 pytestmark = pytest.mark.conformance
 
 LARGEST = np.finfo(np.float32).max
-NOT_FINITE = (np.nan, np.inf, -np.inf)
 STEPS = 100
 START = {"initial_loss_scale": 2.0**100, "increment_period": 2, "multiplier": 1024.0}
 
@@ -29,17 +29,6 @@ START = {"initial_loss_scale": 2.0**100, "increment_period": 2, "multiplier": 10
 def eager():
     with context.eager_mode():
         yield
-
-
-def after(scale, count, is_finite, period, multiplier):
-    """Returns scale and count after a step, in plain Python."""
-    if not is_finite:
-        return max(np.float32(scale) / np.float32(multiplier), np.float32(1)), 0
-    if count + 1 < period:
-        return np.float32(scale), count + 1
-    with np.errstate(over="ignore"):
-        raised = np.float32(scale) * np.float32(multiplier)
-    return (raised if np.isfinite(raised) else np.float32(scale)), 0
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])  # A checkpoint may hold that of a longer period.

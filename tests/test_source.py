@@ -23,7 +23,7 @@ MODULES = {
 }
 PUBLIC = [name for name in MODULES if not name.startswith("replicate.compat")]
 
-# The rooms of the library and its public modules, from the ground up: imports run down alone.
+# The packages of the library and its public modules, from the ground up: imports run down alone.
 FLOORS = (
     ("compat", "version"),
     ("clusters", "graphs", "layouts", "reduction"),
@@ -36,11 +36,11 @@ FLOORS = (
     ("checking",),
     ("__init__", "__main__"),
 )
-FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
-ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 TESTS = pathlib.Path(__file__).parent
-# Folders of `tests` that are no rooms: they hold what is of all rooms, or beside them.
-NO_ROOMS = {
+# Folders of `tests` of no package: their tests are of several, or of none.
+NO_PACKAGES = {
     "towers",
     "benchmarks",
     "conformance",
@@ -169,20 +169,21 @@ def test_versions_are_asked_for_in_compat_alone(module):
     assert asked == [], "move this to replicate/compat"
 
 
-def rooms_used(module):
-    """Yields what of other rooms `module` imports: the room, and whether it is past its front."""
+def packages_used(module):
+    """Yields what `module` imports of other packages: the package, whether past its `__init__`."""
     for node in ast.walk(MODULES[module]):
-        package = getattr(node, "module", None) or ""
-        if not isinstance(node, ast.ImportFrom) or package.split(".")[0] != "replicate":
+        source = getattr(node, "module", None) or ""
+        if not isinstance(node, ast.ImportFrom) or source.split(".")[0] != "replicate":
             continue
         for alias in node.names:
-            _, room, *rest = f"{package}.{alias.name}".split(".")
-            room = "compat" if room == "estimator" else room  # What the package calls it.
-            if room != module.split(".")[1]:
-                yield room, room in ROOMS and len(package.split(".")) > 2, ".".join(rest)
+            _, package, *rest = f"{source}.{alias.name}".split(".")
+            # As the library calls it.
+            package = "compat" if package == "estimator" else package
+            if package != module.split(".")[1]:
+                yield package, package in PACKAGES and len(source.split(".")) > 2, ".".join(rest)
 
 
-def test_every_module_is_in_a_room():
+def test_every_module_is_in_a_package():
     assert {module.split(".")[1] for module in MODULES} == set(FLOOR_OF)
 
 
@@ -197,43 +198,71 @@ def packages(directory):
     return {path.parent.name for path in directory.glob("*/__init__.py")}
 
 
-def test_the_tests_mirror_the_rooms():
+def test_the_tests_mirror_the_packages():
     examples = TESTS.parent / "examples"
-    found = {*folders(TESTS)} - NO_ROOMS
-    assert found >= {*ROOMS}, "every room of the library has tests"
-    assert found <= {*ROOMS, *packages(examples)}
-    for name in found - {*ROOMS}:
+    found = {*folders(TESTS)} - NO_PACKAGES
+    assert found >= {*PACKAGES}, "every package of the library has tests"
+    assert found <= {*PACKAGES, *packages(examples)}
+    for name in found - {*PACKAGES}:
         assert {*folders(TESTS / name)} <= packages(examples / name), name
 
 
 def test_tests_have_names_of_their_own():
     """By which pytest imports them, from whichever folder."""
-    names = [path.name for path in TESTS.rglob("test_*.py")]
+    names = [path.name for path in _test_files()]
     assert sorted(names) == sorted({*names})
+
+
+def tests_imported(tree):
+    """Returns which test files `tree` imports, or what of them."""
+    return {name for name in imported(tree) if re.search(r"(^|\.)test_", name)}
+
+
+def test_no_test_file_imports_another():
+    """Shared code lies in modules whose names do not begin with `test_`."""
+    found = {path.name: tests_imported(ast.parse(path.read_text())) for path in _test_files()}
+    assert {name: others for name, others in found.items() if others} == {}
+
+
+def _test_files():
+    return sorted(TESTS.rglob("test_*.py"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import test_a", "from test_a import b", "from a import test_b", "import a.test_b"],
+)
+def test_the_search_for_imported_tests_finds_them(line):
+    assert tests_imported(ast.parse(line))
+
+
+def test_the_search_for_imported_tests_finds_nothing_else():
+    assert not tests_imported(ast.parse("import contest_a\nfrom tests import b\n'import test_c'"))
 
 
 def test_the_drawing_shows_every_floor():
     page = (ROOT.parent / "docs" / "architecture.md").read_text()
     drawn = re.findall(r"^(\d+) {2,3}(\w.*)$", page, flags=re.MULTILINE)
     assert [int(number) for number, _ in drawn] == list(range(len(FLOORS), 0, -1))
-    assert [tuple(rooms.split()) for _, rooms in reversed(drawn)] == list(FLOORS)
+    assert [tuple(names.split()) for _, names in reversed(drawn)] == list(FLOORS)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_run_down(module):
     own_floor = FLOOR_OF[module.split(".")[1]]
-    assert [room for room, _, _ in rooms_used(module) if FLOOR_OF[room] >= own_floor] == []
+    used = [package for package, _, _ in packages_used(module)]
+    assert [package for package in used if FLOOR_OF[package] >= own_floor] == []
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_rooms_are_entered_by_the_front(module):
+def test_packages_are_imported_by_their_init(module):
     # What `compat` holds has little in common but TensorFlow's versions.
-    others = [use for use in rooms_used(module) if use[0] != "compat"]
+    others = [use for use in packages_used(module) if use[0] != "compat"]
     assert [use for use in others if use[1]] == []
-    for room, _, name in others:
-        if name and room in ROOMS and module != "replicate.__main__":  # Which imports modules late.
-            front = importlib.import_module(f"replicate.{room}")
-            assert name in front.__all__
+    for package, _, name in others:
+        # `__main__` imports modules late.
+        if name and package in PACKAGES and module != "replicate.__main__":
+            assert name in importlib.import_module(f"replicate.{package}").__all__
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -1,6 +1,6 @@
 """What must hold of the source text of the examples: who may import whom, and files of one concept.
 
-A *room* is a package in a package, or a module beside them.
+A *member* of a package is a package or a module in it.
 """
 
 import ast
@@ -13,8 +13,8 @@ from imports import check_one_way, imported
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# The rooms of the examples and of what is in them, from the ground up: imports run down alone, and
-# rooms of one floor do not know each other.
+# The members of the examples and of their packages, from the ground up: imports run down alone, and
+# members of one floor do not know each other.
 FLOORS = {
     "examples": (
         ("__init__", "comparison", "runs"),
@@ -39,7 +39,7 @@ FLOORS = {
     ),
     "examples.classifiers": (("__init__", "evaluation"), ("settings", "training"), ("commands",)),
     "examples.cluster": (("__init__", "flags"), ("local", "train"), ("slurm",)),
-    # What TuNAS has too is a module, at the place that it has there; the rest is in rooms.
+    # What TuNAS has too is a module, at the place that it has there; the rest is in packages.
     "examples.nas_search": (
         ("__init__", "custom_layers", "depthwise_initializers", "mobile_model_archive"),
         ("rewards", "schema", "tpu_optimizer_ops"),
@@ -78,8 +78,8 @@ FILES = sorted((ROOT / "examples").rglob("*.py"))
 MODULES = {name_of(path): ast.parse(path.read_text()) for path in FILES}
 
 
-def room_of(module, package):
-    """Returns the room of a module in a package, None if it is not in it."""
+def member_of(module, package):
+    """Returns the member of a package that a module is or is in, None if it is in none."""
     if module == package:
         return "__init__"
     inside = module.startswith(f"{package}.")
@@ -99,22 +99,24 @@ def own(module):
 
 
 @pytest.mark.parametrize("package", FLOORS)
-def test_every_module_is_in_a_room(package):
-    rooms = [room for floor in FLOORS[package] for room in floor]
-    assert sorted(rooms) == sorted({room_of(module, package) for module in MODULES} - {None})
+def test_every_module_is_in_a_member(package):
+    members = [member for floor in FLOORS[package] for member in floor]
+    assert sorted(members) == sorted({member_of(module, package) for module in MODULES} - {None})
 
 
 @pytest.mark.parametrize("package", FLOORS)
 def test_imports_run_down(package):
-    floor_of = {room: floor for floor, rooms in enumerate(FLOORS[package]) for room in rooms}
+    floor_of = {
+        member: floor for floor, members in enumerate(FLOORS[package]) for member in members
+    }
     for module in MODULES:
-        room = room_of(module, package)
-        if room is None:
+        member = member_of(module, package)
+        if member is None:
             continue
         for used in own(module):
-            other = room_of(used, package)
-            if other not in (None, room):
-                assert floor_of[other] < floor_of[room], f"{module} imports {used}"
+            other = member_of(used, package)
+            if other not in (None, member):
+                assert floor_of[other] < floor_of[member], f"{module} imports {used}"
 
 
 def test_the_rule_of_floors_finds_what_runs_up(monkeypatch):

@@ -9,6 +9,7 @@ import replicate
 import versions
 from bodies import control_flow
 from partition import harness
+from partition.orders import ROWS, assert_alike, ran_of
 
 pytestmark = pytest.mark.conformance
 ModeKeys = tf.estimator.ModeKeys
@@ -182,34 +183,6 @@ def test_what_is_fetched_behind_a_loop_is_made_of_the_towers_loops(states_of, ve
             ran = ancestors(graph.get_operation_by_name(name))
             rounds = {one.name.partition("/")[0] for one in ran if one.type == "LoopCond"}
             assert rounds == {"tower_0", "tower_1", "tower_2"}
-
-
-def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
-    """Returns what a model's fetches are after some steps on three towers, and on one device."""
-    values = []
-    for num_towers in (1, 3):
-        with harness.mechanism(), tf.Graph().as_default():
-            tf.train.create_global_step()
-            rows = tf.placeholder(tf.float32, [None, 4])
-            fn = harness.replicated(model_fn, num_towers)
-            spec = fn(rows, None, mode=mode)
-            with tf.Session(config=harness.session_config(num_towers)) as session:
-                session.run(tf.global_variables_initializer())
-                fetches = (spec.loss, spec.train_op) if mode == ModeKeys.TRAIN else spec.loss
-                for _ in range(steps):
-                    made = session.run(fetches, {rows: feature})
-                values.append((made, session.run(tf.global_variables())))
-    return values
-
-
-def assert_alike(values):
-    for one, other in zip(*map(tf.nest.flatten, values)):
-        if one is None:  # The result of running an operation.
-            continue
-        np.testing.assert_allclose(other, one, 1e-6)
-
-
-ROWS = np.random.RandomState(2).randn(7, 4).astype(np.float32)
 
 
 def test_a_size_that_is_fetched_waits_for_what_it_waited_for():

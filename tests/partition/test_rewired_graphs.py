@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from partition import harness
-from partition.test_order_of_reads import ROWS, assert_alike, ran_of
+from partition.orders import ROWS, assert_alike, ran_of
 from replicate.compat import partitioning
 from replicate.partition.order import in_order
 

@@ -3,8 +3,10 @@
 A line that ends with `#! rule` has one finding of that rule; no other has any.
 """
 
+import collections
 import re
 
+Place = collections.namedtuple("Place", "name kind target package advice")
 CONTRIB = {
     "layers.xavier_initializer": ("alias", "tf.glorot_uniform_initializer"),
     "rnn.LSTMCell": ("alias", "tf.nn.rnn_cell.LSTMCell"),
@@ -17,6 +19,14 @@ CONTRIB = {
 }
 HEAD = "import tensorflow.compat.v1 as tf\nimport replicate\nreplicate.compat.install()\n"
 SPEC = "    return tf.estimator.EstimatorSpec(mode, loss=loss)\n"
+
+
+def find(name):
+    """Stands in for `replicate.compat.contrib.find`, of which the scan needs this."""
+    kind, target = CONTRIB.get(name, ("none", ""))
+    if name.split(".")[0] == "slim":
+        return Place(name, "package", f"tf_{name}", "tf-slim", "")
+    return Place(name, kind, target, "", "" if target else "Write it by hand.")
 
 
 def in_model(*lines, head=HEAD, arguments="features, labels, mode, params"):

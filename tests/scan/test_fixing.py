@@ -8,8 +8,8 @@ import pytest
 
 import planted
 from bodies import matching
+from planted import find
 from replicate.scan import command, contrib, files, fixing, reading, scan
-from test_rules import find
 
 BEFORE = """\
 import tensorflow as tf

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from planted import find
 from replicate.scan import command, contrib, files, report, scan
-from test_rules import find
 
 MODEL = """\
 import tensorflow.compat.v1 as tf

@@ -1,22 +1,11 @@
 """What `replicate scan` finds: each planted trap once, and nothing in what looks like one."""
 
-import collections
-
 import pytest
 
 import innocent
 import planted
+from planted import find
 from replicate.scan import RULES, contrib, scan
-
-Place = collections.namedtuple("Place", "name kind target package advice")
-
-
-def find(name):
-    """Stands in for `replicate.compat.contrib.find`, of which the scan needs this."""
-    kind, target = planted.CONTRIB.get(name, ("none", ""))
-    if name.split(".")[0] == "slim":
-        return Place(name, "package", f"tf_{name}", "tf-slim", "")
-    return Place(name, kind, target, "", "" if target else "Write it by hand.")
 
 
 @pytest.fixture(autouse=True)

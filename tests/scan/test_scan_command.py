@@ -10,9 +10,9 @@ import pytest
 
 import replicate
 from bodies import matching
+from planted import find
 from replicate import __main__ as main
 from replicate.scan import RULES, codebase, contrib
-from test_rules import find
 
 ROOT = pathlib.Path(replicate.__file__).resolve().parents[1]
 TEXT = "import tensorflow as tf\ntf.Print\ntf.contrib.eager.x\n"
