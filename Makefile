@@ -1,6 +1,6 @@
 # make search  finds a network for handwritten digits on two towers, and trains what it found
 # make demo    trains examples/digits.py on two towers and on one device, and compares them
-# make check   what a change is looked at by first: lint, types and the heart of every room
+# make check   runs lint, types and smoke tests of every package: run it first after a change
 # make test    lint, types, the documentation, and tests, ending with pytest's summary: on TensorFlow
 #              1.15, where there is a Python 3.7, the contract, with `make test-1.15`; on the newest
 #              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
@@ -84,7 +84,7 @@ STEADY := not slow and not thorough and not nightly
 ALL := not thorough and not nightly
 OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_search revnet runs)
 # What `make test` runs on TensorFlow 1.15, and `make test-all` besides.
-# By rooms; what is of none lies in `tests` itself.
+# By packages; tests of none lie in `tests` itself.
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
 CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
 FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) \
@@ -134,7 +134,7 @@ release: $(VENV)/.test $(DOCS)/.docs
 	$(VENV)/bin/python -m tools.release --builder $(DOCS)/bin/python
 
 test-newest: $(NEWEST)/.test
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or heart) and $(QUICK)" \
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(QUICK)" \
 	    --unoptimized $(shell grep -rl mark.conformance tests)
 
 ifneq (,$(PYTHON_3_7))
@@ -193,7 +193,7 @@ lint: $(VENV)/.test
 	$(VENV)/bin/mypy
 
 check: lint
-	$(VENV)/bin/python -m pytest -n 2 -m heart $(OF_EXAMPLES)
+	$(VENV)/bin/python -m pytest -n 2 -m smoke $(OF_EXAMPLES)
 
 format: $(VENV)/.test
 	$(VENV)/bin/ruff check --fix .

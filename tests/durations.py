@@ -1,4 +1,4 @@
-"""How long each test takes, and what follows: `slow`, and `heart`.
+"""How long each test takes, and the marks that follow from it: `slow`, `further` and `smoke`.
 
     python -m tests.durations           runs all tests but `thorough` and `nightly` ones, and writes
                                         what took more than 0.2 s into `durations.txt`
@@ -25,11 +25,11 @@ FURTHER = 0.2
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
-# How many cells of a table are in the heart, and of which rooms more, of half a second each.
+# How many cells of a table are smoke tests, and of which packages more, of half a second each.
 CELLS, CORE_CELLS = 2, 8
 CORE = ("contract", "graphs")
-# Rooms whose tests share graphs, so that the first takes what all do: CI alone runs them, but for
-# these files.
+# Packages whose tests share graphs, so that the first takes what all do: CI alone runs them, but
+# for these files.
 SHARED = ("partition",)
 ALWAYS = ("tests/partition/test_fuzz.py",)
 
@@ -55,28 +55,35 @@ def marks(items):
 
     Args:
         items: Pairs of a test's id and the names of its fixtures, in order; of what is
-            parametrised, the first ones are the heart.
+            parametrised, the first ones are smoke tests, but not if one took longer than
+            `SHARED_FIXTURE`: the others share its work.
 
     Returns:
         For each the list of its marks, strings.
     """
     seconds, cells, kept = read(), collections.Counter(), collections.Counter()
+    shared = {_function(name) for name, taken in seconds.items() if taken > SHARED_FIXTURE}
     for name, fixtures in items:
         file, _, _ = name.partition("::")
-        room, function = name.split("/")[1], name.partition("[")[0]
-        if room in SHARED:
+        package, function = name.split("/")[1], _function(name)
+        if package in SHARED:
             yield [] if file in ALWAYS else ["further"]
             continue
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
-        limit, most = (0.5, CORE_CELLS) if room in CORE else (LISTED, CELLS)
-        if room not in TABLES and taken > (FURTHER if kept[function] else SLOW):
+        limit, most = (0.5, CORE_CELLS) if package in CORE else (LISTED, CELLS)
+        if package not in TABLES and taken > (FURTHER if kept[function] else SLOW):
             yield ["slow" if taken > SLOW else "further"]
             continue
         kept[function] += 1
-        is_quick = taken <= limit and room not in EXAMPLES
+        is_quick = taken <= limit and package not in EXAMPLES and function not in shared
         cells[function] += is_quick
-        chosen = ["table"] if room in TABLES else []
-        yield [*chosen, "heart"] if is_quick and cells[function] <= most else chosen
+        chosen = ["table"] if package in TABLES else []
+        yield [*chosen, "smoke"] if is_quick and cells[function] <= most else chosen
+
+
+def _function(name):
+    """Returns the id of a test without its parameters."""
+    return name.partition("[")[0]
 
 
 class Fixtures:

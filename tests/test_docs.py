@@ -227,8 +227,8 @@ def test_the_command_line_is_documented():
     text = page("docs/reference/command_line.md")
     folder = pages.ROOT / "replicate"
     source = "".join(
-        (folder / room / "command.py").read_text()
-        for room in ("bench", "checking", "comparing", "scan")
+        (folder / package / "command.py").read_text()
+        for package in ("bench", "checking", "comparing", "scan")
     )
     flags = set(re.findall(r"\"(--\w+)\"", source))
     assert {"--devices", "--json", "--rows"} <= flags

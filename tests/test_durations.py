@@ -1,4 +1,4 @@
-"""Which tests are slow, and which are the heart, follows from what they took."""
+"""Which tests are slow, and which are smoke tests, follows from what they took."""
 
 import os
 import subprocess
@@ -13,21 +13,21 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize(
-    ("room", "seconds", "marks"),
+    ("package", "seconds", "marks"),
     [
-        ("towers", 0, ["heart"]),
+        ("towers", 0, ["smoke"]),
         ("towers", 0.3, []),
-        ("graphs", 0.3, ["heart"]),
+        ("graphs", 0.3, ["smoke"]),
         ("nas_search", 0, []),
         ("towers", 0.8, ["slow"]),
         ("nas_search", 60, ["slow"]),
         ("contract", 60, ["table"]),
-        ("contract", 0, ["table", "heart"]),
+        ("contract", 0, ["table", "smoke"]),
         ("partition", 0, ["further"]),
     ],
 )
-def test_marks(room, seconds, marks, monkeypatch):
-    name = f"tests/{room}/test_x.py::test_y"
+def test_marks(package, seconds, marks, monkeypatch):
+    name = f"tests/{package}/test_x.py::test_y"
     monkeypatch.setattr(durations, "read", lambda: {name: seconds})
     assert list(durations.marks([(name, [])])) == [marks]
 
@@ -36,7 +36,7 @@ def test_programs_of_the_fuzzer_run_always():
     assert list(durations.marks([("tests/partition/test_fuzz.py::test_y[0]", [])])) == [[]]
 
 
-def test_the_first_cells_of_a_table_are_the_heart(monkeypatch):
+def test_the_first_cells_of_a_table_are_smoke_tests(monkeypatch):
     monkeypatch.setattr(durations, "read", dict)
     names = [f"tests/towers/test_x.py::test_y[{i}]" for i in range(5)]
     others = [f"tests/towers/test_x.py::test_z[{i}]" for i in range(2)]
@@ -45,19 +45,26 @@ def test_the_first_cells_of_a_table_are_the_heart(monkeypatch):
     assert found == names[: durations.CELLS] + others
 
 
+def test_cells_beside_a_very_slow_one_are_no_smoke_tests(monkeypatch):
+    names = [f"tests/towers/test_x.py::test_y[{i}]" for i in range(2)]
+    taken = {names[1]: durations.SHARED_FIXTURE + 1}
+    monkeypatch.setattr(durations, "read", lambda: taken)
+    assert list(durations.marks([(name, []) for name in names])) == [[], ["slow"]]
+
+
 def test_of_cells_that_take_a_while_the_first_is_not_slow(monkeypatch):
     names = [f"tests/towers/test_x.py::test_y[{i}]" for i in range(4)]
     taken = durations.SLOW + 1, durations.SLOW, durations.FURTHER, durations.SLOW
     monkeypatch.setattr(durations, "read", lambda: dict(zip(names, taken)))
     marks = durations.marks([(name, []) for name in names])
-    assert list(marks) == [["slow"], [], ["heart"], ["further"]]
+    assert list(marks) == [["slow"], [], ["smoke"], ["further"]]
 
 
 def test_what_shares_a_slow_fixture_is_slow(monkeypatch):
     file = "tests/towers/test_x.py"
     monkeypatch.setattr(durations, "read", lambda: {f"{file}::trained": 5})
     told = [(f"{file}::test_y", ["trained"]), (f"{file}::test_z", ["fresh_graph"])]
-    assert list(durations.marks(told)) == [["slow"], ["heart"]]
+    assert list(durations.marks(told)) == [["slow"], ["smoke"]]
 
 
 def test_a_shared_fixture_is_measured_by_itself(pytester):

@@ -1,4 +1,4 @@
-"""The contract "N towers = one device": what tests of every room compare by, and its own tests."""
+"""The contract "N towers = one device": tests of every package compare by it; and its tests."""
 
 from contract.harness import (
     DYNAMIC,

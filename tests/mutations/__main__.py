@@ -1,7 +1,7 @@
 """Applies defects one by one to a copy of the library, and tells which the tests catch.
 
     python -m tests.mutations                       all of them, by what `make test` runs of their
-                                                    own room; those left by all of it on TensorFlow
+                                                    package; those left by all of it on TensorFlow
                                                     2.15, and those left then by slow tests; by
                                                     .venv-1.15 those that show on 1.15 alone
     python -m tests.mutations --only dropped        those whose names hold a word
@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 PYTHON_1_15 = str(ROOT / ".venv-1.15/bin/python")
 LEFT_OUT = {"build", "dist", "runs"}  # At the root, and what begins with a dot.
 # Of public modules, where their tests are.
-ROOMS = {
+PACKAGES = {
     "model_fn.py": "contract",
     "cross_tower.py": "test_cross_tower.py",
     "normalization.py": "test_normalization.py",
@@ -37,7 +37,7 @@ ROOMS = {
 QUICK = "not slow and not further and not thorough and not nightly"
 # In turn, until one fails: what is quick first.
 SUITES = (
-    ("its room", ["-m", QUICK]),  # Where that is, follows.
+    ("its package", ["-m", QUICK]),  # Where that is, follows.
     ("test", ["-m", QUICK]),
     ("test-all", ["-m", "(slow or further) and not thorough and not nightly"]),
 )
@@ -69,14 +69,14 @@ def spoil(tree, defect):
 def caught_by(tree, defect, suites):
     """Returns the first suite that fails in `tree`, and its first test to fail; or Nones."""
     environment = dict(os.environ, PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
-    room = defect.file.partition("/")[0]
-    in_room = f"tests/{ROOMS.get(room, room)}"
+    package = defect.file.partition("/")[0]
+    in_package = f"tests/{PACKAGES.get(package, package)}"
     python = sys.executable
     if defect.on_1_15:
         python, suites = PYTHON_1_15, [("1.15", ["-m", QUICK, defect.on_1_15])]
     for name, arguments in suites:
-        if name == "its room":
-            arguments = [*arguments, in_room]
+        if name == "its package":
+            arguments = [*arguments, in_package]
         command = [python, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
         command += ["--ignore=tests/mutations"]  # Which miss the text that is replaced.
         done = subprocess.run(
