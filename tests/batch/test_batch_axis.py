@@ -1,6 +1,7 @@
 """Batches whose rows are on another axis than 0 train what one device trains, in float64."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -129,10 +130,21 @@ def record(model_fn, data, num_towers=1, reduction=MEAN, wrap=contract.plain, **
     return contract.record(model_fn, data, {"wrap": wrap, "reduction": reduction}, num_towers)
 
 
-@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
-@pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
-@pytest.mark.parametrize("reduction", [MEAN, SUM])
-@pytest.mark.parametrize("model_fn", MODELS, ids=lambda model_fn: model_fn.__name__)
+def runs():
+    """Yields every model with each reduction, static or not, over 3 towers, and all over 2."""
+    for row, model_fn in enumerate(MODELS):
+        for column, (reduction, static) in enumerate(itertools.product([MEAN, SUM], [True, False])):
+            for num_towers in (2, 3):
+                is_quick = num_towers == 3 and selection.on_diagonal(row, column in (1, 2), 2)
+                shape = "static" if static else "dynamic"
+                yield selection.cell(
+                    *(model_fn, reduction, static, num_towers),
+                    is_quick=is_quick,
+                    id=f"{model_fn.__name__}-{reduction}-{shape}-{num_towers}",
+                )
+
+
+@pytest.mark.parametrize(("model_fn", "reduction", "static", "num_towers"), list(runs()))
 def test_time_major_batches_train_alike(model_fn, reduction, static, num_towers, warnings):
     sizes = [SIZES[num_towers - 2]] * 3 if static else SIZES
     data = functools.partial(dataset, sizes)
@@ -195,7 +207,7 @@ def test_sparse_and_whole_entries_beside():
     contract.assert_same_run(record(model_fn, data, 2, **given), want)
 
 
-@pytest.mark.parametrize("num_towers", [2, 3, 8])
+@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3, 8])
 @pytest.mark.parametrize("mode", [ModeKeys.EVAL, ModeKeys.PREDICT])
 def test_metrics_and_predictions_whose_rows_come_first(mode, num_towers):
     data = functools.partial(dataset, SIZES)
@@ -287,33 +299,6 @@ def test_static_shapes_are_those_of_the_batch():
 def values(fetches):
     with tf.Session() as session:
         return session.run(fetches)
-
-
-@pytest.mark.parametrize("axis", [1, -2])
-@pytest.mark.parametrize("shape", ["static", "dynamic", "unknown"])
-@pytest.mark.parametrize(("rows", "num_towers"), [(6, 2), (7, 3), (2, 5), (0, 2)])
-def test_dense_and_sparse_shards_along_another_axis(rows, num_towers, shape, axis):
-    value = np.arange(2 * rows * 3).reshape(2, rows, 3)
-    known = {"static": value.shape, "dynamic": [2, None, 3], "unknown": None}[shape]
-    dense = tf.placeholder_with_default(value, known)
-    whole = tf.sparse.from_dense(value)
-    sparse = tf.SparseTensor(
-        whole.indices,
-        whole.values,
-        tf.placeholder_with_default(np.array(value.shape), [None if shape == "unknown" else 3]),
-    )
-    features = {"dense": dense, "sparse": sparse, "first": tf.range(rows)}
-    axes = {"dense": axis, "sparse": axis}
-    shards = sharding.shard(features, None, num_towers, False, batch_axis=axes)
-    got = values(shards.features)
-    want = np.array_split(np.arange(rows), num_towers)
-    for part, own in zip(got, want):
-        own = own if own.size else np.arange(rows)[-1:]  # A copy of the last row.
-        np.testing.assert_array_equal(part["dense"], value[:, own])
-        np.testing.assert_array_equal(part["first"], own)
-        dense = np.zeros(part["sparse"].dense_shape, int)
-        dense[tuple(part["sparse"].indices.T)] = part["sparse"].values
-        np.testing.assert_array_equal(dense, value[:, own])
 
 
 def test_the_last_axis_of_a_tensor_of_unknown_rank():

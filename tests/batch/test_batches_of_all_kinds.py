@@ -7,9 +7,10 @@ import tensorflow.compat.v1 as tf
 import bodies
 import contract
 import replicate
+import selection
 from contract import MEAN, SUM, ModeKeys
 
-TOWERS = [2, 3]
+TOWERS = [selection.cell(2, is_quick=False), 3]
 ROWS = np.array([[1.0], [2.0], [3.0], [-4.0], [5.0], [0.5], [1.5]])
 TARGETS = np.array([1.0, 0.0, 2.0, -1.0, 3.0, 0.25, 1.0])
 
@@ -154,7 +155,7 @@ def test_multi_hot_rows_keep_their_width(num_towers):
     assert_trains_alike(model_fn, batch, num_towers)
 
 
-@pytest.mark.parametrize("num_towers", [2, 3, 9])
+@pytest.mark.parametrize("num_towers", [*TOWERS, 9])
 @pytest.mark.parametrize("mode", [ModeKeys.EVAL, ModeKeys.PREDICT])
 def test_padded_rows_are_evaluated_and_predicted_alike(num_towers, mode):
     def model_fn(features, labels, mode, params=None):

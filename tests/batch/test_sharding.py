@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
+import selection
 from bodies import matching
 from replicate.batch import sharding
 
@@ -62,35 +63,71 @@ def text(rows, known):
     return tf.placeholder_with_default(value, [rows if known else None]), value
 
 
-def as_rows(value):
-    """Returns a dense, sparse or ragged value as a list of rows."""
+def as_rows(value, axis=0):
+    """Returns a dense, sparse or ragged value as a list of its rows, which are on an axis."""
     if isinstance(value, tf.SparseTensorValue):
         # As wide as the batch, which a shard need not be.
-        whole = np.zeros([value.dense_shape[0], 3])
+        whole = np.zeros([*value.dense_shape[:-1], 3])
         whole[tuple(value.indices.T)] = value.values
-        return whole.tolist()
+        value = whole
     if isinstance(value, tf.ragged.RaggedTensorValue):
         return value.to_list()
-    return value if isinstance(value, list) else value.tolist()
+    return np.moveaxis(value, axis, 0).tolist()
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["static", "dynamic"])
-@pytest.mark.parametrize(
-    ("rows", "num_towers"), [(4, 2), (5, 2), (7, 3), (11, 8), (8, 8), (2, 3), (1, 8), (0, 2)]
-)
-def test_dense_sparse_and_ragged_shards_are_aligned(rows, num_towers, known):
-    leaves = {make.__name__: make(rows, known) for make in (dense, sparse, ragged, text)}
+def along(axis, rows, shape):
+    """Returns tensors whose rows are on an axis, one whose rows come first, and rows, by name."""
+    value = np.arange(2 * rows * 3).reshape(2, rows, 3)
+    known = {"static": value.shape, "dynamic": [2, None, 3], "unknown": None}[shape]
+    whole = tf.sparse.from_dense(value)
+    rank = [None if shape == "unknown" else 3]
+    sizes = tf.placeholder_with_default(np.array(value.shape), rank)
+    return {
+        "dense": (tf.placeholder_with_default(value, known), np.moveaxis(value, axis, 0)),
+        "sparse": (
+            tf.SparseTensor(whole.indices, whole.values, sizes),
+            np.moveaxis(value, axis, 0),
+        ),
+        "first": (tf.range(rows), np.arange(rows)),
+    }
+
+
+# Batches of more kinds, over five towers at most, are drawn in `properties/`.
+CELLS = {
+    0: {(11, 8): "static dynamic", (8, 8): "static", (1, 8): "dynamic"},
+    1: {(6, 2): "static", (7, 3): "dynamic", (2, 5): "unknown", (0, 2): "dynamic"},
+    -2: {(6, 2): "unknown", (7, 3): "static", (2, 5): "dynamic", (0, 2): "unknown"},
+}
+
+
+def table():
+    """Yields batches by axis, rows, towers, and what the graph knows of shapes."""
+    for axis, splits in CELLS.items():
+        for (rows, num_towers), quick in splits.items():
+            for shape in ("static", "dynamic", *(["unknown"] if axis else [])):
+                yield selection.cell(axis, rows, num_towers, shape, is_quick=shape in quick.split())
+
+
+@pytest.mark.parametrize(("axis", "rows", "num_towers", "shape"), list(table()))
+def test_shards_together_are_the_batch(axis, rows, num_towers, shape):
+    if axis:
+        leaves, axes = along(axis, rows, shape), {"dense": axis, "sparse": axis}
+    else:
+        makers = (dense, sparse, ragged, text)
+        leaves, axes = {make.__name__: make(rows, shape == "static") for make in makers}, {}
     features = {name: leaf for name, (leaf, _) in leaves.items()}
-    shards, (values, _) = split(features, num_towers)
-    start = 0
-    for index, size in enumerate(sizes(rows, num_towers)):
+    shards = sharding.shard(features, None, num_towers, False, batch_axis=axes)
+    parts, counts, total = run(
+        [shards.features, tf.stack(shards.rows), tf.convert_to_tensor(shards.total)]
+    )
+    assert counts.tolist() == sizes(rows, num_towers) and total == rows
+    for part, own in zip(parts, np.array_split(np.arange(rows), num_towers)):
+        # A shard without rows gets a copy of the last, so that no tower sees an empty batch.
+        own = own.tolist() or list(range(rows))[-1:]
         for name, (_, whole) in leaves.items():
-            # A shard without rows gets a copy of the last, so that no tower sees an empty batch.
-            want = as_rows(whole)[start : start + size] if size else as_rows(whole)[rows - 1 :][:1]
-            assert as_rows(values[index][name]) == want, (index, name)
-        start += size
-    assert run([tf.convert_to_tensor(count) for count in shards.rows]) == sizes(rows, num_towers)
-    assert run(tf.convert_to_tensor(shards.total)) == rows
+            whole = whole if isinstance(whole, list) else whole.tolist()
+            got = as_rows(part[name], axes.get(name, 0))
+            assert got == [whole[row] for row in own], name
 
 
 def test_one_known_leaf_makes_the_batch_size_known():
@@ -191,28 +228,6 @@ def test_a_static_batch_is_split_without_checks(fresh_graph):
     assert types.count("Split") == 2
 
 
-# Training rows 0 to 4 and, for each, 3 rows of validation; two towers take 3 and 2 of the former.
-@pytest.mark.parametrize("known", [(True, True), (True, False), (False, False)])
-def test_features_and_labels_with_the_same_keys_hold_a_batch_each(known):
-    rows = {"train": 5, "validation": 15}
-    features, values = {}, {}
-    for (key, count), is_known in zip(rows.items(), known):
-        features[key], values[key] = dense(count, is_known)
-    labels = {key: tf.range(tf.shape(leaf)[0]) for key, leaf in features.items()}
-    shards = sharding.shard(features, labels, 2, need_row=True)
-    got_features, got_labels, got_rows, got_total = run(
-        [shards.features, shards.labels]
-        + [tf.stack(shards.rows), tf.convert_to_tensor(shards.total)]
-    )
-    assert (list(got_rows), got_total) == ([3, 2], 5)
-    for tower, (train, validation) in enumerate(
-        [(slice(0, 3), slice(0, 9)), (slice(3, 5), slice(9, 15))]
-    ):
-        for key, part in (("train", train), ("validation", validation)):
-            np.testing.assert_array_equal(got_features[tower][key], values[key][part])
-            np.testing.assert_array_equal(got_labels[tower][key], np.arange(rows[key])[part])
-
-
 UNEQUAL = "Features and labels with the same keys hold one batch per key, each with a whole number"
 
 
@@ -238,12 +253,9 @@ def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
 @pytest.mark.parametrize(
     "rows",
     [
-        [[1.0], [2.0], [3.0]],
-        [1, 2, 3],
-        [True, False, True],
+        # Lists of one type, and of tuples, are drawn in `properties/`.
         [b"a", "b", np.str_("c")],
         [np.float32(1), np.array(2.0), 3],
-        [(1, 2), (3, 4), (5, 6)],
         [[[1], [2]], [[3], [4]], [[5], [6]]],
     ],
     ids=str,

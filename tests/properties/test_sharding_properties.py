@@ -216,7 +216,7 @@ def has_several_batches(batch):
     return all(isinstance(each, dict) for each in both) and set(both[0]) == set(both[1])
 
 
-@holds(BATCHES, marks=CONFORMS)
+@holds(BATCHES, marks=CONFORMS, share=0.5)
 def test_shards_together_are_the_batch(batch):
     found = [*leaves_of(batch.features), *leaves_of(batch.labels)]
     assume(found)
@@ -247,7 +247,7 @@ def error_of(batch, rows=None):
     return type(caught.value), str(caught.value)
 
 
-@holds(BATCHES)
+@holds(BATCHES, share=0.25)
 def test_a_training_batch_without_rows_is_refused(batch):
     found = [*leaves_of(batch.features), *leaves_of(batch.labels)]
     assume(not has_several_batches(batch))
