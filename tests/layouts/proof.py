@@ -32,8 +32,10 @@ from layouts.trials import Combination, Trial, totals
 from layouts.worlds import World
 from replicate.layouts.layout import Demand, Partial, Strategy
 
-# The number of examples of each type, at least and at most, until rules were applied often enough.
-EXAMPLES, MOST, ENOUGH = 4, 16, 500
+# Of each type: so many examples, and more of them until rules were asked often enough. Two of each
+# generator, a rich and a plain one, are enough where rules were asked very often by then, and for a
+# type with the rule and the generators of others.
+EXAMPLES, MOST, ENOUGH, VERY_OFTEN, FEW = 4, 16, 500, 1500, 2
 
 
 def types(names: Sequence[str] = (), broken: list[str] | None = None) -> dict[str, list[Generator]]:
@@ -69,8 +71,11 @@ class Proof:
 
     def run(self, examples: int | None = None, first: int = 0) -> Proof:
         """Tries examples, as many as prove something if no number is given; returns itself."""
+        few = FEW * len(self._generators)
         for index in range(first, first + (examples or MOST)):
-            if examples is None and index - first >= EXAMPLES and self.asked >= ENOUGH:
+            tried = index - first
+            is_enough = tried >= EXAMPLES and self.asked >= ENOUGH
+            if examples is None and (is_enough or (tried >= few and self.asked >= VERY_OFTEN)):
                 break
             draw = np.random.RandomState(zlib.crc32(f"{self.name} {self._seed} {index}".encode()))
             with tf.Graph().as_default():

@@ -1,4 +1,7 @@
-"""Wrong rules, planted one at a time: the proof finds each with its usual number of examples."""
+"""Wrong rules, planted one at a time: the proof finds each with its usual number of examples.
+
+It finds nothing wrong with the right ones, see `test_proof.py`.
+"""
 
 from __future__ import annotations
 
@@ -151,6 +154,5 @@ def test_the_proof_finds(error, monkeypatch):
     name, plant = PLANTED[error]
     generators = proof.types([name])[name]
     right = rule_lib.rules()[name]
-    assert not proof.Proof(name, generators, missing=False).run().wrong
     monkeypatch.setitem(rule_lib._rules, name, plant(right))
     assert proof.Proof(name, generators, missing=False).run(proof.MOST).wrong
