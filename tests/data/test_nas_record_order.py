@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import selection
 from batches import take
 from examples.data import shuffling
 from examples.data.sources import record_shuffling, record_splits
@@ -57,7 +58,11 @@ def test_the_order_depends_on_the_seed_alone(files, three_epochs):
 # The first position, the first round through the lanes and its end, one that is in the second
 # window of a lane, the end of an epoch, and far in the third.
 @pytest.mark.parametrize(
-    "start", [1, 47, 48, 100, NUM_RECORDS - 1, NUM_RECORDS, 2 * NUM_RECORDS + 99]
+    "start",
+    [
+        selection.cell(start, is_quick=start not in (1, 47, NUM_RECORDS - 1))
+        for start in (1, 47, 48, 100, NUM_RECORDS - 1, NUM_RECORDS, 2 * NUM_RECORDS + 99)
+    ],
 )
 def test_a_stream_can_be_entered_anywhere(files, three_epochs, start):
     assert stream(files, 50, start=start) == three_epochs[start : start + 50]
@@ -66,8 +71,8 @@ def test_a_stream_can_be_entered_anywhere(files, three_epochs, start):
 @pytest.mark.parametrize(
     ("worker", "start"),
     [
-        ((0, 2), 0),
-        ((1, 2), 0),
+        selection.cell((0, 2), 0, is_quick=False),
+        selection.cell((1, 2), 0, is_quick=False),
         ((2, 3), 150),
         ((4, 5), 7),  # 5 is prime to the number of lanes, 48, so that it reads them all
         ((35, 36), 20),  # 36 and 48 are multiples of 12, so that it reads every twelfth

@@ -10,13 +10,13 @@ from examples.nas_search import demo
 
 @pytest.mark.slow
 def test_the_story_runs_and_names_its_files(tmp_path, capsys, caplog):
-    argv = ["--quick", "--num_random", "2", "--out", str(tmp_path)]
+    argv = ["--quick", "--num_random", "1", "--out", str(tmp_path)]
     assert demo.main(argv) == 0
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     out = capsys.readouterr().out
     comparison = json.loads((tmp_path / "comparison.json").read_text())
-    assert [row["network"] for row in comparison] == ["found", "random 1", "random 2"]
-    assert len({row["indices"] for row in comparison}) == 3
+    assert [row["network"] for row in comparison] == ["found", "random 1"]
+    assert len({row["indices"] for row in comparison}) == 2
     for row in comparison:
         assert row["split"] == "test"
         assert row["num_images"] > 300  # all of the part that no training sees

@@ -162,6 +162,7 @@ def test_the_largest_published_space_can_be_built():
     assert [each.shape.as_list()[2:] for each in endpoints] == want
 
 
+@pytest.mark.thorough
 def test_bfloat16_images():
     space, shape = SPACES["v3_like"](), SHAPES["v3_like"]
     masks = nas_supernets.placeholders(space)

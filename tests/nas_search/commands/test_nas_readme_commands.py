@@ -120,7 +120,11 @@ def run_all_else(searched, capsys):
     assert [abs(network["cost"] / target - 1) < 0.011 for network in drawn] == [True] * 3
 
 
-@pytest.mark.parametrize("kind", ["tfds", "folder", "tfrecords"])
+@pytest.mark.parametrize(
+    "kind",
+    # `test_nas_export.py` trains on a folder, `test_nas_tfrecords.py` on records.
+    ["tfds", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("folder", "tfrecords"))],
+)
 def test_a_search_begins_on_each_kind_of_data(kind, search):
     searched = search(kind, *QUICK, "--num_towers=1")
     assert json.loads((searched / "params.json").read_text())["image_shape"] == [16, 16, 3]

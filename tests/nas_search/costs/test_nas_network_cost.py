@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import selection
 from bodies import matching
 from examples.nas_search import (
     mobile_classifier_factory,
@@ -246,13 +247,13 @@ def conv_madds(graph):
 @pytest.mark.parametrize(
     "ssd, indices",
     [
-        ("mobilenet_v2", None),
-        ("mobilenet_v3_large", None),
+        selection.cell("mobilenet_v2", None, is_quick=False),
+        selection.cell("mobilenet_v3_large", None, is_quick=False),
         ("mobilenet_multi_max", None),
-        ("proxylessnas_search", "random"),
+        selection.cell("proxylessnas_search", "random", is_quick=False),
         ("mobilenet_v3_like_search", "random"),
         ("digits_search", "random"),
-        ("cifar10_search", "random"),
+        selection.cell("cifar10_search", "random", is_quick=False),
         ("cifar10_mobilenet_v2", None),
         ("cifar10_proxylessnas", None),
     ],

@@ -174,6 +174,7 @@ def test_searches_in_which_cost_does_not_count(searches):
     assert page.tags.count("svg") == 1 + 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_cost_that_one_of_them_has(searches):
     latency = searches[0].costs[0]._replace(label="latency", estimate=3.0, target=2.0, unit="ms")
     first = searches[0]._replace(
@@ -190,6 +191,7 @@ def test_a_cost_that_one_of_them_has(searches):
     assert "+50.0%" in page.words
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_searches_without_a_choice(searches):
     decided = []
     for each in searches:

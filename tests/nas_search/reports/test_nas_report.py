@@ -138,6 +138,7 @@ def test_text_from_files_is_shown_and_does_nothing(tmp_path):
         figures.png(draw, io.BytesIO())
 
 
+@pytest.mark.thorough
 def test_the_page_of_the_largest_space_is_small(largest):
     text = report.page(largest)
     assert len(text) < 3e6

@@ -1,5 +1,6 @@
 """The search step: N towers against one device that evaluates the same N networks, step by step."""
 
+import functools
 import math
 
 import numpy as np
@@ -201,12 +202,40 @@ class Reference:
         return loss
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Returns a function that makes the search of some towers, and its reference, once."""
+
+    @functools.lru_cache(maxsize=None)
+    def make(num_towers):
+        params = make_params(tmp_path_factory.mktemp("towers"), num_towers=num_towers)
+        search = Search(params, num_towers)
+        return search, Reference(params, num_towers, search.state()), search.state()
+
+    make(2)
+    return make
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The directory of a search on one device, and the search."""
+    directory = tmp_path_factory.mktemp("alone")
+    return directory, Search(make_params(directory, use_gradient_sync_barrier=True), 1)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A search on one device without a barrier, whose draws have no seed."""
+    params = make_params(tmp_path_factory.mktemp("bare"), use_gradient_sync_barrier=False)
+    return Search({**params, "seed": None}, 1)
+
+
 @pytest.mark.parametrize("num_towers", [pytest.param(1, marks=pytest.mark.thorough), 2])
-def test_towers_are_one_device_that_evaluates_the_same_networks(tmp_path, num_towers):
-    params = make_params(tmp_path, num_towers=num_towers)
-    search = Search(params, num_towers)
-    start = search.state()
-    reference = Reference(params, num_towers, start)
+def test_towers_are_one_device_that_evaluates_the_same_networks(made, num_towers):
+    search, reference, start = made(num_towers)
+    for name, variable in search.variables.items():
+        variable.load(start[name], search.session)
+    reference.state = dict(start)
     for step, batch in enumerate(make_batches()):
         loss, state = search.step(batch)
         np.testing.assert_allclose(loss, reference.step(step, batch), rtol=1e-5)
@@ -243,10 +272,9 @@ def test_only_training_is_defined(tmp_path, mode):
         model_fn.model_fn({}, {}, mode, {"checkpoint_dir": str(tmp_path)})
 
 
-def test_the_space_is_written_beside_the_checkpoints(tmp_path):
-    Search(make_params(tmp_path), 1)
+def test_the_space_is_written_beside_the_checkpoints(alone):
     space = mobile_classifier_factory.get_model_spec("digits_search")
-    assert schema_io.load(str(tmp_path), "model_spec.json") == space
+    assert schema_io.load(str(alone[0]), "model_spec.json") == space
 
 
 PUBLISHED_TAGS = {
@@ -260,8 +288,11 @@ COST_TAGS = {f"rlcontroller/{name}" for name in ("estimated_cost", "cost_ratio",
 
 
 @pytest.mark.parametrize("with_cost", [True, pytest.param(False, marks=pytest.mark.thorough)])
-def test_the_published_scalars_are_reported(tmp_path, with_cost):
-    search = Search(make_params(tmp_path, enable_cost_model=with_cost), 2)
+def test_the_published_scalars_are_reported(made, tmp_path, with_cost):
+    if with_cost:
+        search, _, _ = made(2)
+    else:
+        search = Search(make_params(tmp_path, enable_cost_model=False), 2)
     with search.graph.as_default():
         merged = tf.summary.merge_all()
         progress = [
@@ -281,17 +312,14 @@ def test_the_published_scalars_are_reported(tmp_path, with_cost):
     assert ("search/progress/cost_ratio" in progress) == with_cost
 
 
-def test_scalars_are_means_over_towers(tmp_path):
-    # No warm-up: at step 0 it would give all towers the same network.
-    params = make_params(
-        tmp_path,
-        increase_ops_warmup_steps_fraction=0.0,
-        increase_filters_warmup_steps_fraction=0.0,
-    )
-    search = Search(params, 2)
-    reference = Reference(params, 2, search.state())
-    batch = make_batches()[0]
-    costs = [reference.run(reference.cost, 0, network, batch) for network in range(2)]
+def test_scalars_are_means_over_towers(made):
+    search, reference, start = made(2)
+    # After the warm-up, which at step 0 gives all towers the same network.
+    step, batch = 3, make_batches()[0]
+    reference.state = {**start, "global_step": step}
+    for name, variable in search.variables.items():
+        variable.load(reference.state[name], search.session)
+    costs = [reference.run(reference.cost, step, network, batch) for network in range(2)]
     assert costs[0] != costs[1]
     with search.graph.as_default():
         cost = search.session.run("search/progress/estimated_cost:0", feed(search.feeds, batch))
@@ -299,8 +327,8 @@ def test_scalars_are_means_over_towers(tmp_path):
 
 
 @pytest.mark.parametrize("barrier", [True, False])
-def test_the_barrier_lets_no_gradient_be_used_before_all_exist(tmp_path, barrier):
-    search = Search(make_params(tmp_path, use_gradient_sync_barrier=barrier), 1)
+def test_the_barrier_lets_no_gradient_be_used_before_all_exist(alone, bare, barrier):
+    search = alone[1] if barrier else bare
     updates = [op for op in search.graph.get_operations() if op.type == "ResourceApplyRMSProp"]
     gradients = [_sources(op.inputs[-1].op) for op in updates]
     assert len(updates) > 10
@@ -314,10 +342,8 @@ def _sources(gradient):
     return {op for op in behind(gradient) if "gradients" in op.name}
 
 
-def test_without_seed_draws_are_the_graphs(tmp_path):
-    params = {**make_params(tmp_path), "seed": None}
-    search = Search(params, 1)
-    types = {op.type for op in search.graph.get_operations()}
+def test_without_seed_draws_are_the_graphs(bare):
+    types = {op.type for op in bare.graph.get_operations()}
     assert "RandomUniform" in types
     assert not any(name.startswith("StatelessRandomUniform") for name in types)
 
@@ -341,7 +367,7 @@ def test_the_controllers_rate(exponential):
 
 def test_tpu_replicas(tmp_path):
     params = {**make_params(tmp_path), "use_tpu": True, "use_bfloat16": True}
-    cores, host_calls = 4, []
+    cores, host_calls = 2, []
 
     def computation(train, validation, train_labels, validation_labels):
         spec = model_fn.model_fn(
