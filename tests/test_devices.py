@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 import programs
 import replicate
+import selection
 from bodies import matching
 from replicate import devices
 
@@ -264,9 +265,13 @@ print(tf.config.threading.get_intra_op_parallelism_threads())
     ("before", "threads"),
     [
         ("", 1),
-        ("tf.config.threading.set_intra_op_parallelism_threads(2)", 2),
+        selection.cell(
+            "tf.config.threading.set_intra_op_parallelism_threads(2)", 2, is_quick=False
+        ),
         ("tf.config.experimental.list_logical_devices()", 0),
-        ("replicate.session_config(intra_op_parallelism_threads=3)", 3),
+        selection.cell(
+            "replicate.session_config(intra_op_parallelism_threads=3)", 3, is_quick=False
+        ),
     ],
     ids=["default", "already-chosen", "devices-made", "given"],
 )

@@ -199,6 +199,7 @@ sys.exit(__main__.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.thorough
 def test_a_real_ctrl_c():
     flags = ["bench", *TWO, "--quick", "--models", "mlp", "--rows", "8"]
     pipe = subprocess.PIPE

@@ -31,6 +31,7 @@ def killed(*tasks):
     assert {task.wait(runs.LIMIT_S) for task in tasks} == {-signal.SIGKILL}
 
 
+@pytest.mark.thorough
 def test_a_job_goes_on_without_a_worker_and_the_chief_from_a_checkpoint(tmp_path):
     flags = ["--steps", _MANY, "--save_steps", "25", "--stall_secs", "6"]
     with runs.cluster(tmp_path, *flags) as cluster:

@@ -38,12 +38,12 @@ def test_bad_arguments(arguments, text):
 
 def test_a_step_without_an_end(tmp_path):
     """It waits for a queue that nobody fills."""
-    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=4)
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=1)
     tf.train.get_or_create_global_step()
     never = tf.FIFOQueue(1, tf.float32).dequeue()
     text = (
-        "Training stands still: this process has made no step for…of `limit_secs` 4. Check what "
-        "it waits for, such as its input, and start it again…If steps take longer, raise `limit"
+        "Training stands still: this process has made no step for…of `limit_secs` 1. Look at what "
+        "it waits for, as its input, and start what ended again…If steps take longer, raise `limit"
     )
     with pytest.raises(StallError, match=matching(text)), tf.train.MonitoredSession(
         hooks=[hook]

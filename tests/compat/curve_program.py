@@ -1,11 +1,12 @@
 """Trains one model over two towers, for `test_one_curve.py`: on every TensorFlow the same program.
 
-    python tests/compat/curve_program.py train OUT START
+    python tests/compat/curve_program.py train CASE OUT START
         from the checkpoint START, or one that it makes
-    python tests/compat/curve_program.py go_on OUT FROM...
+    python tests/compat/curve_program.py go_on CASE OUT FROM...
         continues and serves what others have trained
 
-`OUT` is called by the version of TensorFlow, as `FROM` is. What it finds goes into `OUT/found.npz`.
+`CASE` is one of `CASES`. `OUT` is called by the version of TensorFlow, as `FROM` is. What it finds
+goes into `OUT/found.npz`.
 """
 
 import pathlib
@@ -122,34 +123,30 @@ def receiver(case):
     return serving_input_receiver_fn
 
 
-def begin(out, start):
+def begin(case, out, start):
     """Trains from a checkpoint, which it writes to `start` if there is none, and exports."""
-    found = {}
-    for case in CASES:
-        if not (start / case).exists():
-            train(case, start / case, 0, 1)  # Slots, too, are to begin with.
-        shutil.copytree(str(start / case), str(out / case))
-        made, values = train(case, out / case, 1, 1 + STEPS)
-        found.update(values)
-        shutil.copytree(str(out / case), str(out / ("whole_" + case)))
-        _, values = train(case, out / ("whole_" + case), 1 + STEPS, 1 + STEPS + MORE)
-        found.update(("whole/" + key, value) for key, value in values.items())
-        path = made.export_saved_model(str(out / ("export_" + case)), receiver(case))
-        found[f"served/{case}"] = serve(case, path.decode() if isinstance(path, bytes) else path)
+    if not (start / case).exists():
+        train(case, start / case, 0, 1)  # Slots, too, are to begin with.
+    shutil.copytree(str(start / case), str(out / case))
+    made, found = train(case, out / case, 1, 1 + STEPS)
+    shutil.copytree(str(out / case), str(out / ("whole_" + case)))
+    _, values = train(case, out / ("whole_" + case), 1 + STEPS, 1 + STEPS + MORE)
+    found.update(("whole/" + key, value) for key, value in values.items())
+    path = made.export_saved_model(str(out / ("export_" + case)), receiver(case))
+    found[f"served/{case}"] = serve(case, path.decode() if isinstance(path, bytes) else path)
     return found
 
 
-def go_on(out, others):
+def go_on(case, out, others):
     """Continues the checkpoints of others, and serves what they have exported."""
     found = {}
     for other in others:
-        for case in CASES:
-            shutil.copytree(str(other / case), str(out / (other.name + "_" + case)))
-            _, values = train(case, out / (other.name + "_" + case), 1 + STEPS, 1 + STEPS + MORE)
-            found.update((f"{other.name}/whole/{key}", value) for key, value in values.items())
-            if version(other.name) <= version(tf.__version__):  # No older one can read it.
-                (path,) = (other / ("export_" + case)).iterdir()
-                found[f"{other.name}/served/{case}"] = serve(case, str(path))
+        shutil.copytree(str(other / case), str(out / (other.name + "_" + case)))
+        _, values = train(case, out / (other.name + "_" + case), 1 + STEPS, 1 + STEPS + MORE)
+        found.update((f"{other.name}/whole/{key}", value) for key, value in values.items())
+        if version(other.name) <= version(tf.__version__):  # No older one can read it.
+            (path,) = (other / ("export_" + case)).iterdir()
+            found[f"{other.name}/served/{case}"] = serve(case, str(path))
     return found
 
 
@@ -158,11 +155,11 @@ def version(text):
     return tuple(int(part) for part in text.split(".")[:2])
 
 
-def main(command, out, *paths):
+def main(command, case, out, *paths):
     tf.logging.set_verbosity(tf.logging.ERROR)
     out, paths = pathlib.Path(out), [pathlib.Path(path) for path in paths]
     out.mkdir(parents=True)
-    found = begin(out, *paths) if command == "train" else go_on(out, paths)
+    found = begin(case, out, *paths) if command == "train" else go_on(case, out, paths)
     np.savez(str(out / "found.npz"), **found)
     print(tf.__version__)
 

@@ -17,6 +17,7 @@ import replicate
 import selection
 import versions
 from bodies import matching
+from replicate import __main__ as program
 from replicate.compat import environment, estimator_training, revival, session_support
 
 pytestmark = pytest.mark.conformance
@@ -224,14 +225,17 @@ def test_a_wrong_environment_is_told_to_whoever_asks(wrong, asking, without):
     assert message in done.stderr.splitlines()[-1]
 
 
+def test_python_m_replicate_tells_of_a_problem(monkeypatch, capsys):
+    monkeypatch.setattr(environment, "estimator_problem", lambda: "It cannot work. Run: this")
+    assert program.main([]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("replicate ")
+    assert said.err == "\nProblem: It cannot work. Run: this\n"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        selection.cell(name, is_quick=number == 0)
-        for number, name in enumerate(name for name, case in WRONG.items() if not case[2])
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("wrong", [name for name, case in WRONG.items() if not case[2]])
 def test_python_m_replicate_diagnoses_it(wrong, without):
     hidden, changes, _, message = WRONG[wrong]
     done = programs.run("-m", "replicate", env=without(*hidden, **changes))

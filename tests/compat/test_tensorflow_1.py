@@ -3,11 +3,14 @@
 import os
 import pathlib
 import shutil
+import sys
+import types
 
 import pytest
 
 import programs
 import versions
+from replicate.compat import callers
 
 pytestmark = pytest.mark.conformance
 not_on_1 = pytest.mark.skipif(versions.IS_1, reason="it changes nothing on TensorFlow 1.15")
@@ -59,7 +62,13 @@ TRAINED = [
 ]
 
 
-@pytest.mark.parametrize("devices", [["/cpu:0"], ["/cpu:0", "/cpu:1"]], ids=len)
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pytest.param(["/cpu:0"], marks=pytest.mark.thorough, id="1"),
+        pytest.param(["/cpu:0", "/cpu:1"], id="2"),
+    ],
+)
 def test_a_codebase_in_every_style_runs_unchanged(tmp_path, devices):
     """Also on TensorFlow 1.15.5 itself."""
     shutil.copytree(HERE / "contrib_codebase", tmp_path / "contrib_codebase")
@@ -94,26 +103,43 @@ OF_1 = {
     "named": 3,
 }
 KINDS = {
-    "of the program": ("", None, "tensorflow_1=True", OF_1),
-    "in site-packages": ("site-packages", None, "tensorflow_1=True", OF_2),
-    "in dist-packages": ("dist-packages", None, "tensorflow_1=True", OF_2),
-    "in a target": ("target", "other-1.0.dist-info", "tensorflow_1=True", OF_2),
-    "developed": ("source", "other.egg-info", "tensorflow_1=True", OF_1),
-    "named": ("site-packages", None, "tensorflow_1=('installed_library',)", OF_1),
-    "another named": ("site-packages", None, "tensorflow_1=('another',)", OF_2),
+    "of the program": ("", None, (), OF_1),
+    "in site-packages": ("site-packages", None, (), OF_2),
+    "in dist-packages": ("dist-packages", None, (), OF_2),
+    "in a target": ("target", "other-1.0.dist-info", (), OF_2),
+    "developed": ("source", "other.egg-info", (), OF_1),
+    "named": ("site-packages", None, ("installed_library",), OF_1),
+    "another named": ("site-packages", None, ("another",), OF_2),
 }
 
 
-@not_on_1
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_file_sees_the_api_that_it_means(tmp_path, kind):
-    folder, beside, install, want = KINDS[kind]
+def placed(kind, tmp_path):
+    """Copies the library into a folder for files of a kind; returns the folder."""
+    folder, beside, _, _ = KINDS[kind]
     place = tmp_path / "env" / folder
     place.mkdir(parents=True)
     if beside:
         (place / beside).mkdir()
     shutil.copy(HERE / "contrib_codebase" / "library.py", place / "installed_library.py")
-    found, _ = run(LIBRARY, tmp_path, place, install=install)
+    return place
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_is_the_programs_or_a_librarys(tmp_path, kind, monkeypatch):
+    place, (_, _, named, want) = placed(kind, tmp_path), KINDS[kind]
+    monkeypatch.setattr(sys, "path", [*sys.path, str(place)])
+    monkeypatch.setattr(callers, "_packages", {*named})
+    module = types.ModuleType("installed_library")
+    module.__file__ = str(place / "installed_library.py")
+    assert callers.is_program_module(module) == (want is OF_1)
+
+
+@not_on_1
+@pytest.mark.parametrize("kind", ["of the program", "in site-packages", "named"])
+def test_a_file_sees_the_api_that_it_means(tmp_path, kind):
+    _, _, named, want = KINDS[kind]
+    install = f"tensorflow_1={named or True}"
+    found, _ = run(LIBRARY, tmp_path, placed(kind, tmp_path), install=install)
     assert found == [str(want), "True 3 True"]
 
 
