@@ -10,6 +10,9 @@ import contract
 import replicate
 import selection
 
+# All metrics are measured in one graph, which one process builds.
+pytestmark = pytest.mark.xdist_group("tests/test_metrics.py")
+
 SUM_ON_READ = {
     "synchronization": tf.VariableSynchronization.ON_READ,
     "aggregation": tf.VariableAggregation.SUM,

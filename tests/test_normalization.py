@@ -252,6 +252,7 @@ def make_estimators(key, directory):
     )
 
 
+@pytest.mark.thorough
 def test_checkpoints_move_both_ways(tmp_path):
     """Trains on either and goes on on the other; evaluates and predicts on both."""
 

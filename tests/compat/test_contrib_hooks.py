@@ -109,7 +109,11 @@ def last_step(estimator):
     return int(estimator.get_variable_value("global_step"))
 
 
-@pytest.mark.parametrize("towers", [False, True], ids=["one device", "towers"])
+@pytest.mark.parametrize(
+    "towers",
+    [pytest.param(False, marks=pytest.mark.thorough), True],
+    ids=["one device", "towers"],
+)
 @pytest.mark.parametrize("name,options,want", STOPS, ids=repr)
 def test_training_stops_where_it_did(tmp_path, name, options, want, towers):
     estimator = estimator_in(tmp_path, towers)

@@ -38,6 +38,7 @@ def test_float16_with_a_dynamic_scale_is_as_accurate_as_float32(trained):
     assert scaled.zeros[0] == pytest.approx(float32.zeros[0], abs=0.01)
 
 
+@pytest.mark.thorough
 def test_float16_without_a_scale_learns_nothing(trained):
     unscaled = trained("float16, no scale")
     assert trained("float32").loss[UNSCALED_STEPS - 1] < 1.5

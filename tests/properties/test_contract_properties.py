@@ -192,7 +192,7 @@ MODELS = st.builds(
     st.booleans(),
     st.sampled_from([2, 3, 4, 1]),
     st.integers(0, 99),
-    share=0.12,
+    share=0.08,
 )
 def test_towers_train_as_one_device(model, more_rows, is_static, num_towers, seed):
     random = np.random.RandomState(seed)

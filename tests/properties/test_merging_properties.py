@@ -137,7 +137,7 @@ MODELS = st.builds(
     st.booleans(),
     st.sampled_from([2, 3, 1]),
     st.integers(0, 99),
-    share=0.3,
+    share=0.2,
 )
 def test_towers_return_what_one_device_does(model, sizes, is_static, num_towers, seed):
     if is_static:

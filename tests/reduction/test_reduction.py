@@ -90,7 +90,7 @@ def device(index):
 ALL = LAYERS * (KERNEL + BIAS)
 
 
-@pytest.mark.parametrize("num_towers", [2, 4, 8])
+@pytest.mark.parametrize("num_towers", [2, selection.cell(4, is_quick=False), 8])
 @pytest.mark.parametrize(
     ("choice", "number", "size"),
     [
@@ -107,7 +107,7 @@ def test_one_device_receives_all_gradients(choice, number, size, num_towers):
     assert set(sizes.values()) == {size}
 
 
-@pytest.mark.parametrize("num_towers", [2, 4, 8])
+@pytest.mark.parametrize("num_towers", [2, selection.cell(4, is_quick=False), 8])
 @pytest.mark.parametrize(
     ("choice", "packed", "share"),
     [("round_robin", True, 1), ("unpacked_round_robin", False, 1), ("bfloat16", True, 2)],
@@ -125,7 +125,7 @@ def test_each_device_receives_the_gradients_of_its_variables(choice, packed, sha
     assert dict(sizes) == {(j, i): held[i] // share for i, j in links}
 
 
-@pytest.mark.parametrize("num_towers", [2, 4, 8])
+@pytest.mark.parametrize("num_towers", [2, selection.cell(4, is_quick=False), 8])
 def test_replicas_in_turn_share_the_sums_and_get_all_of_them(num_towers):
     spec = built("replicated_in_turn", num_towers)
     numbers, sizes = collections.Counter(), collections.Counter()
@@ -184,8 +184,9 @@ def _is_empty(node):
 @pytest.mark.parametrize(
     ("model", "choice"),
     [
-        # A third of the models with each choice, another third with the next one.
-        selection.cell(model, choice, id=f"{model}-{choice}", is_quick=(i + j) % 3 == 0)
+        # A sixth of the models with each choice, another sixth with the next one. `contract/`
+        # trains all models, with variables on one device and in turn.
+        selection.cell(model, choice, id=f"{model}-{choice}", is_quick=(i + j) % 6 == 0)
         for i, model in enumerate(MODELS)
         for j, choice in enumerate(_EXACT)
         # It is refused, see `test_replicas.py`.

@@ -33,32 +33,30 @@ assert not {"replicate", "examples"} & set(sys.modules)
 """
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """By engine: settings and metrics, directory of the export, images, labels, answers."""
-    root = tmp_path_factory.mktemp("exported")
-    found, jobs = {}, []
-    for engine in ("function", "towers"):
-        params = settings(root / engine, engine=engine, max_global_step=2)
-        metrics = train_eval.train_network(params)
-        directory = root / f"{engine}-exported"
-        flags = [f"--checkpoint_dir={root / engine}", f"--export_dir={directory}"]
-        assert PROGRAM.main(["export", *flags]) == 0
-        with tf.Graph().as_default(), tf.Session() as session:
-            batches = data.open_data(params).input_fn("validation", 10**4, training=False)
-            inputs, labels = session.run(tf.data.make_one_shot_iterator(batches).get_next())
-        files = [str(root / f"{engine}.{end}") for end in ("npy", "npz")]
-        np.save(files[0], inputs * 16)
-        jobs.append([str(directory), *files])
-        found[engine] = params, metrics, directory, labels, files[1]
-    result = programs.run("-c", SERVE, json.dumps(jobs))
+# Both engines train the same network, which an export takes from a checkpoint.
+@pytest.fixture(
+    scope="module", params=[pytest.param("function", marks=pytest.mark.thorough), "towers"]
+)
+def exported(request, tmp_path_factory):
+    """Of an engine: settings and metrics, directory of the export, labels, answers."""
+    root, engine = tmp_path_factory.mktemp("exported"), request.param
+    params = settings(root / engine, engine=engine, max_global_step=2)
+    metrics = train_eval.train_network(params)
+    directory = root / f"{engine}-exported"
+    flags = [f"--checkpoint_dir={root / engine}", f"--export_dir={directory}"]
+    assert PROGRAM.main(["export", *flags]) == 0
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = data.open_data(params).input_fn("validation", 10**4, training=False)
+        inputs, labels = session.run(tf.data.make_one_shot_iterator(batches).get_next())
+    files = [str(root / f"{engine}.{end}") for end in ("npy", "npz")]
+    np.save(files[0], inputs * 16)
+    result = programs.run("-c", SERVE, json.dumps([[str(directory), *files]]))
     assert result.returncode == 0, result.stderr
-    return {engine: (*known, dict(np.load(path))) for engine, (*known, path) in found.items()}
+    return params, metrics, directory, labels, dict(np.load(files[1]))
 
 
-@pytest.mark.parametrize("engine", ["function", "towers"])
-def test_elsewhere_an_export_is_exactly_as_accurate_as_evaluation_says(exported, engine):
-    _, metrics, _, labels, got = exported[engine]
+def test_elsewhere_an_export_is_exactly_as_accurate_as_evaluation_says(exported):
+    _, metrics, _, labels, got = exported
     assert metrics["num_images"] == len(labels) == len(got["classes"])
     hits = got["classes"] == labels.argmax(axis=1)
     assert np.mean(hits) == pytest.approx(metrics["accuracy"], abs=1e-6)
@@ -68,9 +66,8 @@ def test_elsewhere_an_export_is_exactly_as_accurate_as_evaluation_says(exported,
     assert (got["classes"].dtype, got["probabilities"].dtype) == (np.int64, np.float32)
 
 
-@pytest.mark.parametrize("engine", ["function", "towers"])
-def test_no_tower_and_no_device_is_left(exported, engine):
-    _, _, directory, _, _ = exported[engine]
+def test_no_tower_and_no_device_is_left(exported):
+    _, _, directory, _, _ = exported
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((directory / "saved_model.pb").read_bytes())
     (meta,) = saved.meta_graphs
@@ -83,7 +80,7 @@ def test_no_tower_and_no_device_is_left(exported, engine):
 
 
 def test_the_record_tells_what_was_exported(exported):
-    _, metrics, directory, _, _ = exported["towers"]
+    _, metrics, directory, _, _ = exported
     record = json.loads((directory / "network.json").read_text())
     assert record["metrics"] == metrics
     assert (record["global_step"], record["params"]) == (2, metrics["params"])
@@ -94,7 +91,7 @@ def test_the_record_tells_what_was_exported(exported):
 
 
 def test_nothing_is_overwritten(exported, capsys):
-    params, _, directory, _, _ = exported["towers"]
+    params, _, directory, _, _ = exported
     flags = [f"--checkpoint_dir={params['checkpoint_dir']}", f"--export_dir={directory}"]
     assert PROGRAM.main(["export", *flags]) == 2
     assert "--export_dir must be a new directory" in capsys.readouterr().err

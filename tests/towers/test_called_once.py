@@ -86,8 +86,19 @@ def test_state(name, num_towers, warnings):
     assert warnings() == []
 
 
-@pytest.mark.parametrize("reduction", list(grads.REDUCTIONS.values()), ids=list(grads.REDUCTIONS))
-@pytest.mark.parametrize("name", list(strangers.PENALTIES))
+@pytest.mark.parametrize(
+    "name, reduction",
+    [
+        selection.cell(
+            name,
+            grads.REDUCTIONS[reduction],
+            is_quick=selection.on_diagonal(row, column, 2),
+            id=f"{name}-{reduction}",
+        )
+        for column, reduction in enumerate(grads.REDUCTIONS)
+        for row, name in enumerate(strangers.PENALTIES)
+    ],
+)
 def test_a_penalty_added_by_hand_counts_once(name, reduction):
     model_fn = strangers.PENALTIES[name]
     num_towers = 2 + len(name) % 2
@@ -104,8 +115,14 @@ def test_an_optimizer_under_a_scope_from_the_top(name, wrap):
     contract.assert_same_run(record(strangers.SCOPES[name], 3, wrap), want)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("make", list(grads.MAKERS))
+@pytest.mark.parametrize(
+    "make, version",
+    [
+        selection.cell(make, version, is_quick=selection.on_diagonal(row, version, 2))
+        for version in (1, 2)
+        for row, make in enumerate(grads.MAKERS)
+    ],
+)
 def test_gradients_changed_in_a_condition(make, version):
     with control_flow(version):
         model_fn = grads.changing(grads.MAKERS[make], grads.clip_if_large)
@@ -124,8 +141,14 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("change", ["clip_by_global_norm", "clip_by_norm", "multipliers"])
-@pytest.mark.parametrize("option", list(OPTIONS))
+@pytest.mark.parametrize(
+    "option, change",
+    [
+        selection.cell(option, change, is_quick=selection.on_diagonal(row, column, 3))
+        for column, change in enumerate(["clip_by_global_norm", "clip_by_norm", "multipliers"])
+        for row, option in enumerate(OPTIONS)
+    ],
+)
 def test_options_and_changed_gradients(option, change):
     wrapped, given = OPTIONS[option]
     wrap = functools.partial(replicate.TowerOptimizer, **wrapped)

@@ -92,8 +92,14 @@ def test_a_graph_goes_with_its_towers(mode, per_tower):
     assert [reference() for reference in references] == [None, None]
 
 
-@pytest.mark.parametrize("num_towers", [1, 2])
-@pytest.mark.parametrize("kwargs", [{}, {"loss_scale": "dynamic", "accumulate_steps": 2}])
+@pytest.mark.parametrize("num_towers", [pytest.param(1, marks=pytest.mark.thorough), 2])
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        pytest.param({}, marks=pytest.mark.thorough),
+        {"loss_scale": "dynamic", "accumulate_steps": 2},
+    ],
+)
 def test_an_optimizer_that_outlives_graphs_keeps_none(kwargs, num_towers):
     optimizer = replicate.TowerOptimizer(lambda: tf.train.AdamOptimizer(0.1), **kwargs)
     assert graphs_alive(optimizer, num_towers) == [False, False]

@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
+import selection
 from bodies import matching
 from replicate.reports import transfers
 
@@ -115,7 +116,14 @@ def assert_same(steps, others):
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12, err_msg=f"step {step}")
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "known", "composite", "small"])
+# `test_with_every_placement` trains dynamic batches, and others train known ones.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        selection.cell(kind, is_quick=kind in ("composite", "small"))
+        for kind in ("dynamic", "known", "composite", "small")
+    ],
+)
 def test_it_trains_as_one_device(kind):
     input_fn, model = {
         "dynamic": (of_all_kinds(), model_fn),
@@ -126,7 +134,7 @@ def test_it_trains_as_one_device(kind):
     assert_same(trained(input_fn, model), trained(input_fn, model, devices=None))
 
 
-@pytest.mark.parametrize("steps", [2, None])
+@pytest.mark.parametrize("steps", [2, selection.cell(None, is_quick=False)])
 def test_training_goes_on_as_on_one_device(steps, tmp_path):
     """The input begins anew, the weights do not; a checkpoint may be of either."""
     found = []
