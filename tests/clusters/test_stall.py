@@ -42,8 +42,8 @@ def test_a_step_without_an_end(tmp_path):
     tf.train.get_or_create_global_step()
     never = tf.FIFOQueue(1, tf.float32).dequeue()
     text = (
-        "Training stands still: this process has made no step for…of `limit_secs` 1. Look at what "
-        "it waits for, as its input, and start what ended again…If steps take longer, raise `limit"
+        "Training stands still: this process has made no step for…of `limit_secs` 1. Check what "
+        "it waits for, such as its input, and start it again…If steps take longer, raise `limit"
     )
     with pytest.raises(StallError, match=matching(text)), tf.train.MonitoredSession(
         hooks=[hook]
