@@ -128,12 +128,12 @@ def replicate_model_fn(
         per_tower: Whether `model_fn` is the program of one tower instead, as it is on TPU cores:
             called with the rows of the first tower and a copy of `params`, and copied for the
             others. Each tower draws separate random numbers and has a `tower_index()`. Values are
-            reduced only where the program says so: in `TowerOptimizer`, `cross_tower_sum`,
+            reduced only where the program asks for it: in `TowerOptimizer`, `cross_tower_sum`,
             `cross_tower_mean` and `merge_call`. The loss and results are averaged by rows, metrics
             are summed, predictions concatenated.
         read_step_first: Whether a training step that assigns the global step itself does so after
             it has read it, e.g. for a learning rate. Otherwise resource variables may be read
-            before or after, on one device, too, and the log says so.
+            before or after, on one device, too, and a warning is logged.
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and

@@ -34,7 +34,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
     unscale, accumulate, check that it is finite, `transform_gradients`, clip to `clip_norm`,
     apply. One device does the same. In the program of one tower, with `per_tower=True`,
     `apply_gradients` first sums the gradients of all towers. If the wrapped optimizer is one of
-    Keras 2, `isinstance` says so of this one, too.
+    Keras 2, `isinstance` accepts this as one, too.
 
     In replicas, `apply_gradients` reduces unscaled gradients. After it, every replica gives access
     to slots and variables. Replicas of a TPU apply the mean of their gradients, a cross-replica

@@ -448,7 +448,9 @@ def test_counts_of_records_that_were_changed_are_named(text, tmp_path):
 
 def test_a_file_name_that_promises_billions_of_files_takes_no_memory(tmp_path):
     (tmp_path / "train-00000-of-99999999999999999999").touch()
-    message = "lacks or has too many: train-00001-of-9999…train-00005-of-9999…, .... Copy them again"
+    message = (
+        "lacks or has too many: train-00001-of-9999…train-00005-of-9999…, .... Copy them again"
+    )
     with pytest.raises(DataError, match=matching(message)):
         tfrecords._names(str(tmp_path))
 

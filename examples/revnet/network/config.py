@@ -240,7 +240,5 @@ def preset(name, **overrides):
     fields = [field.name for field in dataclasses.fields(RevNetConfig)]
     unknown = sorted(set(overrides) - set(fields))
     if unknown:
-        raise ValueError(
-            f"A RevNet has no {', '.join(unknown)}. Options are: {', '.join(fields)}."
-        )
+        raise ValueError(f"A RevNet has no {', '.join(unknown)}. Options are: {', '.join(fields)}.")
     return RevNetConfig(**{**PRESETS[name], **overrides})
