@@ -60,7 +60,7 @@ def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
         if not is_random and not takes_moments(operation):
             continue
         kind = "random" if is_random else "batch norm"
-        # Operations in functions have no line of the user's code, but the function's call has.
+        # An operation in a function has the line of the function's call; it may be TensorFlow's.
         line = line_of(_made_for(operation), within=__file__)
         found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))
     return tuple(found.values()), types.intersection(deviations.TOLERANCES)

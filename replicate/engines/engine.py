@@ -54,11 +54,11 @@ class Engine(abc.ABC):
         return tensor
 
     def pending_weight(self, dtype: Any) -> Any:
-        """Returns the weight of this tower's loss, for a backward pass that starts elsewhere.
+        """Returns the weight of this tower's loss, if backward passes do not start from it.
 
         Returns:
-            A scalar tensor of `dtype`; None if all losses have equal weight, or if the backward
-            pass starts at the loss.
+            A scalar tensor of `dtype`; None if all losses have equal weight, or if backward passes
+            start from the weight.
         """
         del dtype
 
