@@ -3,7 +3,8 @@
 # make check   runs lint, types and smoke tests of every package: run it first after a change
 # make test    lint, types, the documentation, and tests, ending with pytest's summary: on TensorFlow
 #              1.15, where there is a Python 3.7, the contract, with `make test-1.15`; on the newest
-#              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests
+#              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests,
+#              with `make test-2.15`
 # make test-all  as `make test`, with slow tests, with more on 1.15 and the newest, and with
 #              `make test-contrib`, of the packages that have what tf.contrib had: what CI runs
 # make test-thorough  more cases of what others show, marked `thorough`; the conformance table on 2.15;
@@ -14,6 +15,8 @@
 # make nightly properties of sharding, of merging and of the contract, each of 2,000 random
 #              examples or more that are others every time; memory, threads and files of
 #              20,000 steps, and of 50 rounds of training and evaluating
+# make coverage  tests of the core on 2.15, and which lines and branches of it they run: a summary,
+#              and pages in build/coverage
 # make docs    the documentation as a site in build/site, a warning being an error
 # make release the wheel, and the README's program and the tutorial in a clean environment that has it
 # make lint    ruff and mypy, changing nothing      make format  ruff, rewriting the files
@@ -25,7 +28,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-contrib test-all test-thorough nightly lint format bench clean
+.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-2.15 test-contrib test-all test-thorough nightly coverage lint format bench clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
@@ -121,7 +124,9 @@ demo: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.digits
 
 # The conformance table goes to the newest TensorFlow.
-test: lint docs test-1.15 test-newest
+test: lint docs test-1.15 test-newest test-2.15
+
+test-2.15: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(QUICK)" --ignore=tests/conformance
 
 # Warnings are errors, but not with --quiet. The site takes nothing from other hosts, neither when it
@@ -187,6 +192,14 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 nightly: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 2 -m nightly --timeout 0
 
+# Measures packages of the library. Runs their tests, and those that train by all of them, or only:
+#   COVERAGE_TESTS=tests/layouts/test_shapes.py make coverage
+CORE := batch engines layouts optimizer partition reduction
+COVERAGE_TESTS ?= $(CORE:%=tests/%) tests/contract tests/towers
+coverage: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(CORE:%=--cov=replicate/%) \
+	    --cov-report=term --cov-report=html $(COVERAGE_TESTS)
+
 lint: $(VENV)/.test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -203,7 +216,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) $(CONTRIB) build dist runs .pytest_cache .ruff_cache .mypy_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) $(CONTRIB) build dist runs .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -243,7 +256,7 @@ define install
 echo "Installing replicate-estimator[$(2)], TensorFlow $(TENSORFLOW) included; \
 this takes a minute or two"; \
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check \
-    -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter test2.15,$(2)$(TENSORFLOW)),$(comma)types)]'
+    -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter test2.15,$(2)$(TENSORFLOW)),$(comma)types$(comma)coverage)]'
 endef
 comma := ,
 

@@ -37,6 +37,8 @@ CONTRIB = [
 # What `make lint` checks types with: one version, for each says something else. It needs a newer
 # `typing_extensions` than some TensorFlows take, so it is not in `TEST`.
 TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
+# What `make coverage` measures with, on TensorFlow 2.15 alone.
+COVERAGE = ["coverage[toml]>=7.2", "pytest-cov>=4.1"]
 TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *MNIST, *SLIM, *TFDS]
 
 setup(
@@ -84,6 +86,7 @@ setup(
     extras_require={
         "contract": CONTRACT,
         "contrib": CONTRIB,
+        "coverage": COVERAGE,
         "docs": DOCS,
         "examples": EXAMPLES,
         "keras2": KERAS_2,
