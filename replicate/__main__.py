@@ -1,8 +1,8 @@
-"""`python -m replicate`: prints versions, devices, and how `replicate_model_fn` would use them.
+"""`python -m replicate`: prints versions, devices, and how they would be used.
 
-If the Estimator cannot work, it prints why and what to run, and exits with 1. If TensorFlow cannot
-be imported, it raises an ImportError with that reason. `python -m replicate bench` is
-`replicate.bench.command`, `python -m replicate check-gpus` is `replicate.checking.command`,
+If the Estimator cannot work, it prints the reason and the command to run, and exits with 1. If
+TensorFlow cannot be imported, it raises an ImportError with the reason. `python -m replicate bench`
+is `replicate.bench.command`, `python -m replicate check-gpus` is `replicate.checking.command`,
 `python -m replicate compare` is `replicate.comparing.command`, `python -m replicate plan` is
 `replicate.planning.command`, and `python -m replicate scan`, which imports no TensorFlow, is
 `replicate.scan.command`.
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return scanning.main(argv[1:])
     if argv[:1] == ["check-gpus"]:
-        # Messages of TensorFlow about each session would hide the report's lines of progress.
+        # TensorFlow's messages about each session would hide the lines of progress.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     if not {"-h", "--help"} & {*argv[:1]}:  # Help needs no TensorFlow.
         environment.check_packages()
@@ -92,13 +92,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(title="commands")
     commands.add_parser("bench", help="times one device against several, engines side by side")
-    commands.add_parser("check-gpus", help="checks the GPUs of this host, and prints a report")
-    commands.add_parser(
-        "compare",
-        help="trains your model_fn on one device and over towers, and compares the results",
-    )
+    commands.add_parser("check-gpus", help="checks the GPUs here, and prints a report")
+    commands.add_parser("compare", help="trains your model_fn on both, and compares the results")
     commands.add_parser("plan", help="shows which parts of your model_fn would run in towers")
-    commands.add_parser("scan", help="lists the changes that a TensorFlow 1 codebase needs")
+    commands.add_parser("scan", help="reads a codebase, and lists the changes that moving it takes")
     parser.parse_args(argv)
     print("\n".join(report()))
     problem = environment.estimator_problem()
