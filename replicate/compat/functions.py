@@ -1,5 +1,9 @@
 """Copies the functions of a graph for each tower."""
 
+from __future__ import annotations
+
+from typing import Any
+
 # Distance between the seeds of towers. It is large, so that they differ from the seeds that
 # TensorFlow gives to operations, which are consecutive.
 _SEED_STRIDE = 1000003
@@ -38,8 +42,8 @@ class Bodies:
         self._suffix = suffix
         self._devices = devices
         self._seed = seed
-        self._names = {}  # Names of the tower's functions, by those of the originals.
-        self.added = []
+        self._names: dict[str, str] = {}  # Names of the tower's functions, by the originals'.
+        self.added: list[Any] = []
 
     def change(self, node):
         """Makes a node call the tower's functions."""

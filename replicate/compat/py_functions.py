@@ -5,6 +5,8 @@ takes the tape. TensorFlow stores the tape under the function's token, so that c
 token would take each other's tapes.
 """
 
+from __future__ import annotations
+
 import copy
 import inspect
 
@@ -20,7 +22,7 @@ class Tokens:
 
     def __init__(self, graph):
         self._graph = graph
-        self._tokens = {}  # The tower's tokens, by those of tower 0.
+        self._tokens: dict[str, str] = {}  # The tower's tokens, by those of tower 0.
 
     def change(self, node):
         """Sets the tower's token in a node of a `tf.py_function` or of its gradient.

@@ -1,5 +1,9 @@
 """Reads private state of a `SyncReplicasOptimizer`: counts of workers, accumulators and tokens."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 
 
@@ -18,7 +22,8 @@ class Leftovers:
 
     def __init__(self, optimizer):
         self._number = tf.placeholder(tf.int32, [])
-        self._numbers, self._takes = [], []
+        self._numbers: list[Any] = []
+        self._takes: list[Any] = []
         for accumulator, device in optimizer._accumulator_list:
             with tf.device(device):
                 self._numbers.append(accumulator.num_accumulated())

@@ -35,7 +35,7 @@ class Engine(abc.ABC):
         """Returns this tower's summand of the mean of `value`, a tensor, over towers."""
 
     @abc.abstractmethod
-    def add(self, tensors: Sequence[Any], label: str) -> tuple[list[Any], str]:
+    def add(self, tensors: Sequence[Any], label: str) -> tuple[Sequence[Any], str]:
         """Adds up tensors over the towers.
 
         Values that a tower without rows computes from rows do not count.
@@ -115,7 +115,7 @@ class Alone(Engine):
         """Returns `value`."""
         return value
 
-    def add(self, tensors: Sequence[Any], label: str) -> tuple[list[Any], str]:
+    def add(self, tensors: Sequence[Any], label: str) -> tuple[Sequence[Any], str]:
         """Returns `tensors`."""
         del label
         return tensors, ""

@@ -6,6 +6,7 @@ The argument's value may be a name, or an argument of functions of this file or 
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from replicate.scan import scopes, tensorflow_names, values
 from replicate.scan.module import Module, constant, expression
@@ -21,7 +22,7 @@ _ADVICE = (
 
 def fused(module: Module):
     """Yields batch norms that use the fused kernel, at the place of the argument's value."""
-    seen = set()
+    seen: set[Any] = set()
     if "fused" in module.source.text:
         for call in module.names.calls:
             for node, name, need in _asked(module, call):

@@ -6,7 +6,7 @@ import contextlib
 import fnmatch
 import gc
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replicate.scan import (
     batch_norms,
@@ -231,7 +231,8 @@ def _looked_at(source, imports) -> _File:
 
 def _together(findings, facts, entries):
     """Returns the findings whose needed facts hold for the whole codebase, in order."""
-    kept, once = [], {}
+    kept: list[Finding] = []
+    once: dict[Any, Finding] = {}
     for one in sorted(findings, key=lambda one: one.key):
         if not all(_holds(need, facts) for need in (one.needs or "").split(", ")):
             continue

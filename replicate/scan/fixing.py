@@ -11,7 +11,7 @@ import stat
 import subprocess
 import tempfile
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replicate.scan import files, installing, reading
 
@@ -45,7 +45,7 @@ def changes(found, problem):
         found: A `codebase.Found`.
         problem: Function that is called with the path of an unchanged file, and the reason.
     """
-    edits = {}
+    edits: dict[str, set[Any]] = {}
     for one in found.findings:
         edits.setdefault(one.path, set()).update(one.edits)
     install = installing.wanted(found)
@@ -69,7 +69,8 @@ def _change(path, edits, known):
     source = reading.source(path, data) if files.digest(data) == known else None
     if not isinstance(source, reading.Source):
         raise NotFixedError("it was changed while it was looked at. Run this again.")
-    text, end = [], 0
+    text: list[str] = []
+    end = 0
     for edit in sorted(edits):
         if edit.start >= end:
             text += [source.text[end : edit.start], edit.text]
@@ -100,7 +101,7 @@ def check(found_changes):
     Raises:
         NotFixedError: If not.
     """
-    trees = {}
+    trees: dict[str, list[tuple[str, str]]] = {}
     for one in found_changes:
         real = os.path.realpath(one.path)
         tree = _git(os.path.dirname(real), "rev-parse", "--show-toplevel").rstrip("\n")

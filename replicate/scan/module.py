@@ -1,7 +1,10 @@
 """A file that rules analyse: its names, and its facts on the whole codebase."""
 
+from __future__ import annotations
+
 import ast
 import re
+from typing import Any
 
 from replicate.scan import scopes, tensorflow_names
 from replicate.scan.findings import Finding
@@ -25,7 +28,7 @@ class Module:
     def __init__(self, source, imports=None):
         self.source = source
         self._imports = imports
-        self._calls = None
+        self._calls: Any = None
         self.names = scopes.Names(source.tree)
         self.uses = [
             (use, tensorflow_names.parse(use.path))
@@ -33,13 +36,13 @@ class Module:
             if not use.path.startswith(".")
         ]
         self.uses.sort(key=lambda one: (one[0].root.lineno, one[0].root.col_offset))
-        self.facts = set()
+        self.facts: set[str] = set()
         """Facts on the codebase, see `Finding.needs`."""
-        self.links = set()
+        self.links: set[tuple[str, str]] = set()
         """Pairs of facts: if the first holds for the codebase, so does the second."""
-        self.of_version_1 = {}
+        self.of_version_1: dict[Any, Any] = {}
         """The `Edit`s of imports of `tensorflow` that mean version 1, by import; None: by hand."""
-        self.unused = []
+        self.unused: list[Any] = []
         """Imports that some `Edit`s make useless: pairs of the set of these, and of the removal."""
         self.is_entry = is_entry(source)
         """Whether it is run as a program."""
@@ -62,7 +65,8 @@ class Module:
         It is None if it cannot be found, e.g. in a formatted string, inside which older versions of
         Python give no positions.
         """
-        attributes, node = [], use.node
+        attributes: list[str] = []
+        node = use.node
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)
             node = node.value

@@ -70,7 +70,7 @@ def _public(path):
 
 
 def _finding(module, node, path, known):
-    public = {}
+    public: dict[str, tuple[str, int]] = {}
     for used, line in known:
         name = _public(used)
         if name:

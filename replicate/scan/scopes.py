@@ -61,8 +61,8 @@ class Scope:
     def __init__(self, node, parent):
         self.node = node
         self.parent = parent
-        self.bindings = {}
-        self.outer = set()
+        self.bindings: dict[str, list[Binding]] = {}
+        self.outer: set[str] = set()
         """Names declared `global` or `nonlocal`."""
 
     def find(self, name):
@@ -86,21 +86,21 @@ class Names:
 
     def __init__(self, tree):
         self.tree = tree
-        self.parents = {}
-        self.scopes = {}
+        self.parents: dict[Any, Any] = {}
+        self.scopes: dict[Any, Scope] = {}
         """The `Scope`s around names, functions and classes, by node."""
-        self.inner = {}
+        self.inner: dict[Any, Scope] = {}
         """The `Scope`s that functions, classes and comprehensions make, by node."""
-        self.stars = []
+        self.stars: list[Any] = []
         """Statements `from x import *`."""
-        self.imports = []
-        self.functions = []
-        self.attributes = []
-        self.calls = []
-        self._chains = []
-        self._known = {}
-        self._loads = None
-        self._stores = None
+        self.imports: list[Any] = []
+        self.functions: list[Any] = []
+        self.attributes: list[Any] = []
+        self.calls: list[Any] = []
+        self._chains: list[Any] = []
+        self._known: dict[Any, str] = {}
+        self._loads: Any = None
+        self._stores: Any = None
         self.module = Scope(tree, None)
         self._read()
 

@@ -42,8 +42,8 @@ class _Import:
 
     def __init__(self, node):
         self.node = node
-        self.definite = {}  # Names that only version 1 has, with their first line.
-        self.possible = {}  # Names with another meaning in version 2, with their first line.
+        self.definite: dict[str, int] = {}  # Names that only version 1 has, with their first line.
+        self.possible: dict[str, int] = {}  # Those with another meaning in version 2, likewise.
         self.of_2 = False
         self.is_fixable = True
 
