@@ -333,8 +333,7 @@ def test_the_second_half_of_apply_gradients_is_the_wrapped_optimizers():
 
 WRAPPED = "reduces the gradients of all towers once, but got an optimizer that it wraps already"
 NOT_ALL = (
-    "so a `CrossShardOptimizer` in it must be one that takes the mean over all replicas, but its "
-    "reduction is"
+    "so a `CrossShardOptimizer` in it must take the mean over all replicas, but its reduction is"
 )
 
 

@@ -251,7 +251,7 @@ def test_a_way_that_differs_is_not_the_fastest():
     assert str(made).endswith(
         f"NOT OK: on these 2 devices, not all is as it should be: {problem} (1 in all)"
     )
-    assert "say nothing of GPUs" not in str(made)
+    assert "do not predict those of GPUs" not in str(made)
 
 
 def test_memory_and_names_of_gpus(monkeypatch):

@@ -30,7 +30,7 @@ ERRORS = [
     ({"input_fn": None}, "` to compare with must be a function, but is…None"),
     (
         {"model_fn": replicate.replicate_model_fn(models.equal)},
-        "must be the function of one device, but is what `replicate_model_fn`…returned…Pass the f",
+        "must be the function of one device, but is a result of `replicate_model_fn`…Pass the p",
     ),
     ({"steps": 0}, "` to compare must be a whole number >= 1, but is…0…Pass e.g. 5"),
     ({"steps": 2.0}, "` to compare must be a whole number >= 1, but is…2.0"),

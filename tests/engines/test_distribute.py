@@ -363,7 +363,7 @@ def test_gradients_are_not_applied_in_a_strategys_scope():
     message = (
         r"Towers meet in replicas, but `apply_gradients` was reached in the cross-replica context "
         r"of MirroredStrategy\w*, at .*test_distribute.py:\d+: in `strategy.scope\(\)` or a merge "
-        r"function, .* Call it in what `strategy.run` or the Estimator runs in each replica"
+        r"function, .* Call it in the function that `strategy.run` or the Estimator runs"
     )
     with harness.mirrored().scope():
         w = tf.get_variable("w", [2])

@@ -225,7 +225,7 @@ def test_threads_that_get_no_signals_are_warned(tmp_path, warnings):
     before = signal.getsignal(signal.SIGTERM)
     thread.start()
     thread.join()
-    assert any("signals reach the main thread only" in warning for warning in warnings())
+    assert any("handles signals in the main thread only" in warning for warning in warnings())
     assert training.step_of(tmp_path) == 2
     assert signal.getsignal(signal.SIGTERM) is before
 
