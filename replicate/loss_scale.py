@@ -193,6 +193,9 @@ class DynamicLossScale(LossScale):
     def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
         """Updates the scale; gradients are applied only if those of all towers are finite.
 
+        Returns:
+            The operation, and whether to apply the gradients, as `LossScale.update` does.
+
         Raises:
             RuntimeError: If calls of towers differ, or are in a `tf.cond` or `tf.while_loop`.
             ValueError: In another graph than the one in which the scale was made.

@@ -132,8 +132,7 @@ def replicate_model_fn(
             `cross_tower_mean` and `merge_call`. The loss and results are averaged by rows, metrics
             are summed, predictions concatenated.
         read_step_first: Whether a training step that assigns the global step itself does so after
-            it has read it, e.g. for a learning rate. Otherwise resource variables may be read
-            before or after, on one device, too, and a warning is logged.
+            it has read it. Otherwise the order is open, on one device, too; a warning is logged.
 
     Returns:
         A function of `features, labels, mode, params=None, config=None`, as Estimators call it, and
@@ -143,10 +142,9 @@ def replicate_model_fn(
     Raises:
         TypeError: If `model_fn`, `loss_reduction`, `per_tower_batch_size`, `unsplit_features`,
             `batch_axis`, `prefetch_to_devices`, `per_tower` or `read_step_first` has a wrong type.
-        ValueError: If `model_fn` takes no `features`; if `loss_reduction` is `NONE`; if
-            `variable_placement`, `summaries`, `batch_norm` or `random` is unknown; or if `devices`
-            is empty or names a device twice, one that does not exist, or TPU cores among others or
-            with an argument that is not for TPUs.
+        ValueError: If `model_fn` takes no `features`; `loss_reduction` is `NONE`; another option is
+            unknown; or `devices` is empty or names a device twice, one that does not exist, or TPU
+            cores among others or with an argument not for TPUs.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
     environment.check_estimator()

@@ -213,14 +213,14 @@ def test_tests_have_names_of_their_own():
     assert sorted(names) == sorted({*names})
 
 
-def tests_imported(tree):
+def imported_tests_of(tree):
     """Returns which test files `tree` imports, or what of them."""
     return {name for name in imported(tree) if re.search(r"(^|\.)test_", name)}
 
 
 def test_no_test_file_imports_another():
     """Shared code lies in modules whose names do not begin with `test_`."""
-    found = {path.name: tests_imported(ast.parse(path.read_text())) for path in _test_files()}
+    found = {path.name: imported_tests_of(ast.parse(path.read_text())) for path in _test_files()}
     assert {name: others for name, others in found.items() if others} == {}
 
 
@@ -233,11 +233,11 @@ def _test_files():
     ["import test_a", "from test_a import b", "from a import test_b", "import a.test_b"],
 )
 def test_the_search_for_imported_tests_finds_them(line):
-    assert tests_imported(ast.parse(line))
+    assert imported_tests_of(ast.parse(line))
 
 
 def test_the_search_for_imported_tests_finds_nothing_else():
-    assert not tests_imported(ast.parse("import contest_a\nfrom tests import b\n'import test_c'"))
+    assert not imported_tests_of(ast.parse("import contest_a\nfrom tests import b\n'import test_c'"))
 
 
 def test_the_drawing_shows_every_floor():

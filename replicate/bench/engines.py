@@ -125,7 +125,7 @@ def check_choice(choice, devices):
         )
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "A choice must be of arguments that `replicate_model_fn` and `TowerOptimizer` take, "
+            "A choice must name arguments that `replicate_model_fn` and `TowerOptimizer` take, "
             f"but {json.dumps(choice)} is not: {error}"
         ) from None
 

@@ -57,12 +57,12 @@ FLAGS = [
     ),
     (
         [*TWO, "--choices", '{"TowerOptimizer": {"reduction": {"wire": 1}}}'],
-        "A choice must be of arguments that `replicate_model_fn` and `TowerOptimizer` take, but "
+        "A choice must name arguments that `replicate_model_fn` and `TowerOptimizer` take, but "
         '{"TowerOptimizer": {"reduction": {"wire": 1}}} is not: …wire',
     ),
     (
         [*TWO, "--choices", '{"replicate_model_fn": {"variable_placement": "nowhere"}}'],
-        "A choice must be of arguments…is not: `variable_placement` must be one of…'nowhere'",
+        "A choice must name arguments…is not: `variable_placement` must be one of…'nowhere'",
     ),
     ([*TWO, "--choices", "{"], "as JSON, a choice must be an object of the arguments of…'{'"),
     (
