@@ -53,7 +53,7 @@ class TrainingStep:
         reduction: Any,
     ) -> None:
         if not (
-            clip_norm > 0
+            float(clip_norm) > 0
             if isinstance(clip_norm, numbers.Real)
             else clip_norm is None or tf.is_tensor(clip_norm)
         ):

@@ -166,7 +166,8 @@ def trained(make_reduction, **arguments):
     """Returns the graph of a training step on three towers, with all that 0.1.0 had names for."""
 
     def dense(features, labels, mode):
-        x = features["x"] @ tf.get_variable("w", [3, 2]) + tf.reduce_sum(features["table"])
+        x = features["x"] @ tf.get_variable("w", [3, 2]) + tf.get_variable("b", [2])
+        x += tf.reduce_sum(features["table"])
         loss = tf.reduce_mean(tf.squared_difference(x, labels))
         wrapped = replicate.TowerOptimizer(tf.train.AdamOptimizer(), **make_reduction())
         train_op = wrapped.minimize(loss, tf.train.get_or_create_global_step())
@@ -176,7 +177,7 @@ def trained(make_reduction, **arguments):
         tf.set_random_seed(1)
         features = {"x": tf.ones([7, 3]), "table": tf.ones([4])}
         replicated = replicate.replicate_model_fn(
-            dense, devices=DEVICES, variable_placement="replicated", **arguments
+            dense, devices=DEVICES, variable_placement="round_robin", **arguments
         )
         replicated(features, tf.ones([7, 2]), TRAIN)
         return graph.as_graph_def()
