@@ -4,8 +4,8 @@
 
 Rounds, medians and ratios are those of `benchmarks.towers`. It also shows where the time until
 the end of the first step goes: Python, which builds the graph; the session, which takes it, places
-it and initialises variables; and the first run, which places and optimises what is trained, and
-does a step. Prints one JSON line per case and engine, then a table, which `--page` writes into a
+it and initialises variables; and the first run, which places and optimises the training step, and
+does it once. Prints one JSON line per case and engine, then a table, which `--page` writes into a
 page of the documentation. With `--ratios`, that has a line for each case, of ratios to one device.
 """
 

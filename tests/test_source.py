@@ -237,7 +237,9 @@ def test_the_search_for_imported_tests_finds_them(line):
 
 
 def test_the_search_for_imported_tests_finds_nothing_else():
-    assert not imported_tests_of(ast.parse("import contest_a\nfrom tests import b\n'import test_c'"))
+    assert not imported_tests_of(
+        ast.parse("import contest_a\nfrom tests import b\n'import test_c'")
+    )
 
 
 def test_the_drawing_shows_every_floor():
