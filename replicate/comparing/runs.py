@@ -39,6 +39,8 @@ class Model:
         model_fn: Callable[..., Any],
         scope: Callable[[], ContextManager[Any]] = contextlib.nullcontext,
     ) -> None:
+        self.spec: Any = None
+
         @functools.wraps(model_fn)
         def observed_model_fn(*args: Any, **kwargs: Any) -> Any:
             with scope():
@@ -48,7 +50,6 @@ class Model:
         # The Estimator passes the arguments that it finds in the signature.
         observed_model_fn.__signature__ = inspect.signature(model_fn)  # type: ignore[attr-defined]
         self.model_fn = observed_model_fn
-        self.spec: Any = None
 
 
 def of_one_device(task: Task) -> Model:

@@ -86,11 +86,13 @@ def of(
                 f"`{name}` must be the function of one device, but is a result of "
                 "`replicate_model_fn`. Pass the plain function; it may use `TowerOptimizer`."
             )
-    if not isinstance(steps, numbers.Integral) or isinstance(steps, bool) or steps < 1:
+    is_whole = isinstance(steps, numbers.Integral) and not isinstance(steps, bool)
+    if not is_whole or steps < 1:
         raise TypeError(
             f"`steps` to compare must be a whole number >= 1, but is {steps!r}. Pass e.g. 5."
         )
-    if tolerance is not None and not (isinstance(tolerance, numbers.Real) and tolerance > 0):
+    is_number = tolerance is None or isinstance(tolerance, numbers.Real)
+    if not is_number or (tolerance is not None and not tolerance > 0):
         raise TypeError(
             f"`tolerance` must be a number greater than 0, but is {tolerance!r}. Leave it out to "
             "choose it by the types that the model computes in."

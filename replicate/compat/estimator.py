@@ -4,8 +4,11 @@ TensorFlow 1.15 to 2.15 have it as `tf.compat.v1.estimator`. For newer versions,
 the package tensorflow-estimator at the first access to one of its names.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -71,7 +74,7 @@ def is_exporting():
     in any mode that it exports. The only difference is the caller. So this searches the callers for
     the method that builds the graphs of a SavedModel.
     """
-    frame = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_add_meta_graph_for_mode" and "estimator" in code.co_filename:

@@ -122,7 +122,8 @@ class Finder(abc.MetaPathFinder, abc.Loader):
 
 def _namespace(module):
     """Returns the module's real namespace, which its property `__dict__` hides."""
-    return types.ModuleType.__dict__["__dict__"].__get__(module)
+    namespace: Any = vars(types.ModuleType)["__dict__"]
+    return namespace.__get__(module)
 
 
 def _seen(module, is_program, name):

@@ -41,12 +41,12 @@ class ProgressBar:
     def __init__(self, description: str, stream: Any, start: int, total: int | None) -> None:
         tqdm = import_tqdm()
 
-        class Bar(tqdm.tqdm):
+        class Bar(tqdm.tqdm):  # type: ignore[name-defined]
             monitor_interval = 0  # The caller times redraws, so no thread need watch them.
 
         steps = "{percentage:3.0f}%|{bar}| {n}/{total} [{elapsed}<{remaining}{postfix}]"
         self._lock = threading.Lock()
-        self._bar = Bar(
+        self._bar: Any = Bar(
             total=total,
             initial=start,
             desc=description,

@@ -35,8 +35,8 @@ def fused(module: Module):
 
 
 def _finding(module, node, name, *needs):
-    needs = ", ".join([_NEEDS, *filter(None, needs)])
-    return module.finding(node, "fused-batch-norm", name, _ADVICE, needs=needs)
+    joined = ", ".join([_NEEDS, *filter(None, needs)])
+    return module.finding(node, "fused-batch-norm", name, _ADVICE, needs=joined)
 
 
 def _asked(module, call):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replicate.scan import tensorflow_names
 from replicate.scan.findings import Edit
@@ -216,7 +216,8 @@ def _edits(module, use, found):
         is_one = [b.value for b in plain if b.kind == "import"] == ["tensorflow"]
         if same and is_one and use.scope.find(use.root.id) is module.names.module:
             root = use.root.id
-    return (Edit(*span, root + found.target[2:]), *others) if root else ()
+    start, end = span
+    return (Edit(start, end, root + found.target[2:]), *others) if root else ()
 
 
 def _import_edit(module, node, alias, found):
@@ -227,7 +228,7 @@ def _import_edit(module, node, alias, found):
     if not target or "." in target:  # Not all modules of `tf` can be imported.
         return None
     text, start = module.source.text, module.offset(node)
-    pattern = rf"from[ \t]+{re.escape(node.module)}[ \t]+import[ \t]+{re.escape(alias.name)}"
+    pattern = rf"from[ \t]+{re.escape(node.module or '')}[ \t]+import[ \t]+{re.escape(alias.name)}"
     pattern += rf"([ \t]+as[ \t]+{re.escape(alias.asname)})?" if alias.asname else ""
     match = re.compile(pattern + r"(?=[ \t]*(#|;|\r|\n|\Z))").match(text, start)
     if match is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replicate.scan.contrib import INSTALL
 from replicate.scan.findings import Edit
@@ -87,13 +87,14 @@ def _edit(module, imports):
 
 def _imports(statement, module, imports):
     """Whether a statement at module level imports TensorFlow, or a module that may do so."""
-    pending = [statement]
+    pending: list[Any] = [statement]
     while pending:
         node = pending.pop()
         if isinstance(node, (*FUNCTIONS, ast.expr)):
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            start = f"{node.module}." if getattr(node, "module", None) else ""
+            base = getattr(node, "module", None)
+            start = f"{base}." if base else ""
             names = [f"{start}{one.name}" for one in node.names]
             if getattr(node, "level", 0) or any(_may_import(one, module, imports) for one in names):
                 return True

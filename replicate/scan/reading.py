@@ -122,9 +122,10 @@ def _syntax_error(path, text, error):
 
 def _chevron(tree):
     """Returns the line of a `print >>file, text`, which Python 3 can parse, or None."""
+    node: Any
     for node in ast.walk(tree):
         value = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
-        first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
+        first: Any = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
         is_shift = isinstance(first, ast.BinOp) and isinstance(first.op, ast.RShift)
         if is_shift and getattr(first.left, "id", "") == "print":
             return node.lineno

@@ -162,11 +162,11 @@ def _edit(module, one):
     if alias.asname:
         match = re.compile(r"import\b[^\n]*?\b(tensorflow)[ \t]+as[ \t]").match(text, start)
         return Edit(*match.span(1), "tensorflow.compat.v1") if match else None
-    others = len(module.names.module.bindings.get("tensorflow", ())) > 1
+    is_ambiguous = len(module.names.module.bindings.get("tensorflow", ())) > 1
     match = re.compile(r"import[^\n]*?[ \t,](tensorflow)(?=[ \t]*(,|;|#|\r|\n|\Z))").match(
         text, start
     )
-    if others or not match:
+    if is_ambiguous or not match:
         return None
     return Edit(*match.span(1), "tensorflow.compat.v1 as tensorflow")
 
