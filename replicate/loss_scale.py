@@ -191,7 +191,7 @@ class DynamicLossScale(LossScale):
         return tf.convert_to_tensor(self.current_loss_scale)
 
     def update(self, grads: Any) -> tuple[tf.Operation | None, tf.Tensor | bool]:
-        """Updates the scale; gradients are applied only if those of all towers are finite.
+        """Returns the update of the scale, and whether the gradients of all towers are finite.
 
         Returns:
             The operation, and whether to apply the gradients, as `LossScale.update` does.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replicate.scan import tensorflow_names
 from replicate.scan.findings import Edit

@@ -216,7 +216,7 @@ def test_it_refuses_what_git_could_not_give_back(tree, capsys, monkeypatch):
     (tree / "b.py").write_text("import tensorflow as tf\ntf.Print\n")
     check(refused(capsys, tree), UNTRACKED + "…`--force`")
     git(tree, "add", "-A")
-    check(refused(capsys, tree), "there are changes that are not committed, of b.py")
+    check(refused(capsys, tree), "there are uncommitted changes, of b.py")
     git(tree, "commit", "-q", "-m", "b")
     (tree / "a.py").write_text(BEFORE + "# more\n", encoding="utf-8")
     check(refused(capsys, tree), CHANGED + "…`--force`")
