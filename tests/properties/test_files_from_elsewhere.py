@@ -409,7 +409,7 @@ def test_settings_that_make_no_revnet_are_named(tmp_path):
 @pytest.mark.parametrize("changes", [{"ssd": [1]}, {"preset": {}}])
 def test_settings_taken_over_from_a_search_are_checked(changes, tmp_path):
     (tmp_path / "params.json").write_text(json.dumps({**SEARCHED, **changes}))
-    with pytest.raises(SettingsError, match="of a search, whose preset and ssd are texts, but in"):
+    with pytest.raises(SettingsError, match="name a search, whose preset and ssd are texts, but in"):
         train_settings.resolve(search_dir=str(tmp_path), checkpoint_dir=str(tmp_path / "alone"))
     if "ssd" in changes:
         with pytest.raises(UserError, match=r"params.json in .* names no space. Name another"):
