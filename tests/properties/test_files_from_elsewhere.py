@@ -409,7 +409,7 @@ def test_settings_that_make_no_revnet_are_named(tmp_path):
 @pytest.mark.parametrize("changes", [{"ssd": [1]}, {"preset": {}}])
 def test_settings_taken_over_from_a_search_are_checked(changes, tmp_path):
     (tmp_path / "params.json").write_text(json.dumps({**SEARCHED, **changes}))
-    with pytest.raises(SettingsError, match="name a search, whose preset and ssd are texts, but in"):
+    with pytest.raises(SettingsError, match="name a search, whose preset and ssd are texts, but"):
         train_settings.resolve(search_dir=str(tmp_path), checkpoint_dir=str(tmp_path / "alone"))
     if "ssd" in changes:
         with pytest.raises(UserError, match=r"params.json in .* names no space. Name another"):
@@ -448,9 +448,7 @@ def test_counts_of_records_that_were_changed_are_named(text, tmp_path):
 
 def test_a_file_name_that_promises_billions_of_files_takes_no_memory(tmp_path):
     (tmp_path / "train-00000-of-99999999999999999999").touch()
-    message = (
-        "lacks or has too many: train-00001-of-9999…train-00005-of-9999…, .... Copy them again"
-    )
+    message = "lacks or has too many: train-00001-of-9999…train-00005-of-9999…, .... Copy them"
     with pytest.raises(DataError, match=matching(message)):
         tfrecords._names(str(tmp_path))
 
