@@ -180,16 +180,16 @@ def _integers(index, features):
 UPDATES = {
     "optimizer": (
         _optimize,
-        f"{BY_GRADIENTS} ResourceApplyGradientDescent…test_bad_models.py…updates w:0 from what "
-        "one tower has. Wrap the optimizer, as in `replicate.TowerOptimizer(tf.train.Adam…"
-        "`replicate.cross_tower_mean`",
+        f"{BY_GRADIENTS} ResourceApplyGradientDescent…test_bad_models.py…updates w:0 from the "
+        "value of a single tower. Wrap the optimizer, as in `replicate.TowerOptimizer(tf.train."
+        "Adam…`replicate.cross_tower_mean`",
     ),
     "assignment": (_assign, f"{BY_GRADIENTS} Assign…test_bad_models.py…updates w:0"),
     "slices": (_scatter, f"{BY_GRADIENTS} ResourceScatterNdUpdate…updates w:0"),
-    "function": (_in_a_function, f"{BODY} (AssignVariableOp). Update it before or after"),
-    "loop": (lambda i, x: _loop(x), f"{BODY} (c:0). Update it before or after"),
+    "function": (_in_a_function, f"{BODY} (AssignVariableOp). Update it outside, by a value"),
+    "loop": (lambda i, x: _loop(x), f"{BODY} (c:0). Update it outside, by a value"),
     "loop of references": (lambda i, x: _loop(x, resource=False), f"{BODY} (c:0)"),
-    "handle in a loop": (_handle_in_a_loop, f"{BODY} (v:0)…by what the body returns"),
+    "handle in a loop": (_handle_in_a_loop, f"{BODY} (v:0)…a value that the body returns"),
     "integers": (
         _integers,
         f"{UNCLEAR} largest:0, which Assign…test_bad_models.py…`replicate.cross_tower_sum`, or in a"
