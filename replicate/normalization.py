@@ -20,7 +20,7 @@ from replicate.cross_tower import cross_tower_mean, cross_tower_sum
 # and the alternative.
 _REFUSED = {
     "renorm": (
-        "it corrects moments of few rows by moving averages, and these moments cover all rows",
+        "it corrects moments of few rows by moving averages, but these include all rows",
         "Leave it out, or call `tf.layers.batch_normalization`",
     ),
     "virtual_batch_size": (
