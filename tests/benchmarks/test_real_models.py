@@ -45,6 +45,7 @@ def test_towers_have_the_losses_of_one_device(name):
     np.testing.assert_allclose(losses_of(case, 2), want, rtol=2e-5)
 
 
+@pytest.mark.thorough
 def test_mobilenet_v2_has_the_published_layers():
     """3.4 million weights, and 300 million multiply-adds at 224 × 224 (Sandler et al., table 4)."""
     case = networks.CASES["mobilenet_v2"]
@@ -54,6 +55,7 @@ def test_mobilenet_v2_has_the_published_layers():
     assert weights == 3_504_872
 
 
+@pytest.mark.thorough
 def test_bert_has_the_layers_of_bert_base():
     case = networks.CASES["bert"]._replace(width=768, classes=30522)
     with tf.device("/cpu:0"):

@@ -50,10 +50,8 @@ def test_towers_train_as_one_device(name, num_towers):
     assert worst.passes, worst
 
 
-@pytest.mark.parametrize(
-    "name",
-    [selection.cell(name, is_quick=name == "keras_optimizer", id=name) for name in harness.ROWS],
-)
+@pytest.mark.thorough  # `reduction/test_gather.py` trains models with replicated variables.
+@pytest.mark.parametrize("name", harness.ROWS)
 def test_replicas_train_as_one_device(name):
     worst = harness.compare(name, 3, "replicated")[0]
     assert worst.passes, worst

@@ -65,8 +65,10 @@ CASES = {
     "case",
     [
         pytest.param("towers", marks=pytest.mark.conformance),
-        "plain",
-        *(pytest.param(case, marks=pytest.mark.thorough) for case in ("own_saver", "one_device")),
+        *(
+            pytest.param(case, marks=pytest.mark.thorough)
+            for case in ("plain", "own_saver", "one_device")
+        ),
     ],
 )
 def test_training_resumes_at_the_very_step(tmp_path, uninterrupted, case):

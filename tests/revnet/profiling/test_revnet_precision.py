@@ -57,7 +57,7 @@ def test_scaled_loss_in_float16():
     "dtype, units, train_steps",
     [
         pytest.param("float64", 3, 2, marks=pytest.mark.thorough),
-        ("float32", 3, 2),
+        pytest.param("float32", 3, 2, marks=pytest.mark.thorough),
         pytest.param("float64", 18, 10, marks=pytest.mark.thorough),
         pytest.param("float32", 18, 10, marks=pytest.mark.thorough),
     ],
