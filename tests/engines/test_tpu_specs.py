@@ -158,7 +158,7 @@ def test_specs_for_tpus_that_cannot_be_merged(make_spec, error, phrases):
 
 ROWS = 6  # Three shards of 2.
 UNEVEN_SHARDS = (
-    "is the size of a tower's shard…built once for all of them, but the shards have {} rows…"
+    "is the size of a tower's shard…built once for all towers, but the shards have {} rows…"
     "a multiple of 3 rows, or pass `per_tower_batch_size=False`"
 )
 

@@ -42,8 +42,8 @@ def test_an_error_names_towers_and_variables_before_the_update(tmp_path, setting
     names = ["model/hidden", "model/output"]
     expected = re.escape(
         "Gradients must be finite, but these are not: "
-        f"{said(names)}. No variable was updated. Look at this "
-        "batch and at the learning rate, or skip such steps with a dynamic loss scale."
+        f"{said(names)}. No variable was updated. Check this "
+        "batch and the learning rate, or skip such steps with a dynamic loss scale."
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match=expected):
         made.train(bad_data(0), steps=9, hooks=[record])
