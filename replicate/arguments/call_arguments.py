@@ -95,16 +95,16 @@ def _parameters(fn):
     """
     if isinstance(fn, functools.partial):
         # Positional arguments of the partial are bound, and its keywords are new defaults.
-        found = list(_parameters(fn.func).values())
+        given = list(_parameters(fn.func).values())
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         for _ in fn.args:
-            if found and found[0].kind in positional:
-                found.pop(0)
-        found = [
+            if given and given[0].kind in positional:
+                given.pop(0)
+        given = [
             p.replace(kind=_NAMED[1], default=fn.keywords[p.name]) if p.name in fn.keywords else p
-            for p in found
+            for p in given
         ]
-        return {parameter.name: parameter for parameter in found}
+        return {parameter.name: parameter for parameter in given}
     if not (inspect.isroutine(fn) or inspect.isclass(fn)):
         fn = fn.__call__
     found = dict(inspect.signature(fn, follow_wrapped=False).parameters)

@@ -12,6 +12,7 @@ import platform
 import sys
 import tempfile
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -213,7 +214,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
     step_ms = 1e3 * np.diff(timer.ended)[timed]
     cpu_ms = 1e3 * np.diff(timer.cpu)[timed]
     p10, p50, p90 = np.percentile(step_ms, [10, 50, 90])
-    links = collections.Counter()
+    links: Any = collections.Counter()
     for sent in timer.sent:
         links[f"{sent.source} -> {sent.destination}"] += sent.size or 0
     return {

@@ -82,7 +82,9 @@ def peak_rss():
     """Returns the largest resident memory of this process so far, in bytes."""
     status = pathlib.Path("/proc/self/status")
     if status.exists():  # Unlike `getrusage`, it leaves out the parent process.
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text()).group(1)) * 1024
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        if found:  # Some kernels leave it out.
+            return int(found.group(1)) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

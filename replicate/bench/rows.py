@@ -1,5 +1,7 @@
 """The table that `python -m replicate bench` prints, and its advice which choice to take."""
 
+from typing import Any
+
 from replicate.bench import choices, harness
 
 _FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used", "peak_rss_mb")
@@ -110,7 +112,7 @@ def advice(made, named):
         made: List of records, as `record` returns them, with equal numbers of rounds.
         named: The choices, by name.
     """
-    groups = {}
+    groups: dict[Any, list[Any]] = {}
     for record in made:
         if record["choice"]:
             groups.setdefault((record["model"], len(record["devices"])), []).append(record)

@@ -1,5 +1,7 @@
 """The runs of `python -m replicate bench`, and their figures so far."""
 
+from typing import Any
+
 from replicate.bench import engines, harness, losses, plan, rows
 
 
@@ -29,7 +31,8 @@ class Session:
             RuntimeError: If a process fails, or engines have different losses.
             OSError: If the file of records cannot be written.
         """
-        alone, rounds = self._ways[model][0], [{} for _ in range(self._args.rounds)]
+        alone = self._ways[model][0]
+        rounds: list[dict[Any, Any]] = [{} for _ in range(self._args.rounds)]
         for run in plan.runs(model, self._ways[model], self._args):
             self._progress.begin()
             result = self._measured(run)

@@ -3,6 +3,7 @@
 import collections
 import re
 import time
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -34,10 +35,13 @@ class StepTimer(tf.train.SessionRunHook):
     def __init__(self, timed_steps, devices):
         """Makes a hook for `timed_steps` steps, warm-up included, and a traced one after them."""
         self._timed_steps, self._devices = timed_steps, devices
-        self.began = self.created = self.peak_rss = self.peak_gpu = None
+        self.began: Any = None
+        self.created: Any = None
+        self.peak_rss: Any = None
+        self.peak_gpu: Any = None
         self.ops_at_begin = self.ops_in_session = None
         self.ended, self.cpu, self.losses, self.sent, self.all_reduced = [], [], [], [], []
-        self.kernels = collections.Counter()
+        self.kernels: Any = collections.Counter()
 
     def begin(self):
         """Ends the timing of graph construction."""

@@ -1,5 +1,7 @@
 """Packs small tensors, since each transfer between devices costs time, however small it is."""
 
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 
 WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that pack weights.
@@ -14,7 +16,7 @@ def packs(items, describe, how):
             if that crosses alone. Items with the same key can share a pack.
         how: The `Reduction`, which limits the sizes of tensors and packs.
     """
-    begun = {}  # Packs that are not full, by key.
+    begun: dict[Any, tuple[list[Any], int]] = {}  # Packs that are not full, by key.
     for item in items:
         key, size = describe(item)
         if not how.packs(size):

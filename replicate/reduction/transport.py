@@ -71,6 +71,6 @@ def in_turn(tensors, devices):
     """Returns a device for each tensor, so that devices get about the same number of bytes."""
     loads, found = dict.fromkeys(devices, 0), []
     for tensor in tensors:
-        found.append(min(devices, key=loads.get))
+        found.append(min(devices, key=loads.__getitem__))
         loads[found[-1]] += packing.size_of(tensor) or 0
     return found
