@@ -1,4 +1,4 @@
-"""Which tests are slow, and which are smoke tests, follows from what they took."""
+"""Tests are marked slow, or as smoke tests, by their measured times."""
 
 import os
 import subprocess

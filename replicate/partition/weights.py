@@ -61,7 +61,9 @@ def _sent(weights: Sequence[Any], place: str, devices: Sequence[str]) -> list[Se
             joined = packing.join(weights)
         before = len(graph.get_operations())
         with tf.device(devices[0]):
-            made = [packing.slices(joined, [weight.shape for weight in weights])]
+            made: list[Sequence[Any]] = [
+                packing.slices(joined, [weight.shape for weight in weights])
+            ]
     # To import copies of the slices is faster than to build them for each device.
     operations, scope = graph.get_operations()[before:], f"{packing.WEIGHTS_SCOPE}sent"
     for device in devices[1:]:

@@ -1,12 +1,16 @@
 """Sums gradients, dense and sparse ones, and converts sparse gradients to dense ones."""
 
+from __future__ import annotations
+
+from typing import Any, Sequence
+
 import tensorflow.compat.v1 as tf
 
 SCOPE = "replicate/reduce/"  # Name scope of the operations that combine towers' values.
 GRADIENTS_SCOPE = f"{SCOPE}gradients/"  # Name scope of those that sum gradients.
 
 
-def as_gradient(gradient, variable, index):
+def as_gradient(gradient: Any, variable: Any, index: int) -> Any:
     """Returns the gradient of `variable` on tower `index` as a tensor or `tf.IndexedSlices`.
 
     Raises:
@@ -23,7 +27,7 @@ def as_gradient(gradient, variable, index):
         ) from None
 
 
-def check_types(variable, dtypes):
+def check_types(variable: Any, dtypes: Sequence[tuple[int, Any]]) -> Any:
     """Returns the type of a variable's gradients.
 
     Args:
@@ -44,7 +48,7 @@ def check_types(variable, dtypes):
     return first
 
 
-def scale(gradient, weight):
+def scale(gradient: Any, weight: Any) -> Any:
     """Returns a gradient, a tensor or `tf.IndexedSlices`, times a scalar; see `tf.multiply`."""
     if isinstance(gradient, tf.IndexedSlices):
         values = tf.multiply(gradient.values, weight)
@@ -52,7 +56,7 @@ def scale(gradient, weight):
     return tf.multiply(gradient, weight)
 
 
-def total(grads, variable):
+def total(grads: Sequence[Any], variable: Any) -> Any:
     """Returns the sum of a variable's gradients, as `tf.IndexedSlices` if all of them are."""
     if len(grads) == 1:
         return grads[0]
@@ -68,7 +72,7 @@ def total(grads, variable):
     return tf.add_n([dense(gradient, variable) for gradient in grads])
 
 
-def dense(gradient, variable):
+def dense(gradient: Any, variable: Any) -> Any:
     """Returns a gradient of `variable` as a tensor."""
     if isinstance(gradient, tf.IndexedSlices) and gradient.dense_shape is None:
         shape = tf.shape(variable, out_type=gradient.indices.dtype)
@@ -76,7 +80,7 @@ def dense(gradient, variable):
     return tf.convert_to_tensor(gradient)
 
 
-def with_unique_rows(gradient):
+def with_unique_rows(gradient: Any) -> Any:
     """Returns `gradient` with repeated rows summed, as the computation of a norm needs them."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient

@@ -4,13 +4,17 @@ NCCL sums along the fastest links between GPUs. TensorFlow's use of it was repor
 sums on some hosts, without an error. Therefore `replicate` uses it only if the user asks for it.
 """
 
+from __future__ import annotations
+
+from typing import Any, Sequence
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 _NUMBERS = 1000  # Length of the check's float32 vectors, all sums of which are exact.
 
 
-def check_devices(devices, consolidation_device):
+def check_devices(devices: Sequence[str], consolidation_device: str) -> None:
     """Raises unless NCCL can sum the gradients of these towers.
 
     Args:
@@ -29,7 +33,7 @@ def check_devices(devices, consolidation_device):
         )
 
 
-def add(tensors, devices, place):
+def add(tensors: Sequence[Any], devices: Sequence[str], place: str) -> Any:
     """Returns the sum of N dense tensors, one on each of N devices, on the device `place`.
 
     Args:
@@ -44,7 +48,7 @@ def add(tensors, devices, place):
         return tf.identity(sums[devices.index(place)])
 
 
-def all_reduce(tensors, devices, name):
+def all_reduce(tensors: Sequence[Any], devices: Sequence[str], name: str) -> list[Any]:
     """Returns the sum of N tensors on each of N devices.
 
     Args:
@@ -74,11 +78,11 @@ class CheckHook(tf.train.SessionRunHook):
         place: String of the device that needs the sums.
     """
 
-    def __init__(self, devices, place):
+    def __init__(self, devices: Sequence[str], place: str) -> None:
         self._devices = list(devices)
         self._place = place
 
-    def begin(self):
+    def begin(self) -> None:
         """Builds the sum of known numbers."""
         self._expected = np.zeros(_NUMBERS, np.float32)
         numbers = []
@@ -90,7 +94,7 @@ class CheckHook(tf.train.SessionRunHook):
                     numbers.append(tf.constant(values))
             self._sum = add(numbers, self._devices, self._place)
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: Any, coord: Any) -> None:
         """Runs the sum and compares it with the expected one.
 
         Raises:

@@ -1,13 +1,19 @@
 """Packs small tensors, since each transfer between devices costs time, however small it is."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
+
+from replicate.reduction.options import Reduction
 
 WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that pack weights.
 
 
-def packs(items, describe, how):
+def packs(
+    items: Iterable[Any], describe: Callable[[Any], tuple[Any, int | None]], how: Reduction
+) -> Iterator[list[Any]]:
     """Yields lists of items whose tensors cross devices together.
 
     Args:
@@ -19,7 +25,7 @@ def packs(items, describe, how):
     begun: dict[Any, tuple[list[Any], int]] = {}  # Packs that are not full, by key.
     for item in items:
         key, size = describe(item)
-        if not how.packs(size):
+        if size is None or not how.packs(size):
             yield [item]
             continue
         pack, total = begun.pop(key, ([], 0))
@@ -32,32 +38,32 @@ def packs(items, describe, how):
         yield pack
 
 
-def size_of(tensor):
+def size_of(tensor: Any) -> int | None:
     """Returns the size of a tensor in bytes; None unless it is a tensor of static shape."""
     if not isinstance(tensor, tf.Tensor) or not tensor.shape.is_fully_defined():
         return None
     return tensor.shape.num_elements() * tensor.dtype.size
 
 
-def size_of_variable(variable):
+def size_of_variable(variable: Any) -> int:
     """Returns the size of a variable in bytes, 0 if its shape is not static."""
     return (variable.shape.num_elements() or 0) * variable.dtype.base_dtype.size
 
 
-def join(tensors):
+def join(tensors: Sequence[Any]) -> Any:
     """Returns one tensor of rank 1 that holds the values of all `tensors`, of one type."""
     reshape = _Reshape()
     return tf.concat([reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 
-def part(joined, shapes):
+def part(joined: Any, shapes: Sequence[Any]) -> list[Any]:
     """Returns the tensors, of the static `shapes`, that `join` was given."""
     reshape = _Reshape()
     parts = tf.split(joined, [shape.num_elements() for shape in shapes])
     return [reshape(value, shape.as_list()) for value, shape in zip(parts, shapes)]
 
 
-def slices(joined, shapes):
+def slices(joined: Any, shapes: Sequence[Any]) -> list[Any]:
     """Returns the same tensors as `part`, each as the first output of an operation.
 
     A model needs this: when TensorFlow's graph optimizer fuses a layer normalisation, it uses the
@@ -79,10 +85,10 @@ def slices(joined, shapes):
 class _Reshape:
     """Reshapes tensors, with one constant for each shape."""
 
-    def __init__(self):
-        self._constants = {}
+    def __init__(self) -> None:
+        self._constants: dict[Any, Any] = {}
 
-    def __call__(self, tensor, shape):
+    def __call__(self, tensor: Any, shape: Any) -> Any:
         shape = tuple(shape)
         if tensor.shape.rank == len(shape) == 1:
             return tensor

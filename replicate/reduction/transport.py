@@ -1,6 +1,8 @@
 """How gradients cross to the device that sums them, and which devices sum."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -19,7 +21,7 @@ class Transport(NamedTuple):
     scale: Any = None
     """Factor of gradients while they cross, a scalar tensor; None for no factor."""
 
-    def send(self, gradient, index):
+    def send(self, gradient: Any, index: int) -> Any:
         """Returns the gradient of tower `index`, a tensor, as `place` receives it."""
         dtype = gradient.dtype.base_dtype
         if self.devices[index] == self.place or not self.how.narrows(dtype):
@@ -32,7 +34,13 @@ class Transport(NamedTuple):
         return received if self.scale is None else received / tf.cast(self.scale, dtype)
 
 
-def check(how, variables, devices, consolidation, may_be_one):
+def check(
+    how: Reduction,
+    variables: Sequence[Any],
+    devices: Sequence[str],
+    consolidation: str,
+    may_be_one: bool,
+) -> None:
     """Raises unless gradients can be summed on the devices that a `Reduction` asks for.
 
     Args:
@@ -67,7 +75,7 @@ def check(how, variables, devices, consolidation, may_be_one):
         )
 
 
-def in_turn(tensors, devices):
+def in_turn(tensors: Sequence[Any], devices: Sequence[str]) -> list[str]:
     """Returns a device for each tensor, so that devices get about the same number of bytes."""
     loads, found = dict.fromkeys(devices, 0), []
     for tensor in tensors:

@@ -38,7 +38,7 @@ assert not {"replicate", "examples"} & set(sys.modules)
     scope="module", params=[pytest.param("function", marks=pytest.mark.thorough), "towers"]
 )
 def exported(request, tmp_path_factory):
-    """Of an engine: settings and metrics, directory of the export, labels, answers."""
+    """An engine's settings and metrics, directory of the export, labels and answers."""
     root, engine = tmp_path_factory.mktemp("exported"), request.param
     params = settings(root / engine, engine=engine, max_global_step=2)
     metrics = train_eval.train_network(params)
