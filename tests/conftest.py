@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import random
 import sys
 import warnings as python_warnings
 from importlib import util
@@ -88,6 +89,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def fresh_graph():
     """Gives each test a default graph of its own, with a seed."""
+    random.seed(1)  # The initializers of newer Kerases draw their seeds from it.
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         yield graph
