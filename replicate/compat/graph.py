@@ -182,8 +182,9 @@ def id_of(op):
 
 def count(graph):
     """Returns the number of operations of a graph, without making a list of them."""
-    by_id = getattr(graph, "_nodes_by_id", None)  # TensorFlow 2.12 and older
-    return graph.version if by_id is None else len(by_id)
+    if hasattr(graph, "num_operations"):
+        return graph.num_operations()
+    return len(graph._nodes_by_id)  # TensorFlow 2.12 and older; newer ones make a copy of it.
 
 
 def last_id(graph):

@@ -7,16 +7,28 @@ from typing import Any, Callable, Iterable
 from replicate.compat import graph as graph_lib
 
 
-def ancestors(operations: Iterable[Any], waits: bool = True) -> set[Any]:
+def ancestors(
+    operations: Iterable[Any], waits: bool = True, known: dict[Any, list[Any]] | None = None
+) -> set[Any]:
     """Returns the set of operations that run if `operations` are fetched, including these.
 
     Args:
         operations: Operations, or tensors.
         waits: Whether to follow control dependencies as well.
+        known: Dict that keeps the predecessors of operations, for further calls with the same
+            `waits` on an unchanged graph. TensorFlow makes new lists of them each time. None: they
+            are not kept.
     """
 
     def before(op: Any) -> list[Any]:
-        return [tensor.op for tensor in op.inputs] + (op.control_inputs if waits else [])
+        found = None if known is None else known.get(op)
+        if found is None:
+            found = [tensor.op for tensor in op.inputs]
+            if waits:
+                found += op.control_inputs
+            if known is not None:
+                known[op] = found
+        return found
 
     return _reached((getattr(operation, "op", operation) for operation in operations), before)
 

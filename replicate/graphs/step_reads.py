@@ -64,12 +64,15 @@ def _races(fetches: Sequence[Any]) -> list[Race]:
     if not reads or not writes:
         return []
     found = []
+    known: dict[Any, list[Any]] = {}
     for write in writes:
-        before = ancestors([write])
+        before = ancestors([write], known=known)
         late = [one for one in reads if one not in before]
-        running = ancestors(fetches) if late else ()
+        running = ancestors(fetches, known=known) if late else ()
         # Reads that wait for the write are in order, too.
-        racing = [one for one in late if one in running and write not in ancestors([one])]
+        racing = [
+            one for one in late if one in running and write not in ancestors([one], known=known)
+        ]
         if racing and write in running:
             found.append(Race(write, racing))
     return found

@@ -135,9 +135,8 @@ class Origins:
 
         An input that is dead makes an operation dead, but a formula that replaces it never is.
         """
-        if operation not in self._formulas or not self._has_branches:
-            return []
-        if graph_lib.in_while_loop(operation):
+        has_formula = self._has_branches and operation in self._formulas
+        if not has_formula or graph_lib.in_while_loop(operation):
             return []
         by_formula, otherwise = [], 0
         for index, tensor in enumerate(operation.inputs):
@@ -260,16 +259,22 @@ class Origins:
         ]
 
     def _origin(self, operation: Any) -> Origin:
+        inputs, waits = operation.inputs, self.control_inputs(operation)
+        fails = self._fallible.get(operation, 0)
+        if not (inputs or waits or fails or operation in self._bits):
+            return _NOTHING  # The common case of a constant.
         strategy = self._layouts.strategies.get(operation)
-        meetings, acts, fails, reads, _ = self.origin_of(operation)
-        fails |= self._fallible.get(operation, 0)
-        reads |= self._readers.get(operation, 0)
+        found = self.origin_of(operation)  # Of the pass before, in a loop.
+        meetings, acts, fails = found.meetings, found.acts, found.fails | fails
+        reads = found.reads | self._readers.get(operation, 0)
         formulas = []
-        for index, tensor in enumerate(operation.inputs):
+        for index, tensor in enumerate(inputs):
             before = self.origin_of(tensor.op)
             layout = self._layouts.layout_of(tensor)
             demand = WHOLE if strategy is None else strategy.inputs[index]
-            meets = layout not in (demand, WHOLE, SIZE) and not _is_inside(operation)
+            meets = layout not in (demand, WHOLE, SIZE) and (
+                operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation)
+            )  # In a loop, no input is converted.
             meetings = max(meetings, before.meetings + meets)
             acts |= before.acts
             if layout == SIZE or isinstance(demand, Share):
@@ -278,7 +283,7 @@ class Origins:
                 fails, reads = fails | before.fails, reads | before.reads
         if formulas:
             self._formulas[operation] = formulas
-        for one in self.control_inputs(operation):
+        for one in waits:
             before = self.origin_of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
@@ -286,11 +291,6 @@ class Origins:
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
         return Origin(meetings, acts, fails, reads, self._branches_in(operation))
-
-
-def _is_inside(operation: Any) -> bool:
-    """Whether an operation is in a loop and does not enter it, so that no input is converted."""
-    return operation.type not in graph_lib.ENTER and graph_lib.in_while_loop(operation)
 
 
 def is_size(operation: Any, layouts: Layouts) -> bool:
