@@ -98,7 +98,7 @@ def build(
         [source for source, _ in split],
         [parts for _, parts in split],
         Rows(shards.rows, shards.total, shards.starts, shards.held, not is_trained),
-        placement.gathering(choice),
+        placement.with_choice(choice),
         operations,
         specs.asked_of(spec, is_trained),
         exact.runs_once,

@@ -117,7 +117,9 @@ def _put_together(
             tensor, layout, plan.together[key], by_tower, place, counted, is_gradient
         )
         parts.append(part._replace(blocks=blocks))
-    return meetings.meet(parts, rows, placement.devices, placement.gather, placement.gradient_scale)
+    return meetings.meet(
+        parts, rows, placement.devices, placement.reduction, placement.gradient_scale
+    )
 
 
 def _of_one_device(
@@ -153,7 +155,7 @@ def _reconnect(
         plan: The `Plan`.
         copies: The `Copies`.
         whole: Function of a tensor that returns its whole value.
-        joined: References of the tensors that are put together.
+        joined: References of the tensors that are reduced or concatenated.
     """
     copied = set(plan.copied)
     instead = {operation: copies.copies_of(operation) for operation in _waited_for(plan, copied)}

@@ -134,8 +134,8 @@ def test_towers_compute_on_the_worker(in_cluster):
     # Of what is computed, parameter servers do the updates alone.
     on_ps = {op.type for op in operations if "/job:ps" in op.device}
     assert not {kind for kind in on_ps if kind in ("MatMul", "AddN", "Mean", "Sum", "ConcatV2")}
-    gathered = [op for op in operations if op.type == "AddN"]
-    assert gathered and {canonical(op.device) for op in gathered} <= {
+    summed = [op for op in operations if op.type == "AddN"]
+    assert summed and {canonical(op.device) for op in summed} <= {
         f"/job:worker/task:1/device:CPU:{index}" for index in (0, 1)
     }
 
