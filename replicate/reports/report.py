@@ -93,7 +93,7 @@ class TowerReport(NamedTuple):
             *([f"placement  'auto': {self.why}"] if self.why else []),
             f"gradients  summed on {', '.join(self.summed_on) or 'no device'}",
             *([] if self.share is None else [f"in towers  {_percent(self.share)}"]),
-            *([f"once       {', '.join(self.once[:5])}"] if self.once else []),
+            *([f"runs once  {', '.join(self.once[:5])}"] if self.once else []),
             "",
             "crossing devices in a step",
             *(f"  {kind:<10}{crossing}" for kind, crossing in self.kinds.items()),
@@ -216,7 +216,7 @@ def _tell_share(
         first.operation.type,
         line_of(first.operation),
         first.why,
-        _percent(first.cost / (coverage.towers + coverage.once)),
+        _percent(first.cost / (coverage.towers + coverage.one_device)),
     )
 
 

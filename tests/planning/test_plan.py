@@ -54,7 +54,7 @@ def test_scopes_hold_what_is_computed_in_them(made):
     root = made.root
     coverage = made.coverage
     assert root.work == pytest.approx(
-        {"towers": coverage.towers, "once": coverage.once, "updates": coverage.updates}
+        {"towers": coverage.towers, "one_device": coverage.one_device, "updates": coverage.updates}
     )
     first = root.children["layer_8"]
     # Three products of six rows, and four functions of what the layer gives: bias and tanh, and
@@ -62,7 +62,7 @@ def test_scopes_hold_what_is_computed_in_them(made):
     assert first.work["towers"] == 3 * (2 * 6 * 5 * 8) + 4 * (6 * 8)
     assert first.share == 1.0 and first.line.endswith("planned_model.py:10")
     halves = root.children["halves"]
-    assert halves.share < 0.5 and halves.work["once"] > 0
+    assert halves.share < 0.5 and halves.work["one_device"] > 0
     assert "gradients" not in root.children["layer_4"].children
 
 
