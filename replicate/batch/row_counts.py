@@ -99,7 +99,9 @@ def smallest(
     return total, {key: rows // least for key, rows in totals.items()}
 
 
-def of_shards(total: Any, num_towers: int, need_row: bool, checks: list[tf.Operation]) -> list[Any]:
+def rows_per_shard(
+    total: Any, num_towers: int, need_row: bool, checks: list[tf.Operation]
+) -> list[Any]:
     """Returns the number of rows of each shard of a batch, integers if `total` is one.
 
     Args:

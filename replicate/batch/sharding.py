@@ -121,7 +121,7 @@ def shard(
                 batches.setdefault(key, []).append((path, leaf, axis))
         totals, checks = row_counts.count(batches)
         total, repeats = row_counts.smallest(totals, checks)
-        rows = row_counts.of_shards(total, num_towers, need_row, checks)
+        rows = row_counts.rows_per_shard(total, num_towers, need_row, checks)
         with tf.control_dependencies(checks):
             starts = list(itertools.accumulate([0, *rows[:-1]]))
             held = row_counts.spans(starts, rows, total)

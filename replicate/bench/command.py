@@ -63,9 +63,9 @@ def parser():
     )
     made.add_argument(
         "--choices",
-        type=choices.of,
+        type=choices.parse,
         nargs="+",
-        default=[choices.of("default")],
+        default=[choices.parse("default")],
         help=f"options of replicate: {', '.join(choices.CHOICES)}; or JSON of arguments of "
         "replicate_model_fn and TowerOptimizer",
     )

@@ -57,9 +57,9 @@ def build_towers(
     features, labels = boundary.give_rows(shards, program)
     first = len(graph.get_operations())
     added = graph_lib.last_id(graph) - since
-    entered, own_seeds = graph_lib.entered_once(graph), seeds.of_one_device(graph, added)
+    entered, seed_scope = graph_lib.entered_once(graph), seeds.as_on_one_device(graph, added)
     device = tf.device(placement.device_function(HOLDERS))
-    with entered, own_seeds, program.building(), device, chosen.listening() as choice:
+    with entered, seed_scope, program.building(), device, chosen.listening() as choice:
         spec = model_fn(features, labels)
     known, last = per_tower.infer(program, first), graph_lib.last_id(graph)
     per_tower_updates.combine(graph.get_operations()[first:], known.layouts, program)

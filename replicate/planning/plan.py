@@ -99,7 +99,7 @@ class Plan(NamedTuple):
         }
 
 
-def of(
+def make_plan(
     model_fn: Callable[..., Any],
     input_fn: Callable[..., Any],
     params: Any = None,

@@ -30,7 +30,7 @@ class Crossing(NamedTuple):
     """Whether `size` is a lower bound: shapes of some tensors are known only at run time."""
 
     @classmethod
-    def of(cls, tensors: Iterable[transfers.Transfer]) -> Crossing:
+    def from_transfers(cls, tensors: Iterable[transfers.Transfer]) -> Crossing:
         """Returns the number and size of `transfers.Transfer`s."""
         sizes = [transfer.size for transfer in tensors]
         return cls(len(sizes), sum(filter(None, sizes)), None in sizes)
@@ -166,8 +166,8 @@ def publish(
         variable_devices=tuple(sorted({variable.device for variable in variables})),
         are_replicated=placement.replicates,
         summed_on=tuple(sorted(_summed_on(crossing))),
-        kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
-        links={link: Crossing.of(tensors) for link, tensors in links.items()},
+        kinds={kind: Crossing.from_transfers(kinds[kind]) for kind in transfers.KINDS},
+        links={link: Crossing.from_transfers(tensors) for link, tensors in links.items()},
         why=_why(placement),
         share=coverage and coverage.share_told,
         once=tuple(one.operation.name for one in coverage.costliest) if coverage else (),

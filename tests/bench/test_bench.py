@@ -266,7 +266,7 @@ def test_choices_train(choice):
         options = tf.RunOptions(**traffic.OPTIONS)
         session.run([spec.train_op, spec.loss], options=options, run_metadata=metadata)
     sent = collections.Counter()
-    for each in traffic.of_step(metadata):
+    for each in traffic.tensors_sent(metadata):
         sent[each.source, each.destination] += each.size
     predicted, constants = collections.Counter(), collections.Counter()
     for each in transfers.crossing([spec.train_op, spec.loss]):

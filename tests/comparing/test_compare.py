@@ -298,13 +298,13 @@ def test_evaluation_has_an_input_of_its_own():
 def test_the_options_of_sessions_are_the_users():
     sessions = tf.ConfigProto(device_count={"CPU": 3}, log_device_placement=True)
     config = RUN_CONFIG(session_config=sessions, model_dir="not/to/be/written")
-    asked = task.of(models.equal, input_fn, config=config)
+    asked = task.make_task(models.equal, input_fn, config=config)
     assert asked.devices == ("/device:CPU:0", "/device:CPU:1", "/device:CPU:2")
     assert asked.config.session_config.log_device_placement
     assert asked.config.session_config.allow_soft_placement
-    asked = task.of(models.equal, input_fn, config=config, devices=["/cpu:0", "/cpu:4"])
+    asked = task.make_task(models.equal, input_fn, config=config, devices=["/cpu:0", "/cpu:4"])
     assert asked.config.session_config.device_count["CPU"] == 5
-    assert len(task.of(models.equal, input_fn).devices) == 2
+    assert len(task.make_task(models.equal, input_fn).devices) == 2
 
 
 def test_a_tolerance_of_ones_own():

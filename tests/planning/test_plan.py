@@ -47,7 +47,9 @@ def made(model):
     """The `Plan` of the model."""
     names = {}
     exec(compile(model.read_text(), str(model), "exec"), names)
-    return plan.of(names["model_fn"], names["input_fn"], devices=["/cpu:0", "/cpu:1", "/cpu:2"])
+    return plan.make_plan(
+        names["model_fn"], names["input_fn"], devices=["/cpu:0", "/cpu:1", "/cpu:2"]
+    )
 
 
 def test_scopes_hold_what_is_computed_in_them(made):
@@ -134,7 +136,7 @@ def test_a_model_on_one_device_has_none():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     with pytest.raises(ValueError, match=matching(ALONE)):
-        plan.of(model_fn, lambda: tf.ones([4, 1]), devices=["/cpu:0"])
+        plan.make_plan(model_fn, lambda: tf.ones([4, 1]), devices=["/cpu:0"])
 
 
 @pytest.mark.skipif(
@@ -143,7 +145,7 @@ def test_a_model_on_one_device_has_none():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_in_a_browser(made, tmp_path, scheme):
     path = tmp_path / "plan.html"
-    path.write_text(page.of(made, "<b>model</b>"))
+    path.write_text(page.render(made, "<b>model</b>"))
     with nas_browser.started() as browser:
         tab = nas_browser.Tab(browser, path, scheme=scheme)
         assert tab.console() == []
