@@ -78,7 +78,7 @@ def _in_blocks(text):
         line = ""
         for more in block.replace("\\\n", " ").splitlines(keepends=True):
             line += more
-            if line.count("'") % 2:  # What is quoted goes on.
+            if line.count("'") % 2:  # A quoted word continues.
                 continue
             words, line = _words(line), ""
             if _is_command(words):

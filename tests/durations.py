@@ -21,7 +21,7 @@ LISTED = 0.2
 SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
 FURTHER = 0.2
-"""Of what is parametrised, cells that take longer are `further` ones, but for the first."""
+"""Cells of a parametrised test that take longer are `further` ones, except the first."""
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")

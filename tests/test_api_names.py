@@ -54,7 +54,7 @@ def names_in(source, module):
     pending = [tree]
     while pending:
         node = pending.pop()
-        # What is assigned to need not be there before.
+        # An assigned name need not exist before.
         is_use = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         name = _public(_full_name(node, full_names)) if is_use else None
         if name:
@@ -199,10 +199,10 @@ def function(spec: tf.train.Scaffold = vs._VARSTORE_KEY):
 
 
 class Wheels:
-    """What the unpacked wheels of TensorFlow 1.15 define, as their source says.
+    """Definitions in the unpacked wheels of TensorFlow 1.15, read from their source.
 
-    What is found of a name is `(module, node)`: the full name of the module that defines it, and
-    its syntax tree there.
+    A definition is `(module, node)`: the full name of the module that defines a name, and its
+    syntax tree there.
     """
 
     def __init__(self, directory):
@@ -251,7 +251,7 @@ class Wheels:
     def _followed(self, module, statement, value):
         if isinstance(value, str):
             return self._find(value)
-        # What is computed has a name, and that is all that can be said.
+        # Only the name of a computed value is known.
         return self._evaluated(module, value) or (module, statement)
 
     def _evaluated(self, module, expression):

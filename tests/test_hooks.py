@@ -247,7 +247,7 @@ def test_no_lines_means_no_output_and_no_fetches(lines, tmp_path):
 
 
 class Config:
-    """What the hook asks of a `RunConfig`."""
+    """A `RunConfig` with only the attributes that the hook reads."""
 
     def __init__(self, model_dir="unused", is_chief=True):
         self.model_dir = str(model_dir)

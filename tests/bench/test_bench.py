@@ -239,7 +239,7 @@ def test_losses_that_differ_end_it_with_1_and_the_table(capsys, monkeypatch):
 
 @pytest.mark.parametrize("choice", choices.that_run_on("CPU"))
 def test_choices_train(choice):
-    """What a graph is predicted to send is what TensorFlow sends."""
+    """TensorFlow sends the tensors that are predicted from the graph."""
     case = models.CASES["wide"]._replace(layers=3, width=16, towers=2, global_batch=8)
     given = choices.CHOICES[choice]
     engines.check_choice(given, TWO[1:])
@@ -291,7 +291,7 @@ def test_models_compute_in_a_type_and_keep_variables_in_float32(model, dtype):
     products = [op for op in tf.get_default_graph().get_operations() if op.type == "MatMul"]
     assert {op.outputs[0].dtype.name for op in products} == {dtype}
     assert spec.loss.dtype == tf.float32
-    # What is multiplied by a loss scale must be divided by it: w' = w - g.
+    # Gradients are multiplied by a loss scale, and must be divided by it: w' = w - g.
     bias = tf.trainable_variables()[-1]
     (gradient,) = tf.gradients(spec.loss, bias)
     with tf.Session() as session:

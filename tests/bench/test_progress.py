@@ -1,4 +1,4 @@
-"""What a benchmark says of its progress, by a clock that the tests set."""
+"""Progress messages of a benchmark, with a clock that the tests set."""
 
 import io
 import types
@@ -62,7 +62,7 @@ def test_time_that_is_left_is_corrected_as_runs_end(monkeypatch):
     assert progress.left() == 50
     progress.begin()
     clock.now += 4
-    assert progress.left() == 46  # What has gone by of this run is not left.
+    assert progress.left() == 46  # Without the seconds that passed.
     clock.now += 16
     assert progress.left() == 40  # Longer than expected: it may end any time.
     progress.end()

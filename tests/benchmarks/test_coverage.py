@@ -8,7 +8,7 @@ import pytest
 from benchmarks import coverage, covered
 from replicate.layouts import rule
 
-# What takes joined rows and runs once: gradients of a product with a mask, which is as wide as the
+# Operations that take joined rows and run once: gradients of a product with a mask as wide as the
 # longest row, and the sparse gradient of a table that is looked up twice, and of ragged rows.
 ONCE = {
     "bilstm_crf": {"Sum", "Sum_1"},

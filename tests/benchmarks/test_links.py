@@ -17,9 +17,9 @@ LINK = Link(bandwidth=100.0, latency=1.0)
     [
         ([], 0.0),
         ([Sent("a", "b", 50)], 1.5),
-        # What one device sends goes out one after the other: 2 + 4; it arrives at two.
+        # A device sends to two others one after the other: 2 + 4.
         ([Sent("a", "b", 100), Sent("a", "c", 300)], 6.0),
-        # And so does what one receives: 2 + 4.
+        # And it receives one after the other: 2 + 4.
         ([Sent("b", "a", 100), Sent("c", "a", 300)], 6.0),
         # Both directions at once, and other pairs at once.
         ([Sent("a", "b", 100), Sent("b", "a", 300)], 4.0),

@@ -92,7 +92,7 @@ def let_towers_learn_faster(monkeypatch):
         model_fn, builds = make(name, dtype), itertools.count()
 
         def model_fn_of_both(features, labels, mode):
-            # One device trains first. What it builds next, it measures with.
+            # One device trains first. The next model is built for the measurement.
             monkeypatch.setattr(models, "_RATE", 0.2 if next(builds) else 0.1)
             return model_fn(features, labels, mode)
 

@@ -131,7 +131,7 @@ def test_towers_compute_on_the_worker(in_cluster):
     }
     assert products["tower_1"] == "/job:worker/task:1/device:CPU:1"
     assert products["dense"] == "/job:worker/task:1/device:CPU:0"
-    # Of what is computed, parameter servers do the updates alone.
+    # Parameter servers compute nothing but updates.
     on_ps = {op.type for op in operations if "/job:ps" in op.device}
     assert not {kind for kind in on_ps if kind in ("MatMul", "AddN", "Mean", "Sum", "ConcatV2")}
     summed = [op for op in operations if op.type == "AddN"]

@@ -216,7 +216,7 @@ def test_the_first_step_and_variable_at_which_they_part():
     made = compare(models.late, original=models.late_of_first, steps=5)
     assert (made.parted.what, made.parted.step) == ("late", 3)
     assert [(one.what, one.step) for one in made.variables if not one.passes] == [("late", 3)]
-    # Of the last row and of the first one of each batch, relative to the largest.
+    # Features of the last and of the first row of each batch, relative to the largest.
     x = models.data()[0]["x"][:, 0]
     values = [(x[20], x[14]), (x[27], x[21]), (x[32], x[28])]
     apart = max(abs(want - got) for got, want in values) / max(4.0, *(want for _, want in values))
@@ -273,7 +273,7 @@ def test_a_model_that_predicts_nothing():
 def test_the_original_runs_on_one_device():
     losses = []
     for model_fn in (models.root, models.equal):
-        random.seed(1)  # What initialisers draw from, on some versions.
+        random.seed(1)  # On some versions, initialisers use it.
         made = compare(model_fn, original=models.equal, steps=1)
         losses.append(made.losses[0])
         assert made.equal == (model_fn is models.equal)

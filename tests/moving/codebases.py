@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 import environments
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-# What `make test` compares, besides this one; others have packages for the contract alone.
+# `make test` compares these and the running one; other environments can only test the contract.
 WANTED = ("1.15", "2.15", "2.21")
 VERSIONS = [v for v in environments.PYTHONS if v in WANTED or v == environments.HERE]
 OLDEST = "1.15" if "1.15" in environments.PYTHONS else environments.HERE

@@ -160,7 +160,7 @@ def test_the_page_in_a_browser(made, tmp_path, scheme):
         tab.run("document.querySelector('[data-path=\"layer_8\"]').click()")
         assert len(rows()) >= before
         tab.run("document.querySelector('[data-path=\"\"]').focus()")
-        tab.press("Enter")  # Of what is chosen: it closes again.
+        tab.press("Enter")  # The chosen scope closes again.
         assert len(rows()) <= before + 3
         find = "document.querySelector('#find')"
         tab.run(f"{find}.value = 'halves'; {find}.dispatchEvent(new Event('input'))")

@@ -58,7 +58,7 @@ def export_of(kind, x, value):
 
 
 class Model(NamedTuple):
-    """What a `model_fn` returns."""
+    """The result of a `model_fn`."""
 
     predictions: Any  # a key of `VALUES`, or a dict of them
     metrics: tuple  # keys of `METRICS`

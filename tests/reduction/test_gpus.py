@@ -94,7 +94,7 @@ def test_some_of_the_gpus_are_used_and_no_others(host, names):
     assert found["variables"] == {ONE}
     assert found["sums"] == {ONE}  # Gradients are summed there,
     assert found["ResourceApplyAdam"] == {ONE}  # and applied.
-    # Rows are cut on the host. What takes a shard is on its tower's device.
+    # Rows are split on the host. Operations that take a shard are on its tower's device.
     assert found["shards"] == {CPU} and found["takers"] == {ONE, THREE}
     assert found["all"] - {ONE, THREE} <= {"", CPU}
 
@@ -186,7 +186,7 @@ def test_whatever_is_visible_a_host_without_gpus_has_none_and_looking_starts_not
     ], done.stderr
 
 
-# What sessions are told of GPUs.
+# Options of sessions for GPUs.
 
 OPTIONS = {
     "allow_growth": True,

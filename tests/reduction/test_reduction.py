@@ -1,6 +1,6 @@
 """The options of `replicate.Reduction`: which devices sum gradients, and what crosses for it.
 
-What crosses is counted on the graph, and what TensorFlow makes of the graph is compared with it.
+Tensors that cross are counted in the graph, and compared with those of TensorFlow's partitions.
 """
 
 import collections
@@ -19,7 +19,7 @@ from replicate.reports import transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
 REPLICATED = {"variable_placement": "replicated"}
-# Of each choice: arguments of `replicate_model_fn`, and `reduction`.
+# By choice: arguments of `replicate_model_fn`, and `reduction`.
 CHOICES = {
     "consolidation": ({}, "consolidation"),
     "unpacked": ({}, replicate.Reduction(pack_bytes=0)),

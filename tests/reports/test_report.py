@@ -1,4 +1,4 @@
-"""What `replicate` tells people: `python -m replicate`, the line at training start, warnings."""
+"""Messages for people: `python -m replicate`, the line at training start, warnings."""
 
 import logging
 import re
@@ -129,7 +129,7 @@ def test_the_report_of_towers(capsys, monkeypatch):
     assert report.kinds["weights"] == (2, 32, False)
     assert report.crossing.number == 11
 
-    # What is only known when the graph runs is said so.
+    # Numbers that are only known when the graph runs are None.
     with tf.Graph().as_default():
         wrapped(tf.placeholder(tf.float32, [None, 1]), None, "train")
     report = replicate.tower_report()

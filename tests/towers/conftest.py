@@ -1,4 +1,4 @@
-"""What tests of towers share."""
+"""Fixtures of the tests of towers."""
 
 import pytest
 

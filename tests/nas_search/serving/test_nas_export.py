@@ -26,7 +26,7 @@ _WITH_RESIDUAL = "0:0:1:" + "0:0:1:0:" + "0:0:0:1:" * 2 + "0:"
 _WITHOUT = "0:0:1:" + "0:0:0:1:" * 3 + "0:"
 PHOTOS = "0:0:1:0:" + _WITH_RESIDUAL + _WITHOUT * 4 + "0:0"
 
-# What a product does, as far as it matters here.
+# A server, as far as it matters here.
 SERVE = """
 import json, sys
 import numpy as np
@@ -140,7 +140,7 @@ def files_of(params):
 
 @pytest.fixture(scope="module")
 def served(trained, exported, tmp_path_factory):
-    """What a process of its own answers, by name, beside what evaluation says."""
+    """Returns the answers of a separate process, by name, and the results of evaluation."""
     root = tmp_path_factory.mktemp("served")
     jobs, results = [], {}
 
@@ -265,7 +265,7 @@ def test_weights_of_fewer_bits_answer_about_the_same(
     assert f"tf.saved_model.load('{tmp_path / 'new'}')" in out
 
 
-# What cannot be exported.
+# Networks that cannot be exported.
 
 
 def refused(capsys, *flags):

@@ -76,7 +76,7 @@ def test_gradients_and_batch_norm_are_summed_over_the_cores(graphs):
     ops = tpu_graphs.by_type(body)
     sums = set(ops["CrossReplicaSum"])
     updates = ops["ResourceApplyMomentum"]
-    # Of the stem, of F and G in two units, and of the head.
+    # Those of the stem, of F and G in two units, and of the head.
     assert len(updates) == 3 + 2 * 2 * 4 + 4
     for op in updates:
         gradient = op.inputs[3].op
