@@ -111,6 +111,7 @@ def shard(
             leaves.append(leaf if is_unsplit else _as_leaf(leaf))
             splitters.append(None if is_unsplit else splitting.splitter(leaves[-1]))
             axis = entries.axis_at(path, axis_by_path) if splitters[-1] else 0
+            # Every leaf that can be split has an axis 0.
             axes.append(axis and splitting.checked_axis(path, leaves[-1], axis))
         keys = _batch_keys(batch["features"], batch["labels"])
         batches: dict[Hashable, list[tuple[str, Any, int]]] = {}

@@ -109,7 +109,7 @@ class Loop:
                 self._set(operation, strategy.outputs)
                 continue
             if self._again:
-                return None
+                return None  # A value will begin in another layout, so this pass is in vain.
             # The rest of the pass may still find that a variable has to begin with rows; then
             # this operation may fit in the next pass.
             fits = False
@@ -232,6 +232,7 @@ class Loop:
         if not loop_variables.is_variable(operation):
             return True
         begins, ends = (self._layout_of(tensor) for tensor in operation.inputs)
+        # As in `_pass`, integers of a formula count as a whole value.
         ends = WHOLE if ends == SIZE else ends
         if begins == ends:
             return True
