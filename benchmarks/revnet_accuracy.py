@@ -46,7 +46,9 @@ def _table(records):
     seeds = sorted({record["seed"] for record in records})
     for seed in seeds:
         lines.append(
-            f"| {seed} | " + " | ".join(f"{accuracy[method, seed]:.2%}" for method in METHODS) + " |"
+            f"| {seed} | "
+            + " | ".join(f"{accuracy[method, seed]:.2%}" for method in METHODS)
+            + " |"
         )
     columns = [[accuracy[method, seed] for seed in seeds] for method in METHODS]
     means = (

@@ -83,7 +83,7 @@ def _in_blocks(text):
             words, line = _words(line), ""
             if _is_command(words):
                 yield words
-        assert not line, f"what is quoted has no end: {line}"
+        assert not line, f"a quote has no end: {line}"
 
 
 def _in_sentences(text):

@@ -1,8 +1,8 @@
 """Every TensorFlow name that the library uses exists in TensorFlow 1.15, which cannot run here.
 
 The names are read from the library's source and looked up in `tf-1.15-names.txt`. That listing
-was made from the wheels of TensorFlow 1.15, and is made anew whenever the library uses a name that
-it did not use before; the listing itself says how. Names tell nothing of arguments or behaviour.
+was made from the wheels of TensorFlow 1.15, and is made again whenever the library uses a name that
+it did not use before; the listing itself says how. It has neither arguments nor behaviour.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ESTIMATOR = "replicate.compat.estimator"
 HEADER = """\
 # The TensorFlow names that `replicate` uses, as far as TensorFlow 1.15 has them; `tf` is
 # tensorflow.compat.v1. Found in the wheels tensorflow-cpu 1.15.0 and tensorflow-estimator 1.15.1 by
-# `tests/test_api_names.py`, which checks the library against this. To write it anew:
+# `tests/test_api_names.py`, which checks the library against this. To update it:
 #   pip download -d DIRECTORY --no-deps --only-binary=:all: --implementation cp --abi cp37m \\
 #       --python-version 37 --platform manylinux2010_x86_64 \\
 #       tensorflow-cpu==1.15.0 tensorflow-estimator==1.15.1

@@ -22,7 +22,7 @@ def per_tower(fn, rows, num_towers):
     """
 
     def model_fn(features, labels, mode):
-        # Found by the tower's rows: what no row enters is one tensor of all towers.
+        # Made from the tower's rows: a value without rows is one tensor of all towers.
         first = tf.cast(0 * tf.math.real(features[:1]), tf.int32)
         values = tf.nest.map_structure(lambda v: tf.gather(v[None], first), fn(features))
         return tf.estimator.EstimatorSpec(mode, predictions=values)

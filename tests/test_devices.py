@@ -170,7 +170,7 @@ def test_session_config_is_the_estimators_default_besides():
 
 
 def rewriting(*names, **kwargs):
-    """Returns what `session_config` says of the graph optimizer."""
+    """Returns the options of `session_config` for the graph optimizer."""
     return replicate.session_config(names, **kwargs).graph_options.rewrite_options
 
 

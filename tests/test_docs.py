@@ -158,7 +158,7 @@ def test_commands_name_what_there_is(name):
         ("VENV=x make test", None),
         ("python -m replicate.nothing", "no module replicate.nothing"),
         ("python -m examples.cluster.local --workers 2 -- --sync", None),
-        ("python -m examples.digits --nothing 2", "no flag --nothing of examples.digits"),
+        ("python -m examples.digits --none 2", "no flag --none of examples.digits"),
         ("pip install -c constraints/tf-0.1.txt .", "no file constraints/tf-0.1.txt"),
         ("python -m pytest --anything", None),
     ],

@@ -45,7 +45,7 @@ def conv(x, channels):
 
 
 def as_images(x):
-    """Makes images [n, 3, 2, 4], of which no two pixels are alike."""
+    """Makes images [n, 3, 2, 4] whose pixels all differ."""
     pixels = np.arange(1.0, 7.0).reshape([1, 3, 2, 1])
     return tf.sin(x[:, None, None, :] * pixels)
 

@@ -117,7 +117,7 @@ def parsed():
 
 
 def of_sentences(features, labels, mode, params):
-    """Combines what is as wide as the sparse tensor with what is as wide as the longest row."""
+    """Combines a tensor as wide as the sparse one with a tensor as wide as the longest row."""
     ids = tf.sparse.to_dense(features["ids"])
     mask = tf.sequence_mask(features["length"], dtype=tf.float64)
     scores = tf.reduce_sum(tf.gather(weight([5]), ids) * mask, axis=1)

@@ -132,7 +132,7 @@ def test_what_benchmarks_refuse(call, phrases):
 def bench(tmp_path_factory):
     """The process of a bench of one model on two CPUs, and its JSON lines.
 
-    It runs where the library alone is: what is installed has nothing else of the checkout.
+    It runs outside of the checkout, as an installed library does.
     """
     root = tmp_path_factory.mktemp("installed")
     shutil.copytree(PACKAGE, root / "replicate", ignore=shutil.ignore_patterns("__pycache__"))
@@ -169,7 +169,7 @@ def test_lines_tell_what_crosses_devices(bench):
     rows = 8 * (784 * 4 + 4)
     want = {"CPU:0 -> CPU:1": weights + rows, "CPU:1 -> CPU:0": weights + 4}
     assert default["links"].keys() == want.keys()
-    # Besides, few numbers: the loss has a gradient of its own, and sizes.
+    # In addition a few numbers: the gradient of the loss, and sizes.
     assert all(0 <= size - want[link] <= 128 for link, size in default["links"].items())
     assert default["transfers_of_unknown_size"] == 0
     assert sum(central["links"].values()) == 2 * weights + 4

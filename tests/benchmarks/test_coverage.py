@@ -1,4 +1,4 @@
-"""Networks of every family run in towers, all but nothing of what they compute."""
+"""Networks of every family run in towers, with almost all of their multiplications."""
 
 import json
 from unittest import mock

@@ -1,4 +1,4 @@
-"""The model of transfer times, by hand; what it says of machines is a prediction."""
+"""The model of transfer times, checked by hand; its figures for machines are predictions."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_what_two_towers_of_an_mlp_send_each_other():
     weights = 4 * (785 * 512 + 2 * 513 * 512 + 513 * 10)
     (record,) = links.predict("mlp", 2, {"default": {}})
     assert record["is_prediction"]
-    # Besides weights and gradients, few numbers: losses, sizes, and means over rows.
+    # Weights, gradients, and a few numbers: losses, sizes, and means over rows.
     sent = record["links"]
     assert set(sent) == {
         "/device:CPU:0 -> /device:CPU:1",

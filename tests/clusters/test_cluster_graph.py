@@ -99,7 +99,7 @@ def test_variables_of_the_model_are_on_parameter_servers(in_cluster):
 def test_variables_of_a_step_are_with_the_worker(in_cluster):
     built(in_cluster())
     local = {v.op.name: canonical(v.device) for v in tf.local_variables()}
-    # A loss scale's check and metrics are made once: nothing of a step belongs to a server.
+    # A loss scale's check and metrics are made once: no part of a step is on a server.
     assert {device.partition("/device")[0] for device in local.values()} <= {"/job:worker/task:1"}
 
 

@@ -1,4 +1,4 @@
-"""`replicate.compare`: what it says of models that are equal, and of models that are not."""
+"""`replicate.compare` reports models that are equal, and models that are not."""
 
 import io
 import json

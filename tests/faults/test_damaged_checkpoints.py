@@ -1,4 +1,4 @@
-"""Training falls back to the newest checkpoint that is whole, and says so."""
+"""Training falls back to the newest checkpoint that is whole, and a warning says why."""
 
 import os
 import re

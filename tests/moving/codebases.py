@@ -22,7 +22,7 @@ VERSIONS = [v for v in environments.PYTHONS if v in WANTED or v == environments.
 OLDEST = "1.15" if "1.15" in environments.PYTHONS else environments.HERE
 # TensorFlow 2 shuffles in another order.
 _OF_TPU = ["--hparams=hidden_sizes=[12,6]", "--shuffle_buffer=1"]
-# Tags of events that tell of time.
+# Tags of events that report times.
 OF_TIME = ("global_step/sec", "examples/sec", "checkpoint_path")
 
 

@@ -24,7 +24,7 @@ class Defect(NamedTuple):
 DEFECTS = (
     # Operations that run only in some steps.
     Defect(
-        "an update that takes nothing of the branch runs in every step",
+        "an update without inputs from the branch runs in every step",
         "compat/conditional.py",
         "            op._add_control_input(self._pivot.op)\n",
         "            pass\n",
@@ -101,7 +101,7 @@ DEFECTS = (
         "            pass",
     ),
     Defect(
-        "what was accumulated is not reset",
+        "accumulated gradients are not reset",
         "optimizer/accumulation.py",
         "            return [reset(updated), zero]",
         "            return [zero]",

@@ -499,7 +499,7 @@ def test_training_ends_with_a_checkpoint_if_one_lacks_batches(monkeypatch, tmp_p
         assert len(saves) == 2  # At the start and at the end.
         assert got["accumulated_batches"] == steps % K
     del saves[:]
-    # Every step is saved, when it begins: nothing of the batches after that would be.
+    # Every step is saved when it begins, so later batches would not be saved.
     got = fit(tmp_path / "often", 2, 0, K + 2, saves={"save_checkpoints_steps": 1})
     assert got["accumulated_batches"] == 2
     assert len(saves) == 3
@@ -527,7 +527,7 @@ def with_saver():
 
 
 def test_a_saver_of_the_user_that_leaves_out_what_is_accumulated(tmp_path):
-    """Then that starts anew: neither its count nor its sums go on."""
+    """Then a new accumulation begins: neither its count nor its sums continue."""
     got = fit(tmp_path, 2, 0, K + 2, scaffold=with_saver)
     assert not [name for name in got if is_extra(name)]
     got = fit(tmp_path, 2, 2 * K, K, scaffold=with_saver)

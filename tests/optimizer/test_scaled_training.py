@@ -1,4 +1,4 @@
-"""Training with a loss scale is training without one, but for the steps that are skipped."""
+"""Training with a loss scale equals training without one, except for skipped steps."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Merging: for any predictions, export outputs and metrics, those of towers are of the whole batch.
+"""For any predictions, export outputs and metrics, towers give those of the whole batch.
 
 A `model_fn` is drawn as names of what it returns, and run as it is and over towers, on the same
 batches of float64, one after another in the same session.

@@ -168,7 +168,7 @@ def test_what_is_counted_is_what_tensorflow_sends(choice):
     for graph in metadata.partition_graphs:
         signals = {node.name for node in graph.node if _is_empty(node)}
         for node in graph.node:
-            # Besides tensors, TensorFlow sends signals to operations that wait for others.
+            # TensorFlow also sends signals to operations that wait for others.
             if node.op in ("_Send", "_HostSend") and node.input[0] not in signals:
                 ends = [node.attr[f"{end}_device"].s.decode() for end in ("send", "recv")]
                 sent[tuple(end[end.index("/device") :] for end in ends)] += 1

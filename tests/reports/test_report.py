@@ -73,7 +73,7 @@ def test_one_line_at_training_start(messages, features, batch):
         f"^replicate: {batch} 1 variables, 1.6e-05 MB, on /device:CPU:1; gradients summed on "
         r"/device:CPU:1; \d+ tensors, (at least )?\S+ MB cross devices in a step.$"
     )
-    # TensorFlow says of some Estimator names, once each, that they are deprecated.
+    # TensorFlow warns once for each deprecated name of the Estimator.
     message, share = [message for message in messages if "deprecated" not in message]
     assert re.search(pattern, message)
     # The gradient of the features, which no one asks for, has no rows in it.

@@ -136,7 +136,7 @@ def test_it_trains_as_one_device(kind):
 
 @pytest.mark.parametrize("steps", [2, selection.cell(None, is_quick=False)])
 def test_training_goes_on_as_on_one_device(steps, tmp_path):
-    """The input begins anew, the weights do not; a checkpoint may be of either."""
+    """The input begins again, the weights do not; a checkpoint may come from either."""
     found = []
     for devices, later in ((DEVICES, None), (DEVICES, DEVICES), (None, None)):
         directory = str(tmp_path / str(len(found)))

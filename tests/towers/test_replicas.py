@@ -60,7 +60,7 @@ def built(num_towers, **params):
 def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
     spec = built(num_towers, wrapped=wrapped)
     crossing = transfers.crossing([spec.train_op, spec.loss])
-    # But for the powers of Adam's betas, two numbers for each update, which go together.
+    # Only the powers of Adam's betas, two numbers for each update, which cross together.
     powers = [each.size for each in crossing if each.kind == "weights"]
     assert powers == [LAYERS * 2 * 2 * 4] * (num_towers - 1)
     # Reduced gradients go to each other tower, and nothing else that is as large.
@@ -374,7 +374,7 @@ class Assigning(tf.train.SessionRunHook):
 @pytest.mark.parametrize("hooks", [[], [Assigning()]])
 @pytest.mark.parametrize("mode", ["train", "eval", "infer"])
 def test_what_a_hook_assigns_is_assigned_to_replicas(mode, hooks, placed, as_gpus, warnings):
-    """As is what saves and restores checkpoints, of which nothing is said."""
+    """Operations that save and restore checkpoints also write replicas, and log nothing."""
 
     def model_fn(features, labels, mode):
         loss = tf.reduce_mean(features * tf.get_variable("w", [3]))

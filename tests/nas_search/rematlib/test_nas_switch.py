@@ -185,7 +185,7 @@ def test_the_mask_gets_no_gradient_not_even_from_variables(control_flow):
 
 
 def test_updated_weights_are_seen_by_the_next_apply(control_flow):
-    """Each apply of a root reads anew, under the control dependencies that it finds."""
+    """Each apply of a root reads again, under the control dependencies that it finds."""
     initializer = tf.constant_initializer(1.0)
     option = lib.Conv2D(1, 1, kernel_initializer=initializer)
     inner = lib.Switch(tf.constant([1.0, 0.0]), [option, lib.Identity()])

@@ -81,7 +81,7 @@ def test_gradients_and_batch_norm_are_summed_over_the_cores(graphs):
     for op in updates:
         gradient = op.inputs[3].op
         assert sums & {gradient, *behind(gradient)}, op
-    # Mean and variance of each layer, which are of the rows of all cores.
+    # Mean and variance of each layer, over the rows of all cores.
     moving = [op for op in ops["AssignSubVariableOp"] if "moving" in op.inputs[0].name]
     assert len(moving) == 2 * (1 + 2 * 2 + 1)
     assert all(sums & behind(op.inputs[1].op) for op in moving)
