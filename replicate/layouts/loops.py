@@ -3,7 +3,7 @@
 Either all of a loop runs in towers, or none of it. In towers, each tower iterates by itself, and no
 value changes its layout inside the loop. So a variable of the loop begins with the layout that it
 has at the end of a round, and a value enters with the layout that is demanded inside. Both are
-converted in front of the loop. Values that do not depend on rows are the same in all towers, and
+converted before the loop. Values that do not depend on rows are the same in all towers, and
 each tower computes them.
 
 A few values are reduced in each round, such as whether all rows are done, which ends the loop, or

@@ -136,7 +136,7 @@ class Pass:
     def _run_loop(self, operations: list[Any]) -> None:
         """Infers the layouts in a loop of TensorFlow 1."""
         enter = [one for one in operations if one.type == "Enter"]
-        # Ragged units are joined in front of a loop.
+        # Ragged units are joined before a loop.
         entered = [self._row_layout_of(one.inputs[0]) for one in enter]
         makers = makers_in(operations)
         found = None

@@ -283,11 +283,11 @@ def test_one_device_and_evaluation_ignore_it():
 def test_variables_on_gpus_hold_the_bits_of_what_gpus_have_no_variables_of(fresh_graph):
     tf.train.get_or_create_global_step()
     features, labels = tf.data.make_initializable_iterator(known()()).get_next()
-    ahead = replicate.batch.prefetching.Prefetched((features, labels))
-    shards = replicate.batch.sharding.shard(*ahead.batch, 2, need_row=True)
-    staged, _ = ahead.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "", is_whole=False)
+    prefetched = replicate.batch.prefetching.Prefetched((features, labels))
+    shards = replicate.batch.sharding.shard(*prefetched.batch, 2, need_row=True)
+    staged, _ = prefetched.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "", is_whole=False)
     by_place = collections.Counter(
-        (variable.device, variable.dtype.base_dtype) for variable in ahead.variables
+        (variable.device, variable.dtype.base_dtype) for variable in prefetched.variables
     )
     floats = {"/device:GPU:0": 1, "/device:GPU:1": 1}
     for place in floats:
