@@ -1,28 +1,32 @@
-# make search  finds a network for handwritten digits on two towers, and trains what it found
-# make demo    trains examples/digits.py on two towers and on one device, and compares them
-# make check   runs lint, types and smoke tests of every package: run it first after a change
-# make test    lint, types, the documentation, and tests, ending with pytest's summary: on TensorFlow
-#              1.15, where there is a Python 3.7, the contract, with `make test-1.15`; on the newest
-#              the conformance table and more, with `make test-newest`; on 2.15 all but slow tests,
-#              with `make test-2.15`
-# make test-all  as `make test`, with slow tests, with more on 1.15 and the newest, and with
-#              `make test-contrib`, of the packages that have what tf.contrib had: what CI runs
-# make test-thorough  more cases of what others show, marked `thorough`; the conformance table on 2.15;
-#              on the newest TensorFlow all of clusters and faults, and the conformance table with
-#              TensorFlow's graph optimizer, which the others leave out there; and the `conformance`
-#              tests on 2.12
-# make test-between  the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11, with Pythons 3.7 to 3.10
-# make nightly properties of sharding, of merging and of the contract, each of 2,000 random
-#              examples or more that are others every time; memory, threads and files of
-#              20,000 steps, and of 50 rounds of training and evaluating
-# make coverage  tests of the core on 2.15, and which lines and branches of it they run: a summary,
-#              and pages in build/coverage
-# make docs    the documentation as a site in build/site, a warning being an error
-# make release the wheel, and the README's program and the tutorial in a clean environment that has it
-# make lint    ruff and mypy, changing nothing      make format  ruff, rewriting the files
-# make bench   replicate against its peers   make clean   removes what these targets made
+# Train something:
+#   make demo           trains examples/digits.py on two towers and on one device, and compares them
+#   make search         searches for a network for handwritten digits on two towers, and trains it
 #
-# Each makes the virtualenv it needs; choose where and of which Python with
+# Work on the library:
+#   make check          runs lint, type checks and quick tests of every package: run it first
+#   make test           runs lint, builds the documentation, and runs all quick tests on three TensorFlows
+#   make test-2.15      runs the part of these tests that needs TensorFlow 2.15: most of them
+#   make test-newest    runs the part on the newest TensorFlow: the table of docs/conformance.md
+#   make test-1.15      runs the part on TensorFlow 1.15, which needs a Python 3.7
+#   make format         rewrites files with ruff
+#   make lint           runs ruff and mypy, and changes nothing
+#   make docs           builds the documentation as a site in build/site; warnings are errors
+#
+# Test more, as CI does:
+#   make test-all       runs all of make test, slow tests, more on other versions, and test-contrib
+#   make test-contrib   tests the packages that replaced parts of tf.contrib
+#   make test-between   tests the contract on TensorFlow 2.0, 2.4, 2.8 and 2.11
+#   make test-oldest    runs the conformance tests on TensorFlow 2.12
+#   make test-thorough  runs more cases of the same properties on all versions, for hours
+#   make nightly        runs thousands of random examples, new ones each time, and long trainings
+#   make coverage       measures which lines the tests of the core run; pages are in build/coverage
+#
+# Measure and release:
+#   make bench          measures replicate against other ways to train on several devices
+#   make release        builds a wheel, and runs the README's program and the tutorial with it
+#   make clean          removes everything that these commands made
+#
+# Each command makes the virtualenv that it needs. Choose its directory and its Python with
 #   make test VENV=.venv-3.10 PYTHON=python3.10
 
 SHELL := /bin/bash
@@ -33,14 +37,14 @@ SHELL := /bin/bash
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
 
-# An environment for TensorFlow 2.15, and beside it one each for the newest, the oldest TensorFlow 2,
-# and TensorFlow 1.
+# One environment each for TensorFlow 2.15, the newest TensorFlow, the oldest TensorFlow 2 that is
+# supported, and TensorFlow 1.
 VENV ?= .venv
 NEWEST := $(VENV)-2.21
 OLDEST := $(VENV)-2.12
 FIRST := $(VENV)-1.15
 DOCS := $(VENV)-docs
-# With the packages that have what `tf.contrib` had.
+# With the packages that replaced parts of `tf.contrib`.
 CONTRIB := $(VENV)-contrib
 $(VENV)/%: TENSORFLOW = 2.15
 $(NEWEST)/%: TENSORFLOW = 2.21
@@ -55,13 +59,13 @@ PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3
 PYTHON_CANDIDATES += $$(ls "$$(pyenv root 2>/dev/null)"/versions/*/bin/python3 2>/dev/null)
 $(VENV)/% $(OLDEST)/% $(CONTRIB)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
 $(NEWEST)/% $(DOCS)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
-# Of the Python that others are made with, if it can be.
+# With the Python of the other environments, if that is new enough.
 $(DOCS)/%: PYTHON_CANDIDATES := $(PYTHON) $(PYTHON_CANDIDATES)
 $(DOCS)/%: override PYTHON =
 $(FIRST)/%: PYTHONS = (3, 7),
 $(FIRST)/%: override PYTHON = $(PYTHON_3_7)
 
-# What is between: of each Python that TensorFlow had then, one.
+# Versions between: one for each Python that TensorFlow supported then.
 BETWEEN := 2.0 2.4 2.8 2.11
 $(VENV)-2.0/%: PYTHONS = (3, 7),
 $(VENV)-2.4/%: PYTHONS = (3, 8),
@@ -81,13 +85,13 @@ PYTHON_3_7 := $(shell \
     done)
 endif
 endif
-# What `make test` runs, and `make test-all`; see tests/durations.py.
+# Marks of the tests that `make test` and `make test-all` run; see tests/durations.py.
 QUICK := not slow and not further and not thorough and not nightly
 STEADY := not slow and not thorough and not nightly
 ALL := not thorough and not nightly
 OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_search revnet runs)
-# What `make test` runs on TensorFlow 1.15, and `make test-all` besides.
-# By packages; tests of none lie in `tests` itself.
+# Files that `make test` runs on TensorFlow 1.15, and `make test-all` in addition, by package. Tests
+# that belong to no package are in `tests` itself.
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
 CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
 FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) \
@@ -111,11 +115,11 @@ FIRST_MORE := \
     $(call in,reports,report) \
     $(call in,towers,failing_towers nothing_left \
     prefetching references replicas specs summaries towers variables)
-# What takes longest on 1.15.
+# Files that take longest on 1.15.
 FIRST_LONG := $(call in,conformance,conformance) $(call in,towers,called_once)
 
 help:
-	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
 
 search: $(VENV)/.examples
 	$(VENV)/bin/python -m examples.nas_search.demo
@@ -129,7 +133,7 @@ test: lint docs test-1.15 test-newest test-2.15
 test-2.15: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(QUICK)" --ignore=tests/conformance
 
-# Warnings are errors, but not with --quiet. The site takes nothing from other hosts, neither when it
+# Warnings are errors, except with --quiet. The site loads nothing from other hosts, neither when it
 # is built nor when it is read.
 docs: $(DOCS)/.docs
 	$(DOCS)/bin/mkdocs build --strict
@@ -165,7 +169,7 @@ $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
 test-contrib: $(CONTRIB)/.contrib
 	$(CONTRIB)/bin/python -m pytest -n 2 $(call in,compat,contrib_distributions contrib_gan)
 
-# Installing is for the most part waiting: two at a time.
+# Installing mostly waits for downloads, so two run at a time.
 .PHONY: environments
 environments:
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.test $(NEWEST)/.test $(CONTRIB)/.contrib $(DOCS)/.docs \
@@ -187,12 +191,12 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "not nightly" tests/layouts tests/partition
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)" tests/conformance
 	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
-	@echo "Random examples by the thousand, others every time: make nightly"
+	@echo "Thousands of random examples, new ones each time: make nightly"
 
 nightly: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 2 -m nightly --timeout 0
 
-# Measures packages of the library. Runs their tests, and those that train by all of them, or only:
+# Measures packages of the library. Runs their tests, and tests that train with all of them, or only:
 #   COVERAGE_TESTS=tests/layouts/test_shapes.py make coverage
 CORE := batch engines layouts optimizer partition reduction
 COVERAGE_TESTS ?= $(CORE:%=tests/%) tests/contract tests/towers
@@ -220,7 +224,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
-# repeated. A change of what is to be installed empties the environment, stamps included.
+# repeated. If the packages to install change, the environment is emptied, with its stamps.
 $(VENV)/.made: constraints/tf-2.15.txt
 $(NEWEST)/.made: constraints/tf-2.21.txt
 $(OLDEST)/.made: constraints/tf-2.12.txt

@@ -93,12 +93,12 @@ def _of_tower(case):
         tf.train.create_global_step()
         features, labels = _batch(models.make_input_fn(case, shares))
         model_fn(features, labels, "train", config=config)
-        own = [one for one in graph.get_operations() if one.name.startswith("tower_0/")]
-        there = set(own)
-        taken = {tensor.name: tensor for one in own for tensor in one.inputs}
+        copies = [one for one in graph.get_operations() if one.name.startswith("tower_0/")]
+        there = set(copies)
+        taken = {tensor.name: tensor for one in copies for tensor in one.inputs}
         given = {n: (t.dtype, t.shape) for n, t in taken.items() if t.op not in there}
-        nodes = [one.node_def for one in own]
-        for node, one in zip(nodes, own):
+        nodes = [one.node_def for one in copies]
+        for node, one in zip(nodes, copies):
             node.device = ""
             waits = [f"^{before.name}" for before in one.control_inputs if before in there]
             node.input[:] = [*(tensor.name for tensor in one.inputs), *waits]

@@ -240,10 +240,10 @@ def simclr():
             net = _convolved(net, channels, 3, 2)
         net = _dense(_dense(tf.reduce_mean(net, [1, 2]), 128, tf.nn.relu), 64)
         one, other = tf.split(tf.math.l2_normalize(net, -1), 2)
-        own = 1e9 * tf.one_hot(tf.range(count), count)
+        itself = 1e9 * tf.one_hot(tf.range(count), count)
 
         def side(a, b):
-            logits = tf.concat([a @ tf.transpose(b), a @ tf.transpose(a) - own], 1) / 0.1
+            logits = tf.concat([a @ tf.transpose(b), a @ tf.transpose(a) - itself], 1) / 0.1
             return tf.reduce_mean(_entropy(tf.range(count), logits))
 
         return side(one, other) + side(other, one)

@@ -238,8 +238,8 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=names_of(MODELS), default=[*plan.FULL["models"], "big"])
     parser.add_argument("--counts", type=positive, nargs="+", default=[2, 4, 8])
-    known = choices.of(",".join(choices.that_run_on("CPU")))
-    parser.add_argument("--choices", type=choices.of, nargs="+", default=[known])
+    known = choices.parse(",".join(choices.that_run_on("CPU")))
+    parser.add_argument("--choices", type=choices.parse, nargs="+", default=[known])
     parser.add_argument("--out", help="file to which JSON lines are appended")
     args = parser.parse_args(argv)
     named = {name: choice for given in args.choices for name, choice in given.items()}

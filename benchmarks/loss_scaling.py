@@ -2,12 +2,12 @@
 
     python -m benchmarks.loss_scaling --cases cnn2,wide2 --rounds 5 --out loss_scaling.jsonl
 
-A round is a process that holds one session for each *way* to train, all of the same model on the
-same rows, and gives each in turn a block of steps, again and again, so that a slow spell of the
-machine falls on all of them. Each round makes them in another order: of two equal sessions, the one
-made first was faster by up to 3 %. A ratio is that of a way's block to the plain one of the same
-turn; figures are medians over turns, then over rounds. Prints one JSON line per case and way, and a
-table, which `--page docs/figures.md` writes into the documentation.
+A round is a process that holds one session for each *variant* of training, all of the same model on
+the same rows. Each gets a block of steps in turn, again and again, so that a slow period of the
+machine affects all of them. Each round makes them in another order: of two equal sessions, the one
+made first was faster by up to 3 %. A ratio is that of a variant's block to the plain one of the
+same turn; figures are medians over turns, then over rounds. Prints one JSON line per case and
+variant, and a table, which `--page docs/figures.md` writes into the documentation.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from benchmarks.towers import CASES
 from replicate.bench import harness
 from replicate.bench.harness import names_of, positive
 
-# Way -> arguments of `TowerOptimizer`; `tensorflow` is its own optimizer for dynamic loss scales.
-WAYS = {
+# Arguments of `TowerOptimizer` by variant; `tensorflow` is TensorFlow's optimizer for loss scales.
+VARIANTS = {
     "plain": {},
     "fixed": {"loss_scale": 1024},
     "dynamic": {"loss_scale": "dynamic"},
@@ -46,7 +46,7 @@ def _case(name):
 NAMES = ("cnn1", "cnn2", "wide1", "wide2")
 
 
-def _trainer(case, way):
+def _trainer(case, variant):
     """Returns a function that trains for so many steps, and how many operations the graph has."""
     import tensorflow.compat.v1 as tf
 
@@ -55,8 +55,8 @@ def _trainer(case, way):
 
     def make_optimizer():
         optimizer = tf.train.AdamOptimizer(1e-3)
-        if WAYS[way] is not None:
-            return replicate.TowerOptimizer(optimizer, **WAYS[way])
+        if VARIANTS[variant] is not None:
+            return replicate.TowerOptimizer(optimizer, **VARIANTS[variant])
         optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(optimizer, "dynamic")
         # On towers it must be inside; on one device TensorFlow's own is the peer.
         return optimizer if case.towers == 1 else replicate.TowerOptimizer(optimizer)
@@ -83,18 +83,18 @@ def _trainer(case, way):
 
 
 def measure(name, warmup, turns, steps, first=0):
-    """Trains a case in every way, in turns; returns a dict ready for JSON.
+    """Trains a case in every variant, in turns; returns a dict ready for JSON.
 
     Args:
         name: One of `NAMES`.
-        warmup: Steps of each way before the first timed one.
-        turns: How often each way has its block of steps.
+        warmup: Steps of each variant before the first timed one.
+        turns: How often each variant has its block of steps.
         steps: Steps of a block, a multiple of 4.
-        first: Which of the ways is made first.
+        first: Which of the variants is made first.
 
     Returns:
-        `block_ms`: way -> milliseconds of a step, for each turn; `ops`: way -> operations of its
-        graph; versions.
+        `block_ms`: by variant, milliseconds of a step, for each turn; `ops`: by variant, number of
+        operations of its graph; versions.
     """
     import numpy as np
     import tensorflow.compat.v1 as tf
@@ -102,17 +102,17 @@ def measure(name, warmup, turns, steps, first=0):
     import replicate
 
     trainers, ops = {}, {}
-    ways = list(WAYS)
-    for way in ways[first:] + ways[:first]:
-        trainers[way], ops[way] = _trainer(_case(name), way)
-        trainers[way](warmup)
-    block_ms = {way: [] for way in WAYS}
+    variants = list(VARIANTS)
+    for variant in variants[first:] + variants[:first]:
+        trainers[variant], ops[variant] = _trainer(_case(name), variant)
+        trainers[variant](warmup)
+    block_ms = {variant: [] for variant in VARIANTS}
     for turn in range(turns):
-        # Backwards every other time, so that no way always follows the same one.
-        for way in list(WAYS)[:: -1 if turn % 2 else 1]:
+        # Backwards every other time, so that no variant always follows the same one.
+        for variant in list(VARIANTS)[:: -1 if turn % 2 else 1]:
             start = time.perf_counter()
-            trainers[way](steps)
-            block_ms[way].append(1e3 * (time.perf_counter() - start) / steps)
+            trainers[variant](steps)
+            block_ms[variant].append(1e3 * (time.perf_counter() - start) / steps)
     return {
         "block_ms": block_ms,
         "ops": ops,
@@ -124,25 +124,26 @@ def measure(name, warmup, turns, steps, first=0):
 
 
 def records(name, rounds):
-    """Returns one flat record per way.
+    """Returns one flat record per variant.
 
     Args:
         name: The case's name.
         rounds: One dict per round, as `measure` returns it.
     """
     made = []
-    for way in WAYS:
+    for variant in VARIANTS:
         ratios = [
             statistics.median(
-                mine / plain for mine, plain in zip(one["block_ms"][way], one["block_ms"]["plain"])
+                mine / plain
+                for mine, plain in zip(one["block_ms"][variant], one["block_ms"]["plain"])
             )
             for one in rounds
         ]
-        record = {"case": name, "way": way, **_case(name)._asdict(), "optimizer": "Adam"}
-        step_ms = [statistics.median(one["block_ms"][way]) for one in rounds]
+        record = {"case": name, "way": variant, **_case(name)._asdict(), "optimizer": "Adam"}
+        step_ms = [statistics.median(one["block_ms"][variant]) for one in rounds]
         record["step_ms"] = harness.spread(step_ms)
         record["ratio_to_plain"] = harness.spread(ratios)
-        record["ops"] = rounds[0]["ops"][way]
+        record["ops"] = rounds[0]["ops"][variant]
         record["load_average_max"] = max(one["load_average"] for one in rounds)
         record.update({key: rounds[0][key] for key in ("tf", "numpy", "python", "replicate")})
         made.append(record)
@@ -151,15 +152,19 @@ def records(name, rounds):
 
 def table(made):
     """Returns a list of records as a Markdown table: a line for each case."""
-    titles = ["case", "plain, ms", *(f"{way} ÷ plain (min, max)" for way in WAYS if way != "plain")]
+    titles = [
+        "case",
+        "plain, ms",
+        *(f"{variant} ÷ plain (min, max)" for variant in VARIANTS if variant != "plain"),
+    ]
     lines = ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
     for case in dict.fromkeys(record["case"] for record in made):
         of = {record["way"]: record for record in made if record["case"] == case}
         cells = [case, f"{of['plain']['step_ms']['median']:.1f}"]
         cells += [
-            "{median:.2f} ({min:.2f}, {max:.2f})".format(**of[way]["ratio_to_plain"])
-            for way in WAYS
-            if way != "plain"
+            "{median:.2f} ({min:.2f}, {max:.2f})".format(**of[variant]["ratio_to_plain"])
+            for variant in VARIANTS
+            if variant != "plain"
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -182,7 +187,7 @@ def main(argv=None):
         for number in range(rounds):
             print(f"{name}: round {number + 1} of {rounds}", file=sys.stderr)
             request = {"name": name, "warmup": 8, "turns": turns, "steps": STEPS[name[:-1]]}
-            request["first"] = number % len(WAYS)
+            request["first"] = number % len(VARIANTS)
             results.append(harness.run("benchmarks.loss_scaling", request, TIMEOUT_S))
         for record in records(name, results):
             record.update(context)

@@ -18,8 +18,8 @@ def _exact(case, devices, choice):
 def _plain_session(case, devices, choice):
     """A session as users have it who have not heard of `replicate.session_config`."""
     model_fn, config, shares = engines.ENGINES["replicate"](case, devices, choice)
-    own = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": len(devices)})
-    return model_fn, config.replace(session_config=own), shares
+    plain = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": len(devices)})
+    return model_fn, config.replace(session_config=plain), shares
 
 
 engines.ENGINES["exact"] = _exact

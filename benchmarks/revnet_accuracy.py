@@ -16,11 +16,11 @@ import tempfile
 from replicate.bench import harness
 from replicate.bench.harness import positive
 
-WAYS = ("recomputed", "stored")
+METHODS = ("recomputed", "stored")
 _TIMEOUT_S = 3600
 
 
-def _measured(way, seed, steps):
+def _measured(method, seed, steps):
     """Trains in this process; returns a dict ready for JSON."""
     import numpy as np
     import tensorflow as tf
@@ -32,7 +32,7 @@ def _measured(way, seed, steps):
             engine="function",
             checkpoint_dir=directory,
             seed=seed,
-            recompute=way == "recomputed",
+            recompute=method == "recomputed",
             use_held_out_test_set=True,
             max_global_step=steps,
         )
@@ -46,9 +46,11 @@ def _table(records):
     seeds = sorted({record["seed"] for record in records})
     for seed in seeds:
         lines.append(
-            f"| {seed} | " + " | ".join(f"{accuracy[way, seed]:.2%}" for way in WAYS) + " |"
+            f"| {seed} | "
+            + " | ".join(f"{accuracy[method, seed]:.2%}" for method in METHODS)
+            + " |"
         )
-    columns = [[accuracy[way, seed] for seed in seeds] for way in WAYS]
+    columns = [[accuracy[method, seed] for seed in seeds] for method in METHODS]
     means = (
         f"{statistics.mean(column):.2%} ± {statistics.pstdev(column):.2%}" for column in columns
     )
@@ -64,8 +66,8 @@ def main(argv=None):
     args = parser.parse_args(argv)
     made, machine = [], harness.machine()
     for seed in range(args.seeds):
-        for way in WAYS:
-            case = {"way": way, "seed": seed, "steps": args.steps}
+        for method in METHODS:
+            case = {"way": method, "seed": seed, "steps": args.steps}
             found = harness.run("benchmarks.revnet_accuracy", case, _TIMEOUT_S)
             made.append({**case, **found, **machine})
             harness.publish(made[-1], args.out)

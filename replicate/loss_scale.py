@@ -203,7 +203,7 @@ class DynamicLossScale(LossScale):
         self._check_graph()
         is_finite = finite.in_all_towers(grads)
         label = f"update of '{self.current_loss_scale.name}'"
-        return context.once(functools.partial(self._advance, is_finite), label)
+        return context.call_once(functools.partial(self._advance, is_finite), label)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the dictionary of the constructor's arguments."""

@@ -173,7 +173,7 @@ def replicate_model_fn(
         given, arguments = call.of_call(args, kwargs)
         if tpu_lib.in_computation() and not surroundings.is_replicated():
             return tpu_training.call_in_replica(functools.partial(model_fn, **arguments), summed)
-        cluster = Cluster.of(given.get("config"))
+        cluster = Cluster.from_config(given.get("config"))
         sums = (
             contextlib.nullcontext() if on_tpus else tpu_lib.sums_over_replicas_by(cross_tower_sum)
         )
@@ -271,7 +271,7 @@ def replicate_model_fn(
     def with_rows(arguments: dict[str, Any], shards: Any, config: Any) -> Callable[[Any, Any], Any]:
         """Returns the model as a function of the features and labels of a tower."""
         for_tpus = tower_params.is_for_tpus(model_fn, config)
-        params = tower_params.of_tower(
+        params = tower_params.params_of_towers(
             arguments.get("params"), shards, for_tpus, per_tower_batch_size
         )
 

@@ -134,7 +134,7 @@ def source_files():
 
 @contextlib.contextmanager
 def control_flow(version):
-    """A scope in which `tf.cond` and loops are of the first or second kind."""
+    """A scope in which `tf.cond` and loops are those of version 1 or 2."""
     enabled = tf.control_flow_v2_enabled()
     (tf.enable_control_flow_v2 if version == 2 else tf.disable_control_flow_v2)()
     try:

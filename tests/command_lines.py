@@ -78,12 +78,12 @@ def _in_blocks(text):
         line = ""
         for more in block.replace("\\\n", " ").splitlines(keepends=True):
             line += more
-            if line.count("'") % 2:  # What is quoted goes on.
+            if line.count("'") % 2:  # A quoted word continues.
                 continue
             words, line = _words(line), ""
             if _is_command(words):
                 yield words
-        assert not line, f"what is quoted has no end: {line}"
+        assert not line, f"a quote has no end: {line}"
 
 
 def _in_sentences(text):

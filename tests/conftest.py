@@ -121,9 +121,9 @@ def variables_of_module(request):
 
 @pytest.fixture(autouse=versions.IS_1)
 def variables_of_version(request):
-    """Begins every test with the variables that TensorFlow 1.15 makes, where the file is of these.
+    """Begins tests of some files with the variables that TensorFlow 1.15 makes.
 
-    All other tests ask for what newer TensorFlows make, whichever test was before.
+    All other tests get those of newer TensorFlows, whichever test was before.
     """
     _choose_variables(request.path)
 

@@ -4,9 +4,9 @@
                                         what took more than 0.2 s into `durations.txt`
     python -m tests.durations FILE...   those of these files; what others took stays
 
-A test that is not in there is quick. Seconds are of TensorFlow 2.15 on two cores. A fixture that a
-whole file shares is listed beside its tests, and is not part of what its first test took: all tests
-that use it are slow if it is.
+A test that is not in there is quick. Seconds are those on TensorFlow 2.15 and two cores. A fixture
+that a whole file shares is listed beside its tests, and is not part of the time of its first test:
+all tests that use it are slow if it is.
 """
 
 import collections
@@ -21,15 +21,15 @@ LISTED = 0.2
 SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
 FURTHER = 0.2
-"""Of what is parametrised, cells that take longer are `further` ones, but for the first."""
+"""Cells of a parametrised test that take longer are `further` ones, except the first."""
 TABLES = ("conformance", "contract")
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
 # How many cells of a table are smoke tests, and of which packages more, of half a second each.
 CELLS, CORE_CELLS = 2, 8
 CORE = ("contract", "graphs")
-# Packages whose tests share graphs, so that the first takes what all do: CI alone runs them, but
-# for these files.
+# Packages whose tests share graphs, so that the first takes what all do: only CI runs them,
+# except these files.
 SHARED = ("partition",)
 ALWAYS = ("tests/partition/test_fuzz.py",)
 

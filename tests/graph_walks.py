@@ -1,4 +1,4 @@
-"""What tests ask of any graph."""
+"""Searches in graphs, for tests."""
 
 
 def behind(op, time=True):

@@ -1,4 +1,4 @@
-"""What the text of a module says that it imports."""
+"""Finds the imports in the text of a module."""
 
 import ast
 

@@ -43,7 +43,7 @@ class Block(NamedTuple):
     """A block of a page.
 
     Attributes:
-        language: One of `LANGUAGES`; what is hidden is python.
+        language: One of `LANGUAGES`; hidden blocks are python.
         text: Its lines.
         line: The page's line before its first one.
         note: What the comment before it says, '' if there is none.

@@ -1,4 +1,4 @@
-"""Which cells of a table `make test` runs; it leaves others, marked, to `make test-thorough`."""
+"""Selects the cells of a table for `make test`; others are marked for `make test-thorough`."""
 
 import pytest
 

@@ -1,8 +1,8 @@
 """Every TensorFlow name that the library uses exists in TensorFlow 1.15, which cannot run here.
 
 The names are read from the library's source and looked up in `tf-1.15-names.txt`. That listing
-was made from the wheels of TensorFlow 1.15, and is made anew whenever the library uses a name that
-it did not use before; the listing itself says how. Names tell nothing of arguments or behaviour.
+was made from the wheels of TensorFlow 1.15, and is made again whenever the library uses a name that
+it did not use before; the listing itself says how. It has neither arguments nor behaviour.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ESTIMATOR = "replicate.compat.estimator"
 HEADER = """\
 # The TensorFlow names that `replicate` uses, as far as TensorFlow 1.15 has them; `tf` is
 # tensorflow.compat.v1. Found in the wheels tensorflow-cpu 1.15.0 and tensorflow-estimator 1.15.1 by
-# `tests/test_api_names.py`, which checks the library against this. To write it anew:
+# `tests/test_api_names.py`, which checks the library against this. To update it:
 #   pip download -d DIRECTORY --no-deps --only-binary=:all: --implementation cp --abi cp37m \\
 #       --python-version 37 --platform manylinux2010_x86_64 \\
 #       tensorflow-cpu==1.15.0 tensorflow-estimator==1.15.1
@@ -54,7 +54,7 @@ def names_in(source, module):
     pending = [tree]
     while pending:
         node = pending.pop()
-        # What is assigned to need not be there before.
+        # An assigned name need not exist before.
         is_use = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         name = _public(_full_name(node, full_names)) if is_use else None
         if name:
@@ -199,10 +199,10 @@ def function(spec: tf.train.Scaffold = vs._VARSTORE_KEY):
 
 
 class Wheels:
-    """What the unpacked wheels of TensorFlow 1.15 define, as their source says.
+    """Definitions in the unpacked wheels of TensorFlow 1.15, read from their source.
 
-    What is found of a name is `(module, node)`: the full name of the module that defines it, and
-    its syntax tree there.
+    A definition is `(module, node)`: the full name of the module that defines a name, and its
+    syntax tree there.
     """
 
     def __init__(self, directory):
@@ -251,7 +251,7 @@ class Wheels:
     def _followed(self, module, statement, value):
         if isinstance(value, str):
             return self._find(value)
-        # What is computed has a name, and that is all that can be said.
+        # Only the name of a computed value is known.
         return self._evaluated(module, value) or (module, statement)
 
     def _evaluated(self, module, expression):

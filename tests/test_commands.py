@@ -31,7 +31,7 @@ SHOWN = [
     ]
 ]
 OF_PYTHON = [(name, words) for name, words in SHOWN if "-m" in words]
-# Modules that print commands which they put together, as tests below have them.
+# Modules that compose the commands that they print, as tests below have them.
 TOGETHER = {
     "examples/classifiers/commands.py",
     "examples/nas_search/commands/fit_cost.py",
@@ -127,7 +127,7 @@ def test_wrong_commands_are_refused(line, capsys):
         command_lines.parse(line.split())
 
 
-# What programs put together.
+# Commands that programs compose.
 
 
 def test_all_that_put_commands_together_are_tried():
@@ -238,7 +238,7 @@ def test_the_commands_of_an_example_run_one_after_another(page, program, tmp_pat
     for name, words in command_lines.of_pages():
         if name != page or words[:3] != ["python", "-m", program.package]:
             continue
-        # Of each command the first; none of images that are not here, or that is but named.
+        # The first use of each command; none that needs absent images, or is only mentioned.
         if words[3] in ran or {"imagenet", "tfds:cifar10", "--help"}.intersection(words):
             continue
         ran.add(words[3])

@@ -22,7 +22,7 @@ def per_tower(fn, rows, num_towers):
     """
 
     def model_fn(features, labels, mode):
-        # Found by the tower's rows: what no row enters is one tensor of all towers.
+        # Made from the tower's rows: a value without rows is one tensor of all towers.
         first = tf.cast(0 * tf.math.real(features[:1]), tf.int32)
         values = tf.nest.map_structure(lambda v: tf.gather(v[None], first), fn(features))
         return tf.estimator.EstimatorSpec(mode, predictions=values)
@@ -71,7 +71,7 @@ def test_an_empty_structure_needs_no_towers_to_meet():
 
 
 def test_what_the_index_is_stays_unknown_while_the_model_is_built():
-    """What is computed from it beforehand would be tower 0's in all copies."""
+    """A value computed from it beforehand would be tower 0's in all copies."""
     got = per_tower(lambda x: tf.size(tf.ones([2 + replicate.tower_index()])), np.ones(3), 3)
     np.testing.assert_array_equal(got, [2, 3, 4])
 
@@ -91,7 +91,7 @@ def coupled_loss(features, w, reduction):
     h = features["x"] @ w
     total = replicate.cross_tower_sum(tf.reduce_sum(tf.sin(h), axis=0))
     mean = replicate.cross_tower_mean(tf.reduce_mean(h**2, axis=0))
-    second = replicate.cross_tower_mean(tf.exp(-mean) * total)  # Of what is the same everywhere.
+    second = replicate.cross_tower_mean(tf.exp(-mean) * total)  # Same everywhere.
     losses = (h - total) ** 2 * tf.cosh(mean) + h * second
     return (tf.reduce_sum if reduction == contract.SUM else tf.reduce_mean)(losses)
 

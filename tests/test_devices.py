@@ -170,13 +170,13 @@ def test_session_config_is_the_estimators_default_besides():
 
 
 def rewriting(*names, **kwargs):
-    """Returns what `session_config` says of the graph optimizer."""
+    """Returns the options of `session_config` for the graph optimizer."""
     return replicate.session_config(names, **kwargs).graph_options.rewrite_options
 
 
 def test_towers_on_cpus_go_without_the_graph_optimizer(monkeypatch):
     options = rewriting("/cpu:0", "/cpu:1")
-    # What else there is stays as it is by default.
+    # Other options keep their defaults.
     assert sorted(field.name for field, _ in options.ListFields()) == [
         "disable_meta_optimizer",
         "meta_optimizer_iterations",
@@ -234,7 +234,7 @@ def test_what_users_have_set_is_kept():
     base.graph_options.rewrite_options.layout_optimizer = 1
     options = replicate.session_config(["/cpu:0", "/cpu:1"], base).graph_options.rewrite_options
     assert options.layout_optimizer == 1 and not options.disable_meta_optimizer
-    # What is said besides has precedence.
+    # Keyword arguments take precedence.
     config = replicate.session_config(["/cpu:0"], base, intra_op_parallelism_threads=0)
     assert config.intra_op_parallelism_threads == 0
 

@@ -1,4 +1,4 @@
-"""What the pages show runs, and what they name is there; see `pages.py`."""
+"""The code on the pages runs, and files that they name exist; see `pages.py`."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def is_python(name):
     return any(block.language == "python" for block in pages.blocks(page(name)))
 
 
-@pytest.mark.filterwarnings("ignore")  # What TensorFlow warns of is not at issue here.
+@pytest.mark.filterwarnings("ignore")  # TensorFlow's warnings are no matter here.
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=SLOW.get(n, ())) for n in PAGES if is_python(n)]
 )
@@ -158,7 +158,7 @@ def test_commands_name_what_there_is(name):
         ("VENV=x make test", None),
         ("python -m replicate.nothing", "no module replicate.nothing"),
         ("python -m examples.cluster.local --workers 2 -- --sync", None),
-        ("python -m examples.digits --nothing 2", "no flag --nothing of examples.digits"),
+        ("python -m examples.digits --none 2", "no flag --none of examples.digits"),
         ("pip install -c constraints/tf-0.1.txt .", "no file constraints/tf-0.1.txt"),
         ("python -m pytest --anything", None),
     ],
@@ -167,7 +167,7 @@ def test_wrong_commands_are_found(command, problem):
     assert list(problems(shlex.split(command))) == ([problem] if problem else [])
 
 
-# What is named elsewhere.
+# Files and pages.
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -185,7 +185,7 @@ def test_files_and_pages_that_are_named_are_there(name):
 
 
 def test_links_into_a_page_name_a_heading():
-    """Of the pages that are not in the site; those in it are looked at when it is built."""
+    """Checks pages outside the site; building the site checks those in it."""
     for name in ("README.md", "CONTRIBUTING.md"):
         for link, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", sentences(page(name))):
             headings = re.findall(r"^#+ (.*)$", page(link or name), re.MULTILINE)

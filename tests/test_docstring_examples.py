@@ -10,7 +10,7 @@ import pytest
 import pages
 import replicate
 
-# Of each name whose docstring has code, what a reader would have before it, and what ends it. Code
+# By name whose docstring has code: the code that a reader would have before it, and after it. Code
 # that uses `loss` is trained as a part of a `model_fn`.
 WRAPPED = "optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3), loss_scale=8.0)\n"
 PLAIN = "optimizer = tf.train.AdamOptimizer(1e-3)\n"
@@ -91,7 +91,7 @@ def test_every_example_has_its_start():
     assert sorted(name for name, code in CODE.items() if code) == sorted(EXAMPLES)
 
 
-@pytest.mark.filterwarnings("ignore")  # What TensorFlow warns of is not at issue here.
+@pytest.mark.filterwarnings("ignore")  # TensorFlow's warnings are no matter here.
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_code_of_a_docstring_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -247,7 +247,7 @@ def test_no_lines_means_no_output_and_no_fetches(lines, tmp_path):
 
 
 class Config:
-    """What the hook asks of a `RunConfig`."""
+    """A `RunConfig` with only the attributes that the hook reads."""
 
     def __init__(self, model_dir="unused", is_chief=True):
         self.model_dir = str(model_dir)
@@ -275,7 +275,7 @@ def test_the_rate_is_summarised_on_a_terminal_less_often_than_shown(terminal, cl
     hook = ProgressHook(10, 32, every_secs=0, log_secs=5, config=Config(tmp_path), stream=terminal)
     train(hook, steps=10)
     # Every step reads the clock twice: 5 s are up after 3 steps, at 6 s. The last redraw, one
-    # reading later, is of no step; the 9th step was the 3rd after the 7th.
+    # reading later, belongs to no step; the 9th step was the 3rd after the 7th.
     assert rates_of(tmp_path) == [(4, 16.0), (7, 16.0), (10, 16.0)]
     assert "| 10/10 [" in terminal.lines[-1]
 

@@ -9,7 +9,7 @@ import programs
 import replicate
 
 TRAP = "import tensorflow as tf\ntf.placeholder(tf.contrib.seq2seq.BahdanauAttention)\n"
-# What needs no TensorFlow, each in a process of its own, in which importing it is an error.
+# Code that needs no TensorFlow; each runs in a process in which importing it is an error.
 WITHOUT = {
     "import replicate": "",
     "dir": "assert {*replicate.__all__} <= {*dir(replicate)}",

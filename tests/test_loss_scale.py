@@ -75,7 +75,7 @@ def test_the_mix_meets_both_limits():
     assert 1 in [scale for _, scale, _ in states]
     assert {count for _, _, count in states} == {0, 1}
     raised = [scale for is_finite, scale, count in states if is_finite and count == 0]
-    assert raised.count(2.0**120) > 1  # Of which 1024 times as much is infinite.
+    assert raised.count(2.0**120) > 1  # 1024 times as much is infinite.
 
 
 def test_it_steps_as_that_of_tensorflow(eager):
@@ -269,7 +269,7 @@ def test_a_core_heeds_the_others(others, monkeypatch):
         assert session.run(dynamic.current_loss_scale) == (4.0 if others else 8.0)
 
 
-# What is a gradient.
+# Kinds of gradients.
 
 
 @pytest.mark.parametrize("bad", [False, True])
@@ -670,7 +670,7 @@ def test_a_function_in_the_graph_is_of_the_graph():
         assert session.run(now) == 16.0
 
 
-# What optimizers do with a scale.
+# Optimizers with a scale.
 
 
 def test_losses_are_scaled_in_their_type(eager):

@@ -29,7 +29,7 @@ OFFSET = 3.0
 
 
 def norm_of_tf_layers(x, **kwargs):
-    """What one device has. Its fused kernel, for images, has another moving variance."""
+    """The norm on one device. Its fused kernel, for images, has another moving variance."""
     return tf.layers.batch_normalization(x, fused=False, **kwargs)
 
 
@@ -45,7 +45,7 @@ def conv(x, channels):
 
 
 def as_images(x):
-    """Makes images [n, 3, 2, 4], of which no two pixels are alike."""
+    """Makes images [n, 3, 2, 4] whose pixels all differ."""
     pixels = np.arange(1.0, 7.0).reshape([1, 3, 2, 1])
     return tf.sin(x[:, None, None, :] * pixels)
 
@@ -221,7 +221,7 @@ def test_without_towers_the_graph_is_that_of_tf_layers(net):
 
 
 def test_batch_norm_of_each_tower_is_another_model():
-    """What all this is for, and that the comparison above can tell."""
+    """Norms of each tower train another model, and the comparison above shows it."""
     want = contract.record_one_device(ONE_DEVICE["two layers"], contract.UNEVEN)
     got = contract.record_towers(ONE_DEVICE["two layers"], contract.UNEVEN, 2, per_tower=True)
     assert np.abs(np.subtract(got.losses, want.losses)).max() > 1e-3 * np.max(want.losses)

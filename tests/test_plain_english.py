@@ -25,10 +25,31 @@ def test_nothing_is_said_as_it_should_not_be(folder):
     assert found == []
 
 
+# Folders and files of `tests/` whose path begins so are still to be rewritten, except the last two:
+# these have bad sentences on purpose.
+NOT_YET = ("compat/", "conformance/", "contract/", "engines/", "migration/", "scan/")
+NOT_YET += ("towers/strangers", "plain_english.py", "test_plain_english.py")
+TESTS = [
+    path
+    for path in plain_english.files([str(pages.ROOT / "tests")])
+    if not path.relative_to(pages.ROOT / "tests").as_posix().startswith(NOT_YET)
+]
+
+
+def test_tests_are_in_plain_english_too():
+    found = [
+        f"{pages.name_of(path)}:{line}: {pattern.name}: {pattern.advice}"
+        for path in TESTS
+        for line, pattern in plain_english.findings(path)
+    ]
+    assert found == []
+
+
 def test_all_sources_are_read():
     """As many as when this was written, or more."""
     kinds = [path.suffix for path in FILES]
     assert kinds.count(".md") >= 30 and kinds.count(".py") >= 500
+    assert len(TESTS) >= 340
 
 
 @pytest.mark.parametrize("page", [page for page in pages.PAGES if page.name != "README.md"])

@@ -1,4 +1,4 @@
-"""What a release refuses, and what it tries out; `make release` itself is for who releases."""
+"""Checks the refusals and the trials of a release, without running `make release`."""
 
 import ast
 import re

@@ -1,6 +1,6 @@
-"""What must hold of the source text; it is parsed, so that strings and comments do not count.
+"""Rules for the source text; it is parsed, so that strings and comments do not count.
 
-Of the examples' text, see `test_source_examples.py`.
+Rules for the examples are in `test_source_examples.py`.
 """
 
 import ast
@@ -258,7 +258,7 @@ def test_imports_run_down(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_packages_are_imported_by_their_init(module):
-    # What `compat` holds has little in common but TensorFlow's versions.
+    # Modules of `compat` have little in common but TensorFlow's versions.
     others = [use for use in packages_used(module) if use[0] != "compat"]
     assert [use for use in others if use[1]] == []
     for package, _, name in others:
@@ -269,7 +269,7 @@ def test_packages_are_imported_by_their_init(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_imports_the_flow_but_what_starts_it(module):
-    # What compares towers with one device, or times them, runs both.
+    # Comparisons of towers with one device, and benchmarks, run both.
     importers = {
         "replicate.__init__",
         "replicate.bench.engines",

@@ -1,4 +1,4 @@
-"""What must hold of the source text of the examples: who may import whom, and files of one concept.
+"""Rules for the source text of the examples: who may import whom, and files of one concept.
 
 A *member* of a package is a package or a module in it.
 """
@@ -39,7 +39,7 @@ FLOORS = {
     ),
     "examples.classifiers": (("__init__", "evaluation"), ("settings", "training"), ("commands",)),
     "examples.cluster": (("__init__", "flags"), ("local", "train"), ("slurm",)),
-    # What TuNAS has too is a module, at the place that it has there; the rest is in packages.
+    # Modules that TuNAS has too are at the same place as there; the rest is in packages.
     "examples.nas_search": (
         ("__init__", "custom_layers", "depthwise_initializers", "mobile_model_archive"),
         ("rewards", "schema", "tpu_optimizer_ops"),
@@ -60,7 +60,7 @@ FLOORS = {
         ("__main__", "demo"),
     ),
     "examples.revnet": (
-        ("__init__", "network"),  # Of which `__init__` imports what is asked for, late.
+        ("__init__", "network"),  # `__init__` imports from it late.
         ("profiling", "training"),
         ("export",),
         ("commands",),

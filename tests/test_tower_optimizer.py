@@ -14,7 +14,7 @@ SGD = tf.train.GradientDescentOptimizer
 
 
 class HandAssigning:
-    """What an optimizer has to have, and no more; it updates by itself, as BERT's does."""
+    """The least that an optimizer must have; it assigns variables itself, as BERT's does."""
 
     def compute_gradients(self, loss, var_list=None):
         var_list = var_list or tf.trainable_variables()
@@ -348,7 +348,7 @@ def test_wrapping_twice_is_an_error(nested):
 
 @pytest.mark.parametrize("nested", ["optimizer", "factory"])
 def test_a_cross_shard_optimizer_is_unwrapped(nested):
-    """What it adds up, over TPU replicas, `TowerOptimizer` does; on CPUs it could not be run."""
+    """`TowerOptimizer` sums gradients itself; the wrapper would need TPU replicas."""
     inner = tf.train.GradientDescentOptimizer(1.0)
 
     def make():

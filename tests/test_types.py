@@ -183,7 +183,7 @@ reveal_type(scale)
 """
 REVEALED = ["bool", "int", "int", "float", "float", "replicate.loss_scale.DynamicLossScale"]
 
-# Each with a part of what is said of it.
+# Wrong programs, each with a part of mypy's message.
 WRONG = {
     "replicate.replicate_model_fn(3)": "[arg-type]",
     "replicate.replicate_model_fn(print, devices=3)": "[arg-type]",
@@ -205,12 +205,12 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
-    """Returns what mypy says of a user's program, and of each line of one that is wrong."""
+    """Returns mypy's messages for a user's program, and for each line of a wrong one."""
     pytest.importorskip("mypy", reason="one version is pinned, beside TensorFlow 2.15 alone")
     directory = tmp_path_factory.mktemp("user")
     (directory / "program.py").write_text(PROGRAM)
     (directory / "wrong.py").write_text("\n".join(["import replicate", *WRONG, ""]))
-    # Installed: what is on the path of modules counts if it has `py.typed`, and else is `Any`.
+    # Installed: a package on the path of modules counts if it has `py.typed`, and else is `Any`.
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",

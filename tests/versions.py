@@ -1,4 +1,4 @@
-"""What tests take from TensorFlow where its name depends on the version."""
+"""Names of TensorFlow that depend on its version, for tests."""
 
 import tensorflow.compat.v1 as tf
 

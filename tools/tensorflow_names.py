@@ -19,7 +19,7 @@ import warnings
 
 TABLE = pathlib.Path(__file__).resolve().parents[1] / "replicate" / "scan" / "tensorflow_names.txt"
 LEFT_OUT = "compat contrib core dtensor estimator include keras lite mlir python raw_ops security"
-# How modules are called that hold public names; others are TensorFlow's own insides.
+# Beginnings of the names of modules that hold public names; others are internal.
 PUBLIC = ("_api", "tensorflow.", "tensorflow_core.", "tensorboard.", "keras", "tf_keras")
 HEADER = """\
 # What `replicate scan` knows of TensorFlow's names; not to be edited: `tools/tensorflow_names.py`
@@ -43,14 +43,16 @@ def names_below(root):
                 continue
             try:
                 value = getattr(module, name)
-            except Exception:  # Whatever what is loaded late raises.
+            except Exception:  # A name that is loaded late may raise anything.
                 continue
             if not inspect.ismodule(value):
                 found[prefix + name] = [_what(value), _arguments(value)]
                 continue
             found[prefix + name] = ["module", None]
-            own = value.__name__
-            is_public = own.startswith(PUBLIC) and (".python" not in own or "_api" in own)
+            module_name = value.__name__
+            is_public = module_name.startswith(PUBLIC) and (
+                ".python" not in module_name or "_api" in module_name
+            )
             if is_public and id(value) not in seen:
                 pending.append((value, f"{prefix}{name}.", seen | {id(value)}))
     return found
@@ -125,9 +127,9 @@ def insides(asked):
     made = []
     for module in sorted(public):
         shown = []
-        for own, names in sorted(public[module].items()):
+        for internal, names in sorted(public[module].items()):
             best = min(names, key=lambda name: (name.count("."), len(name), name))
-            shown.append(own if own == best else f"{own}={best}")
+            shown.append(internal if internal == best else f"{internal}={best}")
         made.append(" ".join([f"inside tensorflow.{module}", *shown]))
     return made
 

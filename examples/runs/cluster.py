@@ -78,7 +78,7 @@ def writes(config):
     Args:
         config: The `RunConfig` of its Estimator; None: there are no others.
     """
-    return not Cluster.of(config).has_ps or config.is_chief
+    return not Cluster.from_config(config).has_ps or config.is_chief
 
 
 def train(training, input_fn, max_steps, hooks):
@@ -91,7 +91,7 @@ def train(training, input_fn, max_steps, hooks):
         hooks: List of session hooks.
     """
     config = training.config
-    if not Cluster.of(config).has_ps:
+    if not Cluster.from_config(config).has_ps:
         training.train(input_fn, max_steps=max_steps, hooks=hooks)
         return
     # This starts the server of the task. Only an evaluator evaluates.

@@ -21,7 +21,7 @@ def is_for_tpus(model_fn: Callable[..., Any], config: Any) -> bool:
     return hasattr(config, "tpu_config") or "TPUEstimatorSpec" in names_in(model_fn)
 
 
-def of_tower(params: Any, shards: Any, for_tpus: bool, is_per_tower: bool | None) -> Any:
+def params_of_towers(params: Any, shards: Any, for_tpus: bool, is_per_tower: bool | None) -> Any:
     """Returns the `params` for building the model, the same for all towers.
 
     Args:

@@ -96,6 +96,7 @@ def check_names(argument: str, names: Iterable[str], paths: Sequence[str], label
         ValueError: If the batch has no entry at one of `names`.
     """
     for name in names:
+        # Batches for predictions have no labels, but the same arguments.
         if name in _BOTH or (labels is None and name.startswith("labels/")):
             continue
         if not any(is_at_or_below(path, name) for path in paths):

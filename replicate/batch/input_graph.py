@@ -124,6 +124,7 @@ def _in_collections(graph: tf.Graph) -> set[tf.Operation]:
 
 
 def _has_effect(op: tf.Operation, kept: Collection[tf.Operation]) -> bool:
+    # An assertion changes nothing; on the next batch, it only fails one step earlier.
     return op in kept or bool(op.op_def.is_stateful and op.type != "Assert")
 
 

@@ -67,6 +67,7 @@ class Prefetched:
         """
         optionals = []
         for op in self._last:
+            # It takes the place of `op`, and waits for the same operations.
             with tf.control_dependencies(op.control_inputs):
                 given = tf.raw_ops.IteratorGetNextAsOptional(
                     iterator=op.inputs[0],
@@ -75,6 +76,7 @@ class Prefetched:
                 )
             optionals.append(given)
         there = [tf.raw_ops.OptionalHasValue(optional=optional) for optional in optionals]
+        # A batch needs the values of all iterators, so the first one that ends ends the input.
         self._has_next = tf.reduce_all(tf.stack(there))
         self._of_next: list[tf.Operation] = []
         pairs: list[tuple[tf.Tensor, tf.Tensor]] = []
@@ -172,6 +174,7 @@ class Prefetched:
         on_cpu = tf.DeviceSpec.from_string(device).device_type == "CPU"
         place = _HOST if value.dtype == tf.string and not on_cpu else device
         key = reference(value), place
+        # Neither an unknown shape (None) nor an empty one (0) counts as small.
         if key not in self._staged and (value.shape.num_elements() or _SMALL) < _SMALL:
             # While it is built, a model may need the value of a constant, such as a size.
             constant = tf.get_static_value(value)
@@ -188,12 +191,14 @@ class Prefetched:
                 taken.set_shape(value.shape)
                 given = tf.bitcast(value, dtype) if is_held else value
                 self._first.append(variable.assign(given, read_value=False))
+                # The step reads its shard before the next one overwrites it.
                 with tf.control_dependencies([taken]):
                     self._next.append(variable.assign(given, read_value=False))
                 self._staged[key] = tf.bitcast(taken, value.dtype) if is_held else taken
         return self._staged[key]
 
     def _variable(self, dtype: tf.DType, shape: tf.TensorShape, place: str) -> Any:
+        # Unknown sizes are 0 until a batch is staged, and may then change with each batch.
         known = [size or 0 for size in shape.as_list()] if shape.rank else []
         with tf.init_scope(), tf.name_scope(None), tf.device(self._worker), tf.device(place):
             variable = tf.Variable(

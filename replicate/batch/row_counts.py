@@ -59,6 +59,7 @@ def count(
             if path not in known
         ]
         totals[key] = next(iter(known.values())) if known else unknown[0][1]
+        # Known numbers were compared above, and a single one has nothing to differ from.
         if len(leaves) > 1 and unknown:
             paths, counts = zip(*unknown)
             data = [f"{_SAME_ROWS} but the rows of", ", ".join(paths), "are", tf.stack(counts)]
@@ -86,6 +87,7 @@ def smallest(
     way_out = "Enlarge a batch, or let `input_fn` return features and labels of one batch."
     if all(isinstance(total, int) for total in totals.values()):
         total = min(totals.values())
+        # No number of rows contradicts an empty batch.
         if any(rows % max(total, 1) for rows in totals.values()):
             batches = ", ".join(f"{key!r} has {rows}" for key, rows in totals.items())
             raise ValueError(f"{_MULTIPLES} but {batches}. {way_out}")
@@ -99,7 +101,9 @@ def smallest(
     return total, {key: rows // least for key, rows in totals.items()}
 
 
-def of_shards(total: Any, num_towers: int, need_row: bool, checks: list[tf.Operation]) -> list[Any]:
+def rows_per_shard(
+    total: Any, num_towers: int, need_row: bool, checks: list[tf.Operation]
+) -> list[Any]:
     """Returns the number of rows of each shard of a batch, integers if `total` is one.
 
     Args:
@@ -139,5 +143,6 @@ def spans(starts: list[Any], rows: list[Any], total: Any) -> Spans:
     low: Any = min if isinstance(total, int) else tf.minimum
     high: Any = max if isinstance(total, int) else tf.maximum
     least = low(total, 1)  # The batch itself may be empty.
+    # A shard without rows would start behind the last row; it gets a copy of that row instead.
     starts = [low(start, total - least) for start in starts]
     return Spans(starts, [high(count, least) for count in rows], overlap=True)

@@ -111,6 +111,7 @@ def shard(
             leaves.append(leaf if is_unsplit else _as_leaf(leaf))
             splitters.append(None if is_unsplit else splitting.splitter(leaves[-1]))
             axis = entries.axis_at(path, axis_by_path) if splitters[-1] else 0
+            # Every leaf that can be split has an axis 0.
             axes.append(axis and splitting.checked_axis(path, leaves[-1], axis))
         keys = _batch_keys(batch["features"], batch["labels"])
         batches: dict[Hashable, list[tuple[str, Any, int]]] = {}
@@ -121,7 +122,7 @@ def shard(
                 batches.setdefault(key, []).append((path, leaf, axis))
         totals, checks = row_counts.count(batches)
         total, repeats = row_counts.smallest(totals, checks)
-        rows = row_counts.of_shards(total, num_towers, need_row, checks)
+        rows = row_counts.rows_per_shard(total, num_towers, need_row, checks)
         with tf.control_dependencies(checks):
             starts = list(itertools.accumulate([0, *rows[:-1]]))
             held = row_counts.spans(starts, rows, total)

@@ -41,7 +41,7 @@ class Spans:
     def times(self, rows: Any) -> Spans:
         """Returns the spans in a batch that has `rows` rows for each row of this one."""
         if isinstance(rows, int) and rows == 1:
-            return self
+            return self  # So that tensors of both batches share `_windows`.
         starts = [start * rows for start in self.starts]
         return Spans(starts, [count * rows for count in self.counts], self.overlap)
 
@@ -126,7 +126,7 @@ def _in_separate_memory(leaf: tf.Tensor) -> tf.Tensor:
     """
     made = leaf.op
     while made.type in _SAME_MEMORY:
-        made = made.inputs[1 if made.type == "Split" else 0].op
+        made = made.inputs[1 if made.type == "Split" else 0].op  # `Split` takes the axis first.
     can_copy = leaf.dtype.is_floating or leaf.dtype.is_integer or leaf.dtype in _OTHER_NUMBERS
     if not can_copy or leaf.dtype.is_quantized or not _FROM_OUTSIDE.fullmatch(made.type):
         return leaf
@@ -153,6 +153,7 @@ def _split_dense(leaf: tf.Tensor, spans: Spans, axis: int) -> list[tf.Tensor]:
 def _split_sparse(leaf: tf.SparseTensor, spans: Spans, axis: int) -> list[tf.SparseTensor]:
     # Not by `tf.sparse.split`, whose shards cannot overlap.
     shape = leaf.dense_shape
+    # Nothing follows the last axis, but `shape[-1 + 1 :]` would be all of the shape.
     before, after = shape[:axis], shape[axis + 1 :] if axis != -1 else shape[:0]
     width_of = _widths_per_shard(leaf) if axis == 0 else None
     shards = []

@@ -45,7 +45,7 @@ _NEED_GPUS = ("nccl",)
 _TAKERS = ("replicate_model_fn", "TowerOptimizer")
 
 
-def of(text):
+def parse(text):
     """A type for `argparse`: names in `CHOICES`, separated by commas, or a choice as JSON.
 
     Returns:

@@ -63,9 +63,9 @@ def parser():
     )
     made.add_argument(
         "--choices",
-        type=choices.of,
+        type=choices.parse,
         nargs="+",
-        default=[choices.of("default")],
+        default=[choices.parse("default")],
         help=f"options of replicate: {', '.join(choices.CHOICES)}; or JSON of arguments of "
         "replicate_model_fn and TowerOptimizer",
     )
@@ -101,14 +101,14 @@ def main(argv: Sequence[str]) -> int:
         args.choices = {name: choice for given in args.choices for name, choice in given.items()}
         for choice in args.choices.values():
             engines.check_choice(choice, devices)
-        ways = {name: _ways(name, devices, args) for name in args.models}
+        setups = {name: _setups(name, devices, args) for name in args.models}
         if args.out:
             _check_out(args.out)
     except ValueError as error:
         made.error(str(error))
-    runs = [run for name in args.models for run in plan.runs(name, ways[name], args)]
+    runs = [run for name in args.models for run in plan.runs(name, setups[name], args)]
     progress = Progress(runs)
-    session = Session(ways, args, progress, {**harness.machine(), "steps": args.steps})
+    session = Session(setups, args, progress, {**harness.machine(), "steps": args.steps})
     progress.announce()
     status = _run(session, args.models, progress)
     _print(session, args)
@@ -198,8 +198,8 @@ def _devices(names):
     return found
 
 
-def _ways(name, devices, args):
-    """Returns the list of `plan.Way`s to train a model, first that on one device.
+def _setups(name, devices, args):
+    """Returns the list of `plan.Setup`s to train a model, first that on one device.
 
     Raises:
         ValueError: If there are too few devices, or the whole batch cannot be divided among them.
@@ -219,16 +219,16 @@ def _ways(name, devices, args):
     base = models.CASES[name]._replace(dtype=args.dtype)
     each = args.rows or _ROWS
 
-    def way(title, engine, count, choice=None):
+    def setup(title, engine, count, choice=None):
         case = base._replace(towers=count, global_batch=whole or each * count)
-        return plan.Way(title, engine, tuple(devices[:count]), case, choice)
+        return plan.Setup(title, engine, tuple(devices[:count]), case, choice)
 
-    made = [way(plan.ONE, "single", 1)]
+    made = [setup(plan.ONE, "single", 1)]
     for count, engine in itertools.product(counts, args.engines):
         if engine == "replicate":
             for choice in args.choices:
                 title = "replicate" if choice == "default" else f"replicate, {choice}"
-                made.append(way(title, engine, count, choice))
+                made.append(setup(title, engine, count, choice))
         else:
-            made.append(way(_TITLES[engine], engine, count))
+            made.append(setup(_TITLES[engine], engine, count))
     return made

@@ -1,7 +1,7 @@
 """The runs of `python -m replicate bench`, their order, and estimates of their time.
 
-A *way* is a model with an engine and devices; a *run* trains it once, in a separate process. A
-*round* runs every way to train a model once, in turn, so that a slow period of the machine affects
+A *setup* is a model with an engine and devices; a *run* trains it once, in a separate process. A
+*round* runs every setup of a model once, in turn, so that a slow period of the machine affects
 all of them.
 """
 
@@ -16,8 +16,8 @@ QUICK = {"models": ["cnn", "mlp"], "rounds": 1, "steps": 20, "warmup": 5}
 """The values that `--quick` uses in place of those in `FULL`."""
 
 
-class Way(NamedTuple):
-    """A way to train a model, with its devices."""
+class Setup(NamedTuple):
+    """How a model is trained: engine, devices, batch and options."""
 
     name: str
     engine: str
@@ -35,10 +35,10 @@ class Way(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One training run of a way."""
+    """One training run of a setup."""
 
     model: str
-    way: Way
+    setup: Setup
     warmup: int
     """Number of steps before the timed ones."""
     steps: int
@@ -46,40 +46,40 @@ class Run(NamedTuple):
     """Number of its round, from 1 on; None if only its losses are needed."""
 
 
-def runs(model, ways, args):
+def runs(model, setups, args):
     """Returns the list of `Run`s of a model in order: rounds, then runs that only give losses.
 
     Args:
         model: The model's name.
-        ways: List of `Way`s, first that on one device.
+        setups: List of `Setup`s, first that on one device.
         args: Object with `rounds`, `steps` and `warmup`, integers >= 1.
     """
     made = [
-        Run(model, way, args.warmup, args.steps, number)
+        Run(model, setup, args.warmup, args.steps, number)
         for number in range(1, args.rounds + 1)
-        for way in ways
+        for setup in setups
     ]
-    for size in sizes(ways):
-        whole = on_one_device(model, ways, size)
-        if whole is not None and all(run.way != whole for run in made):
+    for size in sizes(setups):
+        whole = on_one_device(model, setups, size)
+        if whole is not None and all(run.setup != whole for run in made):
             made.append(Run(model, whole, 1, losses.STEPS, None))
     return made
 
 
-def sizes(ways):
-    """Returns the numbers of devices of all `ways` but the first, in order."""
-    return sorted({len(way.devices) for way in ways[1:]})
+def sizes(setups):
+    """Returns the numbers of devices of all `setups` but the first, in order."""
+    return sorted({len(setup.devices) for setup in setups[1:]})
 
 
-def on_one_device(model, ways, size):
-    """Returns the `Way` on one device with the whole batch of `size` devices.
+def on_one_device(model, setups, size):
+    """Returns the `Setup` on one device with the whole batch of `size` devices.
 
     None if its losses differ, since batch norm uses the rows of each device separately.
     """
     if model in models.DEVICES_DIFFER and size > 1:
         return None
-    batch = next(way.case.global_batch for way in ways[1:] if len(way.devices) == size)
-    return ways[0]._replace(case=ways[0].case._replace(global_batch=batch))
+    batch = next(setup.case.global_batch for setup in setups[1:] if len(setup.devices) == size)
+    return setups[0]._replace(case=setups[0].case._replace(global_batch=batch))
 
 
 # Estimates for two idle CPU cores, from CPU time on busy ones: seconds until a process trains,
@@ -91,6 +91,6 @@ _ROW_MS = {"cnn": 0.17, "mlp": 0.03, "wide": 0.03, "resnet50": 10.0}
 
 def seconds(run):
     """Returns an estimate of the seconds that a `Run` takes on two CPU cores."""
-    rows = (run.warmup + run.steps + 1) * run.way.case.global_batch  # 1 more step is traced.
-    copies = len(run.way.devices) * _COPY_S[run.model]
+    rows = (run.warmup + run.steps + 1) * run.setup.case.global_batch  # 1 more step is traced.
+    copies = len(run.setup.devices) * _COPY_S[run.model]
     return _START_S + copies + rows * _ROW_MS[run.model] / 1e3

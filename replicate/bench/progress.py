@@ -14,7 +14,7 @@ _CLEAR = "\r\x1b[K"  # Moves to the beginning of the line, and clears it.
 class Progress:
     """Shows the current run, and estimates the time that is left.
 
-    The estimate of a run is the mean time of finished runs of the same way with as many steps. If
+    The estimate of a run is the mean time of finished runs of the same setup with as many steps. If
     there are none, it is `plan.seconds`, scaled by the ratio of actual to estimated time of all
     finished runs. On a terminal one line is redrawn at each change; elsewhere a line is written
     from time to time.
@@ -46,7 +46,7 @@ class Progress:
     def announce(self):
         """Writes the number of runs and their estimated time, before the first run."""
         now = duration(self.left())
-        on_gpus = any("GPU" in name for run in self._runs for name in run.way.devices)
+        on_gpus = any("GPU" in name for run in self._runs for name in run.setup.devices)
         known = "; no GPU was measured" if on_gpus else ""
         self.say(
             f"{self.count} runs, each in a separate process: about {now} on two idle CPU cores"
@@ -102,7 +102,7 @@ class Progress:
         run = self._runs[self.done]
         part = "for its losses" if run.round is None else f"round {run.round}"
         return (
-            f"[{self.done + 1}/{self.count}] {run.model}, {part}: {run.way.title}; "
+            f"[{self.done + 1}/{self.count}] {run.model}, {part}: {run.setup.title}; "
             f"about {duration(self.left())} left"
         )
 

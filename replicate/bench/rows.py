@@ -8,25 +8,25 @@ _FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used"
 _OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_in_session")
 
 
-def record(model, way, alone, rounds):
-    """Returns the record of a way to train a model, a flat dict ready for JSON.
+def record(model, setup, alone, rounds):
+    """Returns the record of a setup of a model, a flat dict ready for JSON.
 
     Args:
         model: The model's name.
-        way: The `plan.Way`.
-        alone: The `plan.Way` on one device.
-        rounds: List of a dict per round that has run both: results of `engines.measure` by way.
+        setup: The `plan.Setup`.
+        alone: The `plan.Setup` on one device.
+        rounds: List of a dict per round that has run both: results of `engines.measure` by setup.
     """
-    runs, case = [results[way] for results in rounds], way.case
-    size = len(way.devices)
-    rates = [_rate(way, results) for results in rounds]
-    shares = [_rate(way, results) / _rate(alone, results) / size for results in rounds]
+    runs, case = [results[setup] for results in rounds], setup.case
+    size = len(setup.devices)
+    rates = [_rate(setup, results) for results in rounds]
+    shares = [_rate(setup, results) / _rate(alone, results) / size for results in rounds]
     made = {
         "model": model,
-        "way": way.name,
-        "engine": way.engine,
-        "choice": way.choice,
-        "devices": list(way.devices),
+        "way": setup.name,
+        "engine": setup.engine,
+        "choice": setup.choice,
+        "devices": list(setup.devices),
         **{key: value for key, value in case._asdict().items() if key != "model"},
         "examples_per_s": harness.spread(rates),
         "efficiency": harness.spread(shares),
@@ -55,8 +55,8 @@ def line(record, rounds):
     return f"{text} (after round {record['rounds']} of {rounds})"
 
 
-def _rate(way, results):
-    return way.case.global_batch / results[way]["step_ms_p50"] * 1e3
+def _rate(setup, results):
+    return setup.case.global_batch / results[setup]["step_ms_p50"] * 1e3
 
 
 def _by_ring(sizes, num_devices):

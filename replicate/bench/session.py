@@ -12,43 +12,43 @@ class Session:
         sentences: List of remarks below the table.
     """
 
-    def __init__(self, ways, args, progress, context):
+    def __init__(self, setups, args, progress, context):
         """Makes a session.
 
         Args:
-            ways: Dict of the list of `plan.Way`s by model, first the one on one device.
+            setups: Dict of the list of `plan.Setup`s by model, first the one on one device.
             args: The command line's arguments.
             progress: The `progress.Progress` to update.
             context: Dict of entries to add to every record.
         """
-        self._ways, self._args, self._progress, self._context = ways, args, progress, context
+        self._setups, self._args, self._progress, self._context = setups, args, progress, context
         self._records, self._kept, self.sentences = {}, set(), []
 
     def train(self, model):
-        """Runs all ways to train a model, writes their figures, and compares losses.
+        """Runs all setups to train a model, writes their figures, and compares losses.
 
         Raises:
             RuntimeError: If a process fails, or engines have different losses.
             OSError: If the file of records cannot be written.
         """
-        alone = self._ways[model][0]
+        alone = self._setups[model][0]
         rounds: list[dict[Any, Any]] = [{} for _ in range(self._args.rounds)]
-        for run in plan.runs(model, self._ways[model], self._args):
+        for run in plan.runs(model, self._setups[model], self._args):
             self._progress.begin()
             result = self._measured(run)
             self._progress.end()
-            rounds[(run.round or 1) - 1][run.way] = result
+            rounds[(run.round or 1) - 1][run.setup] = result
             if run.round is None:
                 continue
-            record = rows.record(model, run.way, alone, rounds[: run.round])
-            self._records[model, run.way] = {**record, **self._context}
+            record = rows.record(model, run.setup, alone, rounds[: run.round])
+            self._records[model, run.setup] = {**record, **self._context}
             self._progress.say(rows.line(record, self._args.rounds))
             if run.round == self._args.rounds:
-                self._keep(model, run.way)
+                self._keep(model, run.setup)
         self._check(model, rounds[0])
 
     def records(self):
-        """Returns the records of all ways with figures, which are medians over rounds so far."""
+        """Returns the records of all setups with figures, which are medians over rounds so far."""
         return list(self._records.values())
 
     def keep(self):
@@ -57,27 +57,29 @@ class Session:
         Raises:
             OSError: If it cannot be written.
         """
-        for model, way in self._records:
-            self._keep(model, way)
+        for model, setup in self._records:
+            self._keep(model, setup)
 
-    def _keep(self, model, way):
-        if self._args.out and (model, way) not in self._kept:
-            self._kept.add((model, way))
-            harness.append(self._records[model, way], self._args.out)
+    def _keep(self, model, setup):
+        if self._args.out and (model, setup) not in self._kept:
+            self._kept.add((model, setup))
+            harness.append(self._records[model, setup], self._args.out)
 
     def _measured(self, run):
-        way = run.way
-        choice = self._args.choices[way.choice] if way.choice else None
-        devices, tick = list(way.devices), self._progress.tick
-        return engines.run(way.case, way.engine, run.warmup, run.steps, devices, choice, tick=tick)
+        setup = run.setup
+        choice = self._args.choices[setup.choice] if setup.choice else None
+        devices, tick = list(setup.devices), self._progress.tick
+        return engines.run(
+            setup.case, setup.engine, run.warmup, run.steps, devices, choice, tick=tick
+        )
 
     def _check(self, model, results):
         """Checks that all engines trained the same on the same rows, and adds a remark on it."""
-        ways = self._ways[model]
-        for size in plan.sizes(ways):
-            several = [way for way in ways[1:] if len(way.devices) == size]
-            found = {way.name: results[way]["losses"] for way in several}
-            whole, compared = plan.on_one_device(model, ways, size), "each other"
+        setups = self._setups[model]
+        for size in plan.sizes(setups):
+            several = [setup for setup in setups[1:] if len(setup.devices) == size]
+            found = {setup.name: results[setup]["losses"] for setup in several}
+            whole, compared = plan.on_one_device(model, setups, size), "each other"
             if whole is not None:
                 found = {plan.ONE: results[whole]["losses"], **found}
                 compared = f"{plan.ONE} with the whole batch"

@@ -77,7 +77,7 @@ class StepTimer(tf.train.SessionRunHook):
             for node in device.node_stats if _IS_DEVICE.search(device.device) else ():
                 if _IS_ARITHMETIC.search(node.timeline_label):
                     self.kernels[device.device] += 1
-        self.sent = traffic.of_step(metadata)
+        self.sent = traffic.tensors_sent(metadata)
         self.all_reduced = traffic.all_reduced(metadata)
 
 

@@ -27,7 +27,7 @@ class Sent(NamedTuple):
     """Bytes, None if TensorFlow did not report them."""
 
 
-def of_step(metadata):
+def tensors_sent(metadata):
     """Returns the tensors that TensorFlow sent.
 
     Args:
@@ -54,7 +54,7 @@ def all_reduced(metadata):
     """Returns the sizes of all-reduced tensors in bytes, one for each device that took part.
 
     Args:
-        metadata: As `of_step` takes it.
+        metadata: As `tensors_sent` takes it.
 
     Returns:
         List of sizes, None for those that TensorFlow did not report.

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
 from replicate.checking import machine, models, probe
-from replicate.checking.report import Equality, Report, Way
+from replicate.checking.report import Equality, Report, Result
 from replicate.comparing import compare
 from replicate.compat import estimator
 
@@ -51,10 +51,10 @@ def run(
             equalities.append(_equality(name, devices, steps, dtype, limit))
         say("training a dense network on one device")
         alone, problem = _tried(lambda: probe.train(None, devices, WARMUP, timed))
-        ways = []
+        results = []
         for choice in probe.that_run_on(devices):
             say(f"timing {choice}")
-            ways.append(_way(choice, devices, timed, alone, TOLERANCES["float32"]))
+            results.append(_result(choice, devices, timed, alone, TOLERANCES["float32"]))
     return Report(
         facts=machine.facts(),
         devices=machine.names_of(devices),
@@ -65,7 +65,7 @@ def run(
         equalities=tuple(equalities),
         one_device=alone,
         one_device_problem=problem,
-        ways=tuple(ways),
+        results=tuple(results),
     )
 
 
@@ -89,12 +89,14 @@ def _equality(
     return Equality(name, model.title, comparison, problem)
 
 
-def _way(choice: str, devices: Sequence[str], timed: int, alone: Any, tolerance: float) -> Way:
+def _result(
+    choice: str, devices: Sequence[str], timed: int, alone: Any, tolerance: float
+) -> Result:
     trained, problem = _tried(lambda: probe.train(choice, devices, WARMUP, timed))
     deviation = None
     if trained is not None and alone is not None:
         deviation = probe.worst_deviation(trained, alone, tolerance)
-    return Way(choice, trained, deviation, problem)
+    return Result(choice, trained, deviation, problem)
 
 
 def _tried(function: Callable[[], Any]) -> tuple[Any, str]:

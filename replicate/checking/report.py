@@ -41,8 +41,8 @@ class Equality(NamedTuple):
         ]
 
 
-class Way(NamedTuple):
-    """Results of one way to sum gradients."""
+class Result(NamedTuple):
+    """Results of training with one choice of how to sum gradients."""
 
     choice: str
     """A name of `replicate.bench.choices`."""
@@ -79,32 +79,34 @@ class Report(NamedTuple):
     equalities: tuple[Equality, ...]
     one_device: Trained | None
     one_device_problem: str
-    ways: tuple[Way, ...]
+    results: tuple[Result, ...]
 
     @property
     def problems(self) -> list[str]:
         """A sentence for each fault that was found."""
         found = [each for one in self.equalities for each in one.problems]
-        found += [each for way in self.ways for each in way.problems]
+        found += [each for result in self.results for each in result.problems]
         if self.one_device_problem:
             found.append(f"one device: {self.one_device_problem}")
         return found
 
     @property
-    def fastest(self) -> Way | None:
-        """The fastest way without a problem, by the median step; None if there is none."""
-        sound = [way for way in self.ways if way.trained is not None and not way.problems]
+    def fastest(self) -> Result | None:
+        """The fastest choice without a problem, by the median step; None if there is none."""
+        sound = [
+            result for result in self.results if result.trained is not None and not result.problems
+        ]
         return min(sound, key=_median, default=None)
 
     @property
     def as_fast(self) -> list[str]:
-        """Names of other ways whose median is within the spread of the fastest one's steps."""
+        """Names of other choices whose median is within the spread of the fastest one's steps."""
         best = self.fastest
         if best is None or best.trained is None:
             return []
         limit = best.trained.step_ms[2]
-        others = [way for way in self.ways if way is not best and not way.problems]
-        return [way.choice for way in others if _median(way) <= limit]
+        others = [result for result in self.results if result is not best and not result.problems]
+        return [result.choice for result in others if _median(result) <= limit]
 
     @property
     def on_gpus(self) -> bool:
@@ -145,7 +147,7 @@ class Report(NamedTuple):
             ],
             "one_device": self.one_device
             and {"step_ms": self.one_device.step_ms, "peak_bytes": self.one_device.peaks},
-            "ways": [_record(way) for way in self.ways],
+            "ways": [_record(result) for result in self.results],
             "fastest": self.fastest and self.fastest.choice,
             "as_fast": self.as_fast,
         }
@@ -157,7 +159,7 @@ class Report(NamedTuple):
         lines += [f"{name:<{width}}{text}" for name, text in named.items()]
         for name, text in self.nvidia_smi.items():
             lines += ["", f"{name}, as nvidia-smi says", *_indented(text)]
-        lines += self._of_models() + self._of_ways()
+        lines += self._of_models() + self._of_results()
         if self.problems:
             lines += ["", "Not as it should be", *(f"{_INDENT}{each}" for each in self.problems)]
         return "\n".join([*lines, "", self.verdict])
@@ -191,7 +193,7 @@ class Report(NamedTuple):
             lines += ["", *_indented(str(comparison))]
         return lines
 
-    def _of_ways(self) -> list[str]:
+    def _of_results(self) -> list[str]:
         lines = [
             "",
             f"Ways to sum gradients, a dense network with {ROWS} rows on each device: "
@@ -202,14 +204,14 @@ class Report(NamedTuple):
         if self.one_device is not None:
             times = _times(self.one_device.step_ms)
             lines.append(f"{_INDENT}{'one device':<24}{times}{'':>11}  {_places(self.one_device)}")
-        for way in self.ways:
-            if way.trained is None:
-                lines.append(f"{_INDENT}{way.choice:<24}FAILED  {way.problem}")
+        for result in self.results:
+            if result.trained is None:
+                lines.append(f"{_INDENT}{result.choice:<24}FAILED  {result.problem}")
                 continue
-            found = "" if way.deviation is None else _number(way.deviation.value)
+            found = "" if result.deviation is None else _number(result.deviation.value)
             lines.append(
-                f"{_INDENT}{way.choice:<24}{_times(way.trained.step_ms)}{found:>11}  "
-                f"{_places(way.trained)}"
+                f"{_INDENT}{result.choice:<24}{_times(result.trained.step_ms)}{found:>11}  "
+                f"{_places(result.trained)}"
             )
         best = self.fastest
         if best is not None:
@@ -220,8 +222,8 @@ class Report(NamedTuple):
         return lines if self.on_gpus else [*lines, _ON_CPUS]
 
 
-def _record(way: Way) -> dict[str, Any]:
-    made, record = way.trained, {"choice": way.choice, "problem": way.problem}
+def _record(result: Result) -> dict[str, Any]:
+    made, record = result.trained, {"choice": result.choice, "problem": result.problem}
     if made is None:
         return record
     return {
@@ -229,11 +231,11 @@ def _record(way: Way) -> dict[str, Any]:
         "step_ms": made.step_ms,
         "peak_bytes": made.peaks,
         "placements": made.placements and made.placements._asdict(),
-        "worst": way.deviation
+        "worst": result.deviation
         and {
-            "what": way.deviation.what,
-            "value": way.deviation.value if math.isfinite(way.deviation.value) else None,
-            "passes": way.deviation.passes,
+            "what": result.deviation.what,
+            "value": result.deviation.value if math.isfinite(result.deviation.value) else None,
+            "passes": result.deviation.passes,
         },
     }
 
@@ -253,8 +255,8 @@ def _times(step_ms: tuple[float, float, float]) -> str:
     return "".join(f"{each:>8.3g}" for each in step_ms)
 
 
-def _median(way: Way) -> float:
-    return way.trained.step_ms[0] if way.trained is not None else math.inf
+def _median(result: Result) -> float:
+    return result.trained.step_ms[0] if result.trained is not None else math.inf
 
 
 def _largest(found: list[Deviation]) -> str:

@@ -35,7 +35,7 @@ class Cluster(NamedTuple):
     """Whether the cluster has parameter servers."""
 
     @classmethod
-    def of(cls, config: Any) -> Cluster:
+    def from_config(cls, config: Any) -> Cluster:
         """Returns the cluster of a `RunConfig`; an empty `Cluster` for None."""
         # Evaluators and parameter servers run no towers.
         if not getattr(config, "num_ps_replicas", 0) or config.task_type not in TRAINERS:

@@ -60,7 +60,7 @@ def _task(args: argparse.Namespace) -> task.Task:
     options = named.as_json("--options", args.options) if args.options else {}
     if args.loss_reduction:
         options["loss_reduction"] = getattr(tf.losses.Reduction, args.loss_reduction)
-    return task.of(
+    return task.make_task(
         named.find("model_fn", args.model_fn),
         named.find("input_fn", args.input_fn),
         named.params(args.params),

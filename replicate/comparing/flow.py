@@ -85,7 +85,7 @@ def compare(
             there are not several devices, no checkpoint at `checkpoint_path`, or no batch.
         ImportError: If the Estimator cannot work in this process. The message says what to run.
     """
-    asked = task.of(
+    asked = task.make_task(
         model_fn,
         input_fn,
         params,
@@ -136,7 +136,7 @@ class _OneDevice:
         self.values = runs.Store(directory / "values")
         self.predictions = runs.Store(directory / "predictions")
         self.run = runs.Run(
-            runs.of_one_device(asked),
+            runs.one_device_model(asked),
             asked,
             directory / "one_device",
             asked.checkpoint_path,

@@ -52,7 +52,7 @@ class Model:
         self.model_fn = observed_model_fn
 
 
-def of_one_device(task: Task) -> Model:
+def one_device_model(task: Task) -> Model:
     """Returns the `Model` that one device runs: the user's function, as it is."""
 
     @contextlib.contextmanager

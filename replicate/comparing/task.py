@@ -49,7 +49,7 @@ class Task(NamedTuple):
         return replicate_model_fn(model_fn, devices=list(self.devices), **self.options)
 
 
-def of(
+def make_task(
     model_fn: Any,
     input_fn: Any,
     params: Any = None,

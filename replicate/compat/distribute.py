@@ -145,7 +145,7 @@ def take_as_it_is():
 
 
 @contextlib.contextmanager
-def gathered_already(divide):
+def already_summed(divide):
     """A scope in which gradients that reach an optimizer of `tf.train` are sums over all replicas.
 
     Args:
@@ -161,7 +161,7 @@ def gathered_already(divide):
 
 @functools.lru_cache(maxsize=None)
 def _teach_optimizers():
-    """Makes `tf.train.Optimizer.apply_gradients` respect `gathered_already`."""
+    """Makes `tf.train.Optimizer.apply_gradients` respect `already_summed`."""
     original = tf.train.Optimizer.apply_gradients
 
     @functools.wraps(original)

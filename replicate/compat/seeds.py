@@ -20,7 +20,7 @@ _counted: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
-def of_one_device(graph, added):
+def as_on_one_device(graph, added):
     """A scope in which a model gets the seeds that it gets on one device.
 
     Args:
@@ -40,7 +40,7 @@ def of_one_device(graph, added):
 
 @functools.lru_cache(maxsize=None)
 def _install():
-    """Makes TensorFlow 1.15 respect `of_one_device`; further calls do nothing."""
+    """Makes TensorFlow 1.15 respect `as_on_one_device`; further calls do nothing."""
     original = random_seed.get_seed
 
     @functools.wraps(original)

@@ -42,7 +42,7 @@ def is_cross_tower() -> bool:
     return merging or tf.distribute.in_cross_replica_context()
 
 
-def once(fn: Callable[[], T], label: str) -> T:
+def call_once(fn: Callable[[], T], label: str) -> T:
     """Calls `fn` once for all towers, from wherever this is; returns its result.
 
     Args:

@@ -111,7 +111,7 @@ class ReplicaEngine(Engine):
             # It assigns variables directly, so that no replica may do it a second time.
             applied = self.meet(_apply_once, (optimizer, local, args, kwargs), label)
         else:
-            applied = self._apply(optimizer, local, lambda: self._gather(local), args, kwargs)
+            applied = self._apply(optimizer, local, lambda: self._sum(local), args, kwargs)
         optimizer.answer_as(first)
         return applied
 
@@ -123,7 +123,7 @@ class ReplicaEngine(Engine):
         if replica_gradients.overrides_apply(wrapped):
             # Its changes, such as clipping, must see the gradients of the whole batch.
             summed = step.transform(total())
-            with distribute.gathered_already(self._divide):
+            with distribute.already_summed(self._divide):
                 return wrapped.apply_gradients(summed, *args, **kwargs)
         if step.transforms:
             # Every replica has the transformed sums, and the wrapped optimizer adds them up again.
@@ -140,7 +140,7 @@ class ReplicaEngine(Engine):
 
         accumulation, added = None, []
         if optimizer.step.accumulates:
-            local = self._gather_slices(local)
+            local = self._sum_slices(local)
             summed = distribute.in_estimator() and not self._averages(optimizer)
             given = optimizer, local, summed
             accumulation = self.meet(replica_steps.accumulation, given, label)
@@ -148,11 +148,11 @@ class ReplicaEngine(Engine):
         part = replica_steps.Contribution(local, apply, self._divide, accumulation, added)
         return self.meet(replica_steps.update, (optimizer, part, args, kwargs), label)
 
-    def _gather_slices(self, local: Pairs) -> Pairs:
+    def _sum_slices(self, local: Pairs) -> Pairs:
         """Returns the gradients with sparse ones replaced by those of all replicas."""
         slices = [pair for pair in local if isinstance(pair[0], tf.IndexedSlices)]
-        gathered = self._gather(slices) if slices else []
-        by_variable = {id(variable): gradient for gradient, variable in gathered}
+        summed = self._sum(slices) if slices else []
+        by_variable = {id(variable): gradient for gradient, variable in summed}
         return [(by_variable.get(id(variable), gradient), variable) for gradient, variable in local]
 
     def _averages(self, optimizer: Any) -> bool:
@@ -168,10 +168,10 @@ class ReplicaEngine(Engine):
             for gradient, variable in grads_and_vars
         ]
 
-    def _gather(self, grads_and_vars: Pairs) -> Pairs:
+    def _sum(self, grads_and_vars: Pairs) -> Pairs:
         """Returns the gradients summed over replicas, each in all of them."""
-        label = f"gathering of {len(grads_and_vars)} gradients"
-        return self.meet(replica_gradients.gather, (grads_and_vars,), label)
+        label = f"sum of {len(grads_and_vars)} gradients"
+        return self.meet(replica_gradients.all_reduce_gradients, (grads_and_vars,), label)
 
 
 class OnlyReplica(Alone):
@@ -259,7 +259,7 @@ def _agree(optimizers: Sequence[Any], kinds: Sequence[Any]) -> tuple[Any, list[A
 
 def _apply_once(optimizers: Any, grads_and_vars: Any, args: Any, kwargs: Any) -> Any:
     """Merge function: the first replica's optimizer applies the summed gradients, once."""
-    summed = replica_gradients.gather(grads_and_vars)[0]
+    summed = replica_gradients.all_reduce_gradients(grads_and_vars)[0]
     return optimizers[0].step.apply_now(summed, args[0], kwargs[0])
 
 

@@ -124,7 +124,7 @@ def no_slices(variable: Any, dtype: Any, index_dtype: Any) -> Any:
     )
 
 
-def gather(grads_and_vars: Sequence[Sequence[Any]]) -> PerTower[Any]:
+def all_reduce_gradients(grads_and_vars: Sequence[Sequence[Any]]) -> PerTower[Any]:
     """Merge function: returns each replica's pairs with gradients summed over all replicas.
 
     Args:

@@ -67,7 +67,9 @@ def update(
     needs_sum = step.may_skip or step.transforms or replica_gradients.overrides_apply(wrapped)
 
     def update_with(by_replica: Sequence[Any]) -> Any:
-        sums = replica_gradients.gather(by_replica) if needs_sum else [None] * len(parts)
+        sums = (
+            replica_gradients.all_reduce_gradients(by_replica) if needs_sum else [None] * len(parts)
+        )
         if step.may_skip:
             # The replicas then apply parts of the sums that are checked below.
             by_replica = [one.divide(pairs) for one, pairs in zip(parts, sums)]

@@ -104,7 +104,7 @@ def train(
     computation = Computation(model, batch, summed)
     losses, *host_tensors = tf.tpu.shard(computation, rows_of(batch), len(devices))
     if len(devices) > 1:
-        _check_gathered(graph)
+        _check_reduced(graph)
     unseen = tpu_lib.take_out_summaries(graph)
     if unseen:
         tf.logging.warning(
@@ -220,7 +220,7 @@ def _check_global_step() -> None:
         )
 
 
-def _check_gathered(graph: Any) -> None:
+def _check_reduced(graph: Any) -> None:
     """Raises if a variable is updated from the rows of one core alone."""
     one_core = _made_from("TPUReplicatedInput", graph) - _made_from("CrossReplicaSum", graph)
     for variable in tf.trainable_variables():

@@ -36,6 +36,7 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         )
     if isinstance(demand, (Partial, PerTowerLayout, Indices, Grown)):
         return layout == demand  # Nothing else can be converted into these.
+    # A whole value is demanded, which all but these can become.
     return not isinstance(layout, PerTowerLayout)
 
 

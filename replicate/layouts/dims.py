@@ -44,6 +44,7 @@ def _parts(dim: Dim) -> tuple[int, tuple[str, ...]]:
 
 
 def _make(coefficient: int, symbols: Iterable[str]) -> Dim:
+    # Sorted, so that equal products compare equal; 0 times a size is the number 0.
     symbols = tuple(sorted(symbols))
     return Monomial(coefficient, symbols) if symbols and coefficient else coefficient
 

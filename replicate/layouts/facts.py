@@ -224,7 +224,7 @@ class Facts:
         if key in self._values:
             return self._values[key]
         if not tensor.dtype.is_integer or self._depth >= _DEEPEST:
-            return None
+            return None  # Not remembered: a call that is less deep may find it.
         self._depth += 1
         try:
             found = values.values_of(self.op_of(tensor.op))

@@ -3,7 +3,7 @@
 Either all of a loop runs in towers, or none of it. In towers, each tower iterates by itself, and no
 value changes its layout inside the loop. So a variable of the loop begins with the layout that it
 has at the end of a round, and a value enters with the layout that is demanded inside. Both are
-converted in front of the loop. Values that do not depend on rows are the same in all towers, and
+converted before the loop. Values that do not depend on rows are the same in all towers, and
 each tower computes them.
 
 A few values are reduced in each round, such as whether all rows are done, which ends the loop, or
@@ -109,7 +109,7 @@ class Loop:
                 self._set(operation, strategy.outputs)
                 continue
             if self._again:
-                return None
+                return None  # A value will begin in another layout, so this pass is in vain.
             # The rest of the pass may still find that a variable has to begin with rows; then
             # this operation may fit in the next pass.
             fits = False
@@ -232,6 +232,7 @@ class Loop:
         if not loop_variables.is_variable(operation):
             return True
         begins, ends = (self._layout_of(tensor) for tensor in operation.inputs)
+        # As in `_pass`, integers of a formula count as a whole value.
         ends = WHOLE if ends == SIZE else ends
         if begins == ends:
             return True

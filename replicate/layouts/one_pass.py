@@ -100,8 +100,10 @@ class Pass:
         for tensor, layout in zip(operation.inputs, inputs):
             if isinstance(layout, PerTowerLayout):
                 self._keep(tensor.op)
+        # While assumptions about arrays change, a refusal, which is final, could be wrong.
         if is_array and not self._arrays.changed:
             self._arrays.refuse([maker])
+        # A formula replaces an operation that gives sizes, so it costs nothing.
         if not self._is_size(operation):
             self._whole[operation.type] += 1
             self._meet(operation, [WHOLE] * len(inputs))
@@ -134,7 +136,7 @@ class Pass:
     def _run_loop(self, operations: list[Any]) -> None:
         """Infers the layouts in a loop of TensorFlow 1."""
         enter = [one for one in operations if one.type == "Enter"]
-        # Ragged units are joined in front of a loop.
+        # Ragged units are joined before a loop.
         entered = [self._row_layout_of(one.inputs[0]) for one in enter]
         makers = makers_in(operations)
         found = None
@@ -158,6 +160,7 @@ class Pass:
             self._meet(one, [WHOLE])
             if isinstance(layout, PerTowerLayout):
                 self._keep(one.inputs[0].op)
+        # Without rows, nothing is lost if the loop runs once.
         if any(layout not in (WHOLE, SIZE) for layout in entered):
             self._whole["while"] += 1
 

@@ -74,6 +74,7 @@ class Accumulation:
         grads = _by_variable(grads_and_vars)
         for _, variable in grads_and_vars:
             key = id(variable)
+            # Also without a gradient: the optimizer then gets the variable with None.
             self._variables.setdefault(key, variable)
             if key in grads and key not in self._totals:
                 total = self._totals[key] = totals.make_total(variable, grads[key], self._make)
@@ -130,6 +131,7 @@ class Accumulation:
         reset = self.reset if reset is None else reset
         with tf.control_dependencies(added):
             counted = self.counter.assign_add(1, read_value=False)
+        # The count includes this batch, so it is read after the increment.
         with tf.control_dependencies(operations([counted])):
             count = tf.identity(self.counter)
 
@@ -149,6 +151,7 @@ def _by_variable(grads_and_vars: Iterable[tuple[Any, tf.Variable]]) -> dict[int,
     for gradient, variable in grads_and_vars:
         if gradient is not None:
             gradient = collectives.as_gradient(gradient, variable, 0)
+            # A variable may be in several pairs, each with a gradient.
             found.setdefault(id(variable), []).append(gradient)
     return found
 

@@ -64,4 +64,4 @@ def update_from_reduced(scale: Any, grads: Any) -> Any:
         with finite.same_in_all_towers(), tf.control_dependencies(divided):
             return scale.update(grads)
 
-    return context.once(update, "update of a loss scale from reduced gradients")
+    return context.call_once(update, "update of a loss scale from reduced gradients")

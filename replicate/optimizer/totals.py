@@ -23,6 +23,7 @@ def make_total(
         TypeError: If the gradients have different types.
         ValueError: If the shape of the variable is not static.
     """
+    # A sum with one dense gradient is dense.
     are_sparse = all(isinstance(gradient, tf.IndexedSlices) for gradient in grads)
     return (_Slices if are_sparse else _Dense)(variable, grads, make)
 
@@ -43,6 +44,7 @@ class Total:
         self._variable = variable
         types = [(0, gradient.dtype.base_dtype) for gradient in grads]
         self._dtype = collectives.check_types(variable, types)
+        # In 16 bits, a sum over batches could overflow, or lose small gradients.
         self._wide = tf.float32 if self._dtype.size == 2 else self._dtype
         self._shape = variable.shape.as_list()
         self._parts = self._make_parts(grads, make)
@@ -117,6 +119,7 @@ class _Slices(Total):
     """Sum of gradients that are `tf.IndexedSlices`: their slices, concatenated."""
 
     def _make_parts(self, grads: Sequence[Any], make: Callable[..., tf.Variable]) -> dict[str, Any]:
+        # Lookups of one table may use indices of 32 and of 64 bits; the wider type holds all.
         self._indices = max((g.indices.dtype for g in grads), key=lambda dtype: dtype.size)
         shapes = {"rows": [None], "slices": [None, *self._shape[1:]]}
         return {

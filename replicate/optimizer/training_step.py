@@ -67,6 +67,7 @@ class TrainingStep:
                 f"or None, but is {transform_gradients!r}."
             )
         is_integer = isinstance(accumulate_steps, numbers.Integral)
+        # To Python, True is an integer of at least 1.
         if isinstance(accumulate_steps, bool) or not is_integer or accumulate_steps < 1:
             raise ValueError(
                 "`accumulate_steps` must be the number of batches in an update, an integer of at "
@@ -105,6 +106,7 @@ class TrainingStep:
     @property
     def checks(self) -> bool:
         """Whether gradients that are not finite are an error."""
+        # A dynamic loss scale expects such gradients now and then, and skips the step.
         return self._check_finite and not self.may_skip
 
     def checked(self, grads_and_vars: Sequence[tuple[Any, tf.Variable]]) -> ContextManager[None]:
@@ -120,6 +122,7 @@ class TrainingStep:
     def communication_scale(self) -> Any:
         """Returns the factor of gradients that cross devices in float16, a scalar; or None."""
         scale = self._wrapped.loss_scale
+        # bfloat16 has the range of float32, so its gradients need no factor.
         return None if scale is None or self.how.communication_dtype != tf.float16 else scale()
 
     def apply(
@@ -164,6 +167,7 @@ class TrainingStep:
         """
         if self._accumulate_reduction is not None:
             summed = self._accumulate_reduction == "sum"
+        # In a `tf.function`, variables belong to the eager context that calls it.
         with tf.init_scope():
             if not tf.executing_eagerly():
                 return Accumulation(self._accumulate_steps, summed, **makes)
@@ -238,6 +242,7 @@ class TrainingStep:
         if self._transform_gradients is not None:
             grads_and_vars = list(self._transform_gradients(grads_and_vars))
         if self._clip_norm is not None:
+            # Slices of one row are one gradient: their sum counts in the norm, not each of them.
             grads = [collectives.with_unique_rows(gradient) for gradient, _ in grads_and_vars]
             clipped, _ = tf.clip_by_global_norm(grads, self._clip_norm)
             grads_and_vars = [(g, variable) for g, (_, variable) in zip(clipped, grads_and_vars)]

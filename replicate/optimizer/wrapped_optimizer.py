@@ -44,6 +44,7 @@ class WrappedOptimizer:
         self._by_graph = GraphLocal()
         self.saved = tf.Module()
         """The state for object-based checkpoints, without that of the optimizer."""
+        # A dynamic scale is saved when it is made, in `_dynamic_scale`.
         if not is_factory and not isinstance(self._given.loss_scale, (str, type(None))):
             self.saved.loss_scale = self._given.loss_scale
         self._dynamic = GraphLocal()
@@ -118,6 +119,7 @@ class WrappedOptimizer:
     def _wrapped(self) -> _Wrapped:
         graph = graph_here()
         if isinstance(self._given, _Wrapped):
+            # In replicas, another optimizer may answer for this one; see `answer_as`.
             return self._by_graph.get(graph, self._given)
         if graph not in self._by_graph:
             self._by_graph[graph] = self._unwrap(self._given())
@@ -126,6 +128,7 @@ class WrappedOptimizer:
     def _dynamic_scale(self) -> Any:
         graph = graph_of_variables()
         if graph not in self._dynamic:
+            # Checkpoints must find the variables by the same names, whichever scope asks first.
             with tf.init_scope(), tf.name_scope(None):
                 self._dynamic[graph] = loss_scales.get("dynamic")
                 if graph is Eager:

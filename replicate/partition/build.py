@@ -80,7 +80,7 @@ def carry_out(
 ) -> Partitioned:
     """Changes the graph as planned, with variables where the placement puts them; see `perform`."""
     hooks: list[Any] = []
-    if placement.gather.where == "nccl":
+    if placement.reduction.where == "nccl":
         hooks.append(nccl.CheckHook(placement.devices, placement.consolidation))
     if not placement.replicates:
         instead = weights.pack(plan, placement)

@@ -129,7 +129,7 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
         graph_lib.reference(tensor): tuple(values) for tensor, *values in zip(wanted, *made)
     }
     copies = Copies(tuple(scopes), by_tower)
-    rounds.put_together(plan.copied, plan.layouts, copies.copies_of, placement.devices)
+    rounds.insert_reductions(plan.copied, plan.layouts, copies.copies_of, placement.devices)
     # Waits for other copies are part of the nodes; those for operations that run once are not.
     for operation in needed:
         others = [before for before in plan.waits.get(operation, ()) if before not in copied]

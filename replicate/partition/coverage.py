@@ -24,7 +24,7 @@ from replicate.partition.plan import Plan, runs_once
 _ROWS_PER_TOWER = 32  # Assumed if the graph does not know the number of rows.
 
 
-class Once(NamedTuple):
+class RunsOnce(NamedTuple):
     """An operation that takes the concatenated rows of all towers, and runs once.
 
     Attributes:
@@ -43,7 +43,7 @@ class Counted(NamedTuple):
 
     Attributes:
         operation: The operation.
-        kind: `'towers'`, `'once'` or `'updates'`, as in `Coverage`.
+        kind: `'towers'`, `'one_device'` or `'updates'`, as in `Coverage`.
         cost: Its cost.
     """
 
@@ -73,36 +73,36 @@ class Coverage(NamedTuple):
 
     Attributes:
         towers: Cost of operations in towers, each for a tower's rows.
-        once: Cost of operations that run once, on one device.
+        one_device: Cost of operations that run once, on the consolidation device.
         updates: Cost of operations that no tower waits for and no row leads to, such as updates of
             variables.
-        multiplied: The share of matrix products and convolutions in `towers`, and in `once`.
+        multiplied: The share of matrix products and convolutions in `towers`, and in `one_device`.
         joined: Operations that run once since they take concatenated rows, in order.
         operations: All operations of the step, in order.
         meetings: Tensors that are concatenated or reduced over towers.
     """
 
     towers: float
-    once: float
+    one_device: float
     updates: float
     multiplied: tuple[float, float]
-    joined: tuple[Once, ...]
+    joined: tuple[RunsOnce, ...]
     operations: tuple[Counted, ...] = ()
     meetings: tuple[Meeting, ...] = ()
 
     @property
     def share(self) -> float:
-        """The share, from 0 to 1, of `towers` in the cost of `towers` and `once`."""
-        return self.towers / ((self.towers + self.once) or 1.0)
+        """The share, from 0 to 1, of `towers` in the cost of `towers` and `one_device`."""
+        return self.towers / ((self.towers + self.one_device) or 1.0)
 
     @property
     def share_told(self) -> float | None:
         """The share to report: that of multiplications if there are any, else that of all costs."""
         told = self.share_multiplied
-        return told if told is not None or not self.towers + self.once else self.share
+        return told if told is not None or not self.towers + self.one_device else self.share
 
     @property
-    def costliest(self) -> list[Once]:
+    def costliest(self) -> list[RunsOnce]:
         """The operations that run once on joined rows, the costliest first."""
         return sorted((one for one in self.joined if one.cost), key=lambda one: -one.cost)
 
@@ -126,8 +126,8 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
     running = ancestors(list(asked))
     leading = ancestors(plan.copied) if plan.copied else frozenset()
     rounds = _rounds(plan, costs)
-    sums = {"towers": 0.0, "once": 0.0, "updates": 0.0}
-    multiplied = {"towers": 0.0, "once": 0.0, "updates": 0.0}
+    sums = {"towers": 0.0, "one_device": 0.0, "updates": 0.0}
+    multiplied = {"towers": 0.0, "one_device": 0.0, "updates": 0.0}
     by_operation: dict[Any, float] = {}
     counted: list[Counted] = []
     for operation in plan.operations:
@@ -148,7 +148,7 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
             kind = "towers"
         elif operation in leading or (follows and not _updates(operation)):
             # Towers wait for it, or it is computed from rows.
-            kind = "once"
+            kind = "one_device"
             by_operation[operation] = cost
         else:
             kind = "updates"
@@ -157,9 +157,9 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
         multiplied[kind] += cost if operation.type in MULTIPLIES else 0.0
     return Coverage(
         sums["towers"],
-        sums["once"],
+        sums["one_device"],
         sums["updates"],
-        (multiplied["towers"], multiplied["once"]),
+        (multiplied["towers"], multiplied["one_device"]),
         tuple(_joined(plan, by_operation)),
         tuple(counted),
         tuple(_meetings(plan, costs, set(asked), running)),
@@ -244,12 +244,12 @@ def _limits(predicate: Any, layouts: Layouts) -> list[Any]:
     return [] if value is None or value.shape != () else [value.item()]
 
 
-def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[Once]:
+def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[RunsOnce]:
     """Returns operations that take concatenated rows and run once.
 
     The cost of an operation that follows from several of them is added to the first one's.
     """
-    found: list[Once] = []
+    found: list[RunsOnce] = []
     owner: dict[Any, int] = {}
     for operation in plan.operations:
         if operation not in by_operation:
@@ -258,7 +258,7 @@ def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[Once]:
         before = [owner[t.op] for t in operation.inputs if t.op in owner]
         if takes and not before:
             owner[operation] = len(found)
-            found.append(Once(operation, by_operation[operation], _why(operation)))
+            found.append(RunsOnce(operation, by_operation[operation], _why(operation)))
         elif before:
             owner[operation] = min(before)
             first = found[min(before)]

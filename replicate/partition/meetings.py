@@ -98,6 +98,7 @@ def _packs(parts: Sequence[Part], how: Reduction) -> Iterator[list[Part]]:
     sums = [part for part in parts if _is_sum(part.layout)]
 
     def describe(part: Part) -> tuple[Any, Any]:
+        # A pack is flat, and taken apart by the shapes of tower 0.
         static = all(value.shape == part.by_tower[0].shape for value in part.by_tower)
         size = packing.size_of(part.by_tower[0]) if static else None
         kind = part.layout, part.tensor.dtype, part.is_gradient
@@ -117,6 +118,7 @@ def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
         values = [part.by_tower[index] for part in pack]
         with tf.device(device):
             flat.append(packing.join(values) if len(values) > 1 else values[0])
+    # A pack has one layout, so the same rows weight all of its parts.
     if pack[0].layout.op == "mean":
         flat = _weighted(flat, pack[0].rows, devices)
     flat = _counted(flat, rows, devices, _zeros)
@@ -147,6 +149,7 @@ def _join(part: Part, rows: Rows, links: Transport) -> Any:
         if part.is_gradient:
             counted = [links.send(value, index) for index, value in enumerate(counted)]
         return tf.concat(counted, layout.axis)
+    # A repeated value changes a product, but none of the reductions below.
     if layout.op == "prod":
         return tf.reduce_prod(tf.stack(_counted(by_tower, rows, devices, _ones)), 0)
     return _REDUCE[layout.op](tf.stack(_or_first(by_tower, rows)), 0)

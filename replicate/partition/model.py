@@ -83,9 +83,9 @@ def build(
     """
     graph = tf.get_default_graph()
     before = len(graph.get_operations())
-    entered, own_seeds = graph_lib.entered_once(graph), seeds.of_one_device(graph, added)
+    entered, seed_scope = graph_lib.entered_once(graph), seeds.as_on_one_device(graph, added)
     device = tf.device(placement.device_function(HOLDERS))
-    with entered, own_seeds, device, chosen.listening() as choice:
+    with entered, seed_scope, device, chosen.listening() as choice:
         spec = specs.checked(specs.as_estimator_spec(model_fn()))
     operations = graph.get_operations()[before:]  # Not those of the input.
     shards = shard()
@@ -98,7 +98,7 @@ def build(
         [source for source, _ in split],
         [parts for _, parts in split],
         Rows(shards.rows, shards.total, shards.starts, shards.held, not is_trained),
-        placement.gathering(choice),
+        placement.with_choice(choice),
         operations,
         specs.asked_of(spec, is_trained),
         exact.runs_once,

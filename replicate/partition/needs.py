@@ -47,6 +47,7 @@ class Needs:
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         if layout == SIZE:
             self._formula(tensor)  # Computed from sizes, not from the tensor's inputs.
+        # The whole value of a source is the batch itself, as `input_fn` made it.
         elif self._is_of_towers(tensor) and key not in self._sources:
             if layout != PER_TOWER:  # These cannot be joined; each tower's is used by itself.
                 self.met.add(key)
@@ -109,6 +110,7 @@ class Needs:
         # The number of rows is known to the towers in any case.
         if not dims_lib.is_rows(name):
             measured = self._layouts.facts.symbols[name].tensor
+            # Otherwise the original runs once, and its size can be read there.
             if measured.op in self._layouts.strategies:
                 self.copy(measured.op)
 

@@ -93,7 +93,7 @@ class _Pass:
         self._given = {tensor.op for tensor in self._sources}
         self._given.update(one.mark for one in program.of_towers)
         self._put_together = {operation for operation, _ in program.layouts}
-        self._runs_once = program.once()
+        self._runs_once = program.operations_run_once()
         self._first_values = _leading_to_initial_values()
 
     def inferred(self, operations: Sequence[Any]) -> Inferred:

@@ -23,7 +23,7 @@ _ADD = frozenset(["AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVar
 _FIRST = ("ONLY_FIRST_REPLICA", "ONLY_FIRST_TOWER")
 
 
-def put_together(operations: Sequence[Any], layouts: Layouts, program: Program) -> None:
+def combine(operations: Sequence[Any], layouts: Layouts, program: Program) -> None:
     """Lets updates take the values of all towers.
 
     Args:

@@ -30,7 +30,7 @@ class Placement(NamedTuple):
         devices: Device strings of the towers.
         consolidation: Device string of operations that run once.
         variables: Device strings of variables, in turn; () for `consolidation`.
-        gather: The `Reduction`: how and where gradients are summed.
+        reduction: The `Reduction`: how and where gradients are summed.
         gradient_scale: Factor of gradients while they cross devices in float16, or None.
         replicates: Whether each tower has replicas of trainable variables.
         why: The reason for the place of variables, if users left it open; else "".
@@ -39,7 +39,7 @@ class Placement(NamedTuple):
     devices: tuple[str, ...]
     consolidation: str
     variables: tuple[str, ...] = ()
-    gather: Reduction = Reduction()
+    reduction: Reduction = Reduction()
     gradient_scale: Any = None
     replicates: bool = False
     why: str = ""
@@ -81,7 +81,7 @@ class Placement(NamedTuple):
         firsts = self.consolidation, self.devices[0]
         return any(graph_lib.same_device(device, first) for first in firsts)
 
-    def gathering(self, choice: Any) -> Placement:
+    def with_choice(self, choice: Any) -> Placement:
         """Returns this placement with the `Reduction` that optimizers chose, a `Choice`.
 
         Raises:
@@ -90,7 +90,7 @@ class Placement(NamedTuple):
         # If the library placed variables, all of them may be on one device, and so may the sums.
         may_be_one = self.replicates or bool(self.why)
         transport.check(choice.how, choice.variables, self.devices, self.consolidation, may_be_one)
-        return self._replace(gather=choice.how, gradient_scale=choice.scale)
+        return self._replace(reduction=choice.how, gradient_scale=choice.scale)
 
     def places_of_sums(self, tensors: Sequence[Any], are_gradients: Sequence[bool]) -> list[str]:
         """Returns for each tensor the device on which the towers' tensors are joined.
@@ -99,7 +99,7 @@ class Placement(NamedTuple):
             tensors: The tensors.
             are_gradients: For each, whether an optimizer applies it.
         """
-        if self.gather.where not in ("round_robin", "auto"):
+        if self.reduction.where not in ("round_robin", "auto"):
             return [self.consolidation] * len(tensors)
         if self.replicates:
             # Every device has each variable, so sums are balanced over them by size.

@@ -68,6 +68,7 @@ def make_plan(
     unnoticed = _unnoticed(operations, layouts, origins)
     # Operations that run once need whole inputs, and wait for operations that may be in towers.
     for operation in operations:
+        # Formulas take no inputs, so those of operations that they replace are not needed.
         if runs_once(operation, layouts) and not is_size(operation, layouts):
             for tensor in operation.inputs:
                 needs.whole(tensor)

@@ -178,7 +178,7 @@ class Program:
             yield
         self._once.append((begin, graph_lib.count(self.graph)))
 
-    def once(self) -> set[Any]:
+    def operations_run_once(self) -> set[Any]:
         """Returns the operations that were made in `running_once`."""
         made = self.graph.get_operations()
         return {operation for begin, end in self._once for operation in made[begin:end]}

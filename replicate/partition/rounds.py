@@ -53,7 +53,7 @@ def shared_frames(copied: Iterable[Any], layouts: Layouts) -> frozenset[str]:
     return frozenset(frame for outermost in shared for frame in by_loop[outermost])
 
 
-def put_together(
+def insert_reductions(
     copied: Sequence[Any],
     layouts: Layouts,
     copies_of: Callable[[Any], Sequence[Any]],

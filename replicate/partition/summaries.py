@@ -28,7 +28,7 @@ _TAGGED = frozenset(
 _SCOPE = "replicate/summaries/"
 
 
-def put_together(spec: Any, layouts: Layouts, program: Program, how: str) -> Any:
+def combine(spec: Any, layouts: Layouts, program: Program, how: str) -> Any:
     """Lets summaries of per-tower tensors take the values of all towers.
 
     Args:

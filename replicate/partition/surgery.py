@@ -71,7 +71,7 @@ def perform(
     inputs = Inputs(plan.layouts, by_source, rows, placement, instead)
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
         copies = copies_lib.copy(plan, inputs, placement, first)
-        joined, packs = _put_together(plan, copies, inputs, rows, placement)
+        joined, packs = _join_all(plan, copies, inputs, rows, placement)
         # If the first tower runs the original operations, their shapes are those of a tower.
         if not first:
             _set_shapes(plan, joined)
@@ -79,7 +79,7 @@ def perform(
 
     def whole(tensor: Any) -> Any:
         if isinstance(tensor, tf.Operation):
-            return tensor
+            return tensor  # It runs once, after the copies that it has to wait for.
         if plan.layouts.layout_of(tensor) == SIZE:
             # The formula takes no inputs, but still has to follow operations that act before it.
             with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
@@ -93,7 +93,7 @@ def perform(
     return Partitioned(plan, whole, {**by_source, **copies.by_tower}, packs)
 
 
-def _put_together(
+def _join_all(
     plan: Plan, copies: copies_lib.Copies, inputs: Inputs, rows: Rows, placement: Placement
 ) -> tuple[dict[Any, Any], list[meetings.Pack]]:
     """Returns the joined tensors, by references of the originals, and the packs."""
@@ -103,6 +103,7 @@ def _put_together(
     parts = []
     for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients):
         layout, by_tower = plan.layouts.layout_of(tensor), copies.by_tower[key]
+        # Concatenated, they have to index the entries of all towers.
         if isinstance(layout, Indices):
             layout, by_tower = (
                 Shard(0, layout.unit),
@@ -117,7 +118,9 @@ def _put_together(
             tensor, layout, plan.together[key], by_tower, place, counted, is_gradient
         )
         parts.append(part._replace(blocks=blocks))
-    return meetings.meet(parts, rows, placement.devices, placement.gather, placement.gradient_scale)
+    return meetings.meet(
+        parts, rows, placement.devices, placement.reduction, placement.gradient_scale
+    )
 
 
 def _of_one_device(
@@ -153,7 +156,7 @@ def _reconnect(
         plan: The `Plan`.
         copies: The `Copies`.
         whole: Function of a tensor that returns its whole value.
-        joined: References of the tensors that are put together.
+        joined: References of the tensors that are reduced or concatenated.
     """
     copied = set(plan.copied)
     instead = {operation: copies.copies_of(operation) for operation in _waited_for(plan, copied)}

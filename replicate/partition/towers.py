@@ -57,20 +57,20 @@ def build_towers(
     features, labels = boundary.give_rows(shards, program)
     first = len(graph.get_operations())
     added = graph_lib.last_id(graph) - since
-    entered, own_seeds = graph_lib.entered_once(graph), seeds.of_one_device(graph, added)
+    entered, seed_scope = graph_lib.entered_once(graph), seeds.as_on_one_device(graph, added)
     device = tf.device(placement.device_function(HOLDERS))
-    with entered, own_seeds, program.building(), device, chosen.listening() as choice:
+    with entered, seed_scope, program.building(), device, chosen.listening() as choice:
         spec = model_fn(features, labels)
     known, last = per_tower.infer(program, first), graph_lib.last_id(graph)
-    per_tower_updates.put_together(graph.get_operations()[first:], known.layouts, program)
-    spec = summaries.put_together(spec, known.layouts, program, which_summaries)
+    per_tower_updates.combine(graph.get_operations()[first:], known.layouts, program)
+    spec = summaries.combine(spec, known.layouts, program, which_summaries)
     if graph_lib.last_id(graph) > last:  # These two have changed the graph.
         known = per_tower.infer(program, first)
     spec = _of_batch(spec, mode, known.layouts, program)
     # The marks of `_of_batch` have been added.
     known = per_tower.extend(known, program, first)
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
-    partitioned = _partition(known, asked, program, placement.gathering(choice), choice)
+    partitioned = _partition(known, asked, program, placement.with_choice(choice), choice)
     spec = specs.map_tensors(spec, partitioned.whole)
     return spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
 

@@ -107,7 +107,7 @@ def _packs(
         key = _place(weight), weight.dtype, holder in saved, needed_by.get(weight.op, 0), waits
         return key, size
 
-    for pack_of in packing.packs(weights, describe, placement.gather):
+    for pack_of in packing.packs(weights, describe, placement.reduction):
         if len(pack_of) > 1:
             yield pack_of
 

@@ -42,8 +42,8 @@ def main(argv: Sequence[str]) -> int:
         options = named.as_json("--options", args.options) if args.options else {}
     except ValueError as error:
         of_flags.error(str(error))
-    found = plan.of(*model, params, config, args.devices, **options)
+    found = plan.make_plan(*model, params, config, args.devices, **options)
     if args.html:
-        pathlib.Path(args.html).write_text(page.of(found, args.model_fn), encoding="utf-8")
+        pathlib.Path(args.html).write_text(page.render(found, args.model_fn), encoding="utf-8")
     print(json.dumps(found.as_dict()) if args.json else found.text(args.depth), flush=True)
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 _TEMPLATE = pathlib.Path(__file__).with_name("page.html")
 
 
-def of(plan: Any, title: str) -> str:
+def render(plan: Any, title: str) -> str:
     """Returns the page of a `Plan`, as HTML.
 
     Args:

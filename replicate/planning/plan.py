@@ -51,10 +51,10 @@ class Plan(NamedTuple):
                 f"{short(scope.computed):>10}  {part:>9}  "
                 f"{short(size) + 'B' if size else '':>10}  {scope.path or '(all)'}"
             )
-        once = self.coverage.costliest
-        if once:
+        costliest = self.coverage.costliest
+        if costliest:
             lines += ["", "runs once, on the rows of all towers"]
-        for one in once[:10]:
+        for one in costliest[:10]:
             lines.append(
                 f"{short(one.cost):>10}  {one.operation.name}, {one.operation.type} at "
                 f"{line_of(one.operation)}: {one.why}"
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
             "share": self.coverage.share_told,
             "share_of": self.what,
             "computed_in_towers": self.coverage.towers,
-            "computed_once": self.coverage.once,
+            "computed_once": self.coverage.one_device,
             "scopes": _as_dict(self.root),
             "meetings": [
                 {
@@ -99,7 +99,7 @@ class Plan(NamedTuple):
         }
 
 
-def of(
+def make_plan(
     model_fn: Callable[..., Any],
     input_fn: Callable[..., Any],
     params: Any = None,
@@ -183,6 +183,8 @@ def _as_dict(scope: scopes.Scope) -> dict[str, Any]:
         "path": scope.path,
         "line": scope.line,
         "operations": len(scope.operations),
-        **scope.work,
+        "towers": scope.work["towers"],
+        "once": scope.work["one_device"],
+        "updates": scope.work["updates"],
         "children": [_as_dict(child) for child in scope.children.values()],
     }

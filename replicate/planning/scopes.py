@@ -1,4 +1,4 @@
-"""Adds up, by name scope, how much of a model's computation runs in towers, and how much once."""
+"""Adds up, by name scope, how much of a model's work runs in towers, and how much on one device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Scope(NamedTuple):
         name: Last part of the path; empty for the whole model.
         path: Full name of the scope.
         line: `file:line` of the code that made its first operation.
-        work: Cost of its operations by kind: `'towers'`, `'once'` and `'updates'`; see `Coverage`.
+        work: Cost of its operations by kind, `'towers'`, `'one_device'` or `'updates'`; see
+            `Coverage`.
         operations: Its operations, including those of its children.
         children: The scopes in it by name, in the order of their first operations.
     """
@@ -31,8 +32,8 @@ class Scope(NamedTuple):
 
     @property
     def computed(self) -> float:
-        """Cost of operations with rows, whether they run in towers or once."""
-        return self.work["towers"] + self.work["once"]
+        """Cost of operations with rows, whether in towers or on one device."""
+        return self.work["towers"] + self.work["one_device"]
 
     @property
     def share(self) -> float | None:
@@ -69,7 +70,7 @@ def tree(coverage: Any) -> Scope:
 
 
 def _scope(name: str, path: str, line: str) -> Scope:
-    return Scope(name, path, line, dict.fromkeys(("towers", "once", "updates"), 0.0), [], {})
+    return Scope(name, path, line, dict.fromkeys(("towers", "one_device", "updates"), 0.0), [], {})
 
 
 def _add(scope: Scope, counted: Any) -> None:

@@ -30,7 +30,7 @@ class Crossing(NamedTuple):
     """Whether `size` is a lower bound: shapes of some tensors are known only at run time."""
 
     @classmethod
-    def of(cls, tensors: Iterable[transfers.Transfer]) -> Crossing:
+    def from_transfers(cls, tensors: Iterable[transfers.Transfer]) -> Crossing:
         """Returns the number and size of `transfers.Transfer`s."""
         sizes = [transfer.size for transfer in tensors]
         return cls(len(sizes), sum(filter(None, sizes)), None in sizes)
@@ -93,7 +93,7 @@ class TowerReport(NamedTuple):
             *([f"placement  'auto': {self.why}"] if self.why else []),
             f"gradients  summed on {', '.join(self.summed_on) or 'no device'}",
             *([] if self.share is None else [f"in towers  {_percent(self.share)}"]),
-            *([f"once       {', '.join(self.once[:5])}"] if self.once else []),
+            *([f"runs once  {', '.join(self.once[:5])}"] if self.once else []),
             "",
             "crossing devices in a step",
             *(f"  {kind:<10}{crossing}" for kind, crossing in self.kinds.items()),
@@ -166,8 +166,8 @@ def publish(
         variable_devices=tuple(sorted({variable.device for variable in variables})),
         are_replicated=placement.replicates,
         summed_on=tuple(sorted(_summed_on(crossing))),
-        kinds={kind: Crossing.of(kinds[kind]) for kind in transfers.KINDS},
-        links={link: Crossing.of(tensors) for link, tensors in links.items()},
+        kinds={kind: Crossing.from_transfers(kinds[kind]) for kind in transfers.KINDS},
+        links={link: Crossing.from_transfers(tensors) for link, tensors in links.items()},
         why=_why(placement),
         share=coverage and coverage.share_told,
         once=tuple(one.operation.name for one in coverage.costliest) if coverage else (),
@@ -216,7 +216,7 @@ def _tell_share(
         first.operation.type,
         line_of(first.operation),
         first.why,
-        _percent(first.cost / (coverage.towers + coverage.once)),
+        _percent(first.cost / (coverage.towers + coverage.one_device)),
     )
 
 

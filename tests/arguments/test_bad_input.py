@@ -1,4 +1,4 @@
-"""What `replicate` says to arguments and batches that it cannot do; see `bodies.py`."""
+"""Arguments and batches that `replicate` refuses, and its errors; see `bodies.py`."""
 
 import ast
 import importlib

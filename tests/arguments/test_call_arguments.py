@@ -1,4 +1,4 @@
-"""What a replicated `model_fn` is called with, whatever its own arguments are and their order."""
+"""Arguments of a replicated `model_fn`, for user functions with any arguments in any order."""
 
 import functools
 import inspect

@@ -77,7 +77,7 @@ def labelled():
 
 @pytest.mark.parametrize("own", [False, True])
 def test_a_canned_estimator_that_starts_warm(own, tmp_path):
-    """What the new Estimator is told to start from comes before what the old one was told."""
+    """The new Estimator's `warm_start_from` takes precedence over the old one's."""
     for number, steps in (("first", 1), ("second", 3)):
         linear(tmp_path / number, rate=0.5).train(lambda: labelled().repeat(), steps=steps)
     canned = linear(tmp_path / "canned", warm_start_from=str(tmp_path / "first"))

@@ -241,7 +241,7 @@ def test_predictions_of_which_the_axis_is_known_are_those_of_one_device(num_towe
 
 
 def test_deep_models_predict():
-    """What becomes of rows is asked for without a call inside of a call for each layer."""
+    """Rows are followed through the graph without recursion, whose depth Python limits."""
 
     def model_fn(features, labels, mode, params):
         x = features["frames"]

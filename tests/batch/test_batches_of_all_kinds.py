@@ -117,7 +117,7 @@ def parsed():
 
 
 def of_sentences(features, labels, mode, params):
-    """Combines what is as wide as the sparse tensor with what is as wide as the longest row."""
+    """Combines a tensor as wide as the sparse one with a tensor as wide as the longest row."""
     ids = tf.sparse.to_dense(features["ids"])
     mask = tf.sequence_mask(features["length"], dtype=tf.float64)
     scores = tf.reduce_sum(tf.gather(weight([5]), ids) * mask, axis=1)
@@ -205,7 +205,7 @@ def test_class_weights_are_whole_where_there_are_as_many_classes_as_rows(num_tow
 
 @pytest.mark.parametrize("num_towers", TOWERS)
 def test_a_ragged_table_is_whole_beside_ragged_rows(num_towers):
-    """What is made of the table alone is no tower's, and each tower has its own number of rows."""
+    """Values made from the table alone are whole; towers have different numbers of rows."""
     sizes = np.array([2, 0, 3, 1, 1, 4, 2])
 
     def batch():

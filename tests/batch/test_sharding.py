@@ -272,7 +272,7 @@ def test_a_python_list_of_numbers_or_strings_is_data(rows):
         for got in (feature["x"], inner, point.x, feature["t"][1], label):
             assert got.dtype == want.dtype
             np.testing.assert_array_equal(got, part)
-    assert given == kept and given["x"] is rows  # What `input_fn` returned is not changed.
+    assert given == kept and given["x"] is rows  # The result of `input_fn` stays.
 
 
 class Frozen(collections.abc.Mapping):

@@ -132,7 +132,7 @@ def test_what_benchmarks_refuse(call, phrases):
 def bench(tmp_path_factory):
     """The process of a bench of one model on two CPUs, and its JSON lines.
 
-    It runs where the library alone is: what is installed has nothing else of the checkout.
+    It runs outside of the checkout, as an installed library does.
     """
     root = tmp_path_factory.mktemp("installed")
     shutil.copytree(PACKAGE, root / "replicate", ignore=shutil.ignore_patterns("__pycache__"))
@@ -169,7 +169,7 @@ def test_lines_tell_what_crosses_devices(bench):
     rows = 8 * (784 * 4 + 4)
     want = {"CPU:0 -> CPU:1": weights + rows, "CPU:1 -> CPU:0": weights + 4}
     assert default["links"].keys() == want.keys()
-    # Besides, few numbers: the loss has a gradient of its own, and sizes.
+    # In addition a few numbers: the gradient of the loss, and sizes.
     assert all(0 <= size - want[link] <= 128 for link, size in default["links"].items())
     assert default["transfers_of_unknown_size"] == 0
     assert sum(central["links"].values()) == 2 * weights + 4
@@ -239,7 +239,7 @@ def test_losses_that_differ_end_it_with_1_and_the_table(capsys, monkeypatch):
 
 @pytest.mark.parametrize("choice", choices.that_run_on("CPU"))
 def test_choices_train(choice):
-    """What a graph is predicted to send is what TensorFlow sends."""
+    """TensorFlow sends the tensors that are predicted from the graph."""
     case = models.CASES["wide"]._replace(layers=3, width=16, towers=2, global_batch=8)
     given = choices.CHOICES[choice]
     engines.check_choice(given, TWO[1:])
@@ -266,7 +266,7 @@ def test_choices_train(choice):
         options = tf.RunOptions(**traffic.OPTIONS)
         session.run([spec.train_op, spec.loss], options=options, run_metadata=metadata)
     sent = collections.Counter()
-    for each in traffic.of_step(metadata):
+    for each in traffic.tensors_sent(metadata):
         sent[each.source, each.destination] += each.size
     predicted, constants = collections.Counter(), collections.Counter()
     for each in transfers.crossing([spec.train_op, spec.loss]):
@@ -291,7 +291,7 @@ def test_models_compute_in_a_type_and_keep_variables_in_float32(model, dtype):
     products = [op for op in tf.get_default_graph().get_operations() if op.type == "MatMul"]
     assert {op.outputs[0].dtype.name for op in products} == {dtype}
     assert spec.loss.dtype == tf.float32
-    # What is multiplied by a loss scale must be divided by it: w' = w - g.
+    # Gradients are multiplied by a loss scale, and must be divided by it: w' = w - g.
     bias = tf.trainable_variables()[-1]
     (gradient,) = tf.gradients(spec.loss, bias)
     with tf.Session() as session:

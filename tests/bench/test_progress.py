@@ -1,4 +1,4 @@
-"""What a benchmark says of its progress, by a clock that the tests set."""
+"""Progress messages of a benchmark, with a clock that the tests set."""
 
 import io
 import types
@@ -10,8 +10,8 @@ from replicate.bench.progress import Progress, duration
 
 CASE = models.CASES["mlp"]
 TWO = ("/device:CPU:0", "/device:CPU:1")
-ALONE = plan.Way(plan.ONE, "single", TWO[:1], CASE._replace(global_batch=8))
-TOWERS = plan.Way("replicate", "replicate", TWO, CASE._replace(global_batch=16, towers=2))
+ALONE = plan.Setup(plan.ONE, "single", TWO[:1], CASE._replace(global_batch=8))
+TOWERS = plan.Setup("replicate", "replicate", TWO, CASE._replace(global_batch=16, towers=2))
 ARGS = types.SimpleNamespace(rounds=2, steps=4, warmup=2)
 RUNS = plan.runs("mlp", [ALONE, TOWERS], ARGS)
 
@@ -62,7 +62,7 @@ def test_time_that_is_left_is_corrected_as_runs_end(monkeypatch):
     assert progress.left() == 50
     progress.begin()
     clock.now += 4
-    assert progress.left() == 46  # What has gone by of this run is not left.
+    assert progress.left() == 46  # Without the seconds that passed.
     clock.now += 16
     assert progress.left() == 40  # Longer than expected: it may end any time.
     progress.end()
@@ -143,11 +143,11 @@ def test_the_last_run_is_for_its_losses(monkeypatch):
 @pytest.mark.parametrize("kind", ["CPU", "GPU"])
 def test_how_long_it_takes_is_said_before_it_begins(kind):
     stream = io.StringIO()
-    ways = [
+    setups = [
         way._replace(devices=tuple(name.replace("CPU", kind) for name in way.devices))
         for way in (ALONE, TOWERS)
     ]
-    progress = Progress(plan.runs("mlp", ways, ARGS), stream, Clock())
+    progress = Progress(plan.runs("mlp", setups, ARGS), stream, Clock())
     progress.announce()
     (line,) = stream.getvalue().splitlines()
     assert line.startswith(
@@ -161,8 +161,8 @@ def test_more_work_is_expected_to_take_longer():
     run = RUNS[1]
     longer = [
         run._replace(steps=4000),
-        run._replace(way=run.way._replace(case=run.way.case._replace(global_batch=10**6))),
-        run._replace(way=run.way._replace(devices=TWO * 4)),
+        run._replace(setup=run.setup._replace(case=run.setup.case._replace(global_batch=10**6))),
+        run._replace(setup=run.setup._replace(devices=TWO * 4)),
     ]
     assert all(plan.seconds(other) > plan.seconds(run) > 0 for other in longer)
     assert all(plan.seconds(run._replace(model=model)) > 0 for model in models.CASES)

@@ -1,4 +1,4 @@
-"""What `python -m replicate bench` prints as it runs, and when it is interrupted."""
+"""Output of `python -m replicate bench` while it runs, and when it is interrupted."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_rows_come_as_they_are_measured_and_the_table_has_medians(capfd, monkeyp
     assert "mlp, one device: 3.0 ms a step" in second.err and "(after round 2 of 2)" in second.err
     assert none == [] and [json.loads(line)["way"] for line in one] == TITLES[:1]
     assert [json.loads(line)["way"] for line in three] == TITLES[:3]
-    assert first.out == second.out == third.out == ""  # What is printed there is final.
+    assert first.out == second.out == third.out == ""  # Only final text goes there.
     output = capfd.readouterr().out
     assert table_of(output)[0] == ("mlp", "one device", "3.0 (3.0, 3.0)")
     assert [way for _, way, _ in table_of(output)] == TITLES

@@ -9,7 +9,7 @@ from benchmarks import ancestor_behaviours as behaviours
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # `tf.contrib` warns of much.
 
-# What the ancestor makes of them.
+# Results with the ancestor.
 SHOWN = {
     "a linear model, `minimize`": "equal",
     "uneven batch, 7 rows": "ValueError: Batch size 7 needs to be divisible",

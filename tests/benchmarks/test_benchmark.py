@@ -5,7 +5,7 @@ import json
 import pytest
 
 import programs
-from benchmarks.loss_scaling import WAYS
+from benchmarks.loss_scaling import VARIANTS
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_a_quick_comparison_of_loss_scales_prints_a_line_per_way_and_a_table():
     result = programs.run("-m", "benchmarks.loss_scaling", "--quick", "--cases", "cnn1")
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    assert [line["way"] for line in lines] == list(WAYS)
+    assert [line["way"] for line in lines] == list(VARIANTS)
     for line in lines:
         assert line["step_ms"]["median"] > 0 and line["ratio_to_plain"]["median"] > 0
     ops = {line["way"]: line["ops"] for line in lines}

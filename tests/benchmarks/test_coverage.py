@@ -1,4 +1,4 @@
-"""Networks of every family run in towers, all but nothing of what they compute."""
+"""Networks of every family run in towers, with almost all of their multiplications."""
 
 import json
 from unittest import mock
@@ -8,7 +8,7 @@ import pytest
 from benchmarks import coverage, covered
 from replicate.layouts import rule
 
-# What takes joined rows and runs once: gradients of a product with a mask, which is as wide as the
+# Operations that take joined rows and run once: gradients of a product with a mask as wide as the
 # longest row, and the sparse gradient of a table that is looked up twice, and of ragged rows.
 ONCE = {
     "bilstm_crf": {"Sum", "Sum_1"},

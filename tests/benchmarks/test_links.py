@@ -1,4 +1,4 @@
-"""The model of transfer times, by hand; what it says of machines is a prediction."""
+"""The model of transfer times, checked by hand; its figures for machines are predictions."""
 
 import json
 
@@ -17,9 +17,9 @@ LINK = Link(bandwidth=100.0, latency=1.0)
     [
         ([], 0.0),
         ([Sent("a", "b", 50)], 1.5),
-        # What one device sends goes out one after the other: 2 + 4; it arrives at two.
+        # A device sends to two others one after the other: 2 + 4.
         ([Sent("a", "b", 100), Sent("a", "c", 300)], 6.0),
-        # And so does what one receives: 2 + 4.
+        # And it receives one after the other: 2 + 4.
         ([Sent("b", "a", 100), Sent("c", "a", 300)], 6.0),
         # Both directions at once, and other pairs at once.
         ([Sent("a", "b", 100), Sent("b", "a", 300)], 4.0),
@@ -53,7 +53,7 @@ def test_what_two_towers_of_an_mlp_send_each_other():
     weights = 4 * (785 * 512 + 2 * 513 * 512 + 513 * 10)
     (record,) = links.predict("mlp", 2, {"default": {}})
     assert record["is_prediction"]
-    # Besides weights and gradients, few numbers: losses, sizes, and means over rows.
+    # Weights, gradients, and a few numbers: losses, sizes, and means over rows.
     sent = record["links"]
     assert set(sent) == {
         "/device:CPU:0 -> /device:CPU:1",

@@ -40,8 +40,8 @@ def test_the_comparison_is_that_of_means_and_ranks():
     assert (got["search_min"], got["random_max"]) == (0.94, 0.95)
     # Better than 3 of 4, and than all.
     assert (got["percentile_mean"], got["percentile_min"]) == (87.5, 75)
-    # Of the 15 places that two of six can have, two are at least as good: first and second, or
-    # first and third.
+    # Two of the 15 pairs of places that two of six can have are at least as good: first and
+    # second, or first and third.
     assert got["mann_whitney_p"] == pytest.approx(2 / 15)
     # t = 0.0375 / √(0.0002 / 2 + 0.00089167 / 4) = 2.087, with 3.925 degrees of freedom.
     assert got["welch_p"] == pytest.approx(0.05326, abs=1e-5)
@@ -49,7 +49,7 @@ def test_the_comparison_is_that_of_means_and_ranks():
     assert got["preference"] == pytest.approx(np.mean([1.0, -0.6]))
     assert got["preference_min"] == pytest.approx(-0.6)
     assert (got["affordable"], got["searches"], got["random_networks"]) == (4.0, 2, 4)
-    # Of all four, that with the best validation accuracy; in the second training all are alike.
+    # The one with the best validation accuracy; in the second training all are alike.
     assert got["best_of_k"] == pytest.approx((0.92 + 0.5) / 2)
     # Each with the test accuracy of the other training; of those that are alike, the first counts.
     assert got["best_of_k_again"] == pytest.approx((0.5 + 0.90) / 2)

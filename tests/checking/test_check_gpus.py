@@ -92,7 +92,7 @@ def let_towers_learn_faster(monkeypatch):
         model_fn, builds = make(name, dtype), itertools.count()
 
         def model_fn_of_both(features, labels, mode):
-            # One device trains first. What it builds next, it measures with.
+            # One device trains first. The next model is built for the measurement.
             monkeypatch.setattr(models, "_RATE", 0.2 if next(builds) else 0.1)
             return model_fn(features, labels, mode)
 
@@ -236,15 +236,17 @@ def test_a_replica_that_has_gone_astray_is_the_worst():
 
 def test_a_way_that_differs_is_not_the_fastest():
     good = Deviation("w", 0.0, 1e-4)
-    ways = (
-        report.Way("default", trained([], {}, 2.0), good, ""),
-        report.Way("round_robin", trained([], {}, 1.0), good._replace(value=1.0), ""),
-        report.Way("replicated", trained([], {}, 2.0), good, ""),
-        report.Way("prefetched", trained([], {}, 3.0), good, ""),
+    results = (
+        report.Result("default", trained([], {}, 2.0), good, ""),
+        report.Result("round_robin", trained([], {}, 1.0), good._replace(value=1.0), ""),
+        report.Result("replicated", trained([], {}, 2.0), good, ""),
+        report.Result("prefetched", trained([], {}, 3.0), good, ""),
     )
     devices = dict.fromkeys(GPUS, "a GPU")
-    made = report.Report({"TensorFlow": "3"}, devices, {}, "float32", 1, 1e-4, (), None, "", ways)
-    assert made.fastest is ways[0]
+    made = report.Report(
+        {"TensorFlow": "3"}, devices, {}, "float32", 1, 1e-4, (), None, "", results
+    )
+    assert made.fastest is results[0]
     assert made.as_fast == ["replicated"]
     problem = "round_robin: w deviates by 1.0e+00, of 0.0001 allowed"
     assert made.problems == [problem]

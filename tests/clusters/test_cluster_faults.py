@@ -39,7 +39,7 @@ def test_a_job_goes_on_without_a_worker_and_the_chief_from_a_checkpoint(tmp_path
         assert worker.wait_for(r"^step \d+")
         killed(worker)
         made = len(runs.losses(chief.lines))
-        # Nobody waits for it, and it is told of.
+        # Nobody waits for it, and the log names it.
         assert chief.wait_for(r"replicate: worker/0 has not reported for \d+ s \(\d+ steps made")
         assert chief.wait_for(r"^step \d+", lines=made + 50)
         before = max(runs.losses(chief.lines))

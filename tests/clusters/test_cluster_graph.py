@@ -99,7 +99,7 @@ def test_variables_of_the_model_are_on_parameter_servers(in_cluster):
 def test_variables_of_a_step_are_with_the_worker(in_cluster):
     built(in_cluster())
     local = {v.op.name: canonical(v.device) for v in tf.local_variables()}
-    # A loss scale's check and metrics are made once: nothing of a step belongs to a server.
+    # A loss scale's check and metrics are made once: no part of a step is on a server.
     assert {device.partition("/device")[0] for device in local.values()} <= {"/job:worker/task:1"}
 
 
@@ -131,11 +131,11 @@ def test_towers_compute_on_the_worker(in_cluster):
     }
     assert products["tower_1"] == "/job:worker/task:1/device:CPU:1"
     assert products["dense"] == "/job:worker/task:1/device:CPU:0"
-    # Of what is computed, parameter servers do the updates alone.
+    # Parameter servers compute nothing but updates.
     on_ps = {op.type for op in operations if "/job:ps" in op.device}
     assert not {kind for kind in on_ps if kind in ("MatMul", "AddN", "Mean", "Sum", "ConcatV2")}
-    gathered = [op for op in operations if op.type == "AddN"]
-    assert gathered and {canonical(op.device) for op in gathered} <= {
+    summed = [op for op in operations if op.type == "AddN"]
+    assert summed and {canonical(op.device) for op in summed} <= {
         f"/job:worker/task:1/device:CPU:{index}" for index in (0, 1)
     }
 

@@ -39,7 +39,7 @@ def test_tasks_of_slurm(monkeypatch, rank, job, index):
 
 @pytest.mark.thorough
 def test_slurm_runs_the_example(tmp_path):
-    """One host, of which this is the only task beside the evaluator's: it trains alone."""
+    """The only task of a host except the evaluator: it trains alone."""
     environment = {
         "SLURM_PROCID": "0",
         "SLURM_STEP_NUM_TASKS": "2",

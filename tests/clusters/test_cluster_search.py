@@ -102,7 +102,7 @@ def test_workers_search_with_one_controller_and_the_chief_goes_on_from_its_check
     assert set(saved) == set(places) and saved["global_step"] == _END
     assert any(saved[name].any() for name in of_controller)
 
-    # What is there is a search like any other.
+    # The directory holds a search like any other.
     capsys.readouterr()
     assert PROGRAM.main(["analyze", "--dirname", str(tmp_path), *_AS_JSON]) == 0
     (analysis,) = json.loads(capsys.readouterr().out)

@@ -14,7 +14,7 @@ _STEPS = 12
 
 @pytest.mark.conformance
 def test_synchronous_workers_are_one_device_on_their_rows_together(tmp_path):
-    """Batches are of 122 rows: 61 of each worker, so 31 and 30 of its towers."""
+    """Batches have 122 rows: 61 for each worker, so 31 and 30 for its towers."""
     flags = ["--steps", str(_STEPS), "--batch_size", "122"]
     lines = runs.alone(tmp_path / "alone", *flags)
     expected, weights = runs.losses(lines), runs.saved(tmp_path / "alone")

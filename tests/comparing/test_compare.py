@@ -1,4 +1,4 @@
-"""`replicate.compare`: what it says of models that are equal, and of models that are not."""
+"""`replicate.compare` reports models that are equal, and models that are not."""
 
 import io
 import json
@@ -216,7 +216,7 @@ def test_the_first_step_and_variable_at_which_they_part():
     made = compare(models.late, original=models.late_of_first, steps=5)
     assert (made.parted.what, made.parted.step) == ("late", 3)
     assert [(one.what, one.step) for one in made.variables if not one.passes] == [("late", 3)]
-    # Of the last row and of the first one of each batch, relative to the largest.
+    # Features of the last and of the first row of each batch, relative to the largest.
     x = models.data()[0]["x"][:, 0]
     values = [(x[20], x[14]), (x[27], x[21]), (x[32], x[28])]
     apart = max(abs(want - got) for got, want in values) / max(4.0, *(want for _, want in values))
@@ -273,7 +273,7 @@ def test_a_model_that_predicts_nothing():
 def test_the_original_runs_on_one_device():
     losses = []
     for model_fn in (models.root, models.equal):
-        random.seed(1)  # What initialisers draw from, on some versions.
+        random.seed(1)  # On some versions, initialisers use it.
         made = compare(model_fn, original=models.equal, steps=1)
         losses.append(made.losses[0])
         assert made.equal == (model_fn is models.equal)
@@ -298,13 +298,13 @@ def test_evaluation_has_an_input_of_its_own():
 def test_the_options_of_sessions_are_the_users():
     sessions = tf.ConfigProto(device_count={"CPU": 3}, log_device_placement=True)
     config = RUN_CONFIG(session_config=sessions, model_dir="not/to/be/written")
-    asked = task.of(models.equal, input_fn, config=config)
+    asked = task.make_task(models.equal, input_fn, config=config)
     assert asked.devices == ("/device:CPU:0", "/device:CPU:1", "/device:CPU:2")
     assert asked.config.session_config.log_device_placement
     assert asked.config.session_config.allow_soft_placement
-    asked = task.of(models.equal, input_fn, config=config, devices=["/cpu:0", "/cpu:4"])
+    asked = task.make_task(models.equal, input_fn, config=config, devices=["/cpu:0", "/cpu:4"])
     assert asked.config.session_config.device_count["CPU"] == 5
-    assert len(task.of(models.equal, input_fn).devices) == 2
+    assert len(task.make_task(models.equal, input_fn).devices) == 2
 
 
 def test_a_tolerance_of_ones_own():

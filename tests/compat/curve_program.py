@@ -5,8 +5,8 @@
     python tests/compat/curve_program.py go_on CASE OUT FROM...
         continues and serves what others have trained
 
-`CASE` is one of `CASES`. `OUT` is called by the version of TensorFlow, as `FROM` is. What it finds
-goes into `OUT/found.npz`.
+`CASE` is one of `CASES`. `OUT` and `FROM` have the name of the version of TensorFlow. Results
+are written to `OUT/found.npz`.
 """
 
 import pathlib

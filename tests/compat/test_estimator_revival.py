@@ -263,7 +263,7 @@ def test_a_missing_tensorflow_is_told_where_it_is_needed(args, without):
 
 @pytest.mark.parametrize("args", FIRST_NEEDED)
 def test_a_numpy_that_is_too_new_is_told_where_it_is_needed(args, tmp_path):
-    # What is installed says so in its metadata; the first on the path counts.
+    # Metadata tells which version is installed; the first on the path counts.
     for name, version in (("numpy", "2.4.6"), ("tensorflow", "2.15.1")):
         directory = tmp_path / f"{name}-{version}.dist-info"
         directory.mkdir()
@@ -389,7 +389,7 @@ WATCHDOG = "TF_TPU_WATCHDOG_TIMEOUT is …, but TensorFlow 2.16 and newer cannot
 
 
 class Config:
-    """What `init_run_config` sees of a `RunConfig`."""
+    """A `RunConfig` with only the attributes that `init_run_config` reads."""
 
     def __init__(self, train=None, eval=None, experimental=None):
         self._train_distribute, self._eval_distribute = train, eval

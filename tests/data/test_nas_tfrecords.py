@@ -139,7 +139,7 @@ def test_the_first_class_is_found_or_told(records, open_records, given, num_clas
     assert open_records(records, label_offset=given).num_classes == num_classes
 
 
-# What a run keeps of its files.
+# Counts of files, which a run keeps.
 
 
 def test_files_are_counted_once(records, open_records, monkeypatch, tmp_path):
@@ -175,7 +175,7 @@ def test_files_that_came_after_the_start_are_refused(folder, open_records, tmp_p
         open_records(folder)
 
 
-# What may be wrong.
+# Errors.
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])

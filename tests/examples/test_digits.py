@@ -42,7 +42,7 @@ def test_training_lowers_the_loss(one):
 
 
 def test_the_model_is_one_whose_gradient_scale_shows(one, tmp_path):
-    # What a library gets that sums where it should average: the comparison must notice.
+    # A library that sums instead of averaging would train so: the comparison must notice.
     config = dataclasses.replace(SHORT, learning_rate=2 * SHORT.learning_rate)
     deviations = digits.compare(digits.train(config, None, str(tmp_path), "twice"), one)
     assert not digits.agree(SHORT, deviations)

@@ -1,4 +1,4 @@
-"""What the examples on digits say of bad input: one line, before anything is trained."""
+"""Bad input of the examples on digits is an error of one line, before anything is trained."""
 
 import pytest
 

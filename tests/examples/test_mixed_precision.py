@@ -56,7 +56,7 @@ def test_the_scale_grows_until_a_gradient_overflows_and_that_step_is_skipped(tra
     assert set(after / before) == {0.5, 1, 2}
     assert np.count_nonzero(after < before) == run.skipped > 0
     assert len(run.loss) == CONFIG.steps + run.skipped
-    # As the rule says of every attempt: 25 in a row double it, unless one of them is skipped.
+    # The rule: 25 finite steps in a row double the scale; a skipped step halves it.
     good, scale = 0, run.loss_scale[0]
     for old, new in zip(before, after):
         assert old == scale

@@ -1,4 +1,4 @@
-"""Training falls back to the newest checkpoint that is whole, and says so."""
+"""Training falls back to the newest checkpoint that is whole, and a warning says why."""
 
 import os
 import re
@@ -117,7 +117,7 @@ def test_training_goes_on_as_if_nothing_had_happened(whole, directory, warnings,
     for damage in damages:
         damage(directory)
     losses = training.Record()
-    # What the file system holds decides, not what this process knows: the Estimator looks itself.
+    # The files decide, not the memory of this process: the Estimator looks for them itself.
     made = training.make_estimator(directory, **SETTINGS)
     made.train(lambda: training.dataset(6), steps=3, hooks=[losses])
     assert losses.losses == whole[1][6:]

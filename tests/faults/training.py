@@ -1,4 +1,4 @@
-"""What tests of faults train, in their own process and, as a program, in one that is to die.
+"""The model of tests of faults, for their own process and, as a program, for one that is killed.
 
 Batches depend on the global step alone, so that a run that resumes sees what it would have seen.
 The program takes a dictionary of the arguments of `train` as JSON. It tells each step on a line of

@@ -1,4 +1,4 @@
-"""What runs in some steps only, whatever an optimizer does there, and what that costs."""
+"""Operations of optimizers that run only in some steps, and their cost."""
 
 import collections
 
@@ -18,8 +18,8 @@ def variable(name="v", **kwargs):
     return tf.get_variable(name, [], tf.float64, tf.zeros_initializer(), **kwargs)
 
 
-# Each makes what adds 1 to a variable, and returns that variable and what is to run. What they
-# take is made before, and nothing of it waits for the condition.
+# Each returns a variable, and a function that makes the operation which adds 1 to it. Inputs of the
+# operation are made before, and do not wait for the condition.
 
 
 def by_assignment():

@@ -32,7 +32,7 @@ from layouts.trials import Combination, Trial, totals
 from layouts.worlds import World
 from replicate.layouts.layout import Demand, Partial, Strategy
 
-# Of each type: so many examples, and more of them until rules were asked often enough. Two of each
+# Each type has so many examples, and more until rules were asked often enough. Two of each
 # generator, a rich and a plain one, are enough where rules were asked very often by then, and for a
 # type with the rule and the generators of others.
 EXAMPLES, MOST, ENOUGH, VERY_OFTEN, FEW = 4, 16, 500, 1500, 2

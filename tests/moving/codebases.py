@@ -16,13 +16,13 @@ import tensorflow.compat.v1 as tf
 import environments
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-# What `make test` compares, besides this one; others have packages for the contract alone.
+# `make test` compares these and the running one; other environments can only test the contract.
 WANTED = ("1.15", "2.15", "2.21")
 VERSIONS = [v for v in environments.PYTHONS if v in WANTED or v == environments.HERE]
 OLDEST = "1.15" if "1.15" in environments.PYTHONS else environments.HERE
 # TensorFlow 2 shuffles in another order.
 _OF_TPU = ["--hparams=hidden_sizes=[12,6]", "--shuffle_buffer=1"]
-# Tags of events that tell of time.
+# Tags of events that report times.
 OF_TIME = ("global_step/sec", "examples/sec", "checkpoint_path")
 
 

@@ -1,7 +1,7 @@
 """The program of `steps/`, moved step by step as docs/moving.md does, which holds the steps.
 
-A *step* is a block of `diff` on that page. What it takes away or keeps is found in the program, and
-replaced by what it adds or keeps; `@@` divides places.
+A *step* is a block of `diff` on that page. The lines that it removes or keeps are found in the
+program, and replaced by those that it adds or keeps; `@@` divides places.
 """
 
 import json

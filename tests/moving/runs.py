@@ -32,8 +32,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 def copy(source, model_dir):
     """Copies a folder to train in; no name of its event files is one that TensorFlow gives.
 
-    Those end with the second in which they are begun, so that what goes on within the same second
-    would write over what it goes on from.
+    Those end with the second in which they are begun. So a run that continues in the same second
+    would overwrite the events of the run before it.
     """
     shutil.copytree(source, model_dir)
     for path in sorted(pathlib.Path(model_dir).rglob("events.out.tfevents.*")):

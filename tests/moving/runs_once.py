@@ -1,4 +1,4 @@
-"""What is run once for all processes that pytest has shared its tests among."""
+"""Runs something once for all processes that pytest distributes its tests to."""
 
 import fcntl
 

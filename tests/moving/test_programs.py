@@ -10,7 +10,7 @@ import runs_once
 # The first test waits for all of them.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/moving/test_programs.py")]
 
-TOLERANCE = {"float32": 2e-5, "float64": 1e-12}  # Of the largest entry.
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}  # Relative to the largest entry.
 KINDS = ("training", "evaluation", "weights", "predictions")
 WAYS = [(name, way) for name, codebase in codebases.CODEBASES.items() for way in codebase.ways]
 
@@ -61,7 +61,7 @@ def test_towers_give_what_one_device_does(root, version, name, way):
     one, towers = (
         codebases.found(root, version, name, way, devices) for devices in codebases.DEVICES
     )
-    for found in (one, towers):  # Of what rows enter, summaries are tower 0's.
+    for found in (one, towers):  # Summaries of rows are tower 0's.
         found["training"] = {
             key: np.float32(value)
             for key, value in found["training"].items()
@@ -89,7 +89,7 @@ def test_programs_train(root, name, way):
 
 @pytest.mark.skipif("1.15" not in environments.PYTHONS, reason="TensorFlow 1.15 is not here")
 def test_the_first_runs_are_without_this_library(root):
-    """What all is compared with is TensorFlow 1.15 alone, on one device."""
+    """All runs are compared with TensorFlow 1.15 alone, on one device."""
     for plan in codebases.of_version(root, "1.15"):
         assert plan["is_moved"] == ("--num_gpus=2" in plan["flags"])
     for path in (codebases.FOLDER / "styles").rglob("*.py"):

@@ -22,9 +22,9 @@ class Defect(NamedTuple):
 
 
 DEFECTS = (
-    # What runs in some steps only.
+    # Operations that run only in some steps.
     Defect(
-        "an update that takes nothing of the branch runs in every step",
+        "an update without inputs from the branch runs in every step",
         "compat/conditional.py",
         "            op._add_control_input(self._pivot.op)\n",
         "            pass\n",
@@ -85,7 +85,7 @@ DEFECTS = (
         "    rows = least + tf.cast(tf.range(num_towers) < more, tf.int32)",
         "    rows = least + tf.cast(tf.range(num_towers) <= more, tf.int32)",
     ),
-    # What becomes of gradients.
+    # Gradients.
     Defect(
         "gradients are clipped before they are transformed",
         "optimizer/training_step.py",
@@ -101,7 +101,7 @@ DEFECTS = (
         "            pass",
     ),
     Defect(
-        "what was accumulated is not reset",
+        "accumulated gradients are not reset",
         "optimizer/accumulation.py",
         "            return [reset(updated), zero]",
         "            return [zero]",
@@ -186,7 +186,7 @@ DEFECTS = (
         "    return Edit(start, start, ",
         "    start = len(text)\n    return Edit(start, start, ",
     ),
-    # What takes the place of `tf.contrib`, and of `tensorflow`.
+    # Replacements of `tf.contrib` and `tensorflow`.
     Defect(
         "contrib: a name below a package that has no line is that of its last part",
         "compat/contrib/table.py",

@@ -122,7 +122,7 @@ class Tab:
     def console(self):
         """Returns what the browser has told the developer since the page was opened."""
         kinds = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
-        self.run("0")  # What was told before this answer has come.
+        self.run("0")  # Earlier events arrive before its answer.
         return [event["params"] for event in self._browser.events if event["method"] in kinds]
 
     def run(self, script):

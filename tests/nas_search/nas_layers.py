@@ -1,4 +1,4 @@
-"""What tests of layers and networks share."""
+"""Helpers of the tests of layers and networks."""
 
 import collections
 import re
@@ -14,7 +14,7 @@ from examples.nas_search.rematlib import switch
 def control_flow(request, monkeypatch):
     """Runs a test with either version of conditionals; only in new graphs does it count."""
     was_v2 = tf.control_flow_v2_enabled()
-    monkeypatch.setattr(switch, "conditional", tf.cond)  # Of the version that is enabled.
+    monkeypatch.setattr(switch, "conditional", tf.cond)  # Follows the enabled version.
     choose = {"control_flow_v1": tf.disable_control_flow_v2}
     choose.get(request.param, tf.enable_control_flow_v2)()
     yield

@@ -63,7 +63,7 @@ def check_loads_nothing(text):
 
 
 def check_names(text):
-    """Checks that names in a page are unique, and that what refers to one finds it."""
+    """Checks that names in a page are unique, and that each reference finds its name."""
     page = Page(text)
     names = page.values("id")
     assert len(names) > 50

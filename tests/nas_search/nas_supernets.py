@@ -79,7 +79,7 @@ def placeholders(space):
 
 
 def one_hot(masks, indices):
-    """What to feed so that a network is drawn."""
+    """Returns the feeds with which a network is drawn."""
     return {mask: np.eye(*mask.shape.as_list())[index] for mask, index in zip(masks, indices)}
 
 

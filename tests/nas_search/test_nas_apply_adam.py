@@ -12,7 +12,7 @@ W0 = {"a": np.array([[1.0, -2.0], [0.5, 3.0]]), "b": np.array([0.3, -0.7, 2.0])}
 STEPS = 5
 ROWS = 6  # of a batch: on 2 and 3 towers 3 and 2 each
 
-# What the loss of a row is made of: columns 0-3 are of a's elements, 4-6 of b's, 7 of the penalty.
+# Coefficients of a row's loss: columns 0-3 for a's elements, 4-6 for b's, 7 for the penalty.
 BATCHES = list(np.random.RandomState(3).normal(size=(STEPS, ROWS, 8)))
 
 
@@ -106,7 +106,7 @@ def test_squares_are_averaged_not_the_average_squared(grads):
 
 
 def test_towers_count_by_their_rows():
-    """Of three rows tower 0 has two: means are (2·1 + 4)/3 of gradients and (2·1 + 16)/3."""
+    """Tower 0 has two of three rows: means are (2·1 + 4)/3 of gradients and (2·1 + 16)/3."""
 
     def body(rows):
         w = tf.get_variable("w", initializer=np.float64(0.0))

@@ -249,7 +249,7 @@ def test_the_largest_multiplier_replaces():
 
 
 def test_a_choice_inside_a_replaced_one_is_active():
-    """The mean over all operations has every branch, so that what is inside counts."""
+    """The mean over all operations has every branch, so choices inside of it count."""
     space = OneOf([OneOf([1, 2, 3], "inner"), OneOf([1, 2], "inner"), 0], OP_TAG)
     (got,) = draw(logits=[], space=space, increase_ops_probability=1.0)
     np.testing.assert_allclose(got.entropy, np.log(3) + np.log(2) + np.log(3), rtol=1e-6)

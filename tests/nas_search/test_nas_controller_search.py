@@ -1,6 +1,6 @@
 """Proof that the controller finds good networks: REINFORCE on rewards whose optimum is known.
 
-What runs is what a search runs, `independent_sample`, `apply_adam`, a baseline by
+A step runs the functions of a search, `independent_sample`, `apply_adam`, a baseline by
 `update_exponential_moving_average` and, where there are costs, the `abs` reward, with one draw per
 tower and step. Only the networks are missing: the reward is a function of the choices,
 
@@ -74,7 +74,7 @@ class Problem(NamedTuple):
     def with_costs(cls, sizes, seed):
         """Makes one in which the last option of a choice costs twice the first one.
 
-        What costs more is better as a rule, at a falling rate: 0.3 is the noise of that.
+        Costlier options are better as a rule, at a falling rate: 0.3 is the noise of that.
         """
         random = np.random.RandomState(seed)
         last = np.array(sizes)[:, None] - 1

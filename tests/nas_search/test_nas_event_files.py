@@ -1,4 +1,4 @@
-"""What is read from event files."""
+"""Reads event files."""
 
 import numpy as np
 import pytest

@@ -112,7 +112,7 @@ def by_legacy_keras(loss, params):
 
 
 def in_a_name_scope(loss, params):
-    """Of an optimizer whose variables have the name of the scope in which it applies gradients."""
+    """Trains with an optimizer that names variables by the scope in which it applies gradients."""
     with tf.name_scope("train"):
         return by_legacy_keras(loss, params)
 
@@ -147,7 +147,7 @@ RUNS = [
     ("every_kind", 0, 1),
     *((name, 3, 1) for name in ("every_kind", "legacy_keras", "adamw", "ref_variable")),
 ]
-# What they do is shown on 3 towers, and without any.
+# Tests of these run on 3 towers, and on one device.
 FEWER_TOWERS = [("every_kind", 1), ("every_kind", 2), ("sum", 1)]
 
 
@@ -254,7 +254,7 @@ def test_two_optimizers_of_the_same_variables_have_buffers_of_their_own(tmp_path
 
 @pytest.mark.parametrize("towers", [0, 2])
 def test_statistics_of_batch_norm_are_those_of_every_batch(towers):
-    """What is no gradient goes on as it does without accumulation."""
+    """Only gradients accumulate; other updates run in every step."""
 
     def model_fn(features, labels, mode, params):
         x = tf.layers.batch_normalization(features["x"], training=True, momentum=0.5)
@@ -325,7 +325,7 @@ def portable(features, labels, mode, params):
     loss = models.squared(predictions, features, labels, params)
     make_scaffold = params.get("scaffold", tf.train.Scaffold)
     train_op = params.get("train", models.by_minimize)(loss, params)
-    loss = tf.where(tf.math.is_finite(loss), loss, tf.zeros_like(loss))  # What hooks look at.
+    loss = tf.where(tf.math.is_finite(loss), loss, tf.zeros_like(loss))  # Hooks look at it.
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=make_scaffold())
 
 
@@ -499,7 +499,7 @@ def test_training_ends_with_a_checkpoint_if_one_lacks_batches(monkeypatch, tmp_p
         assert len(saves) == 2  # At the start and at the end.
         assert got["accumulated_batches"] == steps % K
     del saves[:]
-    # Every step is saved, when it begins: nothing of the batches after that would be.
+    # Every step is saved when it begins, so later batches would not be saved.
     got = fit(tmp_path / "often", 2, 0, K + 2, saves={"save_checkpoints_steps": 1})
     assert got["accumulated_batches"] == 2
     assert len(saves) == 3
@@ -527,7 +527,7 @@ def with_saver():
 
 
 def test_a_saver_of_the_user_that_leaves_out_what_is_accumulated(tmp_path):
-    """Then that starts anew: neither its count nor its sums go on."""
+    """Then a new accumulation begins: neither its count nor its sums continue."""
     got = fit(tmp_path, 2, 0, K + 2, scaffold=with_saver)
     assert not [name for name in got if is_extra(name)]
     got = fit(tmp_path, 2, 2 * K, K, scaffold=with_saver)
@@ -614,7 +614,7 @@ def eager():
 
 
 class Eager:
-    """What trains in eager mode: a model, an optimizer, and all that a checkpoint holds."""
+    """Training in eager mode: a model, an optimizer, and a checkpoint with both."""
 
     def __init__(self, wrap, function=lambda fn: fn):
         def variable(value):
@@ -693,7 +693,7 @@ def test_checkpoints_of_objects_hold_what_is_accumulated(used, function, eager, 
 @pytest.mark.parametrize("towers", [0, 2])
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16])
 def test_gradients_of_16_bits_are_added_up_in_32(dtype, towers):
-    """Of a type that has no room for their sum, or none for a small one beside a large one."""
+    """A sum in 16 bits would overflow, or lose a small gradient that is added to a large one."""
     count = 64
 
     def body(index, features):

@@ -1,6 +1,6 @@
 """A `TowerOptimizer` without options makes the graph of the optimizer that nobody wrapped.
 
-But for how gradients cross devices: those of a wrapped one are known for gradients.
+The only difference is how gradients cross devices: only a wrapped optimizer marks them.
 """
 
 import numpy as np

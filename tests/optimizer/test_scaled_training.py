@@ -1,4 +1,4 @@
-"""Training with a loss scale is training without one, but for the steps that are skipped."""
+"""Training with a loss scale equals training without one, except for skipped steps."""
 
 import functools
 
@@ -512,7 +512,7 @@ def test_gradients_that_float16_lacks_survive_by_the_scale(way, scale):
 
     got = train(body)
     slope = 0 if scale is None or way is _not_scaled else 4
-    np.testing.assert_allclose(got["w"], [-slope, 0], rtol=2e-3)  # Of what float16 holds.
+    np.testing.assert_allclose(got["w"], [-slope, 0], rtol=2e-3)  # As precise as float16.
     np.testing.assert_allclose(got["t"], [0, -slope], rtol=2e-3)
     np.testing.assert_array_equal(got["unused"], 0)
 
@@ -693,7 +693,7 @@ def test_two_scales_are_refused(scale, as_factory):
 
 
 class Own(Wrapping):
-    """What applies gradients in a way of its own is left as it is."""
+    """An optimizer with its own way to apply gradients, which stays as it is."""
 
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
         halves = [(gradient / 2, variable) for gradient, variable in grads_and_vars]

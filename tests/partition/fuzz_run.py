@@ -313,8 +313,10 @@ def _placement(program: Program) -> Placement:
     setting = program.setting
     first = int(setting.apart)
     devices = [f"/cpu:{first + index}" for index in range(len(setting.counts))]
-    gather = Reduction(setting.where) if setting.packs else Reduction(setting.where, pack_bytes=0)
-    return Placement(tuple(devices), "/cpu:0", gather=gather, replicates=setting.replicates)
+    reduction = (
+        Reduction(setting.where) if setting.packs else Reduction(setting.where, pack_bytes=0)
+    )
+    return Placement(tuple(devices), "/cpu:0", reduction=reduction, replicates=setting.replicates)
 
 
 def _partition(program: Program, built: _Built) -> Partitioned:

@@ -29,6 +29,6 @@ def ran_of(model_fn, feature, steps=1, mode=ModeKeys.TRAIN):
 
 def assert_alike(values):
     for one, other in zip(*map(tf.nest.flatten, values)):
-        if one is None:  # What an operation gives.
+        if one is None:  # The result of an operation.
             continue
         np.testing.assert_allclose(other, one, 1e-6)

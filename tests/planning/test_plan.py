@@ -47,14 +47,16 @@ def made(model):
     """The `Plan` of the model."""
     names = {}
     exec(compile(model.read_text(), str(model), "exec"), names)
-    return plan.of(names["model_fn"], names["input_fn"], devices=["/cpu:0", "/cpu:1", "/cpu:2"])
+    return plan.make_plan(
+        names["model_fn"], names["input_fn"], devices=["/cpu:0", "/cpu:1", "/cpu:2"]
+    )
 
 
 def test_scopes_hold_what_is_computed_in_them(made):
     root = made.root
     coverage = made.coverage
     assert root.work == pytest.approx(
-        {"towers": coverage.towers, "once": coverage.once, "updates": coverage.updates}
+        {"towers": coverage.towers, "one_device": coverage.one_device, "updates": coverage.updates}
     )
     first = root.children["layer_8"]
     # Three products of six rows, and four functions of what the layer gives: bias and tanh, and
@@ -62,7 +64,7 @@ def test_scopes_hold_what_is_computed_in_them(made):
     assert first.work["towers"] == 3 * (2 * 6 * 5 * 8) + 4 * (6 * 8)
     assert first.share == 1.0 and first.line.endswith("planned_model.py:10")
     halves = root.children["halves"]
-    assert halves.share < 0.5 and halves.work["once"] > 0
+    assert halves.share < 0.5 and halves.work["one_device"] > 0
     assert "gradients" not in root.children["layer_4"].children
 
 
@@ -134,7 +136,7 @@ def test_a_model_on_one_device_has_none():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     with pytest.raises(ValueError, match=matching(ALONE)):
-        plan.of(model_fn, lambda: tf.ones([4, 1]), devices=["/cpu:0"])
+        plan.make_plan(model_fn, lambda: tf.ones([4, 1]), devices=["/cpu:0"])
 
 
 @pytest.mark.skipif(
@@ -143,7 +145,7 @@ def test_a_model_on_one_device_has_none():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_in_a_browser(made, tmp_path, scheme):
     path = tmp_path / "plan.html"
-    path.write_text(page.of(made, "<b>model</b>"))
+    path.write_text(page.render(made, "<b>model</b>"))
     with nas_browser.started() as browser:
         tab = nas_browser.Tab(browser, path, scheme=scheme)
         assert tab.console() == []
@@ -158,7 +160,7 @@ def test_the_page_in_a_browser(made, tmp_path, scheme):
         tab.run("document.querySelector('[data-path=\"layer_8\"]').click()")
         assert len(rows()) >= before
         tab.run("document.querySelector('[data-path=\"\"]').focus()")
-        tab.press("Enter")  # Of what is chosen: it closes again.
+        tab.press("Enter")  # The chosen scope closes again.
         assert len(rows()) <= before + 3
         find = "document.querySelector('#find')"
         tab.run(f"{find}.value = 'halves'; {find}.dispatchEvent(new Event('input'))")

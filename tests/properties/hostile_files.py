@@ -58,7 +58,7 @@ def _of_characters(text, random):
 
 
 def _of_values(text, random):
-    """Replaces a value of the JSON by another; what is no JSON any more stays as it is."""
+    """Replaces a value of the JSON by another; text that is no JSON stays as it is."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):

@@ -27,7 +27,7 @@ CONTENTS = {
     "cut": lambda good: good[: len(good) // 2],
 }
 SPACE_CONTENTS = {**CONTENTS, "other_types": lambda good: b'["oneof", ["choices", 3], ["tag", 4]]'}
-# What is run, which file is hostile. {} is the directory.
+# The program, its arguments and the hostile file. {} is the directory.
 COMMANDS = {
     "resume": (NAS_SEARCH, "search --preset digits --checkpoint_dir {}", "params.json"),
     "cost_model": (

@@ -94,7 +94,7 @@ def starting_at(shape):
 
 
 class Model(NamedTuple):
-    """A `model_fn`, but for how its optimizer is wrapped."""
+    """A `model_fn`, without the wrapper of its optimizer."""
 
     layers: tuple
     loss: str

@@ -196,7 +196,7 @@ sys.addaudithook(
 )
 
 
-# Of all files, the first fifth always, or 200.
+# The first fifth of all files always, or 200.
 @pytest.mark.parametrize("share", [0.2, pytest.param(1, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", PARSERS)
 def test_a_bad_file_is_an_error_or_another_file(name, share, tmp_path):

@@ -1,4 +1,4 @@
-"""Merging: for any predictions, export outputs and metrics, those of towers are of the whole batch.
+"""For any predictions, export outputs and metrics, towers give those of the whole batch.
 
 A `model_fn` is drawn as names of what it returns, and run as it is and over towers, on the same
 batches of float64, one after another in the same session.
@@ -58,7 +58,7 @@ def export_of(kind, x, value):
 
 
 class Model(NamedTuple):
-    """What a `model_fn` returns."""
+    """The result of a `model_fn`."""
 
     predictions: Any  # a key of `VALUES`, or a dict of them
     metrics: tuple  # keys of `METRICS`

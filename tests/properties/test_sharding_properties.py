@@ -223,7 +223,7 @@ def test_shards_together_are_the_batch(batch):
     assume(batch.rows or not batch.need_row)
     with tf.Graph().as_default():
         shards = batch.shard()
-        # Of several batches, the smallest counts, which needs the rows of all.
+        # The smallest of several batches counts, which needs the rows of all.
         if any(leaf.is_static for leaf in found) and not has_several_batches(batch):
             assert isinstance(shards.total, int)
             assert all(isinstance(count, int) for count in shards.rows)

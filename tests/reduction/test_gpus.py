@@ -1,4 +1,4 @@
-"""GPUs, without one: where a graph for GPUs has its parts, and what sessions are told of them.
+"""GPUs, without one: the devices of a graph for GPUs, and the options of its sessions.
 
 TensorFlow is made to find GPUs; the graphs are built, and not run.
 """
@@ -94,7 +94,7 @@ def test_some_of_the_gpus_are_used_and_no_others(host, names):
     assert found["variables"] == {ONE}
     assert found["sums"] == {ONE}  # Gradients are summed there,
     assert found["ResourceApplyAdam"] == {ONE}  # and applied.
-    # Rows are cut on the host. What takes a shard is on its tower's device.
+    # Rows are split on the host. Operations that take a shard are on its tower's device.
     assert found["shards"] == {CPU} and found["takers"] == {ONE, THREE}
     assert found["all"] - {ONE, THREE} <= {"", CPU}
 
@@ -145,7 +145,7 @@ def test_what_names_no_one_device(host, name):
 
 @pytest.mark.parametrize(("visible", "count"), [("1", 1), ("2,0", 2)])
 def test_gpus_are_numbered_among_those_that_are_visible(host, monkeypatch, visible, count):
-    """TensorFlow lists as many as CUDA shows it, and numbers them anew."""
+    """TensorFlow lists the GPUs that CUDA shows, and numbers them from 0."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     host(count)
     assert devices.default(devices.local()) == [f"/device:GPU:{i}" for i in range(count)]
@@ -186,7 +186,7 @@ def test_whatever_is_visible_a_host_without_gpus_has_none_and_looking_starts_not
     ], done.stderr
 
 
-# What sessions are told of GPUs.
+# Options of sessions for GPUs.
 
 OPTIONS = {
     "allow_growth": True,
@@ -208,7 +208,7 @@ def test_options_of_gpus_are_kept(host):
 
 
 def test_towers_are_on_the_gpus_that_sessions_see(host):
-    """A session numbers anew what its `visible_device_list` leaves it."""
+    """A session numbers the GPUs of its `visible_device_list` from 0."""
     host(3)
     config = replicate.session_config(["/gpu:0"], gpu_options=tf.GPUOptions(**OPTIONS))
     run_config = tf.estimator.RunConfig(session_config=config)

@@ -1,6 +1,6 @@
 """The options of `replicate.Reduction`: which devices sum gradients, and what crosses for it.
 
-What crosses is counted on the graph, and what TensorFlow makes of the graph is compared with it.
+Tensors that cross are counted in the graph, and compared with those of TensorFlow's partitions.
 """
 
 import collections
@@ -19,7 +19,7 @@ from replicate.reports import transfers
 
 ROUND_ROBIN = {"variable_placement": "round_robin"}
 REPLICATED = {"variable_placement": "replicated"}
-# Of each choice: arguments of `replicate_model_fn`, and `reduction`.
+# By choice: arguments of `replicate_model_fn`, and `reduction`.
 CHOICES = {
     "consolidation": ({}, "consolidation"),
     "unpacked": ({}, replicate.Reduction(pack_bytes=0)),
@@ -168,7 +168,7 @@ def test_what_is_counted_is_what_tensorflow_sends(choice):
     for graph in metadata.partition_graphs:
         signals = {node.name for node in graph.node if _is_empty(node)}
         for node in graph.node:
-            # Besides tensors, TensorFlow sends signals to operations that wait for others.
+            # TensorFlow also sends signals to operations that wait for others.
             if node.op in ("_Send", "_HostSend") and node.input[0] not in signals:
                 ends = [node.attr[f"{end}_device"].s.decode() for end in ("send", "recv")]
                 sent[tuple(end[end.index("/device") :] for end in ends)] += 1

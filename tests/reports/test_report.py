@@ -1,4 +1,4 @@
-"""What `replicate` tells people: `python -m replicate`, the line at training start, warnings."""
+"""Messages for people: `python -m replicate`, the line at training start, warnings."""
 
 import logging
 import re
@@ -73,7 +73,7 @@ def test_one_line_at_training_start(messages, features, batch):
         f"^replicate: {batch} 1 variables, 1.6e-05 MB, on /device:CPU:1; gradients summed on "
         r"/device:CPU:1; \d+ tensors, (at least )?\S+ MB cross devices in a step.$"
     )
-    # TensorFlow says of some Estimator names, once each, that they are deprecated.
+    # TensorFlow warns once for each deprecated name of the Estimator.
     message, share = [message for message in messages if "deprecated" not in message]
     assert re.search(pattern, message)
     # The gradient of the features, which no one asks for, has no rows in it.
@@ -129,7 +129,7 @@ def test_the_report_of_towers(capsys, monkeypatch):
     assert report.kinds["weights"] == (2, 32, False)
     assert report.crossing.number == 11
 
-    # What is only known when the graph runs is said so.
+    # Numbers that are only known when the graph runs are None.
     with tf.Graph().as_default():
         wrapped(tf.placeholder(tf.float32, [None, 1]), None, "train")
     report = replicate.tower_report()

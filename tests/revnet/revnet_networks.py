@@ -18,7 +18,7 @@ _SMALL = {
     "weight_decay": 1e-2,
     "seed": 3,
 }
-# What is unlike in them: sizes that strides do not divide, and every kind of layer.
+# They differ in sizes, which strides may not divide, and have every kind of layer.
 KINDS = {
     "basic": {},
     "bottleneck": {"bottleneck": True, "units": (1, 2), "filters": (4, 6), "initial_filters": 8},

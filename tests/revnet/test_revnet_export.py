@@ -17,7 +17,7 @@ from revnet.revnet_runs import (
     settings,
 )
 
-# What a product does, as far as it matters here.
+# A server, as far as it matters here.
 SERVE = """
 import json, sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the example's README says to write runs, on towers too."""
+"""Runs the code of the example's README, on towers too."""
 
 import re
 

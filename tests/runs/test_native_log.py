@@ -1,4 +1,4 @@
-"""What native code writes to standard error is kept back, unless it is of a fault."""
+"""Standard error of native code is held back, unless it reports a fault."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the examples have in common: one `model_fn` on every engine, settings, the command line."""
+"""Common parts of the examples: one `model_fn` on every engine, settings, the command line."""
 
 import sys
 import types
@@ -67,7 +67,7 @@ def train(directory, engine, max_steps):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """What a plain Estimator comes to."""
+    """Returns the results of a plain Estimator."""
     return train(tmp_path_factory.mktemp("estimator"), "estimator", STEPS)
 
 

@@ -5,7 +5,7 @@
 ENGINE is `towers`: a model over two towers, with all that `replicate` has for training and every
 hook; or `plain`: the same model in a plain Estimator on one device. KIND is `steps`, of which COUNT
 are made in one call of `train`, or `rounds`: so often it is trained for ten steps and evaluated.
-Each line is of a moment, the first one of before the Estimator is made.
+Each line shows one moment; the first is before the Estimator is made.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Training for long, and often: memory stays flat, and no thread and no file is left behind.
 
-Each run is a process of its own, `long_training.py`. What it holds is compared with what it held
-after warm-up, in which allocators, pools of threads and caches of TensorFlow fill. A plain
-Estimator, run in the same way, shows what is TensorFlow's own.
+Each run is a process of its own, `long_training.py`. Its memory, threads and files are compared
+with those after warm-up, in which allocators, pools of threads and caches of TensorFlow fill. A
+plain Estimator, run in the same way, shows how much of it is TensorFlow's.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What tests of towers share."""
+"""Fixtures of the tests of towers."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from replicate.partition import placement
 
 @pytest.fixture
 def as_gpus(monkeypatch):
-    """Lets logical CPU devices be taken for GPUs, which have memory of their own."""
+    """Lets logical CPU devices count as GPUs, which have memory of their own."""
     monkeypatch.setattr(placement, "_type_of", lambda device: "GPU")

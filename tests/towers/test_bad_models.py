@@ -1,4 +1,4 @@
-"""What `replicate` says to models that cannot run as towers; see `bodies.py`.
+"""Errors for models that cannot run as towers; see `bodies.py`.
 
 After each failure, `check_failure` looks for what it may have left behind.
 """

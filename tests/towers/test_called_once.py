@@ -237,7 +237,7 @@ def test_an_update_of_all_towers_rows(model_fn, warnings):
 
 
 def test_branching_on_the_index_in_python():
-    """A program of one tower cannot; that of the batch is of the first tower, as on one device."""
+    """It fails in a program of one tower; in that of the batch it is 0, as on one device."""
     with pytest.raises(TypeError, match=r"called once for all towers.*tf\.where.*merge_call"):
         record(strangers.branching, 2, replicate.TowerOptimizer, per_tower=True)
     want = contract.record_one_device(strangers.branching, contract.UNEVEN)

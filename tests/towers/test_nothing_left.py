@@ -1,4 +1,4 @@
-"""What training and evaluating over towers leaves in the process: no graph, no tower, no thread.
+"""Training and evaluating over towers leaves no graph, no tower and no thread in the process.
 
 How much memory that is in the end is measured by `soak/test_soak.py`.
 """

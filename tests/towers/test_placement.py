@@ -1,6 +1,6 @@
 """`variable_placement='auto'`: what is chosen, and that it changes nothing but the way.
 
-Logical CPU devices are taken for GPUs, which have memory of their own.
+Logical CPU devices count as GPUs, which have memory of their own.
 """
 
 import contextlib

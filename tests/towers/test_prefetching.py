@@ -136,7 +136,7 @@ def test_it_trains_as_one_device(kind):
 
 @pytest.mark.parametrize("steps", [2, selection.cell(None, is_quick=False)])
 def test_training_goes_on_as_on_one_device(steps, tmp_path):
-    """The input begins anew, the weights do not; a checkpoint may be of either."""
+    """The input begins again, the weights do not; a checkpoint may come from either."""
     found = []
     for devices, later in ((DEVICES, None), (DEVICES, DEVICES), (None, None)):
         directory = str(tmp_path / str(len(found)))
@@ -283,11 +283,11 @@ def test_one_device_and_evaluation_ignore_it():
 def test_variables_on_gpus_hold_the_bits_of_what_gpus_have_no_variables_of(fresh_graph):
     tf.train.get_or_create_global_step()
     features, labels = tf.data.make_initializable_iterator(known()()).get_next()
-    ahead = replicate.batch.prefetching.Prefetched((features, labels))
-    shards = replicate.batch.sharding.shard(*ahead.batch, 2, need_row=True)
-    staged, _ = ahead.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "", is_whole=False)
+    prefetched = replicate.batch.prefetching.Prefetched((features, labels))
+    shards = replicate.batch.sharding.shard(*prefetched.batch, 2, need_row=True)
+    staged, _ = prefetched.stage(shards, ["/device:GPU:0", "/device:GPU:1"], "", is_whole=False)
     by_place = collections.Counter(
-        (variable.device, variable.dtype.base_dtype) for variable in ahead.variables
+        (variable.device, variable.dtype.base_dtype) for variable in prefetched.variables
     )
     floats = {"/device:GPU:0": 1, "/device:GPU:1": 1}
     for place in floats:

@@ -1,6 +1,6 @@
 """Gradients through `tf.py_function`, whose tapes TensorFlow keeps by name.
 
-In the graph of a batch, what is called is called once. In programs of towers, each calls it.
+In the graph of a batch, a function is called once; in programs of towers, each tower calls it.
 """
 
 import threading

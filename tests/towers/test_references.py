@@ -83,7 +83,7 @@ def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers, pe
 
     graph = tf.get_default_graph()
     tf.train.create_global_step()
-    with control_flow(1):  # Of the second kind, branches cannot write to references.
+    with control_flow(1):  # Branches of version 2 cannot write to references.
         built = build(body, num_towers=num_towers, features=tf.constant(ROWS), per_tower=per_tower)
     step = before(built.train_op) | before(built.loss.op)
     names = {op.name for op in graph.get_operations() if op.type == "VariableV2"}

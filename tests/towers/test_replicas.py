@@ -60,10 +60,10 @@ def built(num_towers, **params):
 def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
     spec = built(num_towers, wrapped=wrapped)
     crossing = transfers.crossing([spec.train_op, spec.loss])
-    # But for the powers of Adam's betas, two numbers for each update, which go together.
+    # Only the powers of Adam's betas, two numbers for each update, which cross together.
     powers = [each.size for each in crossing if each.kind == "weights"]
     assert powers == [LAYERS * 2 * 2 * 4] * (num_towers - 1)
-    # What is reduced goes to each other tower, and nothing else that is as large comes there.
+    # Reduced gradients go to each other tower, and nothing else that is as large.
     to_updates = re.compile(r"replicate/(tower_\d+/update/|split)")
     updates = [each for each in crossing if to_updates.match(each.taker.name) and each.size > 4]
     assert sum(each.size for each in updates) == (num_towers - 1) * BYTES
@@ -255,7 +255,7 @@ def test_a_step_may_be_counted_besides():
 
 
 def test_variables_without_handles_have_no_replicas():
-    """What reads such a variable is its memory, which it changes in place."""
+    """A read of such a variable returns its memory, which updates change in place."""
 
     def model_fn(features, labels, mode):
         weight = tf.get_variable("w", [3], use_resource=False)
@@ -374,7 +374,7 @@ class Assigning(tf.train.SessionRunHook):
 @pytest.mark.parametrize("hooks", [[], [Assigning()]])
 @pytest.mark.parametrize("mode", ["train", "eval", "infer"])
 def test_what_a_hook_assigns_is_assigned_to_replicas(mode, hooks, placed, as_gpus, warnings):
-    """As is what saves and restores checkpoints, of which nothing is said."""
+    """Operations that save and restore checkpoints also write replicas, and log nothing."""
 
     def model_fn(features, labels, mode):
         loss = tf.reduce_mean(features * tf.get_variable("w", [3]))

@@ -1,4 +1,4 @@
-"""What sessions do around steps: initialise, restore, assign, count. Replicas see all of it."""
+"""Sessions initialise, restore, assign and count around steps. Replicas see all of it."""
 
 import numpy as np
 import pytest

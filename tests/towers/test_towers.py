@@ -96,7 +96,7 @@ def test_the_graph_comes_out_the_same_every_time():
     assert graph_def() == graph_def()
 
 
-# What is copied.
+# Copies of operations.
 
 
 def test_copies_are_named_by_their_towers_and_on_their_devices():
@@ -330,7 +330,7 @@ def test_each_copy_of_a_loop_has_a_frame_of_its_own():
     assert len(set.union(*by_tower)) == 3
 
 
-# What the model knows.
+# Shapes and sizes in the model.
 
 
 @pytest.mark.parametrize(

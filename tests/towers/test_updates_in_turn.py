@@ -31,7 +31,7 @@ def _centred(x, name, by_dependency):
 @pytest.mark.parametrize("by_dependency", [True, False])
 @pytest.mark.parametrize("num_layers", [2, 3])
 def test_a_layer_waits_for_the_update_of_the_one_before(num_layers, by_dependency, warnings):
-    """What is merged is packed, but not with what has to wait for it."""
+    """Values that are reduced are packed, but not with others that have to wait for them."""
 
     def model_fn(features, labels, mode, params):
         x = features["x"]

@@ -272,7 +272,7 @@ def test_slots_are_where_their_variables_are(placement, resource):
         running.run(train_op, options=options, run_metadata=metadata)
     nodes = [node for graph in metadata.partition_graphs for node in graph.node]
     for name, index in zip("abc", [0, 0, 0] if placement == "consolidation" else [0, 1, 2]):
-        # What holds the weight and its two slots, and the update that takes all three.
+        # The variables of the weight and its two slots, and the update that takes all three.
         states = [n for n in nodes if n.name in (name, f"{name}/Adam", f"{name}/Adam_1")]
         (update,) = (n for n in nodes if "ApplyAdam" in n.op and f"update_{name}/" in n.name)
         assert {n.device[-6:] for n in [*states, update]} == {f":CPU:{index}"}
@@ -309,8 +309,8 @@ def test_a_variable_that_is_kept_per_tower_elsewhere_is_one_here():
 ONLY_FIRST = tf.VariableAggregation.ONLY_FIRST_REPLICA
 SUM = tf.VariableAggregation.SUM
 NONE = tf.VariableAggregation.NONE
-# Rows 0 to 4 have the mean 2, of which towers have 0.5, 2.5 and 4; the variable starts at 1. What
-# programs of towers make of it, where that is not what one device does.
+# Rows 0 to 4 have the mean 2, of which towers have 0.5, 2.5 and 4; the variable starts at 1. The
+# last entry is the result of programs of towers, if it differs from that of one device.
 UPDATES = {
     "mean, assigned": (MEAN, lambda v, x: v.assign(tf.reduce_mean(x)), None),
     "mean, added": (MEAN, lambda v, x: v.assign_add(tf.reduce_mean(x)), None),

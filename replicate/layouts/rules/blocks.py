@@ -93,6 +93,7 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     if given.unit == ROWS and given.axis:
         before = dims_lib.product(dims[: given.axis])
+        # One block of rows is just the rows, for which `reshaping.py` has the rule.
         if not made or made[0] != dims_lib.times(before, dims[given.axis]) or before == 1:
             return None
         unit = Blocks(before)

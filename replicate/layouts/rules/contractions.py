@@ -17,6 +17,7 @@ def contract(
     broadcast: frozenset[Hashable | None] = frozenset(),
 ) -> Strategy | None:
     """Returns the strategy of a product of operands, which is linear in each of them."""
+    # Without rows, an operand may still be partial, and then so is the product.
     return cut(op, layouts, operands, [result], broadcast) or linear(op, layouts)
 
 
@@ -42,6 +43,7 @@ def batch_matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     x = transposed((*_leading(ranks[0] - 2), "row", "inner"), op.attr("adj_x"))
     y = transposed((*_leading(ranks[1] - 2), "inner", "column"), op.attr("adj_y"))
     result = (*_leading(rank - 2), "row", "column")
+    # The first version does not broadcast leading axes.
     batch = frozenset(_leading(rank - 2) if op.type != "BatchMatMul" else ())
     return contract(op, layouts, (x, y), result, batch)
 
@@ -71,6 +73,7 @@ def einsum(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 @rule("Cross")
 def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Splits any axis except the last, which holds the vectors."""
+    # Both operands have the same shape; the graph may know only one rank.
     rank = op.rank(0) if op.rank(0) is not None else op.rank(1)
     if rank is None:
         return None

@@ -77,7 +77,7 @@ def aligned(op: Op, layouts: Sequence[Layout]) -> tuple[int, tuple[Demand, ...]]
     for shape, layout in zip(given, layouts):
         axis = place + len(shape)
         if axis < 0:
-            wanted.append(WHOLE)
+            wanted.append(WHOLE)  # It has no such axis, and is repeated for all rows.
         elif layout == Shard(axis):
             wanted.append(layout)
         elif shape[axis] == 1:
@@ -141,6 +141,7 @@ def select(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
     A condition that is a vector is aligned with axis 0, unlike in other operations.
     """
+    # From the last, because only the branches are sure to have the axes of the result.
     shards = [layout for layout in layouts[::-1] if isinstance(layout, Shard)]
     if not shards:
         return partials.keep(op, layouts)

@@ -23,6 +23,7 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     axis, batch = axes
     others, of_indices = (WHOLE,) * len(rest), op.rank(1)
+    # On a batch axis, each row has parameters and indices of its own.
     for layout in (params, indices):
         if isinstance(layout, Shard) and layout.axis < batch:
             return Strategy((layout, layout, *others), (layout,))

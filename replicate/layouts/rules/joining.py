@@ -36,6 +36,7 @@ def _rank(op: Op, data: Sequence[int]) -> int | None:
 def _common(layouts: Sequence[Layout], without: int | None = None) -> Shard | None:
     """Returns the shard that most tensors have; shards on axis `without` do not count."""
     found = [one for one in layouts if isinstance(one, Shard) and one.axis != without]
+    # Then the fewest tensors have to be converted.
     return max(found, key=found.count) if found else None
 
 
@@ -59,6 +60,7 @@ def unpack(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not isinstance(given, Shard):
         return moved(op, layouts)
     axis = op.attr("axis") if rank is None else op.attr("axis") % rank
+    # A negative axis of an unknown rank may be that of rows.
     if axis < 0 or axis == given.axis:
         return None
     return Strategy((given,), (Shard(given.axis - (axis < given.axis)),) * len(op.outputs))
@@ -71,6 +73,7 @@ def split(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, axis, rank = layouts[data], op.ints(along), op.rank(data)
     if not isinstance(given, Shard):
         return moved(op, layouts, (data,))
+    # A single part is the input itself. `SplitV` names its size, which is that of the whole batch.
     alone = len(op.outputs) == 1 and op.type == "Split"
     if not alone and (axis is None or rank is None or axis[0] % rank == given.axis):
         return None

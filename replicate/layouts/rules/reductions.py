@@ -61,6 +61,7 @@ def _rounds(op: Op) -> bool:
 def _of_parts(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Returns the strategy for partials, if the order of the two reductions does not matter."""
     given = layouts[0]
+    # Sums and means can be exchanged with each other, all other reductions only with their like.
     linear = given in (SUM, MEAN) and op.type in ("Sum", "Mean")
     if layouts[1] != WHOLE or _rounds(op) or not (linear or given == OVER_ROWS.get(op.type)):
         return None
@@ -70,6 +71,7 @@ def _of_parts(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 @rule("L2Loss")
 def half_sum_of_squares(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Adds up over rows."""
+    # Not of partials: the square of a sum is not the sum of the squares.
     return Strategy((layouts[0],), (SUM,)) if isinstance(layouts[0], Shard) else None
 
 
@@ -92,6 +94,7 @@ def bias_add_grad(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 def cumulative(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows that are not on the axis along which entries are accumulated."""
     given, rank, axis = layouts[0], op.rank(0), op.ints(1)
+    # Running sums of partial sums add up to those of the whole, and products likewise.
     if layouts[1] == WHOLE and (
         (op.type == "Cumsum" and given in (SUM, MEAN)) or (op.type == "Cumprod" and given == PROD)
     ):

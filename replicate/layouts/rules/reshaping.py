@@ -28,6 +28,7 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     place = _place_of_rows(op.rows, before, given.axis, list(after))
     if place is None:
         return None
+    # Each tower resolves -1 to the size of its own rows.
     return Strategy((given, WHOLE if after[place] == -1 else Share(place)), (Shard(place),))
 
 
@@ -44,6 +45,7 @@ def _place_of_rows(
     left = dims_lib.product(before[:axis])
     for place, size in enumerate(known):
         many = None if size is None else dims_lib.over(size, rows)
+        # With other axes before it, the entries of a row would not be where they were.
         first = [one for one in known[:place] if one is not None]
         if many and len(first) == place and dims_lib.product(first) == left:
             return place
@@ -69,6 +71,7 @@ def expand_dims(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return moved(op, layouts)
     if rank is None or axis is None:
         return None
+    # A negative axis counts from the end of the result, which has one axis more.
     before = axis[0] % (rank + 1) <= given.axis
     return Strategy((given, WHOLE), (Shard(given.axis + before),))
 
@@ -150,6 +153,7 @@ def _aligned(op: Op, place: int) -> Demand | None:
     if dims is None or shape is None:
         return None
     axis = place + len(dims) - len(shape)
+    # Without that axis, or with one entry on it, the tensor is repeated for every row.
     return WHOLE if axis < 0 or dims[axis] == 1 else Shard(axis)
 
 

@@ -42,8 +42,10 @@ def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     outer, indexed, inner = found
     made = (*indexed, *inner)
     kept = cut(op, layouts, (outer, (*outer, *inner), ShapeOf(made)), [made])
+    # The result is linear in the updates, since equal indices add up.
     if kept is None and layouts[1] in (SUM, MEAN):
         kept = Strategy((WHOLE, layouts[1], WHOLE), (layouts[1],))
+    # If rows may go anywhere, the towers' results are added up, which needs numbers.
     is_shard = kept is not None and isinstance(kept.outputs[0], Shard)
     return kept if is_shard or _adds(op.outputs[0].dtype) else None
 
@@ -95,6 +97,7 @@ def unsorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     rank, kind = op.rank(1), UNSORTED[op.type]
     if rank is None:
         return None
+    # Rows on an axis that the ids do not have: each tower has its rows of all segments.
     if isinstance(data, Shard) and data.axis >= rank:
         return Strategy((data, WHOLE, WHOLE), (Shard(data.axis - rank + 1),))
     for layout in (data, ids):
@@ -193,6 +196,7 @@ def _stitch_behind(ranks: Sequence[int | None], place: int) -> Strategy | None:
 def sparse_matmul(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows on the dense matrix's outer axis; adds up if non-zero entries have rows."""
     indices, values, _, dense = layouts
+    # The axis of the dense matrix that is not summed over.
     outer = Shard(0 if op.attr("adjoint_b") else 1)
     if dense == outer:
         return Strategy((WHOLE, WHOLE, WHOLE, outer), (Shard(1),))

@@ -25,9 +25,10 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not isinstance(given, Shard):
         return moved(op, layouts)
     begin, size = values.entries(op, 1), values.entries(op, 2)
+    # A slice that begins after row 0 leaves out rows of the first towers only.
     if dims is None or begin is None or size is None or begin[given.axis] != 0:
         return None
-    if size[given.axis] == -1:
+    if size[given.axis] == -1:  # All that is left, however many rows a tower has.
         return Strategy((given, WHOLE, WHOLE), (given,))
     if size[given.axis] != dims[given.axis]:
         return None
@@ -44,6 +45,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if dims is None or steps is None:
         return None
     (step,) = (step for step in steps if step.axis == given.axis)
+    # An axis that is not in the result is one of which a single row was taken.
     if step.made is None or not strides.takes_of_each(op, step, dims[given.axis], op.rows):
         return None
     return Strategy((given, WHOLE, WHOLE, WHOLE), (Shard(step.made),))

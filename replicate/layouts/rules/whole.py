@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from replicate.layouts.rule import whole_on_purpose
 
-_ONCE = {
+_RUN_ONCE = {
     # Values and sizes.
     "it has no inputs with rows": """
         Const Empty HostConst IsTensorFloat32Enabled Placeholder PlaceholderV2
@@ -169,5 +169,5 @@ _ONCE = {
     """,
 }
 
-for _reason, _types in _ONCE.items():
+for _reason, _types in _RUN_ONCE.items():
     whole_on_purpose(_reason, *_types.split())

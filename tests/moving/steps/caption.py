@@ -16,7 +16,7 @@ HPARAMS = tf.contrib.training.HParams(
 
 
 def tower():
-    """Which tower is being built, by the name that it gets."""
+    """Returns the index of the tower that is being built, from its name scope."""
     found = re.match(r"tower_(\d+)", tf.get_default_graph().get_name_scope())
     return int(found.group(1)) if found else 0
 

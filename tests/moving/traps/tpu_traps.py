@@ -1,7 +1,7 @@
 """The TPU-style program with what moving it takes; for `scan`, and not run.
 
 A comment says after `trap:`, in words, which rules are to find its line, and after `no trap:` why
-none is. What a codebase needs once, such as `compat install`, has no mark.
+none is. Changes that a codebase needs once, such as `compat install`, have no mark.
 """
 
 import tensorflow as tf  # trap: tensorflow 1

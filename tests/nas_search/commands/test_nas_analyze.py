@@ -1,4 +1,4 @@
-"""What `analyze` makes of a search directory."""
+"""Reports of `analyze` on a search directory."""
 
 import argparse
 import csv

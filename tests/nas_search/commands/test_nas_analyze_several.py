@@ -1,4 +1,4 @@
-"""What `analyze` makes of several searches."""
+"""Reports of `analyze` on several searches."""
 
 import csv
 import io

@@ -100,7 +100,7 @@ def search(folders, tmp_path):
 
 
 def run_all_else(searched, capsys):
-    """Runs what the README does with a search, on what was found; checks what is told of it."""
+    """Runs the README's commands on the results of a search, and checks their output."""
     alone, exported = searched.parent / "alone", searched.parent / "exported"
     params = json.loads((searched / "params.json").read_text())
     run = PROGRAM.main

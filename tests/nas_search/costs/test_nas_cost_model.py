@@ -394,7 +394,7 @@ def test_a_search_keeps_its_cost_model(tmp_path):
     path = tmp_path / "new" / "cost_model.json"
     assert [each.name for each in path.parent.iterdir()] == ["cost_model.json"]
     assert path.read_text() == cost_model_io.to_json(model)
-    # What the file says counts from now on.
+    # From now on, the file counts.
     path.write_text(cost_model_io.to_json(dataclasses.replace(model, bias=7.0)))
     again = load(params)
     assert again.bias == 7.0

@@ -125,7 +125,7 @@ def test_networks_are_built_alone_and_run(monkeypatch):
     latencies, reference = timing.measure_group([small, small], small, setting, random)
     assert [kwargs for _, kwargs in built] == 12 * [{"num_classes": 10}]
     assert shapes == 12 * [(3, 10)]
-    # Of the builds of a network the median counts.
+    # The median over the builds of a network counts.
     np.testing.assert_allclose(latencies, [0.5, 0.7])
     np.testing.assert_allclose(reference, 2.5)
 

@@ -65,7 +65,7 @@ def test_a_linear_truth_is_found_from_few_networks():
     assert chosen["strength"] < 0.1  # There is no noise to keep out.
     noisy = truth + 0.3 * truth.std() * random.normal(size=len(truth))
     statistics, with_noise = held_out("digits_search", networks, noisy, 300)
-    # Of the variance, 0.09 / 1.09 is noise, which nothing explains.
+    # 0.09 / 1.09 of the variance is noise, which no model explains.
     assert 0.75 < statistics["r_squared"] < 1 / 1.09 + 0.05
     assert with_noise["strength"] > 10 * chosen["strength"]
 

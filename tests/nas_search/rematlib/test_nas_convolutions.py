@@ -49,7 +49,7 @@ def test_convolutions(kernel_size, strides, dilation, explicit, depthwise):
     sides = [-(-side // strides) for side in IMAGES.shape[1:3]]
     if explicit:
         before = [extent // 2] * 2
-    else:  # What TensorFlow calls SAME: as much padding as the last window needs, half of it first.
+    else:  # SAME of TensorFlow: as much padding as the last window needs, half of it first.
         padding = [
             max((count - 1) * strides + extent + 1 - side, 0)
             for count, side in zip(sides, IMAGES.shape[1:3])
@@ -133,7 +133,7 @@ def test_masked_layers_are_those_of_a_part_of_the_kernel(inputs, outputs):
     for a, b, part in zip(got[2], want[2], parts):
         np.testing.assert_allclose(a[part], b, rtol=1e-3, atol=1e-4)
         a[part] = 0
-        assert not a.any()  # What is out of use gets no gradient.
+        assert not a.any()  # Unused parts get no gradient.
 
 
 def test_an_input_mask_can_be_left_out():

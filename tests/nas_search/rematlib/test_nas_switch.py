@@ -14,7 +14,7 @@ SHAPE = [2, 5, 5, CHANNELS]
 
 
 class Sum(lib.Layer):
-    """What `Switch` must equal, as plain arithmetic: no conditional, no gradient of its own."""
+    """The reference of `Switch`, as plain arithmetic: no conditional, no custom gradient."""
 
     def __init__(self, mask, options):
         super().__init__()
@@ -97,7 +97,7 @@ def test_only_active_options_run_and_run_anew_for_gradients(control_flow):
 
     mask = tf.placeholder(tf.float32, [4])
     network = lib.Switch(mask, [option(1, 1), option(3, 2), option(5, 4), lib.Zeros()])
-    x = tf.placeholder(tf.float32, SHAPE)  # What is constant is computed before the step.
+    x = tf.placeholder(tf.float32, SHAPE)  # Constants would be computed before the step.
     network.build(x.shape)
     y = network.apply(x, training=True)
     gradients = tf.gradients(y, [x, *network.trainable_variables()])
@@ -123,7 +123,7 @@ def test_nested_options_run_only_where_both_choices_are_active(control_flow):
     first, one, three = (lib.Conv2D(CHANNELS, size) for size in (1, 1, 3))
     choice = lib.Switch(inner, [one, lib.Sequential([three, lib.Sigmoid()])])
     network = lib.Switch(outer, [lib.Sequential([first, choice, lib.Sigmoid()]), lib.Zeros()])
-    x = tf.placeholder(tf.float32, SHAPE)  # What is constant is computed before the step.
+    x = tf.placeholder(tf.float32, SHAPE)  # Constants would be computed before the step.
     network.build(x.shape)
     y = network.apply(x, training=True)
     gradients = tf.gradients(y, [x, *network.trainable_variables()])
@@ -185,7 +185,7 @@ def test_the_mask_gets_no_gradient_not_even_from_variables(control_flow):
 
 
 def test_updated_weights_are_seen_by_the_next_apply(control_flow):
-    """Each apply of a root reads anew, under the control dependencies that it finds."""
+    """Each apply of a root reads again, under the control dependencies that it finds."""
     initializer = tf.constant_initializer(1.0)
     option = lib.Conv2D(1, 1, kernel_initializer=initializer)
     inner = lib.Switch(tf.constant([1.0, 0.0]), [option, lib.Identity()])

@@ -18,7 +18,7 @@ OTHER = [0, 0, 1, 1, 1, 0, 2, 0, 1, 1, 0, 1, 0, 0]
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 WIDTH = "Math.max(document.documentElement.scrollWidth, innerWidth)"
-# What can be reached, by name and the element's number; what is folded away cannot.
+# Elements that can be reached, by name and number; elements that are folded away cannot.
 NAME = """
 const name = each => [each.getAttribute('aria-label') || each.textContent,
                       [...document.querySelectorAll('*')].indexOf(each)];
@@ -34,8 +34,8 @@ FOCUSED = f"""(() => {{
   return each === document.body ? null : {{
     name: name(each), outline: style.outlineStyle, width: parseFloat(style.outlineWidth)}};
 }})()"""
-# Of all texts: whether in a picture, size in pixels as shown, and contrast with what is behind;
-# what is written on a box of a picture, in black, is not looked at.
+# All texts: whether in a picture, size in pixels as shown, and contrast with the background; black
+# text on a box of a picture is left out.
 TEXTS = """(() => {
   const luminance = color => {
     const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map(c => c / 255)
@@ -165,7 +165,7 @@ def test_what_is_folded_unfolds_by_keyboard(show, name):
     assert tab.run(f"{first}.open") is True
 
 
-# What these tests would say of worse pages.
+# These tests fail for worse pages.
 
 
 def test_what_is_loaded_is_told_in_the_console(show):

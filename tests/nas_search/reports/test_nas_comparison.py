@@ -104,10 +104,10 @@ def test_the_page_tells_what_each_found_and_how_they_agree(searches, page):
         "blocks/1/filters 8 (91%) 2 (91%) 2 | 4 | 8",
         "blocks/1/layers/1/layer skip (95%) bottleneck (95%) bottleneck | skip",
         "blocks/1/layers/1/layer/choices/0/kernel_size 3 (95%, not reached) 3 (95%) 3 | 5",
-        # In 10 of 12 choices, each of which is of 2 or, in two of them, of 3 alternatives.
+        # In 10 of 12 choices, which have 2 alternatives each, or 3 in two of them.
         "take the same alternative in 83% of the choices on average, where choosing at random "
         "would give 47%, and their probabilities overlap by 85%.",
-        # Of the width 2 and 8 share 0.045 each, 4 shares 0.045.
+        # The widths 2, 4 and 8 share 0.045 each.
         "blocks/1/filters 1 of 2 14%",
         "blocks/2/filters 2 of 2 100%",
         "search 1 and 2 10 of 12 85%",

@@ -182,7 +182,7 @@ def test_the_drawing_shows_what_large_networks_have():
 
 
 def test_words_of_a_drawing_do_not_overlap_their_boxes_or_the_edge(largest):
-    """Of the largest space, as people see it: all words are inside the picture."""
+    """All words are inside the picture of the largest space, as people see it."""
     figure = network_drawing.draw_network(largest, "title")
     figure.savefig(io.BytesIO(), format="png")
     axes = figure.axes[0]

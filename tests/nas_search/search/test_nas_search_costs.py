@@ -1,4 +1,4 @@
-"""What cost is to a search: exact, measured, and several at once."""
+"""Costs of a search: exact ones, measured ones, and several at once."""
 
 import json
 

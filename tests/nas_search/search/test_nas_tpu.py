@@ -189,7 +189,7 @@ def test_gradients_baseline_and_controller_are_reduced_over_the_cores(searched):
     assert len(assignments) == CHOICES
     wanted = {op for op in others if op.inputs[0].shape.as_list() == [OPTIONS]}
     assert all(wanted <= behind(op.inputs[1].op) for op in assignments)
-    # One baseline: the moving average is of the cores' mean reward.
+    # One baseline: the moving average of the cores' mean reward.
     (average,) = [op for op in ops["AssignVariableOp"] if "numerator" in op.inputs[0].name]
     rewards = [op for op in others if op in behind(average.inputs[1].op)]
     # Their sum, and the cores' means side by side, which are handed to the update.

@@ -21,12 +21,12 @@ from examples.runs.errors import UserError
 from nas_search import nas_searches
 
 DIGITS = "0:0:0:0:0:0:0:0:0:0:0:0:0:0"  # with residual layers
-# Of mobilenet_v3_like_search the smallest, but for squeeze-and-excite and one residual layer.
+# The smallest of mobilenet_v3_like_search, with squeeze-and-excite and one residual layer.
 _WITH_RESIDUAL = "0:0:1:" + "0:0:1:0:" + "0:0:0:1:" * 2 + "0:"
 _WITHOUT = "0:0:1:" + "0:0:0:1:" * 3 + "0:"
 PHOTOS = "0:0:1:0:" + _WITH_RESIDUAL + _WITHOUT * 4 + "0:0"
 
-# What a product does, as far as it matters here.
+# A server, as far as it matters here.
 SERVE = """
 import json, sys
 import numpy as np
@@ -105,7 +105,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
-    """Directories of the exports, by name, and what was told of them."""
+    """Returns directories and messages of the exports, by name."""
     root = tmp_path_factory.mktemp("exported")
 
     def make(name):
@@ -140,7 +140,7 @@ def files_of(params):
 
 @pytest.fixture(scope="module")
 def served(trained, exported, tmp_path_factory):
-    """What a process of its own answers, by name, beside what evaluation says."""
+    """Returns the answers of a separate process, by name, and the results of evaluation."""
     root = tmp_path_factory.mktemp("served")
     jobs, results = [], {}
 
@@ -258,14 +258,14 @@ def test_weights_of_fewer_bits_answer_about_the_same(
         assert record["tflite"]["bytes"] < exported[name][1]["tflite"]["bytes"]
     assert record["tflite"]["quantize"] == quantize
     out, err = capfd.readouterr()
-    assert err == ""  # Nothing of what the converter and the interpreter say.
+    assert err == ""  # No output of the converter or the interpreter.
     assert f"model.tflite: {record['tflite']['bytes']:,} bytes; its probabilities differ" in out
     files = "encoded:serving_default: encoded_images, contents of n JPEG or PNG files"
     assert (files in out) == (name == "photos")
     assert f"tf.saved_model.load('{tmp_path / 'new'}')" in out
 
 
-# What cannot be exported.
+# Networks that cannot be exported.
 
 
 def refused(capsys, *flags):

@@ -242,7 +242,7 @@ def test_checkpoints_are_not_evaluated_on_what_they_were_trained_on(trained):
 
 
 class Context:
-    """What is used of a `TPUContext`."""
+    """A `TPUContext` with only the attributes that are used."""
 
     def __init__(self, num_hosts, current_host):
         self.num_hosts, self.current_host = num_hosts, current_host
@@ -307,7 +307,7 @@ def test_training_ends_with_the_command_that_exports(trained, capsys, monkeypatc
     params, metrics = trained
     monkeypatch.setattr(train_settings, "resolve", lambda **given: params)
     monkeypatch.setattr(mobile_train_eval, "train_network", lambda params: metrics)
-    # What is told goes to stderr, so that stdout is JSON.
+    # Messages go to stderr, so that stdout is JSON.
     assert train.main(argparse.Namespace(mode="train_and_eval")) == 0
     last = capsys.readouterr().err.splitlines()[-1]
     directory = params["checkpoint_dir"]

@@ -102,7 +102,7 @@ def _parameters_of(config):
     return total + 2 * 2 * before + (2 * before + 1) * config.num_classes
 
 
-# What the published code counts.
+# Numbers that the published code counts.
 @pytest.mark.parametrize(
     "name, published",
     [("cifar38", 464_026), ("cifar110", 1_725_578), ("imagenet56", 20_553_064)],
@@ -111,7 +111,7 @@ def test_parameters_are_those_of_the_published_networks(name, published):
     assert _parameters_of(preset(name)) == published
 
 
-# Of those that it does not count, the paper has millions.
+# The paper gives millions for networks that the code does not count.
 @pytest.mark.parametrize("name, millions", [("cifar164", 1.75), ("imagenet104", 45.2)])
 def test_parameters_are_about_those_of_the_paper(name, millions):
     assert _parameters_of(preset(name)) / 1e6 == pytest.approx(millions, rel=0.11)

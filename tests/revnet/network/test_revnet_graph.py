@@ -1,4 +1,4 @@
-"""What a graph holds: what is recomputed, how often, and when."""
+"""Operations of a graph: which are recomputed, how often, and when."""
 
 import collections
 
@@ -93,7 +93,7 @@ def test_what_layers_convolve_is_found_one_after_another():
     norms = [op for op in operations if op.type == "FusedBatchNormV2"]
     replayed = norms[forward["FusedBatchNormV2"] :]
     gradients = [op for op in operations if op.type == "Conv2DBackpropInput"]
-    of_inputs = replayed[: 3 * 2]  # Of each function one, that before its second convolution.
+    of_inputs = replayed[: 3 * 2]  # One of each function, before its second convolution.
     waits = [
         sum(gradient in before for gradient in gradients)
         for op in of_inputs
@@ -128,7 +128,7 @@ def test_units_are_recomputed_one_after_another():
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_no_weight_is_read_after_its_update(by_hand, dtype):
-    """What is read must be behind the gradient that updates it, else it may be read later."""
+    """The gradient must depend on each read of a weight; another read might follow the update."""
     config = networks.config("max_pool", dtype=dtype, units=_UNITS[:1] * 3)
     images, labels = map(tf.constant, networks.batch(config))
     model = RevNet(config)

@@ -76,12 +76,12 @@ def test_gradients_and_batch_norm_are_summed_over_the_cores(graphs):
     ops = tpu_graphs.by_type(body)
     sums = set(ops["CrossReplicaSum"])
     updates = ops["ResourceApplyMomentum"]
-    # Of the stem, of F and G in two units, and of the head.
+    # Those of the stem, of F and G in two units, and of the head.
     assert len(updates) == 3 + 2 * 2 * 4 + 4
     for op in updates:
         gradient = op.inputs[3].op
         assert sums & {gradient, *behind(gradient)}, op
-    # Mean and variance of each layer, which are of the rows of all cores.
+    # Mean and variance of each layer, over the rows of all cores.
     moving = [op for op in ops["AssignSubVariableOp"] if "moving" in op.inputs[0].name]
     assert len(moving) == 2 * (1 + 2 * 2 + 1)
     assert all(sums & behind(op.inputs[1].op) for op in moving)

@@ -9,7 +9,7 @@ class ModelConfig(object):
     def __init__(self):
         self.num_regions = 5
         self.region_size = 6
-        # Of the vocabulary, 0 is padding, 1 begins a caption and 2 ends it.
+        # Word 0 is padding, 1 begins a caption and 2 ends it.
         self.vocab_size = 13
         self.embedding_size = 7
         self.num_lstm_units = 8

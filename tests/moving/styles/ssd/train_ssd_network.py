@@ -13,7 +13,7 @@ from tensorflow.contrib.estimator import TowerOptimizer, replicate_model_fn
 tf.app.flags.DEFINE_string("model_dir", "", "Where checkpoints and events go.")
 tf.app.flags.DEFINE_string("output", "", "Where predictions go.")
 tf.app.flags.DEFINE_string("checkpoint_path", None, "A checkpoint to fine-tune from.")
-tf.app.flags.DEFINE_string("checkpoint_exclude_scopes", "global_step", "What not to take of it.")
+tf.app.flags.DEFINE_string("checkpoint_exclude_scopes", "global_step", "Scopes not to restore.")
 tf.app.flags.DEFINE_boolean("freeze_batch_norm", False, "Whether to normalise as it was trained.")
 tf.app.flags.DEFINE_integer("num_gpus", 1, "The number of towers.")
 tf.app.flags.DEFINE_integer("batch_size", 9, "The number of images of all towers.")

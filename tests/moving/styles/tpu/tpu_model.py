@@ -104,7 +104,7 @@ def model_fn_builder(hparams):
         global_step = tf.train.get_global_step()
         learning_rate = learning_rate_schedule(hparams, global_step)
         optimizer = make_optimizer(hparams, learning_rate)
-        # What the host gets is of this step, before the variables change.
+        # The host gets values of this step, before the variables change.
         of_host = [tf.reshape(t, [1]) for t in (global_step + 0, loss, learning_rate)]
         updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
         with tf.control_dependencies(updates + of_host):
