@@ -29,9 +29,8 @@ FLOORS = (
     ("clusters", "graphs", "layouts", "reduction"),
     ("batch", "devices", "faults", "partition"),
     ("arguments", "engines", "metrics", "reports"),
-    ("cross_tower", "hooks", "loss_scale"),
-    ("optimizer", "normalization"),
-    ("model_fn", "tower_optimizer"),
+    ("cross_tower", "hooks", "loss_scale", "optimizer"),
+    ("model_fn", "normalization", "tower_optimizer"),
     ("bench", "comparing", "planning", "scan"),
     ("checking",),
     ("__init__", "__main__"),
@@ -240,6 +239,10 @@ def test_the_search_for_imported_tests_finds_nothing_else():
     assert not imported_tests_of(
         ast.parse("import contest_a\nfrom tests import b\n'import test_c'")
     )
+
+
+def test_there_are_nine_floors_at_most():
+    assert len(FLOORS) <= 9, "look for what one package must not know of another"
 
 
 def test_the_drawing_shows_every_floor():
