@@ -95,7 +95,7 @@ OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_s
 in = $(patsubst %,tests/$(1)/test_%.py,$(2))
 CONTRACT_TESTS := $(call in,contract,contract contract_estimator contract_graph)
 FIRST_TESTS := $(call in,benchmarks,ancestor) $(CONTRACT_TESTS) \
-    $(call in,compat,contrib_distributions contrib_hooks contrib_real contrib_slim contrib_table \
+    $(call in,migration,contrib_distributions contrib_hooks contrib_real contrib_slim contrib_table \
     tensorflow_1 tf1)
 BETWEEN_TESTS := $(CONTRACT_TESTS) $(call in,towers,called_once)
 FIRST_MORE := \
@@ -167,7 +167,7 @@ $(BETWEEN:%=test-%): test-%: $(VENV)-%/.test
 	$(VENV)-$*/bin/python -m pytest -n 2 -m "$(ALL)" $(BETWEEN_TESTS)
 
 test-contrib: $(CONTRIB)/.contrib
-	$(CONTRIB)/bin/python -m pytest -n 2 $(call in,compat,contrib_distributions contrib_gan)
+	$(CONTRIB)/bin/python -m pytest -n 2 $(call in,migration,contrib_distributions contrib_gan)
 
 # Installing mostly waits for downloads, so two run at a time.
 .PHONY: environments

@@ -64,9 +64,9 @@ setup(
     package_data={
         "replicate": [
             "py.typed",
-            "compat/contrib/names/*.txt",
+            "migration/contrib/names/*.txt",
+            "migration/scan/tensorflow_names.txt",
             "planning/page.html",
-            "scan/tensorflow_names.txt",
         ],
     },
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.

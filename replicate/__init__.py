@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 from replicate import compat
 from replicate.compat import environment, renamed
@@ -102,9 +102,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _ancestors() -> dict[str, Any]:
+def _install(replace_ancestor: bool, tensorflow_1: bool | Sequence[str]) -> None:
+    from replicate.migration import installation
+
     module = sys.modules[__name__]
-    return {name: getattr(module, name) for name in ("replicate_model_fn", "TowerOptimizer")}
+    ancestors = {name: getattr(module, name) for name in ("replicate_model_fn", "TowerOptimizer")}
+    installation.install(replace_ancestor, tensorflow_1, ancestors)
 
 
-compat.offer(_ancestors)
+compat.install_by(_install)

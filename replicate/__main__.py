@@ -5,7 +5,7 @@ TensorFlow cannot be imported, it raises an ImportError with the reason. `python
 is `replicate.bench.command`, `python -m replicate check-gpus` is `replicate.checking.command`,
 `python -m replicate compare` is `replicate.comparing.command`, `python -m replicate plan` is
 `replicate.planning.command`, and `python -m replicate scan`, which imports no TensorFlow, is
-`replicate.scan.command`.
+`replicate.migration.scan.command`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv`; returns the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["scan"]:
-        from replicate.scan import command as scanning
+        from replicate.migration import scan
 
-        return scanning.main(argv[1:])
+        return scan.command.main(argv[1:])
     if argv[:1] == ["check-gpus"]:
         # TensorFlow's messages about each session would hide the lines of progress.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

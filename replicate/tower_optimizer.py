@@ -99,8 +99,9 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         reduction: Where | Reduction = "consolidation",
     ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
-        accumulates = accumulate_steps != 1
-        self._wrapped = WrappedOptimizer(optimizer_or_optimizer_fn, loss_scale, accumulates)
+        self._wrapped = WrappedOptimizer(
+            optimizer_or_optimizer_fn, loss_scale, accumulate_steps != 1, loss_scales.get
+        )
         self.step = TrainingStep(
             self._wrapped,
             clip_norm,
@@ -205,8 +206,7 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         """Applies gradients of the whole batch; in programs of one tower, sums them before.
 
         Args:
-            grads_and_vars: Iterable of `(gradient, variable)` pairs, read only one time, so that a
-                `zip` works. In programs of one tower and in replicas, gradients are summed.
+            grads_and_vars: Iterable of `(gradient, variable)` pairs, such as a `zip`; read once.
             *args: As the wrapped optimizer takes them, e.g. `global_step`; replica 0's are used.
             **kwargs: Likewise.
 

@@ -228,7 +228,7 @@ def test_the_command_line_is_documented():
     folder = pages.ROOT / "replicate"
     source = "".join(
         (folder / package / "command.py").read_text()
-        for package in ("bench", "checking", "comparing", "scan")
+        for package in ("bench", "checking", "comparing", "migration/scan")
     )
     flags = set(re.findall(r"\"(--\w+)\"", source))
     assert {"--devices", "--json", "--rows"} <= flags

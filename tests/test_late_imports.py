@@ -13,7 +13,8 @@ TRAP = "import tensorflow as tf\ntf.placeholder(tf.contrib.seq2seq.BahdanauAtten
 WITHOUT = {
     "import replicate": "",
     "dir": "assert {*replicate.__all__} <= {*dir(replicate)}",
-    "the table of tf.contrib": "import replicate.compat.contrib as c; c.find('layers.conv2d')",
+    "the table of tf.contrib": "import replicate.migration.contrib as c; c.find('layers.conv2d')",
+    "its former path": "from replicate.compat.contrib import find; find('layers.conv2d')",
     "a name that is none": "assert not hasattr(replicate, 'no_such_name')",
 }
 START = "import sys; sys.modules['tensorflow'] = sys.modules['numpy'] = None; import replicate; "

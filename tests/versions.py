@@ -8,8 +8,8 @@ IS_OLD = tuple(map(int, tf.__version__.split(".")[:2])) < (2, 12)
 # Files of tests of what TensorFlow 1.15 alone has.
 ONLY_IN_1 = [
     "benchmarks/test_ancestor.py",
-    "compat/test_contrib_real.py",
-    "compat/test_tf1.py",
+    "migration/test_contrib_real.py",
+    "migration/test_tf1.py",
 ]
 _REPLICAS = "replicas of tf.distribute meet on TensorFlow 2 only, which an error says"
 _OPERATIONS = "its models differ in operations, whose number TensorFlow 1.15 takes for a seed"

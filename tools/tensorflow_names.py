@@ -17,7 +17,8 @@ import re
 import sys
 import warnings
 
-TABLE = pathlib.Path(__file__).resolve().parents[1] / "replicate" / "scan" / "tensorflow_names.txt"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TABLE = ROOT / "replicate" / "migration" / "scan" / "tensorflow_names.txt"
 LEFT_OUT = "compat contrib core dtensor estimator include keras lite mlir python raw_ops security"
 # Beginnings of the names of modules that hold public names; others are internal.
 PUBLIC = ("_api", "tensorflow.", "tensorflow_core.", "tensorboard.", "keras", "tf_keras")

@@ -1,6 +1,7 @@
 """The only package that uses private TensorFlow names or depends on TensorFlow's version.
 
-`install` is for codebases written for TensorFlow 1, and `contrib` has the names that it gives them.
+`install` is for codebases written for TensorFlow 1; `replicate.migration` does its work, and `kept`
+and `slim` have what that takes from TensorFlow's insides.
 `environment` checks that the installed packages fit together. `estimator` is the Estimator API;
 `revival` restores it on versions of TensorFlow that have dropped it. `graph`, `keras` and `tpu`
 wrap private names that towers need.
@@ -8,20 +9,23 @@ wrap private names that towers need.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Callable, Sequence, Union
 
 from replicate.compat import environment
 
-_offered: list[Callable[[], dict[str, Any]]] = []
+if TYPE_CHECKING:
+    _Installer = Callable[[bool, Union[bool, Sequence[str]]], None]
+
+_installers: list[_Installer] = []
 
 
-def offer(ancestors: Callable[[], dict[str, Any]]) -> None:
-    """Registers replacements for names of `tf.contrib.estimator`, which `install` uses.
+def install_by(installer: _Installer) -> None:
+    """Sets the function that does the work of `install`, because this package imports no other.
 
     Args:
-        ancestors: Function that returns the replacements by name. `install` calls it.
+        installer: Takes the arguments of `install`, by position.
     """
-    _offered[:] = [ancestors]
+    _installers[:] = [installer]
 
 
 def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] = False) -> None:
@@ -43,7 +47,7 @@ def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] =
     `tensorflow.python.estimator` and `tf.keras.mixed_precision.experimental`, which newer versions
     lack, exist as well. Other names raise an error that says what to write instead, or that nothing
     replaces them: an ImportError in an import statement, an AttributeError elsewhere.
-    `replicate.compat.contrib.find` returns the place of a name. If other code has set
+    `replicate.migration.contrib.find` returns the place of a name. If other code has set
     `tensorflow.contrib`, its names stay, and names that it lacks are added.
 
     Names that TensorFlow has are not changed; on TensorFlow 1.15 that holds for all of
@@ -90,7 +94,5 @@ def install(replace_ancestor: bool = False, tensorflow_1: bool | Sequence[str] =
         TypeError: If `tensorflow_1` is neither a boolean nor names of packages.
     """
     environment.check_packages()
-    from replicate.compat import installation
-
-    offered = {name: value for ancestors in _offered for name, value in ancestors().items()}
-    installation.install(replace_ancestor, tensorflow_1, offered)
+    for installer in _installers:
+        installer(replace_ancestor, tensorflow_1)

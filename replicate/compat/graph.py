@@ -44,6 +44,11 @@ def entered_once(graph):
         del graph.as_default
 
 
+def has_run_eagerly():
+    """Whether eager mode is on, and operations have run in it."""
+    return context.context()._initialized and tf.executing_eagerly()
+
+
 class Scopes:
     """The device scopes and colocations that are open in a graph when this object is made."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate import loss_scale as loss_scales
 from replicate.compat import keras, mixed_precision, tpu
 from replicate.graphs import Eager, GraphLocal, graph_here, graph_of_variables
 from replicate.optimizer import loss_scaling
@@ -23,8 +22,9 @@ class WrappedOptimizer:
 
     Args:
         given: The optimizer or function.
-        loss_scale: As `loss_scale.get` takes it.
+        loss_scale: As `loss_scale_of` takes it.
         accumulates: Whether some steps only accumulate gradients.
+        loss_scale_of: `replicate.loss_scale.get`, which is on the same level as this package.
 
     Raises:
         TypeError: If `given` is not and does not make an optimizer.
@@ -32,10 +32,17 @@ class WrappedOptimizer:
             steps would be skipped and the optimizer is a `SyncReplicasOptimizer`, which needs all.
     """
 
-    def __init__(self, given: Any, loss_scale: Any, accumulates: bool) -> None:
+    def __init__(
+        self,
+        given: Any,
+        loss_scale: Any,
+        accumulates: bool,
+        loss_scale_of: Callable[[Any], Any],
+    ) -> None:
         # A dynamic scale is made at its first use, because its variables belong to a graph.
         is_dynamic = isinstance(loss_scale, str) and loss_scale == "dynamic"
-        self._loss_scale = loss_scale if is_dynamic else loss_scales.get(loss_scale)
+        self._loss_scale_of = loss_scale_of
+        self._loss_scale = loss_scale if is_dynamic else loss_scale_of(loss_scale)
         self._accumulates = accumulates
         is_factory = callable(given) and not _is_optimizer(given)
         self._given: Any = given if is_factory else self._unwrap(given)
@@ -130,7 +137,7 @@ class WrappedOptimizer:
         if graph not in self._dynamic:
             # Checkpoints must find the variables by the same names, whichever scope asks first.
             with tf.init_scope(), tf.name_scope(None):
-                self._dynamic[graph] = loss_scales.get("dynamic")
+                self._dynamic[graph] = self._loss_scale_of("dynamic")
                 if graph is Eager:
                     self.saved.loss_scale = self._dynamic[graph]
         return self._dynamic[graph]
@@ -159,7 +166,7 @@ class WrappedOptimizer:
         if scale is None:
             scale = self._loss_scale
         elif isinstance(scale, float):
-            scale = loss_scales.get(scale)
+            scale = self._loss_scale_of(scale)
         leaves_out_steps = self._accumulates or _skips(scale)
         if leaves_out_steps and isinstance(optimizer, tf.train.SyncReplicasOptimizer):
             raise ValueError(
@@ -208,8 +215,8 @@ def _new(cls: Any) -> Any:
 
 
 def _skips(scale: Any) -> bool:
-    fixed = (loss_scales.FixedLossScale, tf.train.experimental.FixedLossScale)
-    return scale is not None and not isinstance(scale, fixed)
+    # `replicate.loss_scale.FixedLossScale` is registered as a subclass of this.
+    return scale is not None and not isinstance(scale, tf.train.experimental.FixedLossScale)
 
 
 def _is_optimizer(value: Any) -> bool:
