@@ -1,6 +1,6 @@
 """Runs the suites that `tensorflow_estimator` ships, over two towers; all replicated.
 
-They are written for whoever makes Estimators like the canned ones. Here the Estimators are the
+They are written for authors of Estimators like the canned ones. Here the Estimators are the
 canned ones themselves, but each `model_fn` is replicated behind their back; nothing is wrapped.
 
     python tests/compat/suites_program.py OUT    writes a dict of what failed, and how, as JSON
@@ -29,7 +29,7 @@ from tensorflow_estimator.python.estimator.canned.v1 import (
 import replicate
 
 DEVICES = ["/cpu:0", "/cpu:1"]
-# What the wide-and-deep Estimators call the arguments of each half of them.
+# Names of arguments of the wide-and-deep Estimators, for each half of them.
 DEEP = {
     "hidden_units": "dnn_hidden_units",
     "feature_columns": "dnn_feature_columns",

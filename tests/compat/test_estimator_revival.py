@@ -160,7 +160,7 @@ def test_problems_are_import_errors(monkeypatch):
 
 
 # Wrong environments, each in a process of its own: modules that are hidden, environment variables,
-# what the program does first, and what is said to whoever asks for the Estimator.
+# what the program does first, and the error that a use of the Estimator raises.
 LATE = "import os, tensorflow; os.environ['TF_USE_LEGACY_KERAS'] = '1'; "
 UNSET = {"TF_USE_LEGACY_KERAS": ""}
 if HAS_ESTIMATOR:

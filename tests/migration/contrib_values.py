@@ -1,4 +1,4 @@
-"""What replicate's own names of `tf.contrib` are compared by: a row makes tensors.
+"""Rows that compare replicate's names of `tf.contrib` with the originals: a row makes tensors.
 
 A row is the name in `tf.contrib` and a function of what it stands for. It returns what a session
 can fetch; the rest of a row's graph, such as its variables and losses, is compared as well.

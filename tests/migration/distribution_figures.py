@@ -1,9 +1,9 @@
-"""What distributions of `tf.contrib` answer: figures that TensorFlow 1.15.5's own gave.
+"""Figures of distributions of `tf.contrib`, as TensorFlow 1.15.5 gave them.
 
     .venv-1.15/bin/python tests/migration/distribution_figures.py
 
-writes `distribution_figures.json` anew. A row is made of one name and of arguments; it is asked for
-everything that can be told of it in numbers and words.
+writes `distribution_figures.json` again. A row has a name and arguments; it is asked for everything
+that numbers and words can describe.
 """
 
 import importlib
@@ -16,7 +16,7 @@ import contrib_proofs
 import recorded_figures
 
 FILE = pathlib.Path(__file__).with_suffix(".json")
-# What is asked: attributes, methods, and methods of points.
+# Questions: attributes, methods, and methods of points.
 PROPERTIES = (
     "batch_shape event_shape dtype concentration concentration0 concentration1 df high loc logits "
     "low probs rate reparameterization_type scale skewness tailweight temperature total_count "
@@ -40,7 +40,7 @@ LINES = [[0.3, 0.8], [-1.0, 2.0]]
 class Row:
     """A distribution: its name, arguments, those of another that it is compared with, and points.
 
-    Of the arguments of the other, only what differs is given; `wrong` holds what `validate_args`
+    The arguments of the other are given if they differ; `wrong` holds what `validate_args`
     refuses.
     """
 
@@ -70,7 +70,7 @@ TWO = {"concentration1": [2.0, 0.5], "concentration0": [3.0, 1.5]}
 RAW = {"concentration1": [-1.0, 0.5], "concentration0": [3.0, 1.5]}
 LOGITS = [[0.1, -0.4, 1.0]]
 PROBS = [[0.2, 0.5, 0.3]]
-# By the name of a row, which may be of a name that has several.
+# By the name of a row; a name of `tf.contrib` may have several rows.
 ROWS = {
     "Autoregressive": Row(
         "Autoregressive",
@@ -202,7 +202,7 @@ ROWS = {
 }
 
 
-# What functions are called with, and classes with what else is in `tf.contrib.distributions`.
+# Arguments of functions, and of the other classes of `tf.contrib.distributions`.
 CALLS = {
     "fill_triangular": lambda fill: fill(np.arange(6.0)),
     "fill_triangular_inverse": lambda inverse: inverse(np.arange(9.0).reshape(3, 3)),
@@ -264,7 +264,7 @@ def figures(row, find):
             **{name: lambda name=name: getattr(made, name)() for name in ALONE.split()},
             **{name: lambda name=name: getattr(made, name)(points) for name in AT_POINTS.split()},
             "is a Distribution": lambda: isinstance(made, contrib("Distribution")),
-            "is of either type": lambda: [
+            "has either type": lambda: [
                 made.reparameterization_type == contrib(f"{kind}_REPARAMETERIZED")
                 for kind in ("FULLY", "NOT")
             ],

@@ -1,8 +1,8 @@
-"""What `tf.contrib.gan` computes: figures that TensorFlow 1.14's own gave, the last to have it.
+"""Figures of `tf.contrib.gan`, as TensorFlow 1.14 gave them, the last version that has it.
 
     python tests/migration/gan_figures.py
 
-writes `gan_figures.json` anew, with TensorFlow 1.14 in an environment of one's own: 1.15 has no
+writes `gan_figures.json` again, with TensorFlow 1.14 in an environment of one's own: 1.15 has no
 `tf.contrib.gan`. A row makes a graph of it, and tells what it computes, its variables, losses and
 summaries. Variables are resources: with references, what joint training reads is left to chance.
 """

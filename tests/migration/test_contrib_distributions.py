@@ -19,12 +19,12 @@ RECORDED = distribution_figures.recorded()
 NAMES = {name: row.name for name, row in distribution_figures.ROWS.items()}
 NAMES.update({name: name.partition(" of ")[0] for name in distribution_figures.CALLS})
 _KL = {"kl", "kl by a method", "cross entropy"}
-# What all of tensorflow-probability's distributions answer otherwise than the real ones: they are
-# none by the names that `tf.contrib.distributions` has besides.
-OF_OTHERS = {"is a Distribution", "is of either type"}
-# But for one, which is of the type of those that it is made of.
-LIKE_THE_REAL = {"Autoregressive": {"is of either type"}}
-# What some of them answer otherwise.
+# Answers of all distributions of tensorflow-probability that differ from the real ones: they are no
+# instances of the other names in `tf.contrib.distributions`.
+OF_OTHERS = {"is a Distribution", "has either type"}
+# One has the type of the distributions that it consists of.
+LIKE_THE_REAL = {"Autoregressive": {"has either type"}}
+# Answers of some of them that differ.
 DIFFERENT = {
     "Autoregressive": {"batch_shape", "event_shape"},
     "Binomial": {"probs"},

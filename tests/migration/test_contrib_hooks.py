@@ -18,7 +18,7 @@ from replicate.migration.contrib import modules
 
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
-# What an evaluation after each step finds, from step 1 on.
+# The accuracy that an evaluation after each step finds, from step 1 on.
 FOUND = [0.5, 0.3, 0.4, 0.35, 0.2, 0.2, 0.6, 0.1, 0.7, 0.8, 0.9, 0.9]
 EVERY = {"run_every_secs": None, "run_every_steps": 1}
 SECONDS = "min_steps run_every_secs run_every_steps"

@@ -1,4 +1,4 @@
-"""What is said of imports of `tf.contrib` is what `replicate.compat.install()` gives."""
+"""Findings about imports of `tf.contrib` agree with `replicate.compat.install()`."""
 
 import pytest
 

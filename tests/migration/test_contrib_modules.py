@@ -120,7 +120,7 @@ def test_a_function_hides_the_module_of_its_name(again):
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_an_import_without_a_place_says_what_to_write(line):
-    for _ in range(2):  # Nothing of the first time is left.
+    for _ in range(2):  # The first time leaves nothing behind.
         with pytest.raises(ImportError, match=re.escape(REFUSED[line])):
             exec(line, {})
     assert tf2.contrib.rnn.LSTMCell is tf.nn.rnn_cell.LSTMCell

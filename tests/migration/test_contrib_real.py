@@ -1,4 +1,4 @@
-"""What replicate gives for names of `tf.contrib`, beside the real ones of TensorFlow 1.15.5.
+"""Compares replicate's names of `tf.contrib` with those of TensorFlow 1.15.5.
 
 Newer TensorFlows do not collect this file: see `versions.ONLY_IN_1`.
 """
@@ -44,7 +44,7 @@ PARTIAL = {
     *("elu", "legacy_linear", "legacy_relu", "linear", "relu", "relu6"),
     *("OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES"),
 }
-# What replicate has of its own and compares otherwise, or what the whole library is about.
+# Names that replicate implements itself and compares below, and those that the library is about.
 COMPARED_BELOW = {
     "estimator.export_all_saved_models",
     "estimator.export_saved_model_for_mode",
@@ -66,14 +66,14 @@ OLDER = {
     "estimator.stop_if_no_increase_hook",
 }
 NOT_INSTALLED = ("tensorflow-gan", "tensorflow-probability")
-FUTURE = type(__future__.division)  # What files of Python 2 and 3 import first.
+FUTURE = type(__future__.division)  # The first import of files for Python 2 and 3.
 VALUES = {name for name, _ in contrib_values.ROWS}
-# Options that the target has besides, at the end.
+# Further options that the target has, at the end.
 MORE_ARGUMENTS = {"data.bucket_by_sequence_length", "data.make_csv_dataset"}
 
 
 def given():
-    """Yields the places of all names that are given but for modules."""
+    """Yields the places of all names that are given, except modules."""
     for package in sorted(table.packages()):
         for name in table.names_in(package):
             place = find(f"{package}.{name}")
@@ -158,7 +158,7 @@ def test_own_names_compute_what_the_real_ones_do(name, row):
 
 @pytest.mark.parametrize("package", sorted({*table.packages()} - {"gan"}))
 def test_every_name_has_an_answer(package):
-    """Of all public names of 1.15.5, not only of those that have a line."""
+    """Checks all public names of 1.15.5, not only those that have a line."""
     try:
         module = importlib.import_module(f"tensorflow.contrib.{package}")
     except ImportError:
@@ -315,7 +315,7 @@ RUN_CONFIGS = [
 @pytest.mark.parametrize("options", RUN_CONFIGS, ids=repr)
 def test_run_configs_say_what_the_real_ones_say(options):
     mine, theirs = (cls(**options) for cls in both("RunConfig", "learn"))
-    # What tells of clusters, which are refused.
+    # Attributes about clusters, which are refused.
     skipped = {"environment", "get_task_id", "replace", "task_type", "uid"}
     names = [name for name in dir(theirs) if name[0] != "_" and hasattr(theirs, name)]
     for name in sorted({*names} - skipped):

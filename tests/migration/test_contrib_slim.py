@@ -120,7 +120,7 @@ def normalizations():
     ]
 
 
-# What each is made by, the sums of absolute values, and a sum over the variables' names.
+# The function that makes each, the sums of absolute values, and a sum over the variables' names.
 ROWS = {
     "batch norm, fused": (lambda: normalized(None), [182.521], 2385230173),
     "batch norm": (lambda: normalized(False), [182.521], 2385230173),
@@ -195,7 +195,7 @@ def checksum(variables, text):
 
 @pytest.mark.skipif(versions.IS_1, reason="tf-slim lacks nothing there")
 def test_tensorflow_itself_stays_as_it_is():
-    """What tf-slim is lent, others do not get."""
+    """Other modules do not get the names that tf-slim is lent."""
     contrib("slim").conv2d  # noqa: B018
     lent = sys.modules["tf_slim.metrics.metric_ops"].control_flow_ops
     assert lent.cond is tf.cond and "cond" in dir(lent)

@@ -138,7 +138,7 @@ def test_forms_of_imports(tmp_path, before, after):
 @pytest.mark.parametrize(
     "text",
     [
-        "import tensorflow as tf\ntf.placeholder, tf.autodiff\n",  # What version 2 alone has.
+        "import tensorflow as tf\ntf.placeholder, tf.autodiff\n",  # Version 2 alone has it.
         "import tensorflow as tf\ntf.placeholder, tf.python.x\n",
         "import tensorflow, tensorflow.contrib.slim\ntensorflow.placeholder\n",
         "from tensorflow import placeholder, keras\n",

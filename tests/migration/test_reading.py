@@ -1,4 +1,4 @@
-"""Which files are read and how; whatever they are, each ends in a line."""
+"""The files that `scan` reads, and how; each ends in a line, even if it cannot be read."""
 
 import ast
 import codecs

@@ -1,4 +1,4 @@
-"""What `replicate scan` finds: each planted trap once, and nothing in what looks like one."""
+"""`replicate scan` finds each planted trap once, and nothing in code that only looks like one."""
 
 import pytest
 

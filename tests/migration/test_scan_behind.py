@@ -1,4 +1,4 @@
-"""What is done behind names, attributes, functions of one's own, and in other files, is found."""
+"""`scan` follows names, attributes and functions, also into other files."""
 
 import os
 

@@ -156,9 +156,9 @@ def test_an_interruption(path, monkeypatch, capsys):
 
 
 def test_there_is_nothing_in_this_repository(monkeypatch):
-    """But in programs that are of TensorFlow 1, and not to be modernised."""
+    """There is no finding in programs for TensorFlow 1 that are not to be modernised."""
     monkeypatch.chdir(ROOT)
-    # All that `install` brings; names of which it brings none are in those programs alone.
+    # All that `install` brings; only those programs have names that it does not bring.
     monkeypatch.setattr(contrib, "_find", lambda name: find("training.HParams"))
     skipped = ("--skip", "tests/migration", "--skip", "tests/moving", "--exclude", "cross-replica")
     assert run(".", *skipped) == 0

@@ -1,4 +1,4 @@
-"""What programs do is said as it is: those that predict or evaluate do not train."""
+"""`scan` names the purpose of a program: one that predicts or evaluates does not train."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is planted in programs of several styles is found, and nothing else."""
+"""Planted traps in programs of several styles are found, and nothing else."""
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ from replicate.migration import scan
 
 ROOT = pathlib.Path(__file__).parents[1] / "moving"
 TRAPS = sorted((ROOT / "traps").glob("*.py"))
-# Of which one finding tells all of a codebase, wherever that is.
+# One finding is enough for a whole codebase, in any file.
 ONCE = {"compat-install", "version-2-behavior"}
 
 
@@ -31,7 +31,7 @@ def test_every_rule_of_traps_is_planted():
     assert len(rules) >= 8 and rules <= set(scan.RULES)
 
 
-# What moving these programs takes is said, and no trap is seen where there is none.
+# Programs, with the changes that moving them takes; `scan` finds no other traps in them.
 STYLES = {
     "captions": {"contrib-name"},
     "mnist": {"contrib-name"},

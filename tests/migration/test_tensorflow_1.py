@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).parent
 def run(program, tmp_path, *folders, install="tensorflow_1=True", before=""):
     """Runs a program after `install`; returns what it prints, by lines, and its errors.
 
-    `folders` are where it imports from besides, and `before` is what it does first.
+    It also imports from `folders`, and does `before` first.
     """
     file = tmp_path / "program.py"
     file.write_text(f"{before}\nimport replicate\nreplicate.compat.install({install})\n{program}")
@@ -46,7 +46,7 @@ for name in estimator.get_variable_names():
 for name, value in sorted(estimator.evaluate(code.input_fn).items()):
     print(name, round(float(value), 3))
 """
-# What TensorFlow 1.15.5 trains, with its own `tf.contrib`, on one device.
+# Results of TensorFlow 1.15.5 with its `tf.contrib`, on one device.
 TRAINED = [
     "dense_1/bias [0.565, 0.565]",
     "dense_1/kernel [-0.0247, -0.0247, 0.0113]",
@@ -173,7 +173,7 @@ assert keras.optimizers.Adam is v1.keras.optimizers.Adam
 assert vgg16.VGG16 is VGG16 is v1.keras.applications.vgg16.VGG16
 assert isinstance(keras.layers.Dense(1), v1.keras.layers.Layer)
 
-# What is set or patched is what the file sees, and is as before afterwards.
+# The file sees attributes that are set or patched, and they are restored afterwards.
 real = tf.placeholder
 for patch in (mock.patch("tensorflow.placeholder", 3), mock.patch.object(tf, "placeholder", 3)):
     with patch:

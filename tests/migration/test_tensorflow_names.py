@@ -27,7 +27,7 @@ def has(root, name):
     return True
 
 
-@pytest.mark.skipif(versions.IS_OLD, reason="the table is of TensorFlow 2.15 and newer")
+@pytest.mark.skipif(versions.IS_OLD, reason="the table is for TensorFlow 2.15 and newer")
 @pytest.mark.parametrize("status", ["lacks", "means", "new"])
 def test_the_table_is_true(status):
     names = [line[1] for line in LINES if line[0] == status]
@@ -41,12 +41,12 @@ def test_the_table_is_true(status):
     assert wrong == []
 
 
-@pytest.mark.skipif(versions.IS_OLD, reason="the table is of TensorFlow 2.15 and newer")
+@pytest.mark.skipif(versions.IS_OLD, reason="the table is for TensorFlow 2.15 and newer")
 def test_what_the_insides_define_is_public():
     names = [one for line in LINES if line[0] == "inside" for one in line[2:]]
     public = {name.partition("=")[2] or name for name in names}
     assert len(public) > 1000
-    # Of the newest TensorFlow, this one may lack a few.
+    # This TensorFlow may lack a few names of the newest one.
     assert len([name for name in public if not has(version_1, name)]) < 20
     graph = importlib.import_module(f"{tensorflow.__name__}.python.framework.ops")
     assert tensorflow_names.public(f"{graph.__name__}.get_default_graph") == "get_default_graph"

@@ -1,4 +1,4 @@
-"""What TensorFlow 1.15 alone has: `tf.contrib`, beside one device, and the library installed there.
+"""Features of TensorFlow 1.15 alone: `tf.contrib` beside one device, and the installed library.
 
 A row is a `model_fn` for `contract`, in the style of the code that runs there today. Newer
 TensorFlows do not collect this file: see `versions.ONLY_IN_1`.
@@ -166,7 +166,7 @@ def test_contrib_trains_on_towers_as_on_one_device(name, placement):
     contract.assert_same_run(got, want, rtol=1e-5 if name in FLOAT32 else 1e-9)
 
 
-# Of the contract's table, on what newer TensorFlows do by themselves.
+# Rows of the contract's table about behaviour that newer TensorFlows have by default.
 BEHAVIOURS = [
     "get_variable",
     "keras_sequential",
@@ -201,7 +201,7 @@ def test_the_contract_holds_with_the_behaviour_of_tensorflow_2():
     assert done.stdout.split() == BEHAVIOURS
 
 
-# A file as it is in codebases of today, unchanged but for what installs the library first.
+# A file as in a codebase of today; only the lines that install the library are new.
 CODEBASE = """
 import replicate
 replicate.compat.install(replace_ancestor=True)

@@ -1,4 +1,4 @@
-"""What `test_tensorflow_1.py` puts among installed libraries: it means TensorFlow 2."""
+"""A library that `test_tensorflow_1.py` installs: it expects TensorFlow 2."""
 
 import tensorflow as tf
 from tensorflow import keras
