@@ -52,7 +52,7 @@ NO_PACKAGES = {
 }
 # Paths that programs may still import by; nothing here does.
 FORMER = {"replicate.compat.contrib": "replicate.migration.contrib"}
-# What starts `migration`, which stands apart from what trains.
+# Modules that start `migration`, which is apart from the modules that train.
 STARTS_MIGRATION = {"replicate.__init__", "replicate.__main__", *FORMER}
 
 

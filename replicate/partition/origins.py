@@ -264,7 +264,7 @@ class Origins:
         if not (inputs or waits or fails or operation in self._bits):
             return _NOTHING  # The common case of a constant.
         strategy = self._layouts.strategies.get(operation)
-        found = self.origin_of(operation)  # Of the pass before, in a loop.
+        found = self.origin_of(operation)  # In a loop: from the pass before.
         meetings, acts, fails = found.meetings, found.acts, found.fails | fails
         reads = found.reads | self._readers.get(operation, 0)
         formulas = []
