@@ -1,5 +1,6 @@
 """The contract "N towers = one device": tests of every package compare by it; and its tests."""
 
+from contract.comparing import assert_close, assert_same_run, assert_same_values, check
 from contract.harness import (
     DYNAMIC,
     EVEN,
@@ -9,10 +10,8 @@ from contract.harness import (
     SUM,
     UNEVEN,
     Batches,
+    LossRecorder,
     ModeKeys,
-    assert_close,
-    assert_same_run,
-    assert_same_values,
     dataset,
     device_names,
     evaluate,
@@ -38,10 +37,12 @@ __all__ = [
     "SUM",
     "UNEVEN",
     "Batches",
+    "LossRecorder",
     "ModeKeys",
     "assert_close",
     "assert_same_run",
     "assert_same_values",
+    "check",
     "dataset",
     "device_names",
     "evaluate",

@@ -1,7 +1,6 @@
 """The contract through a real Estimator: training, evaluation, prediction, inputs, hooks."""
 
 import collections
-import functools
 import pathlib
 import re
 
@@ -11,22 +10,17 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+import selection
 from bodies import control_flow
-from contract import models
+from contract import models, structures
 
 pytestmark = pytest.mark.conformance
 
-# A representative part of the table in test_contract.py, which runs without Estimators.
+# A representative part of the table, which `test_contract.py` trains without Estimators.
 RUNS = [
-    ("get_variable", "adam", 8),
-    ("keras_sequential", "adam", 3),
-    ("regularized_tf_layers", "sgd", 3),
-    ("embedding", "adam", 3),
-    ("two_optimizers", "adam", 3),
-    pytest.param("unnamed_tf_layers", "momentum", 2, marks=pytest.mark.thorough),
-    pytest.param("first_tower", "momentum", 8, marks=pytest.mark.thorough),
-    pytest.param("average_of_weights", "sgd", 2, marks=pytest.mark.thorough),
-    pytest.param("cross_tower_normalisation", "momentum", 8, marks=pytest.mark.thorough),
+    selection.cell(name, *row.estimator[:2], is_quick="thorough" not in row.estimator)
+    for name, row in models.TABLE.items()
+    if row.estimator
 ]
 
 
@@ -54,77 +48,6 @@ def test_an_estimator_of_towers_is_one_of_one_device(model, optimizer, num_tower
     assert tensors[0] == tensors[1]
 
 
-Fields = collections.namedtuple("Fields", ["first", "second"])
-
-
-def as_sparse(x):
-    return tf.sparse.from_dense(tf.where(x > 0, x, tf.zeros_like(x)))
-
-
-def as_ragged(x):
-    """A ragged tensor in which row i has 0 to 4 values."""
-    counts = tf.cast(tf.reduce_sum(tf.cast(x > 0, tf.int64), axis=1), tf.int64)
-    return tf.RaggedTensor.from_tensor(x, lengths=counts)
-
-
-STRUCTURES = {
-    "tensor": lambda f: f["x"],
-    "dict": lambda f: {"a": f["x"], "b": f["ids"]},
-    "list": lambda f: [f["x"], f["ids"]],
-    "tuple": lambda f: (f["x"], f["ids"]),
-    "namedtuple": lambda f: Fields(f["x"], f["weight"]),
-    "nested": lambda f: {"a": [f["x"], (f["ids"],)], "b": {"c": Fields(f["weight"], f["x"])}},
-    "none_leaves": lambda f: {"a": f["x"], "b": None, "c": [None, f["ids"]]},
-    "scalars": lambda f: {"a": f["x"], "rate": tf.constant(0.5), "number": 2.0, "name": "text"},
-    "array": lambda f: {"a": f["x"], "scalar_array": np.float64(3.0)},
-    "sparse": lambda f: {"a": f["x"], "b": as_sparse(f["x"])},
-    "ragged": lambda f: {"a": f["x"], "b": as_ragged(f["x"])},
-    "strings": lambda f: {"a": f["x"], "b": tf.as_string(f["ids"])},
-}
-
-
-def per_row(leaf):
-    """Returns one number per row that depends on all of the leaf's values, or one for all rows."""
-    if leaf is None or isinstance(leaf, str):
-        return 0.0
-    if isinstance(leaf, tf.SparseTensor):
-        return tf.sparse.reduce_sum(tf.cast(leaf, tf.float64), axis=1)
-    if isinstance(leaf, tf.RaggedTensor):
-        return tf.reduce_sum(tf.cast(leaf, tf.float64), axis=1)
-    leaf = tf.convert_to_tensor(leaf)
-    leaf = tf.string_to_number(leaf) if leaf.dtype == tf.string else leaf
-    leaf = tf.cast(leaf, tf.float64)
-    return tf.reduce_sum(leaf, axis=1) if leaf.shape.rank else leaf
-
-
-def structured_model_fn(features, labels, mode, params):
-    # A reference is at times read when it is updated already, by one device.
-    w = models.get_variable("w", [], initializer=tf.ones_initializer(), use_resource=True)
-    total = functools.reduce(
-        lambda total, leaf: tf.sin(w * total) + per_row(leaf), tf.nest.flatten(features), 0.0
-    )
-    for leaf in tf.nest.flatten(labels):
-        total -= 0.0 if leaf is None else tf.reduce_sum(tf.cast(leaf, tf.float64), axis=1)
-    loss = models.reduce_rows(w * total**2, params)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=models.by_minimize(loss, params))
-
-
-LABELS = {
-    "labels": lambda labels: labels,
-    "no_labels": lambda labels: None,
-    "nested_labels": lambda labels: {"y": labels, "pair": (labels**2, None)},
-}
-
-
-def restructured(model_fn, structure, labels):
-    """Hands `model_fn` features and labels in another structure."""
-
-    def outer(features, given, mode, params):
-        return model_fn(STRUCTURES[structure](features), LABELS[labels](given), mode, params)
-
-    return outer
-
-
 @pytest.mark.parametrize(
     ("structure", "labels", "batches", "num_towers"),
     [
@@ -138,19 +61,19 @@ def restructured(model_fn, structure, labels):
         )
         for batches, num_towers in ((contract.DYNAMIC, 3), (contract.UNEVEN, 2))
         for structure, labels in (
-            *((structure, "labels") for structure in STRUCTURES),
-            *(("dict", labels) for labels in LABELS),
+            *((structure, "labels") for structure in structures.STRUCTURES),
+            *(("dict", labels) for labels in structures.LABELS),
         )
     ],
 )
 def test_any_structure_of_features_and_labels(structure, labels, batches, num_towers):
     def run(model_fn, params, num_towers=1):
-        outer = restructured(model_fn, structure, labels)
+        outer = structures.restructured(model_fn, structure, labels)
         return contract.record(outer, lambda: contract.dataset(batches), params, num_towers)
 
-    want = run(structured_model_fn, contract.make_params())
+    want = run(structures.model_fn, contract.make_params())
     towers_params = contract.make_params(wrap=replicate.TowerOptimizer)
-    got = run(contract.replicated(structured_model_fn, num_towers), towers_params, num_towers)
+    got = run(contract.replicated(structures.model_fn, num_towers), towers_params, num_towers)
     contract.assert_same_run(got, want)
 
 

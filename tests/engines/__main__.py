@@ -21,6 +21,9 @@ def main():
 
     import tensorflow.compat.v1 as tf
 
+    import replicate
+
+    replicate.compat.install()  # Models say `tf.estimator`, as users do.
     warnings.simplefilter("ignore")  # Of what strategies make TensorFlow warn.
     tf.logging.set_verbosity(tf.logging.ERROR)
     # Strategies look their devices up in the eager runtime, which takes them once.

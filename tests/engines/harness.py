@@ -1,8 +1,8 @@
 """Trains one model function on every engine, and compares weights and losses with one device.
 
-Every run starts from the same checkpoint, written on one device, and sees the same rows in every
-step. One device runs without `replicate`: optimizers are not wrapped. An engine of replicas gets a
-batch for each replica where towers get one for all.
+Every run of a row starts from the same checkpoint, written on one device, and sees the same rows in
+every step. One device runs without `replicate`: optimizers are not wrapped. An engine of replicas
+gets a batch for each replica where towers get one for all.
 """
 
 import atexit
@@ -15,13 +15,14 @@ from typing import Any, Callable, Dict, List, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import contract
 import replicate
+from contract import models
 from engines import tpu_graphs
-from engines.models import MODELS
-from examples.nas_search.search import search_settings
+from engines.data import ROWS, SEED, STEPS, dataset, rows, settings_of
 from replicate import estimator
 
-ROWS, STEPS, SEED = 12, 4, 7
+MODELS = models.rows("engine")
 TPU_CORES = 4
 TRAIN = estimator.ModeKeys.TRAIN
 
@@ -63,13 +64,8 @@ def _config(directory, count=2, kind=None, **kwargs):
 
 
 def _one_device(model_fn, directory, params):
-    params = dict(params, wrap=_not_at_all)
+    params = dict(params, wrap=contract.plain)
     return estimator.Estimator(model_fn, config=_config(directory, 1), params=params)
-
-
-def _not_at_all(optimizer):
-    """Wraps an optimizer in nothing."""
-    return optimizer if hasattr(optimizer, "apply_gradients") else optimizer()
 
 
 def _replicated(model_fn, count, params):
@@ -148,85 +144,9 @@ def reference(model, engine):
     return "one_device"
 
 
-@functools.lru_cache(maxsize=None)
-def rows():
-    """Returns features and labels of all steps, each row different."""
-    random, count = np.random.RandomState(SEED), ROWS * STEPS
-    features = {
-        "x": random.normal(size=(count, 4)),
-        "ids": random.randint(0, 6, size=(count, 3)).astype(np.int32),
-        "counted": (random.uniform(size=(count, 1)) > 0.4).astype(np.float64),
-        "images": random.normal(size=(count, 6, 6, 2)),
-    }
-    return features, np.sin(features["x"].sum(axis=1, keepdims=True)) + features["counted"]
-
-
-@functools.lru_cache(maxsize=None)
-def images():
-    """Returns features and labels of an architecture search: for each part, its rows' sizes."""
-    random = np.random.RandomState(SEED)
-    counts = {"train": ROWS * STEPS, "validation": 2 * ROWS * STEPS}
-    features = {k: random.rand(count, 8, 8, 1).astype("float32") for k, count in counts.items()}
-    eye = np.eye(10, dtype="float32")
-    return features, {k: eye[random.randint(10, size=count)] for k, count in counts.items()}
-
-
-def dataset(name, parts=1):
-    """Returns the batches of all steps for a model, each in as many parts."""
-    if not MODELS[name].own_networks:
-        data = tf.data.Dataset.from_tensor_slices(rows())
-        return data.batch(ROWS // parts, drop_remainder=True)
-    features, labels = images()
-    sizes = {"train": ROWS // parts, "validation": 2 * ROWS // parts}
-    data = {
-        key: tf.data.Dataset.from_tensor_slices((features[key], labels[key])).batch(size, True)
-        for key, size in sizes.items()
-    }
-    return tf.data.Dataset.zip(data).map(
-        lambda part: tuple({key: part[key][index] for key in part} for index in (0, 1))
-    )
-
-
-def settings_of(name, towers, directory):
-    """Returns the `params` of a model."""
-    if not MODELS[name].own_networks:
-        return {}
-    return search_settings.resolve(
-        preset="digits",
-        train_batch_size=ROWS,
-        rl_batch_size_multiplier=2.0,
-        max_global_step=STEPS,
-        rl_delay_steps_fraction=0.25,
-        increase_ops_warmup_steps_fraction=0.25,
-        increase_filters_warmup_steps_fraction=0.25,
-        model_learning_rate=0.5,
-        rl_learning_rate=1.0,
-        rl_cost_model_target=0.012,
-        num_towers=towers,
-        seed=SEED,
-        checkpoint_dir=str(directory),
-    )
-
-
-class _Losses(tf.train.SessionRunHook):
-    """Keeps what the Estimator reports as loss."""
-
-    def __init__(self):
-        self.values = []
-
-    def begin(self):
-        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
-
-    def before_run(self, run_context):
-        return tf.train.SessionRunArgs(self._loss)
-
-    def after_run(self, run_context, run_values):
-        self.values.append(run_values.results)
-
-
 def _save_start(name, directory):
     """Saves what a model is initialised with on one device."""
-    params = dict(settings_of(name, 1, directory), wrap=_not_at_all)
+    params = dict(settings_of(name, 1, directory), wrap=contract.plain)
     with tf.Graph().as_default():
         tf.set_random_seed(SEED)
         tf.train.create_global_step()
@@ -255,13 +175,27 @@ def run(name, engine):
         directory = pathlib.Path(parent) / "model"
         shutil.copytree(start(name), directory)
         params = settings_of(name, engine.towers, directory)
-        trained = engine.make(
-            MODELS[name].fn, directory, dict(params, wrap=replicate.TowerOptimizer)
-        )
-        losses = _Losses()
-        trained.train(lambda params=None: dataset(name, engine.parts), hooks=[losses])
-        names = trained.get_variable_names()
-        return Run(losses.values, {name: trained.get_variable_value(name) for name in names})
+        made = engine.make(MODELS[name].fn, directory, dict(params, wrap=replicate.TowerOptimizer))
+        return _trained(made, lambda params=None: dataset(name, engine.parts))
+
+
+def train(model_fn, strategy, optimizer="momentum", reduction=contract.MEAN, batches=contract.EVEN):
+    """Trains a model of the contract in replicas; on one device as it is if `strategy` is None."""
+    wrap = contract.plain if strategy is None else replicate.TowerOptimizer
+    size = batches.size // (1 if strategy is None else strategy.num_replicas_in_sync)
+    params = contract.make_params(optimizer, reduction, wrap)
+    with tempfile.TemporaryDirectory() as directory:
+        config = _config(directory, train_distribute=strategy)
+        made = tf.estimator.Estimator(model_fn, config=config, params=params)
+        return _trained(made, lambda: contract.dataset(batches._replace(size=size)))
+
+
+def _trained(made, input_fn):
+    """Trains an Estimator until its input ends; returns the `Run`."""
+    recorder = contract.LossRecorder()
+    made.train(input_fn, hooks=[recorder])
+    names = made.get_variable_names()
+    return Run(recorder.losses, {name: made.get_variable_value(name) for name in names})
 
 
 def deviation(got, want, rounding=0.0):

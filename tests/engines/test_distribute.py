@@ -11,7 +11,7 @@ import selection
 from contract import MEAN, SUM
 from contract import models as contract_models
 from engines import harness
-from engines.replicas import train
+from engines.harness import train
 from versions import legacy
 
 pytestmark = pytest.mark.conformance
@@ -202,23 +202,7 @@ def compare(model_fn, make, rtol=1e-9, **kwargs):
     contract.assert_same_values(variables, wanted, rtol)
 
 
-# What TensorFlow itself does not do in replicas, with or without this library.
-COLLECTIONS = "replicas share collections, so a replica finds the penalties and losses of others"
-REUSE = (
-    "later replicas reuse variables, and look for float32 where only the initialiser says float64"
-)
-NOT_IN_REPLICAS = {
-    "regularized_tf_layers": COLLECTIONS,
-    "regularized_keras": COLLECTIONS,
-    "get_total_loss": COLLECTIONS,
-    "total_loss_of_layers": COLLECTIONS,
-    "array_initializer": REUSE,
-    "hand_written_gradients": REUSE,
-    "average_of_weights": REUSE,
-    "partitioned_variable": "a `MirroredStrategy` initialises the parts of each replica apart",
-    "sync_replicas": "`SyncReplicasOptimizer` refuses strategies",
-}
-MODELS = {name: fn for name, fn in contract_models.MODELS.items() if name not in NOT_IN_REPLICAS}
+MODELS = {name: row for name, row in contract_models.rows("way").items() if not row.not_in_replicas}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +216,7 @@ MODELS = {name: fn for name, fn in contract_models.MODELS.items() if name not in
     indirect=["make"],
 )
 def test_weights_and_losses_are_those_of_one_device(make, name):
-    compare(MODELS[name], make, rtol=1e-5 if name == "float32" else 1e-9)
+    compare(MODELS[name].fn, make, rtol=MODELS[name].rtol)
 
 
 @mostly_mirrored

@@ -28,27 +28,17 @@ def table():
                 yield selection.cell(model, engine, is_quick=is_quick, id=f"{model}-{engine}")
 
 
-# Gradients, and what meets in the middle of the model: for each batch norm, two moments forward and
-# two backward; the count of rows; the reward, the baseline, and Adam's two moments.
-SUMS = {
-    "dense": 3,
-    "cnn": 7 + 2 * (2 + 2),
-    "embedding": 2,
-    "two_optimizers": 2 + 1,
-    "search_step": 2 + 1 + 1 + 2,
-    # 23 variables, and 6 batch norms, whose gradients are by hand.
-    "reversible": 23 + 6 * (2 + 2),
-}
+TRAINED = [name for name, row in harness.MODELS.items() if row.tpu_sums]
 
 
 @pytest.mark.parametrize("model, engine", list(table()))
 def test_weights_are_those_of_one_device(model, engine):
     got, want = harness.run(model, engine), harness.run(model, harness.reference(model, engine))
-    rounding, tolerance = harness.MODELS[model].rounding, harness.MODELS[model].tolerance
-    assert harness.deviation(got, want, rounding) <= tolerance
+    row = harness.MODELS[model]
+    assert harness.deviation(got, want, row.rounding) <= row.rtol
 
 
-@pytest.mark.parametrize("model", [model for model in harness.MODELS if model in SUMS])
+@pytest.mark.parametrize("model", TRAINED)
 def test_every_weight_is_trained(model):
     """Else equal weights would say nothing."""
     run = harness.run(model, "one_device")
@@ -57,6 +47,6 @@ def test_every_weight_is_trained(model):
         assert (value != start.get_tensor(name)).any(), name
 
 
-@pytest.mark.parametrize("model", list(SUMS))
+@pytest.mark.parametrize("model", TRAINED)
 def test_the_graph_for_tpus_has_these_sums(model):
-    assert harness.tpu_graph(model) == SUMS[model]
+    assert harness.tpu_graph(model) == harness.MODELS[model].tpu_sums

@@ -15,7 +15,7 @@ from conformance.bert_adamw import AdamWeightDecayOptimizer
 from conformance.moving_average import MovingAverageOptimizer
 from contract import MEAN, SUM
 from contract import models as contract_models
-from engines import harness, replicas, tpu_graphs
+from engines import harness, tpu_graphs
 from graph_walks import behind
 from replicate.loss_scale import DynamicLossScale
 from scale_steps import NOT_FINITE, after
@@ -769,15 +769,15 @@ def test_the_other_way_round_works_in_a_condition(rewrite, version):
     [(harness.mirrored, 1), (harness.mirrored, 2), (harness.central_storage, 2)],
 )
 def test_the_other_way_round_in_replicas(make, version, monkeypatch):
-    want = replicas.train(FLOAT32, None)
+    want = harness.train(FLOAT32, None)
     original = replicate.TowerOptimizer
     monkeypatch.setattr(replicate, "TowerOptimizer", lambda opt: Wrapping(original(opt), "dynamic"))
     with control_flow(version):
         if version == 1:
             with pytest.raises(RuntimeError, match=matching(IN_CONDITION)):
-                replicas.train(FLOAT32, make())
+                harness.train(FLOAT32, make())
             return
-        losses, variables = replicas.train(FLOAT32, make())
+        losses, variables = harness.train(FLOAT32, make())
     contract.assert_close(losses, want[0], 1e-5, "losses")
     contract.assert_same_values(without_scales(variables), want[1], 1e-5)
 
@@ -797,12 +797,12 @@ def without_scales(variables):
     ],
 )
 def test_estimators_of_replicas_train_as_without_a_scale(model, make, scale, monkeypatch):
-    losses, want = replicas.train(MODELS[model], None)
+    losses, want = harness.train(MODELS[model], None)
     original = replicate.TowerOptimizer
     monkeypatch.setattr(
         replicate, "TowerOptimizer", lambda opt: original(opt, loss_scale=SCALES[scale]())
     )
-    got_losses, got = replicas.train(MODELS[model], make())
+    got_losses, got = harness.train(MODELS[model], make())
     contract.assert_close(got_losses, losses, 1e-12, "losses")
     assert sorted(set(got) - set(want)) == sorted(OWN if scale == "dynamic" else ())
     contract.assert_same_values(without_scales(got), want, 1e-12)

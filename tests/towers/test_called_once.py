@@ -1,7 +1,7 @@
-"""Strangers' model functions: called once and run in towers, they train as on one device.
+"""Model functions as people have them: called once and run in towers, they train as on one device.
 
-The rows are in `strangers_gradients.py` and `strangers_state.py`. Each is trained with `sgd`, in
-float64 unless said otherwise, on uneven batches.
+The rows of `contract/models/` are trained with `sgd`, in float64 unless a row says otherwise, on
+uneven batches, in towers whose optimizers are wrapped or not.
 """
 
 import functools
@@ -9,14 +9,15 @@ import random
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
 import selection
 from bodies import control_flow
-from towers import strangers
-from towers import strangers_gradients as grads
-from towers import strangers_state as state
+from contract import models
+from contract.models import changes, draws
+from contract.models.parts import linear, mean_square, trained
 
 pytestmark = [
     pytest.mark.usefixtures("resource_variables"),
@@ -24,110 +25,85 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices"),
 ]
 WRAPS = {"wrapped": replicate.TowerOptimizer, "unwrapped": contract.plain}
+REDUCTIONS = {"mean": contract.MEAN, "sum": contract.SUM}
 
 
-def record(model_fn, num_towers, wrap, batches=contract.UNEVEN, reduction=contract.MEAN, **kwargs):
-    if num_towers > 1:
-        model_fn = contract.replicated(model_fn, num_towers, reduction, **kwargs)
-    return contract.record(
-        model_fn,
-        functools.partial(contract.dataset, batches),
-        contract.make_params("sgd", reduction, wrap),
-        num_towers,
-    )
+def cells(mark):
+    """Returns two runs of each row: over 3 and over 2 towers, one of which wraps optimizers.
 
-
-def changes():
-    for m, make in enumerate(grads.MAKERS):
-        for c, change in enumerate(grads.CHANGES):
-            for w, wrap in enumerate(WRAPS):
-                towers = 2 + (m + c + w) % 2
-                reduction = list(grads.REDUCTIONS)[(m + c // 2) % 2]
-                yield selection.cell(
-                    grads.changing(grads.MAKERS[make], grads.CHANGES[change]),
-                    WRAPS[wrap],
+    The other reduces the loss in another way. What is mixed with rows depends on both, and always
+    runs twice.
+    """
+    found = []
+    for row, name in enumerate(models.rows(mark)):
+        for towers in (3, 2):
+            wrap = list(WRAPS)[(row + towers) % 2]
+            reduction = list(REDUCTIONS)[(row // 2 + towers) % 2]
+            found.append(
+                selection.cell(
+                    name,
                     towers,
-                    grads.REDUCTIONS[reduction],
-                    id=f"{make}-{change}-{wrap}-{towers}-{reduction}",
-                    is_quick=selection.on_diagonal(c, m, 5) and w == m % 2,
+                    wrap,
+                    reduction,
+                    id=f"{name}-{towers}-{wrap}-{reduction}",
+                    is_quick=towers == 3 or mark == "mixed",
                 )
+            )
+    return pytest.mark.parametrize("name, towers, wrap, reduction", found)
 
 
-@pytest.mark.parametrize("model_fn, wrap, num_towers, reduction", list(changes()))
-def test_gradients_changed_before_they_are_applied(model_fn, wrap, num_towers, reduction):
-    want = contract.record_one_device(model_fn, contract.UNEVEN, "sgd", reduction)
-    got = record(model_fn, num_towers, wrap, reduction=reduction)
-    assert len(want.losses) == 3
-    contract.assert_same_run(got, want)
-
-
-def recipes():
-    for name in grads.OTHERS:
-        for w, wrap in enumerate(WRAPS):
-            for towers in (2, 3):
-                is_quick = w == (len(name) + towers) % 2
-                yield selection.cell(name, WRAPS[wrap], towers, is_quick=is_quick)
-
-
-@pytest.mark.parametrize(("name", "wrap", "num_towers"), list(recipes()))
-def test_recipes(name, wrap, num_towers):
-    model_fn = grads.OTHERS[name]
-    want = contract.record_one_device(model_fn, contract.DYNAMIC)
-    contract.assert_same_run(record(model_fn, num_towers, wrap, contract.DYNAMIC), want)
-
-
-@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
-@pytest.mark.parametrize("name", list(state.STATE))
-def test_state(name, num_towers, warnings):
-    model_fn = state.STATE[name]
-    want = contract.record_one_device(model_fn, contract.DYNAMIC)
-    wrap = list(WRAPS.values())[num_towers % 2]
-    contract.assert_same_run(record(model_fn, num_towers, wrap, contract.DYNAMIC), want)
+def check(name, towers, wrap, reduction, warnings):
+    """Asserts that a row trains as on one device, and that the library says nothing."""
+    contract.check(models.TABLE[name], towers, reduction=REDUCTIONS[reduction], wrap=WRAPS[wrap])
     assert warnings() == []
 
 
+@cells("penalty")
+def test_a_penalty_added_by_hand_counts_once(name, towers, wrap, reduction, warnings):
+    check(name, towers, wrap, reduction, warnings)
+
+
+@cells("recipe")
+def test_recipes(name, towers, wrap, reduction, warnings):
+    check(name, towers, wrap, reduction, warnings)
+
+
+@cells("state")
+def test_state(name, towers, wrap, reduction, warnings):
+    check(name, towers, wrap, reduction, warnings)
+
+
+@cells("mixed")
+def test_gradients_and_weights_that_are_mixed_with_rows(name, towers, wrap, reduction, warnings):
+    check(name, towers, wrap, reduction, warnings)
+
+
+def changed():
+    """Yields a run of each pair of a way to make gradients and a change."""
+    for m, make in enumerate(changes.MAKERS):
+        for c, change in enumerate(changes.CHANGES):
+            yield selection.cell(
+                f"{make}-{change}",
+                2 + c % 2,
+                list(WRAPS)[(m + c) % 2],
+                list(REDUCTIONS)[(m + c // 2) % 2],
+                is_quick=selection.on_diagonal(c, m, 5),
+            )
+
+
+@pytest.mark.parametrize("name, towers, wrap, reduction", list(changed()))
+def test_gradients_changed_before_they_are_applied(name, towers, wrap, reduction, warnings):
+    check(name, towers, wrap, reduction, warnings)
+
+
 @pytest.mark.parametrize(
-    "name, reduction",
-    [
-        selection.cell(
-            name,
-            grads.REDUCTIONS[reduction],
-            is_quick=selection.on_diagonal(row, column, 2),
-            id=f"{name}-{reduction}",
-        )
-        for column, reduction in enumerate(grads.REDUCTIONS)
-        for row, name in enumerate(strangers.PENALTIES)
-    ],
+    "make",
+    [selection.cell(make, is_quick=row % 2 == 0) for row, make in enumerate(changes.MAKERS)],
 )
-def test_a_penalty_added_by_hand_counts_once(name, reduction):
-    model_fn = strangers.PENALTIES[name]
-    num_towers = 2 + len(name) % 2
-    want = contract.record_one_device(model_fn, contract.UNEVEN, "sgd", reduction)
-    wrap = list(WRAPS.values())[len(name) // 2 % 2]
-    got = record(model_fn, num_towers, wrap, contract.UNEVEN, reduction)
-    contract.assert_same_run(got, want)
-
-
-@pytest.mark.parametrize("wrap", list(WRAPS.values()), ids=list(WRAPS))
-@pytest.mark.parametrize("name", list(strangers.SCOPES))
-def test_an_optimizer_under_a_scope_from_the_top(name, wrap):
-    want = contract.record_one_device(strangers.SCOPES[name], contract.UNEVEN)
-    contract.assert_same_run(record(strangers.SCOPES[name], 3, wrap), want)
-
-
-@pytest.mark.parametrize(
-    "make, version",
-    [
-        selection.cell(make, version, is_quick=selection.on_diagonal(row, version, 2))
-        for version in (1, 2)
-        for row, make in enumerate(grads.MAKERS)
-    ],
-)
-def test_gradients_changed_in_a_condition(make, version):
-    with control_flow(version):
-        model_fn = grads.changing(grads.MAKERS[make], grads.clip_if_large)
-        want = contract.record_one_device(model_fn, contract.DYNAMIC)
-        contract.assert_same_run(record(model_fn, 2, contract.plain, contract.DYNAMIC), want)
+def test_gradients_changed_in_a_condition_of_tensorflow_1(make):
+    with control_flow(1):
+        row = models.TABLE[f"{make}-cond"]
+        contract.check(row, 2, contract.DYNAMIC, wrap=contract.plain)
 
 
 OPTIONS = {
@@ -152,9 +128,9 @@ OPTIONS = {
 def test_options_and_changed_gradients(option, change):
     wrapped, given = OPTIONS[option]
     wrap = functools.partial(replicate.TowerOptimizer, **wrapped)
-    model_fn = grads.changing(grads.computed, grads.CHANGES[change])
-    want = record(model_fn, 1, wrap)
-    got = record(model_fn, 3, wrap, **given)
+    model_fn = models.TABLE[f"compute_gradients-{change}"].fn
+    want = contract.record_plain(model_fn, 1, contract.UNEVEN, wrap)
+    got = contract.record_plain(model_fn, 3, contract.UNEVEN, wrap, **given)
     for run in (got, want):  # Replicas, loss scales and what is accumulated: not the model's.
         for values in run.variables:
             for name in list(values):
@@ -164,21 +140,9 @@ def test_options_and_changed_gradients(option, change):
     contract.assert_same_run(got, want)
 
 
-@pytest.mark.parametrize("num_towers", [selection.cell(2, is_quick=False), 3])
-@pytest.mark.parametrize("name", list(strangers.TABLES))
-def test_tables(name, num_towers):
-    want = contract.record_one_device(strangers.TABLES[name], contract.UNEVEN)
-    contract.assert_same_run(record(strangers.TABLES[name], num_towers, contract.plain), want)
-
-
-def test_a_backward_pass_in_half_precision():
-    want = contract.record_one_device(strangers.HALF, contract.UNEVEN)
-    contract.assert_same_run(record(strangers.HALF, 2, replicate.TowerOptimizer), want, rtol=2e-3)
-
-
 def drawn(name, num_towers, rows, **kwargs):
     """Returns what the rows of two batches draw."""
-    model_fn = strangers.drawing(strangers.RANDOM[name])
+    model_fn = draws.drawing(draws.RANDOM[name])
     if num_towers > 1:
         model_fn = contract.replicated(model_fn, num_towers, **kwargs)
     data = functools.partial(contract.dataset, contract.Batches(2 * rows, rows, static=False))
@@ -187,7 +151,7 @@ def drawn(name, num_towers, rows, **kwargs):
 
 
 @pytest.mark.parametrize("version", [selection.cell(1, is_quick=False), 2])
-@pytest.mark.parametrize("name", list(strangers.RANDOM))
+@pytest.mark.parametrize("name", list(draws.RANDOM))
 def test_random_numbers_of_a_seed(name, version):
     """Programs of towers draw other ones in each, the first of them those of one device."""
     with control_flow(version):
@@ -203,45 +167,25 @@ def test_random_numbers_of_a_seed(name, version):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("name", list(strangers.RANDOM))
+@pytest.mark.parametrize("name", list(draws.RANDOM))
 def test_random_numbers_of_one_device(name, version):
     with control_flow(version):
         got = drawn(name, 3, 12, random="batch")
         np.testing.assert_array_equal(got, drawn(name, 1, 12))
 
 
-@pytest.mark.parametrize("wrap", list(WRAPS.values()), ids=list(WRAPS))
-@pytest.mark.parametrize("name", list(strangers.MIXED))
-def test_gradients_and_weights_that_are_mixed_with_rows(name, wrap, warnings):
-    model_fn = strangers.MIXED[name]
-    want = contract.record_one_device(model_fn, contract.UNEVEN)
-    contract.assert_same_run(record(model_fn, 2 + len(name) % 2, wrap), want)
-    assert warnings() == []
-
-
-@pytest.mark.parametrize("wrap", list(WRAPS.values()), ids=list(WRAPS))
-@pytest.mark.parametrize("reduction", list(grads.REDUCTIONS.values()), ids=list(grads.REDUCTIONS))
-@pytest.mark.parametrize("name", list(strangers.TWICE))
-def test_gradients_of_gradients(name, reduction, wrap):
-    want = contract.record_one_device(strangers.TWICE[name], contract.UNEVEN, "sgd", reduction)
-    got = record(strangers.TWICE[name], 2, wrap, reduction=reduction)
-    contract.assert_same_run(got, want)
-
-
-@pytest.mark.parametrize("model_fn", [strangers.summed_baseline, strangers.largest, strangers.last])
-def test_an_update_of_all_towers_rows(model_fn, warnings):
-    want = contract.record_one_device(model_fn, contract.UNEVEN)
-    got = record(model_fn, 3, replicate.TowerOptimizer)
-    contract.assert_same_run(got, want)
-    assert warnings() == []
+def branching(features, labels, mode, params):
+    loss = mean_square(linear(features), labels, params)
+    if replicate.tower_index() == 0:
+        tf.summary.scalar("loss", loss)
+    return trained(loss, params, mode)
 
 
 def test_branching_on_the_index_in_python():
     """It fails in a program of one tower; in that of the batch it is 0, as on one device."""
     with pytest.raises(TypeError, match=r"called once for all towers.*tf\.where.*merge_call"):
-        record(strangers.branching, 2, replicate.TowerOptimizer, per_tower=True)
-    want = contract.record_one_device(strangers.branching, contract.UNEVEN)
-    contract.assert_same_run(record(strangers.branching, 2, replicate.TowerOptimizer), want)
+        contract.record_towers(branching, contract.UNEVEN, 2, per_tower=True)
+    contract.check(models.Model(branching, ""), 2)
 
 
 @pytest.mark.parametrize("per_tower", [False, True])
@@ -252,9 +196,7 @@ def test_effects_of_python_happen_once(per_tower):
         effects.append(random.random())
         params["seen"] = params.get("seen", 0) + 1
         params["nested"]["rate"] = 0.5
-        return state.trained(
-            state.mean_square(state.linear(features), labels, params), params, mode
-        )
+        return trained(mean_square(linear(features), labels, params), params, mode)
 
     params = {**contract.make_params(wrap=replicate.TowerOptimizer), "nested": {"rate": 0.1}}
     given = functools.partial(contract.dataset, contract.UNEVEN)

@@ -11,8 +11,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-from contract.models import F64, get_variable, optimizer, step
-from towers.strangers_gradients import spec
+from contract.models import F64, get_variable, optimizer, spec, step
 
 pytestmark = pytest.mark.conformance
 

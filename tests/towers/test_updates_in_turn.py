@@ -5,10 +5,8 @@ import tensorflow.compat.v1 as tf
 
 import contract
 from bodies import control_flow
-from contract.models import F64, get_variable, optimizer, step
+from contract.models import F64, get_variable, optimizer, spec, step, untrained
 from replicate.reports import transfers
-from towers.strangers_gradients import spec
-from towers.strangers_state import untrained
 
 pytestmark = pytest.mark.conformance
 

@@ -1,37 +1,26 @@
-"""Model functions that keep state of their own: counters, averages, tables, queues, Python's.
-
-Each takes what those of `contract/models.py` do, and is trained on one device as it is.
-"""
-
-import random
+"""Models that keep state of their own: counters, averages, tables, queues, Python's."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops  # TensorFlow 1.15 has no public name for them.
 from tensorflow.python.training import moving_averages
 
-from contract.models import F64, get_variable, optimizer, reduce_rows, step
-from towers.strangers_gradients import get_matrix, spec
-
-
-def untrained(name, shape, value=0.0, dtype=F64, **kwargs):
-    return tf.get_variable(
-        name, shape, dtype, tf.constant_initializer(value), trainable=False, **kwargs
-    )
-
-
-def trained(loss, params, mode, updates=(), **kwargs):
-    """Returns the spec of an optimizer that waits for updates, as layers' documentation says."""
-    tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)
-    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        return spec(mode, loss, optimizer(params).minimize(loss, step()), **kwargs)
-
-
-def linear(features):
-    return tf.tanh(features["x"] @ get_matrix("w", [4, 1]))
-
-
-def mean_square(predictions, labels, params):
-    return reduce_rows((predictions - labels) ** 2, params)
+import replicate
+from contract.harness import DYNAMIC
+from contract.models.parts import (
+    F64,
+    get_matrix,
+    get_variable,
+    linear,
+    mean_square,
+    optimizer,
+    reduce_rows,
+    spec,
+    step,
+    trained,
+    untrained,
+)
+from contract.models.row import Model
 
 
 def counters(features, labels, mode, params):
@@ -44,7 +33,7 @@ def counters(features, labels, mode, params):
 
 
 def counter_of_value(features, labels, mode, params):
-    """What an update returns is used in the model: the number of the step, from 1."""
+    """Uses in the model the value that an update returns: the number of the step, from 1."""
     calls = untrained("calls", [])
     number = tf.convert_to_tensor(calls.assign_add(1.0))
     return trained(mean_square(linear(features) * number, labels, params), params, mode)
@@ -82,12 +71,6 @@ def spectral_norm(under_dependencies):
     return model_fn
 
 
-def average_of_weights(features, labels, mode, params):
-    average = tf.train.ExponentialMovingAverage(0.9, zero_debias=False)
-    loss = mean_square(linear(features), labels, params)
-    return trained(loss, params, mode, [average.apply(tf.trainable_variables())])
-
-
 def debiased_average_of_weights(features, labels, mode, params):
     """A moving average of tensors made of weights, and of variables, with zero debiasing."""
     loss = mean_square(linear(features), labels, params)
@@ -99,70 +82,42 @@ def debiased_average_of_weights(features, labels, mode, params):
     return made
 
 
-def assigned_moving_average(features, labels, mode, params):
-    average = untrained("average", [4, 1])
+def average_of_loss(features, labels, mode, params):
     loss = mean_square(linear(features), labels, params)
-    (w,) = tf.trainable_variables()
-    update = moving_averages.assign_moving_average(average, w, 0.9, zero_debias=True)
-    return trained(loss, params, mode, [update])
+    average = tf.train.ExponentialMovingAverage(0.9, name="loss", zero_debias=False)
+    with tf.control_dependencies([average.apply([loss])]):
+        total = tf.identity(loss)
+    tf.summary.scalar("loss (average)", average.average(loss))
+    return trained(total, params, mode)
 
 
-def average_of_loss(zero_debias):
-    def model_fn(features, labels, mode, params):
-        loss = mean_square(linear(features), labels, params)
-        average = tf.train.ExponentialMovingAverage(0.9, name="loss", zero_debias=zero_debias)
-        with tf.control_dependencies([average.apply([loss])]):
-            total = tf.identity(loss)
-        tf.summary.scalar("loss (average)", average.average(loss))
-        return trained(total, params, mode)
-
-    return model_fn
-
-
-def average_in_train_op(features, labels, mode, params):
-    """CIFAR-10's tutorial: averages of losses before gradients, of weights after applying."""
-    loss = mean_square(linear(features), labels, params)
-    tf.add_to_collection("losses", loss)
-    total = tf.add_n(tf.get_collection("losses"), name="total_loss")
-    losses_average_op = tf.train.ExponentialMovingAverage(0.9, name="avg").apply([total])
-    opt = optimizer(params)
-    with tf.control_dependencies([losses_average_op]):
-        grads = opt.compute_gradients(total)
-    applied = opt.apply_gradients(grads, global_step=step())
-    averages = tf.train.ExponentialMovingAverage(0.9, step())
-    with tf.control_dependencies([applied]):
-        train_op = averages.apply(tf.trainable_variables())
-    return spec(mode, total, train_op)
-
-
-def batch_norm(how):
-    """Batch norm by hand; its moving mean is that of the batch, its variance of shards."""
+def batch_norm(update):
+    """Returns a batch norm by hand; its moving mean is that of the batch, by `update`."""
 
     def model_fn(features, labels, mode, params):
         hidden = features["x"] @ get_variable("w", [4, 3])
         pop_mean = untrained("pop_mean", [3])
-        decay = 0.9
-        if how == "moments":
-            batch_mean, _ = tf.nn.moments(tf.stop_gradient(hidden), [0])
-        else:
-            batch_mean = tf.reduce_mean(hidden, 0)
-        if how == "subtract":
-            update = tf.assign_sub(pop_mean, (pop_mean - batch_mean) * (1 - decay))
-        elif how == "helper":
-            update = moving_averages.assign_moving_average(
-                pop_mean, batch_mean, decay, zero_debias=False
-            )
-        elif how == "debiased":
-            update = moving_averages.assign_moving_average(
-                pop_mean, batch_mean, decay, zero_debias=True
-            )
-        else:
-            update = tf.assign(pop_mean, pop_mean * decay + batch_mean * (1 - decay))
-        with tf.control_dependencies([update]):
+        with tf.control_dependencies([update(pop_mean, hidden)]):
             predictions = tf.tanh(hidden - pop_mean.read_value()) @ get_matrix("v", [3, 1])
         return trained(mean_square(predictions, labels, params), params, mode)
 
     return model_fn
+
+
+def by_moments(pop_mean, hidden):
+    batch_mean, _ = tf.nn.moments(tf.stop_gradient(hidden), [0])
+    return tf.assign(pop_mean, pop_mean * 0.9 + batch_mean * 0.1)
+
+
+def by_helper(zero_debias):
+    """Returns the update of TensorFlow's own layers, which subtracts."""
+
+    def update(pop_mean, hidden):
+        return moving_averages.assign_moving_average(
+            pop_mean, tf.reduce_mean(hidden, 0), 0.9, zero_debias=zero_debias
+        )
+
+    return update
 
 
 def statistics_of_rows(features, labels, mode, params):
@@ -245,12 +200,70 @@ def queue_of_numbers(features, labels, mode, params):
     return trained(loss, params, mode, training_hooks=[hook])
 
 
-def choices_of_python(features, labels, mode, params):
-    """Python's own random numbers decide about the model: the same in all towers."""
-    chosen = random.Random().choice([1, 2, 3])
-    made = untrained("chosen", [], float(chosen))
-    predictions = linear(features) * made / chosen
-    return trained(mean_square(predictions, labels, params), params, mode)
+def table(make, by_rows):
+    """Counts in a mutable table, by the rows' ids or by the global step."""
+
+    def model_fn(features, labels, mode, params):
+        counts = make()
+        if by_rows:
+            keys = tf.cast(features["ids"][:, 0], tf.int64)
+        else:
+            keys = tf.range(tf.constant(2, tf.int64))
+        before = counts.lookup(keys)
+        put = counts.insert(keys, (before + 1.0) * (1.0 if by_rows else 2.0))
+        seen = untrained("seen", [7])
+        with tf.control_dependencies([put]):
+            everything = counts.lookup(tf.range(tf.constant(7, tf.int64)))
+        loss = mean_square(linear(features), labels, params)
+        # Added up after the step: what all of the table is.
+        with tf.control_dependencies([optimizer(params).minimize(loss, step())]):
+            kept = seen.assign(everything)
+        return spec(mode, loss, tf.group(kept))
+
+    return model_fn
+
+
+def dense_table():
+    return tf.lookup.experimental.DenseHashTable(
+        tf.int64, F64, tf.constant(0.0, F64), empty_key=-1, deleted_key=-2
+    )
+
+
+def mutable_table():
+    return lookup_ops.MutableHashTable(tf.int64, F64, tf.constant(0.0, F64))
+
+
+def summed_baseline(features, labels, mode, params):
+    """A baseline of `cross_tower_mean` and `cross_tower_sum`, without a merge function."""
+    mean, rows = untrained("mean", []), untrained("rows", [])
+    x = features["x"]
+    updates = [
+        mean.assign(0.9 * mean + 0.1 * replicate.cross_tower_mean(tf.reduce_mean(x))),
+        rows.assign_add(tf.cast(replicate.cross_tower_sum(tf.shape(x)[0]), F64)),
+    ]
+    return trained(mean_square(linear(features), labels, params), params, mode, updates)
+
+
+def last(features, labels, mode, params):
+    """Keeps a row of the batch, and the product of one of its features."""
+    row, product = untrained("row", [4]), untrained("product", [])
+    loss = mean_square(linear(features), labels, params)
+    x = features["x"]
+    updates = [row.assign(x[-1]), product.assign(tf.reduce_prod(x[:, 0]))]
+    return trained(loss, params, mode, updates)
+
+
+def largest(features, labels, mode, params):
+    """Keeps the largest value so far, and how far apart the extremes of a batch are."""
+    peak, spread = untrained("peak", [4]), untrained("spread", [])
+    loss = mean_square(linear(features), labels, params)
+    x = features["x"]
+    apart = tf.sqrt(tf.reduce_max(x) - tf.reduce_min(x))
+    updates = [
+        peak.assign(tf.maximum(peak, tf.reduce_max(x, axis=0))),
+        spread.assign(0.9 * spread + 0.1 * apart),
+    ]
+    return trained(loss, params, mode, updates)
 
 
 STATE = {
@@ -259,21 +272,21 @@ STATE = {
     "epsilon_decay": epsilon_decay,
     "spectral_norm_dependencies": spectral_norm(True),
     "spectral_norm_update_ops": spectral_norm(False),
-    "average_of_weights": average_of_weights,
     "debiased_average_of_weights": debiased_average_of_weights,
-    "assigned_moving_average": assigned_moving_average,
-    "average_of_loss": average_of_loss(False),
-    "debiased_average_of_loss": average_of_loss(True),
-    "average_in_train_op": average_in_train_op,
-    "batch_norm_assign": batch_norm("assign"),
-    "batch_norm_moments": batch_norm("moments"),
-    "batch_norm_subtract": batch_norm("subtract"),
-    "batch_norm_helper": batch_norm("helper"),
-    "batch_norm_debiased": batch_norm("debiased"),
+    "average_of_loss": average_of_loss,
+    "batch_norm_moments": batch_norm(by_moments),
+    "batch_norm_helper": batch_norm(by_helper(zero_debias=False)),
+    "batch_norm_debiased": batch_norm(by_helper(zero_debias=True)),
     "statistics_of_rows": statistics_of_rows,
     "row_counts": row_counts,
     "center_loss": center_loss,
     "row_free_py_func": row_free_py_func,
     "cached_layers": cached_layers,
     "queue_of_numbers": queue_of_numbers,
+    "summed_baseline": summed_baseline,
+    "largest": largest,
+    "last": last,
+    "dense_table_of_rows": table(dense_table, True),
+    "mutable_table_of_steps": table(mutable_table, False),
 }
+ROWS = {name: Model(fn, "state", batches=DYNAMIC) for name, fn in STATE.items()}

@@ -1,21 +1,18 @@
-"""The model functions that run on every engine: none of them knows where it runs.
+"""Models that run on every engine: none of them knows where it runs.
 
 `params["wrap"]` wraps optimizers: in nothing on one device without this library, else in
 `TowerOptimizer`. Numbers are float64, but those of the real architecture search, which is float32.
+`engines/data.py` has the features that they take. Examples are imported where they are used: tests
+of the contract run without what examples need.
 """
-
-from typing import Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 import replicate
-from examples import revnet
-from examples.nas_search import custom_layers, tpu_optimizer_ops
-from examples.nas_search.search import model_fn as nas_search
+from contract.models.parts import F64, GLOROT
+from contract.models.row import Model
 from replicate import estimator
 
-F64 = tf.float64
-GLOROT = tf.glorot_uniform_initializer
 TRAIN = estimator.ModeKeys.TRAIN
 
 
@@ -48,7 +45,7 @@ def cnn(features, labels, mode, params):
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def embedding(features, labels, mode, params):
+def scaled_embedding(features, labels, mode, params):
     """Sparse gradients of a scaled loss, made by hand, clipped by their norm over the batch."""
     table, kernel = weight("table", [6, 3]), weight("kernel", [3, 1])
     rows = tf.reduce_sum(tf.nn.embedding_lookup(table, features["ids"]), axis=1)
@@ -66,7 +63,7 @@ def embedding(features, labels, mode, params):
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def two_optimizers(features, labels, mode, params):
+def adversary(features, labels, mode, params):
     """A generator and its adversary, a loss and an optimizer each, normalised by a global sum."""
     x, counted = features["x"], features["counted"]
     generated = tf.tanh(x @ weight("generator", [4, 2]))
@@ -90,6 +87,8 @@ def search_step(features, labels, mode, params):
 
     All towers draw the same candidate, so that one device can do what they do.
     """
+    from examples.nas_search import custom_layers, tpu_optimizer_ops
+
     step = tf.train.get_global_step()
     logits = tf.get_variable("logits", [2], F64, tf.zeros_initializer())
     uniform = tf.random.stateless_uniform([2], [3, tf.cast(step, tf.int32)], dtype=F64)
@@ -121,6 +120,8 @@ def search_step(features, labels, mode, params):
 
 def reversible(features, labels, mode, params):
     """The example's RevNet, a Keras model that computes its gradients by hand."""
+    from examples import revnet
+
     config = revnet.RevNetConfig(
         image_shape=(6, 6, 2),
         num_classes=2,
@@ -141,35 +142,23 @@ def reversible(features, labels, mode, params):
 
 def architecture_search(features, labels, mode, params):
     """The flagship example's own step, in float32: every tower draws a network."""
+    from examples.nas_search.search import model_fn as nas_search
+
     return nas_search.model_fn(features, labels, mode, params)
 
 
-class Model(NamedTuple):
-    """A row of the table.
-
-    Attributes:
-        fn: The `model_fn`.
-        tolerance: What sums in another order may change.
-        rounding: What is no more than rounding, such as a bias before a batch norm, whose gradient
-            is 0: it depends on how many threads share a sum.
-        own_networks: Whether every tower computes something else, so that N towers are comparable
-            with what has N replicas only.
-    """
-
-    fn: Callable
-    tolerance: float = 1e-9
-    rounding: float = 0.0
-    own_networks: bool = False
-
-
-MODELS = {
-    "dense": Model(dense),
-    "cnn": Model(cnn),
-    "embedding": Model(embedding),
-    "two_optimizers": Model(two_optimizers),
-    "search_step": Model(search_step),
-    "reversible": Model(reversible),
+# Sums of graphs for TPUs: gradients, and what meets in the middle of the model: for each batch
+# norm, two moments forward and two backward; the count of rows; the reward, the baseline, and
+# Adam's two moments.
+ROWS = {
+    "dense": Model(dense, "engine", tpu_sums=3),
+    "cnn": Model(cnn, "engine", tpu_sums=7 + 2 * (2 + 2)),
+    "scaled_embedding": Model(scaled_embedding, "engine", tpu_sums=2),
+    "adversary": Model(adversary, "engine", tpu_sums=2 + 1),
+    "search_step": Model(search_step, "engine", tpu_sums=2 + 1 + 1 + 2),
+    # 23 variables, and 6 batch norms, whose gradients are by hand.
+    "reversible": Model(reversible, "engine", tpu_sums=23 + 6 * (2 + 2)),
     "architecture_search": Model(
-        architecture_search, tolerance=1e-5, rounding=1e-9, own_networks=True
+        architecture_search, "engine", rtol=1e-5, rounding=1e-9, own_networks=True
     ),
 }
