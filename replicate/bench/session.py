@@ -1,8 +1,11 @@
 """The runs of `python -m replicate bench`, and their figures so far."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
 
 from replicate.bench import engines, harness, losses, plan, rows
+from replicate.bench.progress import Progress
 
 
 class Session:
@@ -12,7 +15,13 @@ class Session:
         sentences: List of remarks below the table.
     """
 
-    def __init__(self, ways, args, progress, context):
+    def __init__(
+        self,
+        ways: Mapping[str, Sequence[plan.Way]],
+        args: Any,
+        progress: Progress,
+        context: Mapping[str, Any],
+    ) -> None:
         """Makes a session.
 
         Args:
@@ -22,9 +31,11 @@ class Session:
             context: Dict of entries to add to every record.
         """
         self._ways, self._args, self._progress, self._context = ways, args, progress, context
-        self._records, self._kept, self.sentences = {}, set(), []
+        self._records: dict[tuple[str, plan.Way], dict[str, Any]] = {}
+        self._kept: set[tuple[str, plan.Way]] = set()
+        self.sentences: list[str] = []
 
-    def train(self, model):
+    def train(self, model: str) -> None:
         """Runs all ways to train a model, writes their figures, and compares losses.
 
         Raises:
@@ -47,11 +58,11 @@ class Session:
                 self._keep(model, run.way)
         self._check(model, rounds[0])
 
-    def records(self):
+    def records(self) -> list[dict[str, Any]]:
         """Returns the records of all ways with figures, which are medians over rounds so far."""
         return list(self._records.values())
 
-    def keep(self):
+    def keep(self) -> None:
         """Appends the records that are not in the file of `--out` yet.
 
         Raises:
@@ -60,18 +71,18 @@ class Session:
         for model, way in self._records:
             self._keep(model, way)
 
-    def _keep(self, model, way):
+    def _keep(self, model: str, way: plan.Way) -> None:
         if self._args.out and (model, way) not in self._kept:
             self._kept.add((model, way))
             harness.append(self._records[model, way], self._args.out)
 
-    def _measured(self, run):
+    def _measured(self, run: plan.Run) -> dict[str, Any]:
         way = run.way
         choice = self._args.choices[way.choice] if way.choice else None
         devices, tick = list(way.devices), self._progress.tick
         return engines.run(way.case, way.engine, run.warmup, run.steps, devices, choice, tick=tick)
 
-    def _check(self, model, results):
+    def _check(self, model: str, results: Mapping[plan.Way, Any]) -> None:
         """Checks that all engines trained the same on the same rows, and adds a remark on it."""
         ways = self._ways[model]
         for size in plan.sizes(ways):
