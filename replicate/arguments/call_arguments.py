@@ -4,8 +4,11 @@ As with `tf.contrib.estimator.replicate_model_fn`, the returned function takes `
 mode, params=None, config=None`, though the `model_fn` may take only some of these, in any order.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
+from typing import Any, Mapping, Sequence
 
 _NAMES = ("features", "labels", "mode", "params", "config")
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -25,7 +28,7 @@ class CallArguments:
         ValueError: If `model_fn` takes no `features`.
     """
 
-    def __init__(self, model_fn):
+    def __init__(self, model_fn: Any) -> None:
         self._model_fn = model_fn
         parameters = _parameters(model_fn)
         kinds = {parameter.kind for parameter in parameters.values()}
@@ -53,7 +56,9 @@ class CallArguments:
             found.append(parameters[self._more])
         self.signature = inspect.Signature(found)
 
-    def of_call(self, args, kwargs):
+    def of_call(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the arguments of a call, and those of them that `model_fn` takes.
 
         Args:
@@ -88,7 +93,7 @@ class CallArguments:
         return given, taken
 
 
-def _parameters(fn):
+def _parameters(fn: Any) -> dict[str, inspect.Parameter]:
     """Returns the parameters of a function by name, with those of the function that it wraps.
 
     The latter are included if the function passes any keywords on.
@@ -112,13 +117,13 @@ def _parameters(fn):
     if not (hands_on and hasattr(fn, "__wrapped__")):
         return found
     wrapped = _parameters(fn.__wrapped__)
-    if inspect.ismethod(fn):
-        wrapped.pop(next(iter(wrapped), None), None)  # The object that the method is bound to.
+    if wrapped and inspect.ismethod(fn):
+        wrapped.pop(next(iter(wrapped)))  # The object that the method is bound to.
     named = {name: p for name, p in found.items() if p.kind in _NAMED}
     return {**named, **{name: p for name, p in wrapped.items() if name not in named}}
 
 
-def _bound(fn):
+def _bound(fn: Any) -> set[str]:
     """Returns the names of the keywords that partial applications have bound."""
     names = set()
     while isinstance(fn, functools.partial) or hasattr(fn, "__wrapped__"):
@@ -128,5 +133,5 @@ def _bound(fn):
     return names
 
 
-def _is_empty(params):
+def _is_empty(params: object) -> bool:
     return params is None or (hasattr(params, "__len__") and len(params) == 0)

@@ -5,17 +5,22 @@ A choice is a dictionary that JSON can hold: `"replicate_model_fn"` has argument
 may be a dictionary of fields of `replicate.Reduction`. Each may be left out.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
+from typing import Any, Dict, Mapping
 
 from replicate.reduction import Reduction
+
+Choice = Mapping[str, Dict[str, Any]]
 
 _SPREAD = {"variable_placement": "round_robin"}
 _REPLICAS = {"variable_placement": "replicated"}
 _BFLOAT16 = {"communication_dtype": "bfloat16"}
 
 # Add a choice here, and all benchmarks find it.
-CHOICES = {
+CHOICES: dict[str, Choice] = {
     "default": {},
     "unpacked": {"TowerOptimizer": {"reduction": {"pack_bytes": 0}}},
     "bfloat16": {"TowerOptimizer": {"reduction": _BFLOAT16}},
@@ -45,7 +50,7 @@ _NEED_GPUS = ("nccl",)
 _TAKERS = ("replicate_model_fn", "TowerOptimizer")
 
 
-def parse(text):
+def parse(text: str) -> dict[str, Choice]:
     """A type for `argparse`: names in `CHOICES`, separated by commas, or a choice as JSON.
 
     Returns:
@@ -78,17 +83,17 @@ def parse(text):
     return {name: CHOICES[name] for name in names}
 
 
-def that_run_on(kind):
+def that_run_on(kind: str) -> list[str]:
     """Returns the names in `CHOICES` that run on devices of a kind, `"CPU"` or `"GPU"`."""
     return [name for name in CHOICES if kind == "GPU" or name not in _NEED_GPUS]
 
 
-def model_fn_arguments(choice):
+def model_fn_arguments(choice: Choice) -> dict[str, Any]:
     """Returns the arguments of `replicate_model_fn` for a choice."""
     return choice.get("replicate_model_fn", {})
 
 
-def optimizer_arguments(choice):
+def optimizer_arguments(choice: Choice) -> dict[str, Any]:
     """Returns the arguments of `TowerOptimizer` for a choice."""
     arguments = dict(choice.get("TowerOptimizer", {}))
     for name in ("reduction", "gather"):  # `gather` is the old name.
@@ -97,7 +102,7 @@ def optimizer_arguments(choice):
     return arguments
 
 
-def as_code(choice):
+def as_code(choice: Choice) -> str:
     """Returns the code of a choice in a program."""
     calls = [
         f"{taker}(..., {', '.join(f'{key}={_value(value)}' for key, value in given.items())})"
@@ -107,7 +112,7 @@ def as_code(choice):
     return " and ".join(f"`{call}`" for call in calls) or "the default"
 
 
-def _value(value):
+def _value(value: Any) -> str:
     if not isinstance(value, dict):
         return repr(value)
     return f"replicate.Reduction({', '.join(f'{key}={each!r}' for key, each in value.items())})"

@@ -5,10 +5,12 @@ the same round. The standard output has the table and remarks on it; progress, a
 are measured, go to the standard error.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import pathlib
-from typing import Sequence
+from typing import Any, Iterable, Mapping, NoReturn, Sequence
 
 from replicate import devices as devices_lib
 from replicate.bench import choices, engines, harness, models, plan, rows
@@ -24,11 +26,11 @@ _TITLES = {"mirrored": "MirroredStrategy", "central": "CentralStorageStrategy"}
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the list of flags."""
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (--help lists the flags)\n")
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = _Parser(
         prog="python -m replicate bench",
@@ -115,7 +117,7 @@ def main(argv: Sequence[str]) -> int:
     return status
 
 
-def _run(session, names, progress):
+def _run(session: Session, names: Iterable[str], progress: Progress) -> int:
     """Trains models by name; returns the exit status."""
     try:
         try:
@@ -136,7 +138,7 @@ def _run(session, names, progress):
     return 0
 
 
-def _print(session, args):
+def _print(session: Session, args: argparse.Namespace) -> None:
     """Prints the table of figures, and remarks on it."""
     made = session.records()
     if made:
@@ -146,7 +148,7 @@ def _print(session, args):
         print(line + "\n", flush=True)
 
 
-def _told(taken):
+def _told(taken: Mapping[str, Any]) -> str:
     """Returns `plan.FULL` or `plan.QUICK` as text."""
     rounds = "1 round" if taken["rounds"] == 1 else f"{taken['rounds']} rounds"
     return (
@@ -154,7 +156,7 @@ def _told(taken):
     )
 
 
-def _check_out(path):
+def _check_out(path: str) -> None:
     """Raises a `ValueError` unless lines can be appended to the file at `path`."""
     folder = pathlib.Path(path).absolute().parent
     if not folder.is_dir():
@@ -172,7 +174,7 @@ def _check_out(path):
         ) from None
 
 
-def _devices(names):
+def _devices(names: Sequence[str] | None) -> list[str]:
     """Returns the canonical names of the devices to use.
 
     Raises:
@@ -198,7 +200,7 @@ def _devices(names):
     return found
 
 
-def _setups(name, devices, args):
+def _setups(name: str, devices: Sequence[str], args: argparse.Namespace) -> list[plan.Setup]:
     """Returns the list of `plan.Setup`s to train a model, first that on one device.
 
     Raises:
@@ -219,7 +221,7 @@ def _setups(name, devices, args):
     base = models.CASES[name]._replace(dtype=args.dtype)
     each = args.rows or _ROWS
 
-    def setup(title, engine, count, choice=None):
+    def setup(title: str, engine: str, count: int, choice: str | None = None) -> plan.Setup:
         case = base._replace(towers=count, global_batch=whole or each * count)
         return plan.Setup(title, engine, tuple(devices[:count]), case, choice)
 

@@ -6,13 +6,15 @@ in a separate process, because thread pools, the allocator and the peak of resid
 to a process.
 """
 
+from __future__ import annotations
+
 import collections
 import json
 import platform
 import sys
 import tempfile
 import time
-from typing import Any
+from typing import Any, Callable, Mapping, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -25,10 +27,12 @@ from replicate.model_fn import replicate_model_fn
 from replicate.tower_optimizer import TowerOptimizer
 from replicate.version import __version__
 
+# A `model_fn`, its `RunConfig`, and the number of elements that a step takes of a dataset.
+_Engine = Tuple[Any, Any, int]
 MODULE, _TIMEOUT_S = "replicate.bench.engines", 900
 
 
-def run_config(devices, strategy=None):
+def run_config(devices: Sequence[str], strategy: tf.distribute.Strategy | None = None) -> Any:
     """Returns a `RunConfig` that saves and logs nothing, so that steps only train.
 
     The session's configuration is the same for all engines: the Estimator's default, with the
@@ -47,17 +51,17 @@ def run_config(devices, strategy=None):
     )
 
 
-def _cpus(devices):
+def _cpus(devices: Sequence[str]) -> int:
     """Returns the number of CPU devices that the session needs."""
     specs = [tf.DeviceSpec.from_string(name) for name in devices]
     return 1 + max([0, *(spec.device_index for spec in specs if spec.device_type == "CPU")])
 
 
-def _single(case, devices, choice):
+def _single(case: models.Case, devices: Sequence[str], choice: choices.Choice) -> _Engine:
     del choice
     model_fn = models.make_model_fn(case, models.OPTIMIZERS[case.optimizer])
 
-    def on_device(features, labels, mode):
+    def on_device(features: Any, labels: Any, mode: str) -> Any:
         with tf.device(devices[0]):
             return model_fn(features, labels, mode)
 
@@ -66,7 +70,11 @@ def _single(case, devices, choice):
     return alone, run_config(devices[:1]), 1
 
 
-def _distributed(case, devices, make_strategy):
+def _distributed(
+    case: models.Case,
+    devices: Sequence[str],
+    make_strategy: Callable[[Sequence[str]], tf.distribute.Strategy],
+) -> _Engine:
     if "CPU" in devices[0]:
         # A strategy uses the devices of the eager runtime, while a session makes new ones.
         (cpu,) = tf.config.experimental.list_physical_devices("CPU")
@@ -83,12 +91,12 @@ def _distributed(case, devices, make_strategy):
     return model_fn, run_config(devices, strategy), len(devices)
 
 
-def _mirrored(case, devices, choice):
+def _mirrored(case: models.Case, devices: Sequence[str], choice: choices.Choice) -> _Engine:
     del choice
     return _distributed(case, devices, lambda names: tf.distribute.MirroredStrategy(names))
 
 
-def _central(case, devices, choice):
+def _central(case: models.Case, devices: Sequence[str], choice: choices.Choice) -> _Engine:
     del choice
     return _distributed(
         case,
@@ -99,8 +107,8 @@ def _central(case, devices, choice):
     )
 
 
-def _replicate(case, devices, choice):
-    def make_optimizer():
+def _replicate(case: models.Case, devices: Sequence[str], choice: choices.Choice) -> _Engine:
+    def make_optimizer() -> TowerOptimizer:
         optimizer = models.OPTIMIZERS[case.optimizer]()
         return TowerOptimizer(optimizer, **choices.optimizer_arguments(choice))
 
@@ -114,7 +122,7 @@ def _replicate(case, devices, choice):
     return model_fn, config, 1
 
 
-def check_choice(choice, devices):
+def check_choice(choice: choices.Choice, devices: Sequence[str]) -> None:
     """Raises a `ValueError` unless `replicate_model_fn` and `TowerOptimizer` take a choice."""
     try:
         optimizer = tf.train.GradientDescentOptimizer(1.0)
@@ -136,7 +144,16 @@ def check_choice(choice, devices):
 ENGINES = {"single": _single, "mirrored": _mirrored, "central": _central, "replicate": _replicate}
 
 
-def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE, tick=None):
+def run(
+    case: models.Case,
+    engine: str,
+    warmup: int,
+    steps: int,
+    devices: Sequence[str] | None = None,
+    choice: choices.Choice | None = None,
+    module: str = MODULE,
+    tick: Callable[[], None] | None = None,
+) -> dict[str, Any]:
     """Calls `measure` in a separate process, and returns its result.
 
     Args:
@@ -152,13 +169,18 @@ def run(case, engine, warmup, steps, devices=None, choice=None, module=MODULE, t
     Raises:
         RuntimeError: If the process fails, as it does when `measure` raises.
     """
-    request = {"case": case._asdict(), "engine": engine, "warmup": warmup, "steps": steps}
+    request: dict[str, Any] = {
+        "case": case._asdict(),
+        "engine": engine,
+        "warmup": warmup,
+        "steps": steps,
+    }
     request.update(devices=devices, choice=choice)
-    on_gpus = bool(devices) and "GPU" in devices[0]
+    on_gpus = "GPU" in devices[0] if devices else False
     return harness.run(module, request, _TIMEOUT_S, sees_gpus=on_gpus, tick=tick)
 
 
-def _check_devices(engine, devices, kernels):
+def _check_devices(engine: str, devices: Sequence[str], kernels: Mapping[str, int]) -> None:
     """Raises a `RuntimeError` unless `kernels`, counts per device, are equal on all devices."""
     if len(kernels) != len(devices) or len(set(kernels.values())) != 1:
         raise RuntimeError(
@@ -168,7 +190,14 @@ def _check_devices(engine, devices, kernels):
         )
 
 
-def measure(case, engine, warmup, steps, devices=None, choice=None):
+def measure(
+    case: models.Case,
+    engine: str,
+    warmup: int,
+    steps: int,
+    devices: Sequence[str] | None = None,
+    choice: choices.Choice | None = None,
+) -> dict[str, Any]:
     """Trains `case` with `engine` and returns its figures.
 
     Args:
@@ -242,7 +271,7 @@ def measure(case, engine, warmup, steps, devices=None, choice=None):
     }
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Prints the result of `measure` as JSON, for the request of `run` in `argv[0]`."""
     request = json.loads(argv[0])
     print(json.dumps(measure(models.Case(**request.pop("case")), **request)))

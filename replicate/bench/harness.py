@@ -1,5 +1,7 @@
 """Shared code of benchmarks: separate processes, spreads over rounds, and the machine."""
 
+from __future__ import annotations
+
 import argparse
 import datetime
 import json
@@ -12,12 +14,20 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any, Callable, Collection, Mapping
 
 _TICK_S = 0.5  # Seconds between calls of the argument `tick` of `run`.
 _CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # No repository if this is installed.
 
 
-def run(module, request, timeout, env=None, sees_gpus=False, tick=None):
+def run(
+    module: str,
+    request: Any,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    sees_gpus: bool = False,
+    tick: Callable[[], None] | None = None,
+) -> dict[str, Any]:
     """Runs a module of a benchmark in a separate process, with the path of this one.
 
     Args:
@@ -58,7 +68,9 @@ def run(module, request, timeout, env=None, sees_gpus=False, tick=None):
     return {**json.loads(output.splitlines()[-1]), "load_average": load_average}
 
 
-def _waited(command, env, timeout, tick):
+def _waited(
+    command: list[str], env: Mapping[str, str], timeout: float, tick: Callable[[], None] | None
+) -> tuple[int, str, str]:
     """Runs a command; returns its exit status, standard output and standard error."""
     pipe, end = subprocess.PIPE, time.monotonic() + timeout
     with subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True) as child:
@@ -78,7 +90,7 @@ def _waited(command, env, timeout, tick):
             raise
 
 
-def peak_rss():
+def peak_rss() -> int:
     """Returns the largest resident memory of this process so far, in bytes."""
     status = pathlib.Path("/proc/self/status")
     if status.exists():  # Unlike `getrusage`, it leaves out the parent process.
@@ -89,26 +101,26 @@ def peak_rss():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def spread(values):
+def spread(values: Collection[float]) -> dict[str, float]:
     """Returns the median, minimum and maximum of `values`, rounded to 5 digits."""
     figures = {"median": statistics.median(values), "min": min(values), "max": max(values)}
     return {key: float(f"{value:.5g}") for key, value in figures.items()}
 
 
-def publish(record, path=None):
+def publish(record: Any, path: str | None = None) -> None:
     """Prints a record as a line of JSON, and appends it to a file if there is a `path`."""
     print(json.dumps(record), flush=True)
     if path:
         append(record, path)
 
 
-def append(record, path):
+def append(record: Any, path: str) -> None:
     """Appends a record to a file, as a line of JSON."""
     with open(path, "a") as file:
         print(json.dumps(record), file=file)
 
 
-def machine():
+def machine() -> dict[str, Any]:
     """Returns a dict of the processor, number of cores, git commit and UTC date of figures.
 
     The commit is None if the library is installed, since its directory may be in another
@@ -131,10 +143,10 @@ def machine():
     }
 
 
-def names_of(accepted):
+def names_of(accepted: Collection[str]) -> Callable[[str], list[str]]:
     """Returns a type for `argparse`: distinct names out of `accepted`, separated by commas."""
 
-    def parse(text):
+    def parse(text: str) -> list[str]:
         names = text.split(",")
         unknown = [name for name in names if name not in accepted]
         if unknown or len(set(names)) < len(names):
@@ -147,7 +159,7 @@ def names_of(accepted):
     return parse
 
 
-def positive(text):
+def positive(text: str) -> int:
     """A type for `argparse`: a whole number >= 1."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(

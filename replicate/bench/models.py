@@ -6,8 +6,10 @@ they make before. Layers have names, since without them `tf.contrib.estimator.re
 finds no variables for its second tower.
 """
 
+from __future__ import annotations
+
 import itertools
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -37,17 +39,17 @@ class Case(NamedTuple):
     optimizer: str = "Adam"  # a key of `OPTIMIZERS`
 
 
-def _adam():
+def _adam() -> tf.train.Optimizer:
     # The usual epsilon, 1e-8, makes Adam's step independent of the gradient's scale: a gradient N
     # times too large would give the same losses. With this one, the first losses differ.
     return tf.train.AdamOptimizer(learning_rate=1e-2, epsilon=1e-2)
 
 
-def _momentum():
+def _momentum() -> tf.train.Optimizer:
     return tf.train.MomentumOptimizer(learning_rate=1e-2, momentum=0.9)
 
 
-def _sgd():
+def _sgd() -> tf.train.Optimizer:
     return tf.train.GradientDescentOptimizer(learning_rate=1e-2)
 
 
@@ -74,14 +76,14 @@ DEVICES_DIFFER = ("cnn", "resnet50")
 _UNITS = (3, 4, 6, 3)  # Units of three layers each, in the stages of ResNet-50.
 
 
-def seeded_initializer(seed):
+def seeded_initializer(seed: int) -> Any:
     """Returns He's initialiser with a different seed for each layer's number."""
     # He's scale preserves the signal through 61 ReLU layers. With Glorot's it vanishes, and losses
     # would agree for any gradients.
     return tf.variance_scaling_initializer(scale=2.0, mode="fan_in", seed=SEED + seed)
 
 
-def _dense_layers(net, case):
+def _dense_layers(net: tf.Tensor, case: Case) -> tf.Tensor:
     """Applies `case.layers` ReLU layers of `case.width` units to `net`, float32 [rows, inputs]."""
     for i in range(case.layers):
         net = tf.layers.dense(
@@ -94,7 +96,7 @@ def _dense_layers(net, case):
     return net
 
 
-def _convolutions(net, case):
+def _convolutions(net: tf.Tensor, case: Case) -> tf.Tensor:
     """Applies `case.layers` blocks of 3x3 convolution and batch norm, then averages each channel.
 
     Args:
@@ -118,7 +120,7 @@ def _convolutions(net, case):
     return tf.reduce_mean(net, axis=[1, 2])
 
 
-def convolved(net, channels, size, stride, i):
+def convolved(net: tf.Tensor, channels: int, size: int, stride: int, i: int) -> tf.Tensor:
     """Applies the `i`th convolution of a network, without a bias, with its seeded initialiser."""
     return tf.layers.conv2d(
         net,
@@ -132,7 +134,7 @@ def convolved(net, channels, size, stride, i):
     )
 
 
-def _residual_units(net, case):
+def _residual_units(net: tf.Tensor, case: Case) -> tf.Tensor:
     """Applies a convolution and units of three with a shortcut, then averages each channel.
 
     49 layers of width 64 are those of ResNet-50; fewer leave out its last units.
@@ -146,7 +148,9 @@ def _residual_units(net, case):
     """
     seeds = itertools.count()
 
-    def convolution(net, channels, size, stride=1, scale=1.0):
+    def convolution(
+        net: tf.Tensor, channels: int, size: int, stride: int = 1, scale: float = 1.0
+    ) -> tf.Tensor:
         i = next(seeds)
         return tf.layers.batch_normalization(
             convolved(net, channels, size, stride, i),
@@ -155,7 +159,7 @@ def _residual_units(net, case):
             name=f"norm_{i}",
         )
 
-    def unit(net, channels, stride, projects):
+    def unit(net: tf.Tensor, channels: int, stride: int, projects: bool) -> tf.Tensor:
         inner = tf.nn.relu(convolution(net, channels, 1))
         inner = tf.nn.relu(convolution(inner, channels, 3, stride))
         # With 1, engines' rounding grows to 1e-2 of the loss within five steps.
@@ -171,7 +175,9 @@ def _residual_units(net, case):
     return tf.reduce_mean(net, axis=[1, 2])
 
 
-def _float32_variables(getter, name, *args, dtype=None, **kwargs):
+def _float32_variables(
+    getter: Callable[..., Any], name: str, *args: Any, dtype: tf.DType | None = None, **kwargs: Any
+) -> Any:
     """Custom getter for mixed precision: variables are float32, and each read casts them."""
     if dtype not in (tf.float16, tf.bfloat16):
         return getter(name, *args, dtype=dtype, **kwargs)
@@ -192,7 +198,7 @@ class Model(NamedTuple):
     loss: Any
 
 
-def classifier(row_shape, apply_layers):
+def classifier(row_shape: Sequence[int], apply_layers: Callable[..., tf.Tensor]) -> Model:
     """Returns the `Model` of a network that classifies arrays.
 
     Args:
@@ -200,13 +206,13 @@ def classifier(row_shape, apply_layers):
         apply_layers: Function of features and a `Case`: the layers between features and logits.
     """
 
-    def rows(case, number, rng):
+    def rows(case: Case, number: int, rng: np.random.RandomState) -> tuple[Any, Any]:
         features = rng.standard_normal((number, *row_shape)).astype(np.float32)
         # Labels depend on the features, so that a falling loss shows that the engine trains.
         teacher = rng.standard_normal((int(np.prod(row_shape)), case.classes))
         return features, np.argmax(features.reshape(number, -1).dot(teacher), 1).astype(np.int32)
 
-    def loss(features, labels, case):
+    def loss(features: tf.Tensor, labels: tf.Tensor, case: Case) -> tf.Tensor:
         logits = tf.layers.dense(
             apply_layers(tf.cast(features, case.dtype), case),
             case.classes,
@@ -227,7 +233,9 @@ MODELS = {
 }
 
 
-def make_model_fn(case, make_optimizer):
+def make_model_fn(
+    case: Case, make_optimizer: Callable[[], tf.train.Optimizer]
+) -> Callable[..., Any]:
     """Returns the TRAIN `model_fn` of `case`, the same for every engine.
 
     Args:
@@ -240,7 +248,7 @@ def make_model_fn(case, make_optimizer):
     """
     scale = _LOSS_SCALES.get(case.dtype)
 
-    def model_fn(features, labels, mode):
+    def model_fn(features: tf.Tensor, labels: tf.Tensor, mode: str) -> Any:
         with tf.variable_scope("", custom_getter=_float32_variables):
             loss = MODELS[case.model].loss(features, labels, case)
         step, optimizer = tf.train.get_or_create_global_step(), make_optimizer()
@@ -256,7 +264,7 @@ def make_model_fn(case, make_optimizer):
     return model_fn
 
 
-def make_input_fn(case, shares):
+def make_input_fn(case: Case, shares: int) -> Callable[[], tf.data.Dataset]:
     """Returns an `input_fn` whose elements hold B / `shares` rows each, always in the same order.
 
     NumPy splits the rows into elements. `batch(drop_remainder=True)` gives the same static shapes,
@@ -284,7 +292,7 @@ def make_input_fn(case, shares):
     given = MODELS[case.model].rows(case, number, np.random.RandomState(SEED))
     arrays = tf.nest.map_structure(lambda array: array.reshape(elements + array.shape[1:]), given)
 
-    def input_fn():
+    def input_fn() -> tf.data.Dataset:
         dataset = tf.data.Dataset.from_tensor_slices(arrays).repeat()
         # One stage of prefetching each: the iterators of tf.distribute already have one.
         return dataset.prefetch(2) if shares == 1 else dataset

@@ -5,7 +5,9 @@ A *setup* is a model with an engine and devices; a *run* trains it once, in a se
 all of them.
 """
 
-from typing import NamedTuple, Optional, Tuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
 
 from replicate.bench import losses, models
 
@@ -21,16 +23,16 @@ class Setup(NamedTuple):
 
     name: str
     engine: str
-    devices: Tuple[str, ...]
+    devices: tuple[str, ...]
     case: models.Case
-    choice: Optional[str] = None
+    choice: str | None = None
 
     @property
-    def title(self):
+    def title(self) -> str:
         """Its name, with the number of devices unless it is always 1."""
         return self.name if self.engine == "single" else f"{self.name}, {len(self.devices)} devices"
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self[:3])
 
 
@@ -42,11 +44,11 @@ class Run(NamedTuple):
     warmup: int
     """Number of steps before the timed ones."""
     steps: int
-    round: Optional[int]
+    round: int | None
     """Number of its round, from 1 on; None if only its losses are needed."""
 
 
-def runs(model, setups, args):
+def runs(model: str, setups: Sequence[Setup], args: Any) -> list[Run]:
     """Returns the list of `Run`s of a model in order: rounds, then runs that only give losses.
 
     Args:
@@ -66,12 +68,12 @@ def runs(model, setups, args):
     return made
 
 
-def sizes(setups):
+def sizes(setups: Sequence[Setup]) -> list[int]:
     """Returns the numbers of devices of all `setups` but the first, in order."""
     return sorted({len(setup.devices) for setup in setups[1:]})
 
 
-def on_one_device(model, setups, size):
+def on_one_device(model: str, setups: Sequence[Setup], size: int) -> Setup | None:
     """Returns the `Setup` on one device with the whole batch of `size` devices.
 
     None if its losses differ, since batch norm uses the rows of each device separately.
@@ -89,7 +91,7 @@ _COPY_S = {"cnn": 0.3, "mlp": 0.2, "wide": 1.5, "resnet50": 4.0}
 _ROW_MS = {"cnn": 0.17, "mlp": 0.03, "wide": 0.03, "resnet50": 10.0}
 
 
-def seconds(run):
+def seconds(run: Run) -> float:
     """Returns an estimate of the seconds that a `Run` takes on two CPU cores."""
     rows = (run.warmup + run.steps + 1) * run.setup.case.global_batch  # 1 more step is traced.
     copies = len(run.setup.devices) * _COPY_S[run.model]

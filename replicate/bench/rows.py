@@ -1,15 +1,19 @@
 """The table that `python -m replicate bench` prints, and its advice which choice to take."""
 
-from typing import Any
+from __future__ import annotations
 
-from replicate.bench import choices, harness
+from typing import Any, Iterable, Mapping, Sequence
+
+from replicate.bench import choices, harness, plan
 
 _FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used", "peak_rss_mb")
 _OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_in_session")
 
 
-def record(model, setup, alone, rounds):
-    """Returns the record of a setup of a model, a flat dict ready for JSON.
+def record(
+    model: str, setup: plan.Setup, alone: plan.Setup, rounds: Sequence[Mapping[plan.Setup, Any]]
+) -> dict[str, Any]:
+    """Returns the record of a setup to train a model, a flat dict ready for JSON.
 
     Args:
         model: The model's name.
@@ -43,7 +47,7 @@ def record(model, setup, alone, rounds):
     return {**made, "rounds": len(rounds)}
 
 
-def line(record, rounds):
+def line(record: Mapping[str, Any], rounds: int) -> str:
     """Returns a record as a line of text, with the number of its last round out of `rounds`."""
     devices = len(record["devices"])
     text = f"{record['model']}, {record['way']}"
@@ -55,11 +59,11 @@ def line(record, rounds):
     return f"{text} (after round {record['rounds']} of {rounds})"
 
 
-def _rate(setup, results):
+def _rate(setup: plan.Setup, results: Mapping[plan.Setup, Any]) -> float:
     return setup.case.global_batch / results[setup]["step_ms_p50"] * 1e3
 
 
-def _by_ring(sizes, num_devices):
+def _by_ring(sizes: Iterable[int | None], num_devices: int) -> int:
     """Returns the bytes that cross devices when tensors of these sizes are all-reduced in a ring.
 
     With N devices, each device sends 1 / N of its tensor N - 1 times to sum it and N - 1 times to
@@ -72,7 +76,7 @@ def _by_ring(sizes, num_devices):
     return int(sum(size or 0 for size in sizes) * 2 * (num_devices - 1) / num_devices)
 
 
-def table(made):
+def table(made: Iterable[Mapping[str, Any]]) -> str:
     """Returns records as a Markdown table."""
     lines = [
         "| model | engine | devices | rows | step ms p50 (p10, p90) | examples/s | efficiency "
@@ -103,7 +107,7 @@ def table(made):
     return "\n".join(lines)
 
 
-def advice(made, named):
+def advice(made: Iterable[Mapping[str, Any]], named: Mapping[str, choices.Choice]) -> list[str]:
     """Returns lines that name the fastest of several choices.
 
     A choice counts as faster than another if its smallest efficiency is above the other's largest.

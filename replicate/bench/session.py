@@ -1,8 +1,11 @@
 """The runs of `python -m replicate bench`, and their figures so far."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
 
 from replicate.bench import engines, harness, losses, plan, rows
+from replicate.bench.progress import Progress
 
 
 class Session:
@@ -12,7 +15,13 @@ class Session:
         sentences: List of remarks below the table.
     """
 
-    def __init__(self, setups, args, progress, context):
+    def __init__(
+        self,
+        setups: Mapping[str, Sequence[plan.Setup]],
+        args: Any,
+        progress: Progress,
+        context: Mapping[str, Any],
+    ) -> None:
         """Makes a session.
 
         Args:
@@ -22,9 +31,11 @@ class Session:
             context: Dict of entries to add to every record.
         """
         self._setups, self._args, self._progress, self._context = setups, args, progress, context
-        self._records, self._kept, self.sentences = {}, set(), []
+        self._records: dict[tuple[str, plan.Setup], dict[str, Any]] = {}
+        self._kept: set[tuple[str, plan.Setup]] = set()
+        self.sentences: list[str] = []
 
-    def train(self, model):
+    def train(self, model: str) -> None:
         """Runs all setups to train a model, writes their figures, and compares losses.
 
         Raises:
@@ -47,11 +58,11 @@ class Session:
                 self._keep(model, run.setup)
         self._check(model, rounds[0])
 
-    def records(self):
+    def records(self) -> list[dict[str, Any]]:
         """Returns the records of all setups with figures, which are medians over rounds so far."""
         return list(self._records.values())
 
-    def keep(self):
+    def keep(self) -> None:
         """Appends the records that are not in the file of `--out` yet.
 
         Raises:
@@ -60,12 +71,12 @@ class Session:
         for model, setup in self._records:
             self._keep(model, setup)
 
-    def _keep(self, model, setup):
+    def _keep(self, model: str, setup: plan.Setup) -> None:
         if self._args.out and (model, setup) not in self._kept:
             self._kept.add((model, setup))
             harness.append(self._records[model, setup], self._args.out)
 
-    def _measured(self, run):
+    def _measured(self, run: plan.Run) -> dict[str, Any]:
         setup = run.setup
         choice = self._args.choices[setup.choice] if setup.choice else None
         devices, tick = list(setup.devices), self._progress.tick
@@ -73,7 +84,7 @@ class Session:
             setup.case, setup.engine, run.warmup, run.steps, devices, choice, tick=tick
         )
 
-    def _check(self, model, results):
+    def _check(self, model: str, results: Mapping[plan.Setup, Any]) -> None:
         """Checks that all engines trained the same on the same rows, and adds a remark on it."""
         setups = self._setups[model]
         for size in plan.sizes(setups):

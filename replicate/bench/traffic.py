@@ -4,7 +4,9 @@
 any engine: after TensorFlow's graph optimizer, and with the sizes of tensors at run time.
 """
 
-from typing import NamedTuple, Optional
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -23,11 +25,11 @@ class Sent(NamedTuple):
     """The device's type and index, e.g. `GPU:0`."""
     destination: str
     """The same of the other device."""
-    size: Optional[int]
+    size: int | None
     """Bytes, None if TensorFlow did not report them."""
 
 
-def tensors_sent(metadata):
+def tensors_sent(metadata: tf.RunMetadata) -> list[Sent]:
     """Returns the tensors that TensorFlow sent.
 
     Args:
@@ -50,7 +52,7 @@ def tensors_sent(metadata):
     return found
 
 
-def all_reduced(metadata):
+def all_reduced(metadata: tf.RunMetadata) -> list[int | None]:
     """Returns the sizes of all-reduced tensors in bytes, one for each device that took part.
 
     Args:
@@ -64,14 +66,14 @@ def all_reduced(metadata):
     return [outputs.get((node.device, node.input[0])) for node in reduces]
 
 
-def _nodes(metadata):
+def _nodes(metadata: tf.RunMetadata) -> Iterator[tf.NodeDef]:
     for graph in metadata.partition_graphs:
         yield from graph.node
         for function in graph.library.function:
             yield from function.node_def
 
 
-def _outputs(metadata):
+def _outputs(metadata: tf.RunMetadata) -> dict[tuple[str, str], int]:
     """Returns the bytes of each output of the step, by its device and tensor name."""
     sizes = {}
     for device in metadata.step_stats.dev_stats:
@@ -86,6 +88,6 @@ def _outputs(metadata):
     return sizes
 
 
-def _short(device):
+def _short(device: str) -> str:
     spec = tf.DeviceSpec.from_string(device)
     return f"{spec.device_type.upper()}:{spec.device_index}"

@@ -7,11 +7,15 @@ a control edge instead. If the condition does not hold, the edge is dead, and so
 behind it.
 """
 
+from __future__ import annotations
+
+from typing import Callable
+
 import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import control_flow_ops, control_flow_util
 
 
-def is_possible():
+def is_possible() -> bool:
     """Whether `cond` works here: in a graph that is not a function, outside other control flow.
 
     Branches of this module's `cond` may be nested. Functions have no dead edges. In a `tf.cond`, a
@@ -22,7 +26,11 @@ def is_possible():
     return not hasattr(graph, "outer_graph") and (context is None or isinstance(context, _Branch))
 
 
-def cond(holds, on_true, on_false):
+def cond(
+    holds: tf.Tensor,
+    on_true: Callable[[], list[tf.Tensor]],
+    on_false: Callable[[], list[tf.Tensor]],
+) -> list[tf.Tensor]:
     """Does the same as `tf.cond`; requires `is_possible`.
 
     Args:
@@ -53,7 +61,7 @@ class _Branch(control_flow_ops.CondContext):
     Nested control flow, such as a loop, enters as usual.
     """
 
-    def _AddOpInternal(self, op):  # noqa: N802  # TensorFlow's name.
+    def _AddOpInternal(self, op: tf.Operation) -> None:  # noqa: N802  # TensorFlow's name.
         before = [*(tensor.op for tensor in op.inputs), *op.control_inputs]
         if not any(control_flow_util.OpInContext(other, self) for other in before):
             op._add_control_input(self._pivot.op)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 import weakref
-from typing import Any
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.autograph.core import config as autograph
@@ -31,7 +31,7 @@ _inside: weakref.WeakKeyDictionary[tf.Graph, Any] = weakref.WeakKeyDictionary()
 _local = threading.local()
 
 
-def check_version(strategy):
+def check_version(strategy: tf.distribute.Strategy) -> None:
     """Checks that replicas of a strategy can communicate on this TensorFlow.
 
     Raises:
@@ -48,11 +48,13 @@ def check_version(strategy):
 class Sealed:
     """Holds a value that a strategy must pass on as it is, instead of splitting it by replica."""
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value = value
 
 
-def call_in_replicas(calls, after=()):
+def call_in_replicas(
+    calls: Sequence[Callable[[], Any]], after: Sequence[tf.Operation] = ()
+) -> list[Any]:
     """Calls a function in each replica, from the cross-replica context.
 
     Args:
@@ -67,7 +69,7 @@ def call_in_replicas(calls, after=()):
     # The strategy of one device does not split values by replica.
     sealed = Sealed(calls[0]) if len(calls) == 1 else per_replica(map(Sealed, calls))
 
-    def run(call):
+    def run(call: Sealed) -> Sealed:
         with tf.control_dependencies(after):
             return Sealed(call.value())
 
@@ -75,22 +77,22 @@ def call_in_replicas(calls, after=()):
     return [one.value for one in strategy.experimental_local_results(done)]
 
 
-def has_parts(variable):
+def has_parts(variable: Any) -> bool:
     """Whether a variable has a component in each replica, instead of one for all."""
     return isinstance(variable, values_lib.DistributedValues)
 
 
-def in_estimator():
+def in_estimator() -> bool:
     """Whether an Estimator runs the replicas."""
     return tf.distribute.get_strategy()._scale_loss_for_estimator
 
 
-def per_replica(values):
+def per_replica(values: Iterable[Any]) -> Any:
     """Returns a strategy's object for one value per replica."""
     return values_lib.PerReplica(tuple(values))
 
 
-def losses_are_means():
+def losses_are_means() -> bool:
     """Whether an Estimator's strategy averages the replicas' losses; else it adds them up.
 
     The last loss of `tf.losses` or Keras decides: unless it is a sum, losses are means. Outside an
@@ -107,7 +109,7 @@ def losses_are_means():
 
 
 @contextlib.contextmanager
-def losses_as_they_are():
+def losses_as_they_are() -> Iterator[None]:
     """A scope in which optimizers do not divide a loss by the number of replicas.
 
     If a gradient needs all replicas, a replica waits in this scope while another one enters it. The
@@ -129,7 +131,7 @@ def losses_as_they_are():
             graph._last_loss_reduction = before
 
 
-def take_as_it_is():
+def take_as_it_is() -> bool:
     """Inside `losses_as_they_are`: keeps optimizers from dividing a loss that was made since.
 
     Returns:
@@ -145,7 +147,7 @@ def take_as_it_is():
 
 
 @contextlib.contextmanager
-def already_summed(divide):
+def already_summed(divide: Callable[[Any], list[Any]]) -> Iterator[None]:
     """A scope in which gradients that reach an optimizer of `tf.train` are sums over all replicas.
 
     Args:
@@ -160,12 +162,12 @@ def already_summed(divide):
 
 
 @functools.lru_cache(maxsize=None)
-def _teach_optimizers():
+def _teach_optimizers() -> None:
     """Makes `tf.train.Optimizer.apply_gradients` respect `already_summed`."""
     original = tf.train.Optimizer.apply_gradients
 
     @functools.wraps(original)
-    def apply_gradients(self, grads_and_vars, *args, **kwargs):
+    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         divide = getattr(_local, "divide", None)
         if divide is None:
             return original(self, grads_and_vars, *args, **kwargs)
@@ -178,7 +180,7 @@ def _teach_optimizers():
     tf.train.Optimizer.apply_gradients = apply_gradients
 
 
-def report_mean_loss():
+def report_mean_loss() -> None:
     """Lets the Estimator report the mean of the replicas' losses, as if an optimizer divided it."""
     with tf.init_scope():  # The loss's graph, also inside another optimizer's condition.
         tf.get_default_graph()._is_loss_scaled_by_optimizer = True

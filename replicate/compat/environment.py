@@ -4,9 +4,12 @@ Imports only the standard library, so that it works even if TensorFlow cannot be
 problem is one message: the rule, the versions that were found, and the command that fixes it.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from importlib import util
+from typing import Any
 
 try:
     from importlib import metadata
@@ -36,11 +39,11 @@ _LEGACY = "TF_USE_LEGACY_KERAS"
 _TRUE = ("1", "true", "True")  # Values that TensorFlow treats as true.
 
 
-def check_packages():
+def check_packages() -> None:
     """Raises an ImportError if TensorFlow is missing or does not fit other packages."""
     _raise(
         packages_problem(
-            find("tensorflow") and version_of(*_DISTRIBUTIONS),
+            version_of(*_DISTRIBUTIONS) if find("tensorflow") else None,
             version_of("numpy"),
             sys.version_info,
             version_of("protobuf"),
@@ -48,12 +51,12 @@ def check_packages():
     )
 
 
-def check_estimator():
+def check_estimator() -> None:
     """Raises an ImportError if the Estimator cannot work here, or only with another Keras."""
     _raise(estimator_problem())
 
 
-def estimator_problem():
+def estimator_problem() -> str | None:
     """Returns the problem that keeps the Estimator from working in this process, or None."""
     import tensorflow as tf2
     import tensorflow.compat.v1 as tf
@@ -70,7 +73,9 @@ def estimator_problem():
     )
 
 
-def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
+def packages_problem(
+    tensorflow: str | None, numpy: str, python: tuple[Any, ...], protobuf: str = "unknown"
+) -> str | None:
     """Returns the problem that keeps TensorFlow from being imported, or None.
 
     Args:
@@ -81,16 +86,17 @@ def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
     """
     if not tensorflow:
         return f"{_NEEDS}none is installed. Run: {_install_command(python)}"
-    if parse(tensorflow) is None:
+    version = parse(tensorflow)
+    if version is None:
         return None
-    if parse(tensorflow) < _OLDEST:
+    if version < _OLDEST:
         return f"{_NEEDS}{tensorflow} is installed. Run: {_install_command(python)}"
-    if parse(tensorflow) < _FIRST_WITH_PROTOBUF_4 and (parse(protobuf) or (0,)) >= (3, 21):
+    if version < _FIRST_WITH_PROTOBUF_4 and (parse(protobuf) or (0,)) >= (3, 21):
         return (
             f"TensorFlow {tensorflow} needs protobuf older than 3.21, but protobuf {protobuf} is "
             "installed. Run: pip install 'protobuf<3.21'"
         )
-    if parse(tensorflow) < _FIRST_WITH_NUMPY_2 and (parse(numpy) or (0,)) >= (2,):
+    if version < _FIRST_WITH_NUMPY_2 and (parse(numpy) or (0,)) >= (2,):
         return (
             f"TensorFlow {tensorflow} needs NumPy 1, but NumPy {numpy} is installed. Run: "
             "pip install 'numpy<2'"
@@ -98,7 +104,13 @@ def packages_problem(tensorflow, numpy, python, protobuf="unknown"):
     return None
 
 
-def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
+def keras_problem(
+    tensorflow: str,
+    estimator: str | None,
+    tf_keras: str | None,
+    is_asked_for: bool,
+    was_asked_for: bool,
+) -> str | None:
     """Returns the problem that keeps the Estimator from working, or None.
 
     Args:
@@ -116,7 +128,7 @@ def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
                 f"without tf-keras then. Run: unset {_LEGACY}"
             )
         return None
-    minor = ".".join(map(str, parse(tensorflow)[:2]))
+    minor = ".".join(map(str, version[:2]))
     if not estimator or parse(estimator) != parse(_ESTIMATOR):
         found = f"{estimator} is" if estimator else "it is not"
         return (
@@ -124,7 +136,7 @@ def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
             f"tensorflow-estimator {_ESTIMATOR}, but {found} installed. Run: "
             f"pip install tensorflow-estimator=={_ESTIMATOR}"
         )
-    if not tf_keras or parse(tf_keras)[:2] != parse(tensorflow)[:2]:
+    if not tf_keras or (parse(tf_keras) or ())[:2] != version[:2]:
         found = f"{tf_keras} is" if tf_keras else "it is not"
         return (
             f"The Estimator and tf.layers need Keras 2, which for TensorFlow {tensorflow} is in "
@@ -144,17 +156,17 @@ def keras_problem(tensorflow, estimator, tf_keras, is_asked_for, was_asked_for):
     return None
 
 
-def is_1(tensorflow):
+def is_1(tensorflow: str) -> bool:
     """Whether a version of TensorFlow is one of TensorFlow 1."""
     return (parse(tensorflow) or _FIRST_2) < _FIRST_2
 
 
-def find(module):
+def find(module: str) -> bool:
     """Whether a module can be found; it is not imported."""
     return module in sys.modules or util.find_spec(module) is not None
 
 
-def version_of(*distributions):
+def version_of(*distributions: str) -> str:
     """Returns the version of the first distribution that is installed, or "unknown"."""
     for name in distributions if metadata else ():
         try:
@@ -164,7 +176,7 @@ def version_of(*distributions):
     return "unknown"
 
 
-def parse(version):
+def parse(version: str | None) -> tuple[int, ...] | None:
     """Returns the leading numbers of a version, `(2, 15, 1)`; None if there are none."""
     numbers = []
     for part in (version or "").split(".")[:3]:
@@ -175,7 +187,7 @@ def parse(version):
     return tuple(numbers) or None
 
 
-def _install_command(python):
+def _install_command(python: tuple[Any, ...]) -> str:
     if python < (3, 8):
         return "pip install 'tensorflow==1.15.*' 'protobuf<3.21'"
     if python < (3, 9):
@@ -185,6 +197,6 @@ def _install_command(python):
     return f"pip install tensorflow tf-keras tensorflow-estimator=={_ESTIMATOR}"
 
 
-def _raise(problem):
+def _raise(problem: str | None) -> None:
     if problem:
         raise ImportError(problem)

@@ -16,7 +16,7 @@ from replicate.compat import environment
 
 
 @functools.lru_cache(maxsize=None)
-def api():
+def api() -> Any:
     """Returns the module that holds the API.
 
     Raises:
@@ -30,7 +30,7 @@ def api():
     return revival.estimator()
 
 
-def offered():
+def offered() -> Any:
     """Returns the object `replicate.estimator`, which has all names of the API.
 
     On TensorFlow 1 it is TensorFlow's module. On newer versions it is this module, which checks
@@ -39,17 +39,17 @@ def offered():
     return tf.estimator if environment.is_1(tf.__version__) else sys.modules[__name__]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):  # Python's lookups must not import the Estimator.
         raise AttributeError(name)
     return getattr(api(), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return dir(api())
 
 
-def source():
+def source() -> str:
     """Returns a text that says where the Estimator comes from."""
     version = environment.version_of("tensorflow-estimator")
     if (environment.parse(tf.__version__) or (0,)) < environment.FIRST_WITHOUT_ESTIMATOR:
@@ -57,17 +57,17 @@ def source():
     return f"brought back from tensorflow-estimator {version}"
 
 
-def is_estimator_spec(value):
+def is_estimator_spec(value: object) -> bool:
     """Whether `value` is an `EstimatorSpec`."""
     return isinstance(value, api().EstimatorSpec)
 
 
-def is_tpu_estimator_spec(value):
+def is_tpu_estimator_spec(value: object) -> bool:
     """Whether `value` is a `TPUEstimatorSpec`, or the simpler one that Estimator's heads make."""
     return hasattr(value, "as_estimator_spec")  # Access to the classes would log deprecations.
 
 
-def is_exporting():
+def is_exporting() -> bool:
     """Whether an Estimator is building the graph of a SavedModel right now.
 
     A SavedModel with towers in it would not be portable, but the Estimator does not tell `model_fn`
@@ -83,7 +83,7 @@ def is_exporting():
     return False
 
 
-def start_as(model_fn, config):
+def start_as(model_fn: Any, config: Any) -> None:
     """Warm-starts like the Estimator that `model_fn` was taken from, if there is one.
 
     Args:
@@ -98,7 +98,7 @@ def start_as(model_fn, config):
         tf.train.warm_start(*settings)
 
 
-def start_left_behind(model_fn):
+def start_left_behind(model_fn: Any) -> Any:
     """Returns the `WarmStartSettings` of the Estimator whose `model_fn` this is, None if none.
 
     `Estimator.model_fn` is a function that closes over the Estimator. It does not perform the

@@ -6,7 +6,10 @@ coordinator of strategies, which still exists: it makes the server of the worker
 strategy about the cluster.
 """
 
+from __future__ import annotations
+
 import copy
+from typing import Any, Callable, Mapping
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.distribute import distribute_coordinator as coordinator
@@ -16,7 +19,7 @@ _MODE = coordinator.CoordinatorMode.INDEPENDENT_WORKER
 _TRAINERS = ("chief", "worker")  # In the order of global ids.
 
 
-def init_run_config(config, tf_config):
+def init_run_config(config: Any, tf_config: Mapping[str, Any]) -> None:
     """Completes a `RunConfig` that has a strategy.
 
     Args:
@@ -54,13 +57,15 @@ def init_run_config(config, tf_config):
     config._maybe_overwrite_session_config_for_distributed_training()
 
 
-def should_run_distribute_coordinator(config):
+def should_run_distribute_coordinator(config: Any) -> bool:
     """Whether workers of a cluster train with this `RunConfig` by a strategy."""
     is_asked = getattr(config, "_distribute_coordinator_mode", None) is not None
     return is_asked and bool(config.cluster_spec)
 
 
-def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls):
+def train_and_evaluate(
+    estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Callable[..., Any]
+) -> None:
     """Runs this process's task of the cluster.
 
     Args:
@@ -70,11 +75,11 @@ def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls):
         executor_cls: The Estimator's class that evaluates continuously.
     """
 
-    def train(strategy):
+    def train(strategy: tf.distribute.Strategy | None) -> None:
         copied = _for_this_task(estimator, "train", strategy)
         copied.train(train_spec.input_fn, list(train_spec.hooks), max_steps=train_spec.max_steps)
 
-    def evaluate(strategy):
+    def evaluate(strategy: tf.distribute.Strategy | None) -> None:
         copied = _for_this_task(estimator, "eval", strategy)
         executor_cls(copied, train_spec, eval_spec)._start_continuous_evaluation()
 
@@ -89,7 +94,7 @@ def train_and_evaluate(estimator, train_spec, eval_spec, executor_cls):
     )
 
 
-def estimator_train(estimator, train_distributed_fn, hooks):
+def estimator_train(estimator: Any, train_distributed_fn: Any, hooks: Any) -> None:
     """Refuses `Estimator.train` in a cluster with a strategy.
 
     Raises:
@@ -99,7 +104,7 @@ def estimator_train(estimator, train_distributed_fn, hooks):
     raise ValueError(_ONLY_BOTH.format("train"))
 
 
-def estimator_evaluate(estimator, evaluate_distributed_fn, hooks):
+def estimator_evaluate(estimator: Any, evaluate_distributed_fn: Any, hooks: Any) -> None:
     """Refuses `Estimator.evaluate` in a cluster with a strategy.
 
     Raises:
@@ -115,7 +120,7 @@ _ONLY_BOTH = (
 )
 
 
-def _for_this_task(estimator, purpose, strategy):
+def _for_this_task(estimator: Any, purpose: str, strategy: tf.distribute.Strategy | None) -> Any:
     """Returns a copy of an Estimator with this task's place in the cluster, without a coordinator.
 
     Args:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Mapping
+
+import tensorflow.compat.v1 as tf
 
 # Distance between the seeds of towers. It is large, so that they differ from the seeds that
 # TensorFlow gives to operations, which are consecutive.
 _SEED_STRIDE = 1000003
 
 
-def change_seed(node, index):
+def change_seed(node: tf.NodeDef, index: int) -> None:
     """Gives the copy of a random operation a different seed, if it has one.
 
     Args:
@@ -37,7 +39,13 @@ class Bodies:
         added: The tower's functions, `FunctionDef`s.
     """
 
-    def __init__(self, functions, suffix, devices, seed=0):
+    def __init__(
+        self,
+        functions: Callable[[], Mapping[str, Any]],
+        suffix: str,
+        devices: Mapping[str, str],
+        seed: int = 0,
+    ) -> None:
         self._functions = functions
         self._suffix = suffix
         self._devices = devices
@@ -45,14 +53,14 @@ class Bodies:
         self._names: dict[str, str] = {}  # Names of the tower's functions, by the originals'.
         self.added: list[Any] = []
 
-    def change(self, node):
+    def change(self, node: tf.NodeDef) -> None:
         """Makes a node call the tower's functions."""
         for attr in node.attr.values():
             for function in [attr.func, *attr.list.func]:
                 if function.name:
                     function.name = self._copied(function.name)
 
-    def _copied(self, name):
+    def _copied(self, name: str) -> str:
         """Returns the name of the tower's copy of a function; its own name if it needs no copy."""
         if name not in self._names:
             self._names[name] = name
@@ -69,7 +77,7 @@ class Bodies:
                 self.added.append(copied)
         return self._names[name]
 
-    def _differs(self, body, seen):
+    def _differs(self, body: Any, seen: set[str]) -> bool:
         """Whether a `FunctionDef`, or a function that it calls, differs in the tower."""
         seen.add(body.signature.name)
         bodies = self._functions()
@@ -85,12 +93,12 @@ class Bodies:
         return False
 
 
-def function_bodies(graph):
+def function_bodies(graph: tf.Graph) -> dict[str, Any]:
     """Returns the functions in `graph`, `FunctionDef`s, by name."""
     return {body.signature.name: body for body in graph.as_graph_def().library.function}
 
 
-def functions_of(node):
+def functions_of(node: tf.NodeDef) -> list[str]:
     """Returns the names of the functions that a `NodeDef` calls."""
     names = [attr.func.name for attr in node.attr.values()]
     names += [function.name for attr in node.attr.values() for function in attr.list.func]

@@ -1,7 +1,10 @@
 """Functions on a TensorFlow graph under construction that have no public name."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
+from typing import Any, Callable, ContextManager, Hashable, Iterable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
@@ -20,7 +23,7 @@ ENTER = frozenset(["Enter", "RefEnter"])
 
 
 @contextlib.contextmanager
-def entered_once(graph):
+def entered_once(graph: tf.Graph) -> Iterator[None]:
     """A scope in which entering `graph` again is cheap if it is the current graph.
 
     TensorFlow enters it in every `tf.init_scope`, and whenever a variable is hashed or compared:
@@ -30,7 +33,7 @@ def entered_once(graph):
     entered = contextlib.nullcontext(graph)
     switches = context.context().context_switches  # Belongs to the current thread.
 
-    def enter_unless_entered():
+    def enter_unless_entered() -> ContextManager[tf.Graph]:
         # Entering another graph, a function or eager mode adds a switch.
         if switches.stack and switches.stack[-1].device_stack is graph._device_function_stack:
             return entered
@@ -44,7 +47,7 @@ def entered_once(graph):
         del graph.as_default
 
 
-def has_run_eagerly():
+def has_run_eagerly() -> bool:
     """Whether eager mode is on, and operations have run in it."""
     return context.context()._initialized and tf.executing_eagerly()
 
@@ -52,13 +55,13 @@ def has_run_eagerly():
 class Scopes:
     """The device scopes and colocations that are open in a graph when this object is made."""
 
-    def __init__(self, graph):
+    def __init__(self, graph: tf.Graph) -> None:
         self._graph = graph
         self._devices = graph._device_function_stack.copy()
         self._colocation = graph._colocation_stack.copy()
 
     @contextlib.contextmanager
-    def again(self):
+    def again(self) -> Iterator[None]:
         """A scope in which only these are open."""
         graph = self._graph
         saved = graph._device_function_stack, graph._colocation_stack
@@ -71,7 +74,7 @@ class Scopes:
 
 
 @contextlib.contextmanager
-def outside_of_scopes(graph):
+def outside_of_scopes(graph: tf.Graph) -> Iterator[None]:
     """A scope without open name scopes, devices, colocations and control dependencies."""
     saved = graph._device_function_stack, graph._colocation_stack
     graph._device_function_stack = type(saved[0])()
@@ -83,23 +86,23 @@ def outside_of_scopes(graph):
         graph._device_function_stack, graph._colocation_stack = saved
 
 
-def is_colocating(graph):
+def is_colocating(graph: tf.Graph) -> bool:
     """Whether operations made now are colocated with another one."""
     return any(one is not None for one in graph._colocation_stack.peek_objs())
 
 
-def in_while_loop(op):
+def in_while_loop(op: tf.Operation) -> bool:
     """Whether an operation belongs to a loop of TensorFlow 1's control flow."""
     flow = op._get_control_flow_context()
     return flow is not None and flow.GetWhileContext() is not None
 
 
-def is_in_control_flow(op):
+def is_in_control_flow(op: tf.Operation) -> bool:
     """Whether an operation belongs to a `cond` or `while_loop` body of TensorFlow 1."""
     return op._get_control_flow_context() is not None
 
 
-def loops_of(op):
+def loops_of(op: tf.Operation) -> list[tuple[str, int]]:
     """Returns the loops of TensorFlow 1 that an operation is in, the outermost first.
 
     Each is a pair: the name of its frame, and the number of iterations that may run in parallel. An
@@ -116,7 +119,7 @@ def loops_of(op):
     return found[::-1]
 
 
-def enters_as_a_wait(op):
+def enters_as_a_wait(op: tf.Operation) -> bool:
     """Whether a value enters a loop of TensorFlow 1 only as a control dependency."""
     if op.type not in ENTER:
         return False
@@ -126,12 +129,12 @@ def enters_as_a_wait(op):
     )
 
 
-def in_control_flow(graph):
+def in_control_flow(graph: tf.Graph) -> bool:
     """Whether ops made now belong to a `cond` or `while_loop` body, or to a function."""
     return tf.get_default_graph() is not graph or graph._get_control_flow_context() is not None
 
 
-def in_control_flow_v1():
+def in_control_flow_v1() -> bool:
     """Whether ops made now belong to a `cond` or `while_loop` body of TensorFlow 1's control flow.
 
     Bodies of TensorFlow 2's control flow are separate graphs.
@@ -139,12 +142,14 @@ def in_control_flow_v1():
     return tf.get_default_graph()._get_control_flow_context() is not None
 
 
-def tapes_stopped():
+def tapes_stopped() -> ContextManager[None]:
     """A scope in which no `tf.GradientTape` records."""
     return record.stop_recording()
 
 
-def record_on_tapes(outputs, inputs, gradient):
+def record_on_tapes(
+    outputs: list[tf.Tensor], inputs: list[tf.Tensor], gradient: Callable[..., list[Any]]
+) -> None:
     """Records an operation with a gradient on every open `tf.GradientTape`.
 
     Args:
@@ -156,23 +161,23 @@ def record_on_tapes(outputs, inputs, gradient):
     record.record_operation("CrossTowerSum", outputs, inputs, gradient)
 
 
-def set_control_inputs(op, control_inputs):
+def set_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
     """Makes the existing operation `op` wait only for `control_inputs`."""
     op._remove_all_control_inputs()
     op._add_control_inputs(control_inputs)
 
 
-def add_control_inputs(op, control_inputs):
+def add_control_inputs(op: tf.Operation, control_inputs: Iterable[tf.Operation]) -> None:
     """Makes the existing operation `op` wait for `control_inputs`."""
     op._add_control_inputs([c for c in control_inputs if c not in op.control_inputs])
 
 
-def flatten_with_paths(structure):
+def flatten_with_paths(structure: Any) -> list[tuple[str, Any]]:
     """Returns `(path, leaf)` pairs of a nested structure, e.g. `("image/left", tensor)`."""
     return nest.flatten_with_joined_string_paths(structure)
 
 
-def reference(tensor):
+def reference(tensor: Any) -> Hashable:
     """Returns a hashable key for a tensor or variable: tensors may not be hashable themselves."""
     try:
         return tensor.op, tensor.value_index  # Takes a fifth of the time of a reference.
@@ -180,30 +185,30 @@ def reference(tensor):
         return tensor.ref() if hasattr(tensor, "ref") else tensor.experimental_ref()  # 1.15
 
 
-def id_of(op):
+def id_of(op: tf.Operation) -> int:
     """Returns an operation's number in its graph; later operations have larger ones."""
     return op._id
 
 
-def count(graph):
+def count(graph: tf.Graph) -> int:
     """Returns the number of operations of a graph, without making a list of them."""
     if hasattr(graph, "num_operations"):
         return graph.num_operations()
     return len(graph._nodes_by_id)  # TensorFlow 2.12 and older; newer ones make a copy of it.
 
 
-def last_id(graph):
+def last_id(graph: tf.Graph) -> int:
     """Returns the number, by `id_of`, of the newest operation; 0 if there is none."""
     operations = graph.get_operations()
     return id_of(operations[-1]) if operations else 0
 
 
-def control_outputs(op):
+def control_outputs(op: tf.Operation) -> list[tf.Operation]:
     """Returns the operations that wait for `op`."""
     return list(op._control_outputs)
 
 
-def predicates(op):
+def predicates(op: tf.Operation) -> list[tf.Tensor]:
     """Returns the predicates of the conditions of TensorFlow 1 that an operation is in."""
     flow, found = op._get_control_flow_context(), []
     while flow is not None:
@@ -214,7 +219,7 @@ def predicates(op):
 
 
 @functools.lru_cache(maxsize=4096)  # Called for every operation.
-def same_device(one, other):
+def same_device(one: str, other: str) -> bool:
     """Whether two device strings name the same device, maybe in different spellings."""
     first, second = (tf.DeviceSpec.from_string(device) for device in (one, other))
     kinds = first.device_type, second.device_type
@@ -224,7 +229,7 @@ def same_device(one, other):
     return all(a is None or b is None or a == b for a, b in pairs)
 
 
-def device_within(device, around):
+def device_within(device: str, around: str) -> str:
     """Returns a device string, completed by that of the surrounding scope."""
     if not device or not around:
         return device or around
@@ -236,11 +241,11 @@ def device_within(device, around):
 _REPLACED = "_replicate_replaced"
 
 
-def set_replaced(op):
+def set_replaced(op: tf.Operation) -> None:
     """Marks an operation as replaced by others; it stays for code that refers to it."""
     op._set_attr(_REPLACED, tf.AttrValue(b=True))
 
 
-def is_replaced(op):
+def is_replaced(op: tf.Operation) -> bool:
     """Whether an operation is marked as replaced by others."""
     return (op.type == "Merge" or op_types.calls_functions(op)) and _REPLACED in op.node_def.attr

@@ -7,6 +7,7 @@ moved, the older module is named second.
 from __future__ import annotations
 
 import importlib
+import types
 from typing import Any
 
 _CHECKPOINT = (
@@ -92,7 +93,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _imported(modules):
+def _imported(modules: str) -> types.ModuleType:
     """Returns the first of several modules, separated by spaces, that this TensorFlow has."""
     *others, last = modules.split()
     for module in others:

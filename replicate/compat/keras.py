@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -15,39 +15,43 @@ class _LegacyOptimizer:
     It clips gradients when it applies them, that is, after they are summed over towers.
     """
 
-    def __init__(self, optimizer):
+    def __init__(self, optimizer: Any) -> None:
         self.__dict__["_optimizer"] = optimizer
 
-    def compute_gradients(self, loss, var_list=None):
+    def compute_gradients(
+        self, loss: tf.Tensor, var_list: Any = None
+    ) -> list[tuple[Any, tf.Variable]]:
         variables = tf.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
         return list(zip(tf.gradients(loss, variables), variables))
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: tf.Variable | None = None, name: str | None = None
+    ) -> tf.Operation:
         if global_step is not None:
             self._optimizer.iterations = global_step  # Applying gradients counts it up.
         return self._optimizer.apply_gradients(grads_and_vars, name=name)
 
-    def get_name(self):
+    def get_name(self) -> str:
         return self._optimizer._name
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         # Copying and pickling must not be delegated, and a copy has no optimizer at first.
         if name.startswith("__") or "_optimizer" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self._optimizer, name)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._optimizer, name, value)
 
 
-def class_of(optimizer):
+def class_of(optimizer: Any) -> type | None:
     """Returns the class of an optimizer of Keras 2, given the optimizer or its class; else None."""
     if isinstance(optimizer, type):
         return optimizer if _is_legacy(optimizer) else None
     return type(optimizer._optimizer) if isinstance(optimizer, _LegacyOptimizer) else None
 
 
-def check_updates(optimizer):
+def check_updates(optimizer: Any) -> None:
     """Checks that an optimizer updates variables in a graph.
 
     Raises:
@@ -61,7 +65,7 @@ def check_updates(optimizer):
         )
 
 
-def as_optimizer(value):
+def as_optimizer(value: Any) -> Any:
     """Returns an optimizer of Keras 2 with the methods of `tf.train.Optimizer`; others unchanged.
 
     Raises:
@@ -73,18 +77,18 @@ def as_optimizer(value):
     return _LegacyOptimizer(value) if _is_legacy(value) else value
 
 
-def _is_legacy(value):
+def _is_legacy(value: object) -> bool:
     return hasattr(value, "get_updates") and not hasattr(value, "compute_gradients")
 
 
 class _NoLayer:
     """Replaces a layer if there is no Keras 2; its constructor raises an error with the remedy."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         environment.check_estimator()
 
 
-def _batch_normalization():
+def _batch_normalization() -> type:
     """Returns `tf.layers.BatchNormalization`; without Keras 2 `_NoLayer`, so that imports work."""
     try:
         return tf.layers.BatchNormalization
@@ -104,11 +108,19 @@ class BatchNormalization(_Base):
     called if `fused` is true or `training` false, and never in the body of a `tf.cond`.
     """
 
-    def _calculate_mean_and_var(self, inputs, reduction_axes, keep_dims, mask=None):
+    def _calculate_mean_and_var(
+        self,
+        inputs: tf.Tensor,
+        reduction_axes: Sequence[int],
+        keep_dims: bool,
+        mask: tf.Tensor | None = None,
+    ) -> Sequence[tf.Tensor]:
         moments = self.moments(inputs, reduction_axes, mask)
         return moments if keep_dims else [tf.squeeze(value, reduction_axes) for value in moments]
 
-    def _moments(self, inputs, reduction_axes, keep_dims, **kwargs):
+    def _moments(
+        self, inputs: tf.Tensor, reduction_axes: Sequence[int], keep_dims: bool, **kwargs: Any
+    ) -> Sequence[tf.Tensor]:
         if hasattr(super(), "_calculate_mean_and_var"):
             return super()._moments(inputs, reduction_axes, keep_dims, **kwargs)
         return self._calculate_mean_and_var(inputs, reduction_axes, keep_dims)  # TensorFlow 1.15.

@@ -1,9 +1,13 @@
 """Unwraps TensorFlow's optimizers that scale losses."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 
 
-def without_loss_scale(optimizer):
+def without_loss_scale(optimizer: Any) -> tuple[Any, Any]:
     """Unwraps an optimizer that scales losses.
 
     These are `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, which

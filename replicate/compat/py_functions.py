@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+from typing import Any, Callable
 
+import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import script_ops
 
 
@@ -20,11 +22,11 @@ class Tokens:
         graph: The graph.
     """
 
-    def __init__(self, graph):
+    def __init__(self, graph: tf.Graph) -> None:
         self._graph = graph
         self._tokens: dict[str, str] = {}  # The tower's tokens, by those of tower 0.
 
-    def change(self, node):
+    def change(self, node: tf.NodeDef) -> None:
         """Sets the tower's token in a node of a `tf.py_function` or of its gradient.
 
         Args:
@@ -33,7 +35,7 @@ class Tokens:
         if is_kept_by_token(node):
             node.attr["token"].s = self._copied(node.attr["token"].s.decode()).encode()
 
-    def _copied(self, token):
+    def _copied(self, token: str) -> str:
         """Returns the tower's token for one of tower 0."""
         if token not in self._tokens:
             function = script_ops._py_funcs._funcs.get(token)
@@ -49,12 +51,12 @@ class Tokens:
         return self._tokens[token]
 
 
-def is_kept_by_token(node):
+def is_kept_by_token(node: tf.NodeDef) -> bool:
     """Whether TensorFlow stores tapes by the token of a `NodeDef`."""
     return node.op == "EagerPyFunc"
 
 
-def _differentiated(function):
+def _differentiated(function: Any) -> str | None:
     """Returns the token of the function that a function is the gradient of; None if it is none."""
     if not function._is_grad_func:
         return None
@@ -62,8 +64,8 @@ def _differentiated(function):
     return found.decode() if isinstance(found, bytes) else found
 
 
-def _gradient(token):
-    def gradient(*upstream):
+def _gradient(token: str) -> Callable[..., Any]:
+    def gradient(*upstream: tf.Tensor) -> Any:
         tape, inputs, outputs = script_ops.tape_cache.pop(token.encode())
         return tape.gradient(outputs, inputs, output_gradients=upstream)
 

@@ -11,11 +11,14 @@ names, once, and only those that TensorFlow lacks:
     tpu.tpu_embedding_gradient       the same
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 import threading
 import types
 from importlib import util
+from typing import Any, NoReturn
 
 from tensorflow.python.util import tf_export
 
@@ -30,7 +33,7 @@ GONE = {
 _lock = threading.Lock()
 
 
-def estimator(version="v1"):
+def estimator(version: str = "v1") -> types.ModuleType:
     """Returns the Estimator API as a module, like `tf.estimator` before TensorFlow 2.16.
 
     Args:
@@ -46,7 +49,7 @@ def estimator(version="v1"):
         return importlib.import_module(_API.format(version))
 
 
-def _declare_name():
+def _declare_name() -> None:
     """Lets `tf_export` mark symbols as exported by the API `estimator`."""
     if hasattr(tf_export, "ESTIMATOR_API_NAME"):
         return
@@ -59,11 +62,11 @@ def _declare_name():
 class Refusing(types.ModuleType):
     """Replaces a module that is gone: has a class for any name, whose constructor raises."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)
 
-        def refuse(*args, **kwargs):
+        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
             raise NotImplementedError(
                 f"Embeddings on TPUs need {self.__name__}.{name}, which TensorFlow 2.16 removed. "
                 "Look embeddings up with `tf.nn.embedding_lookup`, or use TensorFlow 2.15."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
+from typing import Iterator
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import random_seed
@@ -20,7 +21,7 @@ _counted: weakref.WeakKeyDictionary[tf.Graph, int] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
-def as_on_one_device(graph, added):
+def as_on_one_device(graph: tf.Graph, added: int) -> Iterator[None]:
     """A scope in which a model gets the seeds that it gets on one device.
 
     Args:
@@ -39,12 +40,12 @@ def as_on_one_device(graph, added):
 
 
 @functools.lru_cache(maxsize=None)
-def _install():
+def _install() -> None:
     """Makes TensorFlow 1.15 respect `as_on_one_device`; further calls do nothing."""
     original = random_seed.get_seed
 
     @functools.wraps(original)
-    def get_seed(op_seed):
+    def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
         graph = tf.get_default_graph()
         if op_seed is None and graph.seed is not None and graph in _added:
             op_seed = graph._last_id - _added[graph]
@@ -54,7 +55,7 @@ def _install():
 
 
 @contextlib.contextmanager
-def uncounted():
+def uncounted() -> Iterator[None]:
     """A scope for operations that one device would not have."""
     graph = tf.get_default_graph()
     if graph not in _added:
@@ -69,7 +70,7 @@ def uncounted():
 
 
 @contextlib.contextmanager
-def counted():
+def counted() -> Iterator[None]:
     """A scope inside `uncounted`, for operations that one device has."""
     graph = tf.get_default_graph()
     first = graph._last_id if graph in _added else None

@@ -5,8 +5,11 @@ in its `RunConfig`. So a worker would have one CPU device, for any `device_count
 `allow_soft_placement` towers on other devices would silently move there.
 """
 
+from __future__ import annotations
+
 import functools
 import types
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -14,19 +17,19 @@ from replicate.compat import estimator
 
 
 @functools.lru_cache(maxsize=None)
-def install():
+def install() -> None:
     """Makes Estimators start servers with those devices; further calls do nothing."""
     estimator.api()  # Restores the Estimator if TensorFlow has dropped it.
     from tensorflow_estimator.python.estimator import training
 
     start = training._TrainingExecutor._start_std_server
 
-    def start_with_devices(self, config):
+    def start_with_devices(self: Any, config: Any) -> Any:
         sessions = config.session_config
         if sessions is None:
             return start(self, config)
 
-        def server(*args, **kwargs):
+        def server(*args: Any, **kwargs: Any) -> tf.train.Server:
             given = tf.ConfigProto()
             given.CopyFrom(sessions)
             # Filters are for sessions: a server must answer all tasks.

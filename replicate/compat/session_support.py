@@ -4,16 +4,22 @@ The original watched the heartbeats of TPU workers, to save and stop before one 
 trains without it, too: after a worker is lost, it goes on from its last checkpoint.
 """
 
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
 import tensorflow.compat.v1 as tf
 
 
 class GracefulShutdownHook(tf.train.SessionRunHook):
     """Warns that the workers are not watched."""
 
-    def __init__(self, checkpoint_prefix, saver=None, on_shutdown_hooks=None):
+    def __init__(
+        self, checkpoint_prefix: Any, saver: Any = None, on_shutdown_hooks: Any = None
+    ) -> None:
         del checkpoint_prefix, saver, on_shutdown_hooks
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Logs a warning."""
         del session, coord
         tf.logging.warning(
@@ -29,7 +35,7 @@ class ResetComputation:
 ShutdownLameWorkers = ShutdownAllWorkers = ResetComputation
 
 
-def start_worker_watchdog(session, shutdown_timeout=None, **kwargs):
+def start_worker_watchdog(session: Any, shutdown_timeout: Any = None, **kwargs: Any) -> NoReturn:
     """Refuses to start a watchdog, which TF_TPU_WATCHDOG_TIMEOUT asks for.
 
     Raises:

@@ -14,6 +14,7 @@ import collections
 import inspect
 import sys
 import types
+from typing import Any, Callable, Mapping
 
 import tensorflow.compat.v1 as tf
 
@@ -24,7 +25,7 @@ PACKAGES = ("tensorflow_gan", "tf_slim")
 _ArgSpec = collections.namedtuple("_ArgSpec", "args varargs keywords defaults")
 
 
-def _getargspec(function):
+def _getargspec(function: Callable[..., Any]) -> _ArgSpec:
     """Does the same as Python 3.10's function, for functions without keyword-only arguments."""
     return _ArgSpec(*inspect.getfullargspec(function)[:4])
 
@@ -58,17 +59,17 @@ _MOVED = {
 class _View(types.ModuleType):
     """A view of a module that has additional names."""
 
-    def __init__(self, module, moved):
+    def __init__(self, module: types.ModuleType, moved: Mapping[str, Callable[[], Any]]) -> None:
         super().__init__(module.__name__, module.__doc__)
         self.__dict__["_module"] = module
         self.__dict__["_moved"] = moved
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name in self._moved:
             return self._moved[name]()
         return getattr(self._module, name)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted({*dir(self._module), *self._moved})
 
 
@@ -84,13 +85,13 @@ def mend() -> None:
                         setattr(module, attribute, _View(value, moved))
 
 
-def _missing(module):
+def _missing(module: types.ModuleType) -> dict[str, Callable[[], Any]]:
     """Returns the names that the packages use in a module and that it lacks."""
     moved = _MOVED.get(module.__name__, {})
     return {name: make for name, make in moved.items() if not _has(module, name)}
 
 
-def _has(module, name):
+def _has(module: types.ModuleType, name: str) -> bool:
     try:
         return hasattr(module, name)
     except ImportError:  # A lazy name whose module does not exist.

@@ -1,9 +1,15 @@
 """Changes the summary that TensorFlow's hooks save, an attribute without a public name."""
 
+from __future__ import annotations
+
+from typing import Any, Iterable, Sequence
+
 import tensorflow.compat.v1 as tf
 
 
-def save_others(hooks, others):
+def save_others(
+    hooks: Iterable[tf.train.SessionRunHook], others: Sequence[tuple[tf.Tensor, tf.Tensor]]
+) -> None:
     """Replaces summaries that `tf.train.SummarySaverHook`s save.
 
     Args:
@@ -17,7 +23,7 @@ def save_others(hooks, others):
             )
 
 
-def other_of(given, others):
+def other_of(given: Any, others: Sequence[tuple[tf.Tensor, tf.Tensor]]) -> Any:
     """Returns the replacement of `given`, or `given` if there is none."""
     for tensor, other in others:
         if given is tensor:

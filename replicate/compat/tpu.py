@@ -1,20 +1,25 @@
 """Functions on the TPU computation under construction that have no public name."""
 
+from __future__ import annotations
+
 import contextlib
 import contextvars
 import functools
+from typing import Any, Callable, ContextManager, Iterator
 
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
 from tensorflow.python.ops import gen_tpu_ops
 from tensorflow.python.tpu import tpu, tpu_function
 
-_sum = contextvars.ContextVar("replicate_sum_over_replicas", default=None)
+_sum: contextvars.ContextVar[Callable[[tf.Tensor], tf.Tensor] | None] = contextvars.ContextVar(
+    "replicate_sum_over_replicas", default=None
+)
 
 _COMPUTATION = "_tpu_replicate"  # The attribute that names the computation of an operation.
 
 
-def number_of_shards():
+def number_of_shards() -> int | None:
     """Returns the number of replicas of the TPU computation under construction; None outside.
 
     `tf.tpu.CrossShardOptimizer` uses the same function.
@@ -23,7 +28,7 @@ def number_of_shards():
 
 
 @contextlib.contextmanager
-def sums_over_replicas_by(function):
+def sums_over_replicas_by(function: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
     """A scope in which `function` replaces `tf.tpu.cross_replica_sum`, which only TPUs have."""
     _install()
     token = _sum.set(function)
@@ -34,12 +39,14 @@ def sums_over_replicas_by(function):
 
 
 @functools.lru_cache(maxsize=None)
-def _install():
+def _install() -> None:
     """Makes TensorFlow respect `sums_over_replicas_by`; further calls do nothing."""
     original = gen_tpu_ops.cross_replica_sum
 
     @functools.wraps(original)
-    def cross_replica_sum(input, group_assignment, name=None):  # TensorFlow passes these by name.
+    def cross_replica_sum(
+        input: tf.Tensor, group_assignment: Any, name: str | None = None
+    ) -> tf.Tensor:  # TensorFlow passes these by name.
         function = _sum.get()
         if function is None:
             return original(input, group_assignment, name)
@@ -55,22 +62,22 @@ def _install():
     gen_tpu_ops.cross_replica_sum = cross_replica_sum
 
 
-def building_for(number):
+def building_for(number: int) -> ContextManager[None]:
     """A scope in which `tf.tpu.CrossShardOptimizer` assumes one of `number` replicas."""
     return tpu_function.tpu_shard_context(number)
 
 
-def replica_id():
+def replica_id() -> tf.Tensor:
     """Returns the index of the replica that runs, an int32 scalar tensor."""
     return xla.replica_id()
 
 
-def in_computation():
+def in_computation() -> bool:
     """Whether a TPU computation is being built here, for replicas or for a SavedModel."""
     return number_of_shards() is not None or tpu.under_tpu_inference_context()
 
 
-def take_out_summaries(graph):
+def take_out_summaries(graph: tf.Graph) -> list[str]:
     """Removes summaries from TPU computations and from the collection of summaries.
 
     A TPU cannot make summaries, and operations outside a computation cannot read values inside. The
@@ -96,18 +103,18 @@ def take_out_summaries(graph):
     return [op.name for op in found]
 
 
-def _take_out(op):
+def _take_out(op: tf.Operation) -> None:
     if is_inside(op):
         op._clear_attr(_COMPUTATION)
         op._remove_all_control_inputs()
 
 
-def is_inside(op):
+def is_inside(op: tf.Operation) -> bool:
     """Whether an operation is in a TPU computation."""
     return _COMPUTATION in op.node_def.attr
 
 
-def without_cross_shard(optimizer):
+def without_cross_shard(optimizer: Any) -> Any:
     """Returns the optimizer that a `tf.tpu.CrossShardOptimizer` wraps; any other one unchanged.
 
     `TowerOptimizer` sums the gradients of TPU replicas, too, and outside TPUs the sums of

@@ -10,7 +10,7 @@ from replicate.faults.checkpoints import FallBackHook
 from replicate.faults.preemption import remember
 
 
-def prepare(spec: Any, mode: str, config: Any) -> Any:
+def prepare(spec: Any, mode: str | None, config: Any) -> Any:
     """Returns a spec whose training resumes from whole checkpoints, at the step it was at.
 
     Args:

@@ -62,12 +62,12 @@ def is_program_module(module: object) -> bool:
     return isinstance(file, str) and (_kind(file) == "program" or _is_named(name))
 
 
-def _is_named(module):
+def _is_named(module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in _packages
 
 
 @functools.lru_cache(maxsize=None)
-def _kind(file):
+def _kind(file: str) -> str:
     """Returns the owner of a file: "python", "library" or "program"."""
     if file.startswith("<frozen "):
         return "python"
@@ -82,7 +82,7 @@ def _kind(file):
     return "library" if _is_target(path) else "program"
 
 
-def _is_target(path):
+def _is_target(path: str) -> bool:
     """Whether a file lies in a folder that `pip install --target` has filled."""
     for folder in map(os.path.realpath, sys.path):
         if path.startswith(folder + os.sep) and _has_distributions(folder):
@@ -91,7 +91,7 @@ def _is_target(path):
 
 
 @functools.lru_cache(maxsize=None)
-def _has_distributions(folder):
+def _has_distributions(folder: str) -> bool:
     try:
         return any(name.endswith(".dist-info") for name in os.listdir(folder))
     except OSError:

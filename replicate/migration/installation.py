@@ -1,8 +1,11 @@
 """Puts the Estimator, the towers and `tf.contrib` where files written for TensorFlow 1 look."""
 
+from __future__ import annotations
+
 import importlib
 import sys
 import types
+from typing import Any, Mapping, Sequence
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -10,7 +13,9 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import environment, estimator, moved
 
 
-def install(replace_ancestor, tensorflow_1, offered):
+def install(
+    replace_ancestor: bool, tensorflow_1: bool | Sequence[str], offered: Mapping[str, Any]
+) -> None:
     """Does the work of `replicate.compat.install`.
 
     Args:
@@ -41,7 +46,7 @@ def install(replace_ancestor, tensorflow_1, offered):
         first.install(packages)
 
 
-def _packages(tensorflow_1):
+def _packages(tensorflow_1: Any) -> tuple[str, ...] | None:
     """Returns the names of installed packages that mean TensorFlow 1, None if no file does."""
     if isinstance(tensorflow_1, bool):
         return () if tensorflow_1 else None
@@ -54,7 +59,7 @@ def _packages(tensorflow_1):
     )
 
 
-def _install_contrib(offered):
+def _install_contrib(offered: Mapping[str, Any]) -> None:
     from replicate.migration.contrib import modules
 
     ours = sys.modules.get(modules.ROOT)
@@ -73,7 +78,7 @@ def _install_contrib(offered):
             setattr(ours.estimator, name, value)
 
 
-def _adopt(module, other):
+def _adopt(module: types.ModuleType, other: object) -> None:
     """Keeps names that other code has set in `tf.contrib`, or in a module of it.
 
     Args:

@@ -56,7 +56,7 @@ class Tensorflow(types.ModuleType):
     def __delattr__(self, name: str) -> None:
         delattr(_seen(self, callers.is_program(), name), name)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return dir(_seen(self, callers.is_program(), ""))
 
 
@@ -121,13 +121,13 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         """
 
 
-def _namespace(module):
+def _namespace(module: types.ModuleType) -> dict[str, Any]:
     """Returns the module's real namespace, which its property `__dict__` hides."""
     namespace: Any = vars(types.ModuleType)["__dict__"]
     return namespace.__get__(module)
 
 
-def _seen(module, is_program, name):
+def _seen(module: types.ModuleType, is_program: bool, name: str) -> Any:
     """Returns the module of the API that a file sees.
 
     Args:
@@ -144,27 +144,28 @@ def _seen(module, is_program, name):
     return real
 
 
-def _version_1(name):
+def _version_1(name: str) -> types.ModuleType | None:
     """Returns the module of version 1's API with a name such as "tensorflow.keras", or None."""
     return _below(tf, name)
 
 
-def _version_2(name):
+def _version_2(name: str) -> types.ModuleType | None:
     return _below(_real["tensorflow"] if _real else _installed, name)
 
 
-def _below(module, name):
+def _below(module: types.ModuleType, name: str) -> types.ModuleType | None:
     _, *parts = name.split(".")
     if parts and parts[0] in _SHARED:
         return None
+    found: Any = module
     for part in parts:
-        module = getattr(module, part, None)
-        if not isinstance(module, types.ModuleType):
+        found = getattr(found, part, None)
+        if not isinstance(found, types.ModuleType):
             return None
-    return module
+    return found
 
 
-def _warn_of_earlier_uses():
+def _warn_of_earlier_uses() -> None:
     """Warns of modules that imported TensorFlow before `install`, and of eager execution."""
     early = sorted(
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 import tensorflow.compat.v1 as tf
 
@@ -134,23 +134,28 @@ def clip_gradients_by_norm(optimizer: tf.train.Optimizer, clip_norm: Any) -> tf.
 
 
 class _Clipping(tf.train.Optimizer):
-    def __init__(self, optimizer, clip_norm):
+    def __init__(self, optimizer: tf.train.Optimizer, clip_norm: Any) -> None:
         super().__init__(use_locking=False, name="ClipByNorm" + optimizer.get_name())
         self._optimizer = optimizer
         self._clip_norm = clip_norm
 
-    def compute_gradients(self, *args, **kwargs):
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[Any]:
         return self._optimizer.compute_gradients(*args, **kwargs)
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[Any],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
         gradients, variables = zip(*grads_and_vars)
         clipped, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
         return self._optimizer.apply_gradients(list(zip(clipped, variables)), global_step, name)
 
-    def get_slot(self, *args, **kwargs):
+    def get_slot(self, *args: Any, **kwargs: Any) -> tf.Variable | None:
         return self._optimizer.get_slot(*args, **kwargs)
 
-    def get_slot_names(self, *args, **kwargs):
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
         return self._optimizer.get_slot_names(*args, **kwargs)
 
 

@@ -42,7 +42,7 @@ def parse_values(
     return found
 
 
-def _first(text, values):
+def _first(text: str, values: str) -> tuple[Any, Any, str]:
     """Splits off the first assignment of a text.
 
     Returns:
@@ -65,7 +65,14 @@ def _first(text, values):
     return target.groups(), given, rest.lstrip()
 
 
-def _assign(found, name, index, given, kind, values):
+def _assign(
+    found: dict[str, Any],
+    name: str,
+    index: str | None,
+    given: str | list[str],
+    kind: type,
+    values: str,
+) -> None:
     if isinstance(given, list):
         if index is not None:
             raise ValueError(f"{name}[{index}] is one value, but is assigned a list in {values!r}.")
@@ -84,7 +91,7 @@ def _assign(found, name, index, given, kind, values):
     elements[int(index)] = value
 
 
-def _parse(name, kind, text, values):
+def _parse(name: str, kind: type, text: str, values: str) -> Any:
     try:
         if kind is bool:
             return _BOOLEANS[text] if text in _BOOLEANS else bool(int(text))
@@ -95,6 +102,6 @@ def _parse(name, kind, text, values):
         ) from None
 
 
-def _check_new(name, is_assigned, values):
+def _check_new(name: str, is_assigned: bool, values: str) -> None:
     if is_assigned:
         raise ValueError(f"{name} is assigned twice in {values!r}.")

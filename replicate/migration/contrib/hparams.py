@@ -231,17 +231,17 @@ class HParams:
         """
         return HParams(hparam_def=hparam_def)
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return key in self._hparam_types
 
-    def __str__(self):
+    def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in self.values().items())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({sorted(self.values().items())})"
 
 
-def _cast(name, kind, value):
+def _cast(name: str, kind: Any, value: Any) -> Any:
     """Converts a value to the type of a hyperparameter; raises if that would lose information."""
     if type(value) is kind or issubclass(kind, type(None)):
         return value

@@ -69,7 +69,7 @@ def variance_scaling_initializer(
     return initializer
 
 
-def _fans(shape):
+def _fans(shape: Any) -> tuple[float, float, float]:
     """Returns the number of inputs and of outputs of a weight, and their mean."""
     sizes = [float(size) for size in shape]
     last = sizes[-1] if sizes else 1.0
@@ -80,6 +80,6 @@ def _fans(shape):
     return before, last, (before + last) / 2.0
 
 
-def _check_floating(dtype):
+def _check_floating(dtype: tf.DType) -> None:
     if not dtype.is_floating:
         raise TypeError(f"Weights are drawn as floating point numbers, but `dtype` is {dtype!r}.")

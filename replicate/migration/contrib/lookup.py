@@ -29,7 +29,7 @@ class HashTable(tf.lookup.StaticHashTable):
         self._given_name = shared_name
         super().__init__(initializer, default_value, name=name)
 
-    def _create_resource(self):
+    def _create_resource(self) -> tf.Tensor:
         if self._given_name is not None:
             self._shared_name = self._given_name
         return super()._create_resource()

@@ -52,7 +52,7 @@ class Contrib(types.ModuleType):
         if full not in _HIDDEN or not isinstance(value, types.ModuleType):
             super().__setattr__(name, value)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *_names(self)})
 
 
@@ -142,7 +142,7 @@ class Finder(abc.MetaPathFinder, abc.Loader):
         sys.modules[name] = found
 
 
-def _problem(place):
+def _problem(place: table.Place) -> str | None:
     """Returns the reason why a place has no object, or None."""
     if place.kind == "none":
         return f"tf.contrib.{place.name} has no exact replacement in TensorFlow 2. {place.advice}"
@@ -155,11 +155,11 @@ def _problem(place):
     return None
 
 
-def _is_installed(module):
+def _is_installed(module: str) -> bool:
     return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
-def _resolve(target):
+def _resolve(target: str) -> Any:
     """Returns the object of a dotted name; imports its module."""
     if target.partition(".")[0] == "tf":
         value, names = tf, target.split(".")[1:]
@@ -170,7 +170,7 @@ def _resolve(target):
     return value
 
 
-def _imported(target):
+def _imported(target: str) -> tuple[types.ModuleType, list[str]]:
     """Returns the last module on a dotted path, and the names that follow."""
     parts = target.split(".")
     module = importlib.import_module(parts[0])
@@ -190,7 +190,7 @@ def _imported(target):
     return module, parts[known:]
 
 
-def _names(module):
+def _names(module: types.ModuleType) -> list[str]:
     """Returns the names that a module of `tf.contrib` can give."""
     inner = _inner(module.__name__)
     if not inner:
@@ -202,6 +202,6 @@ def _names(module):
     return sorted(name for name, place in places.items() if not _problem(place))
 
 
-def _inner(name):
+def _inner(name: str) -> str:
     """Returns the name of a module without `tensorflow.contrib`."""
     return name[len(ROOT) + 1 :]

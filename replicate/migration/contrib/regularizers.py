@@ -127,7 +127,7 @@ def apply_regularization(
         return total
 
 
-def _is_off(scale):
+def _is_off(scale: object) -> bool:
     if isinstance(scale, numbers.Integral):
         raise ValueError(f"`scale` must be a float, but is {scale!r}: write {scale!r}.0.")
     if isinstance(scale, numbers.Real) and scale < 0.0:
@@ -135,7 +135,7 @@ def _is_off(scale):
     return _is_zero(scale)
 
 
-def _is_zero(scale):
+def _is_zero(scale: object) -> bool:
     return isinstance(scale, numbers.Real) and scale == 0.0
 
 
@@ -143,5 +143,5 @@ def _nothing(_: Any) -> None:
     return None
 
 
-def _scale(scale, weights):
+def _scale(scale: Any, weights: tf.Tensor) -> tf.Tensor:
     return tf.convert_to_tensor(scale, dtype=weights.dtype.base_dtype, name="scale")

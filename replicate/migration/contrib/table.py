@@ -112,7 +112,7 @@ def module_names() -> frozenset[str]:
     return frozenset(found)
 
 
-def _below(row, name, rest):
+def _below(row: Place, name: str, rest: list[str]) -> Place:
     """Returns the place of an attribute of a name that has a row.
 
     Args:
@@ -127,32 +127,32 @@ def _below(row, name, rest):
     return row._replace(name=name, target=".".join([row.target, *rest]))
 
 
-def _is_path(name):
+def _is_path(name: str) -> bool:
     """Whether a name is in a module of `modules.txt`, whose members are looked up by name."""
     return name.rpartition(".")[0] in module_names()
 
 
-def _module(name):
+def _module(name: str) -> Place:
     return Place(name, "own", f"tensorflow.contrib.{name}", "", "")
 
 
-def _none(name, advice):
+def _none(name: str, advice: str) -> Place:
     return Place(name, "none", "", "", advice)
 
 
 @functools.lru_cache(maxsize=None)
-def _others():
+def _others() -> dict[str, Place]:
     return _read("others.txt", "")
 
 
 @functools.lru_cache(maxsize=None)
-def _rows(package) -> dict[str, Place]:
+def _rows(package: str) -> dict[str, Place]:
     if package in _others():
         return {".": _others()[package]}
     return _read(f"{package}.txt", f"{package}.")
 
 
-def _read(file, prefix):
+def _read(file: str, prefix: str) -> dict[str, Place]:
     rows = {}
     for line in (_NAMES / file).read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -162,7 +162,7 @@ def _read(file, prefix):
     return rows
 
 
-def _place(name, kind, rest):
+def _place(name: str, kind: str, rest: str) -> Place:
     if kind == "none":
         return _none(name, rest)
     target = _OWN + rest if kind == "own" else rest

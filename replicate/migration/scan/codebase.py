@@ -6,7 +6,7 @@ import contextlib
 import fnmatch
 import gc
 import os
-from typing import Any, NamedTuple
+from typing import Any, Callable, Collection, Iterable, Iterator, NamedTuple
 
 from replicate.migration.scan import (
     batch_norms,
@@ -66,7 +66,7 @@ class _File(NamedTuple):
     links: frozenset[tuple[str, str]] = frozenset()
 
 
-def scan(paths, skip=lambda path: False):
+def scan(paths: Iterable[str], skip: Callable[[str], bool] = lambda path: False) -> Found:
     """Reads a codebase, without importing it.
 
     Args:
@@ -81,7 +81,7 @@ def scan(paths, skip=lambda path: False):
 
 
 @contextlib.contextmanager
-def _uncollected():
+def _uncollected() -> Iterator[None]:
     """A scope without garbage collection: syntax trees have many nodes, but no reference cycles."""
     is_on = gc.isenabled()
     gc.disable()
@@ -92,10 +92,10 @@ def _uncollected():
             gc.enable()
 
 
-def _scan(paths, skip):
+def _scan(paths: Iterable[str], skip: Callable[[str], bool]) -> Found:
     findings: list[Finding] = []
 
-    def problem(path, why):
+    def problem(path: str, why: str) -> None:
         findings.append(reading.unreadable(path, why, "Let it be read, or leave it out by --skip."))
 
     imports = Imports()
@@ -127,7 +127,7 @@ def _scan(paths, skip):
     )
 
 
-def _follow(facts, links):
+def _follow(facts: set[str], links: Iterable[tuple[str, str]]) -> None:
     """Adds to a set of facts all facts that follow from them.
 
     Args:
@@ -144,7 +144,12 @@ def _follow(facts, links):
         pending += new
 
 
-def _listed(paths, skip, problem, imports):
+def _listed(
+    paths: Iterable[str],
+    skip: Callable[[str], bool],
+    problem: Callable[[str, str], None],
+    imports: Imports,
+) -> list[str]:
     """Returns the paths of all files, without duplicates, and adds them to `Imports`."""
     seen: dict = {}
     listed: dict[str, None] = {}
@@ -157,7 +162,7 @@ def _listed(paths, skip, problem, imports):
     return list(listed)
 
 
-def _file(path, imports) -> _File:
+def _file(path: str, imports: Imports) -> _File:
     """Returns the findings and facts of one file, which may be unreadable."""
     if path.endswith(".ipynb"):
         advice = "Write it as a script first: `jupyter nbconvert --to script`."
@@ -181,7 +186,7 @@ def _file(path, imports) -> _File:
         return _of_finding(reading.unreadable(path, what, advice))
 
 
-def _again(path, digest) -> Module | None:
+def _again(path: str, digest: bytes) -> Module | None:
     """Returns the `Module` of a file that was read before, None if it has changed since."""
     try:
         data = files.read(path)
@@ -191,16 +196,16 @@ def _again(path, digest) -> Module | None:
         return None
 
 
-def _of_finding(finding):
+def _of_finding(finding: Finding) -> _File:
     return _File([finding], set(), [])
 
 
-def _truths(source):
+def _truths(source: reading.Source) -> set[str]:
     """Returns facts on names of a file whose value is True, which other files may use."""
     return {f"true {own_key(source.path, name)}" for name in values.truths(source)}
 
 
-def _looked_at(source, imports) -> _File:
+def _looked_at(source: reading.Source, imports: Imports) -> _File:
     module = Module(source, imports)
     module.facts |= _truths(source)
     version_1.facts(module)
@@ -229,7 +234,9 @@ def _looked_at(source, imports) -> _File:
     )
 
 
-def _together(findings, facts, entries):
+def _together(
+    findings: Iterable[Finding], facts: set[str], entries: Collection[str]
+) -> list[Finding]:
     """Returns the findings whose needed facts hold for the whole codebase, in order."""
     kept: list[Finding] = []
     once: dict[Any, Finding] = {}
@@ -248,14 +255,14 @@ def _together(findings, facts, entries):
     return [one for at, one in enumerate(found) if at == 0 or one[:5] != found[at - 1][:5]]
 
 
-def _holds(need, facts):
+def _holds(need: str, facts: set[str]) -> bool:
     """Whether a fact that a finding needs holds."""
     if need.startswith("no "):
         return need[3:] not in facts
     return not need or need in facts
 
 
-def is_below(path, pattern):
+def is_below(path: str, pattern: str) -> bool:
     """Whether a path, or a directory above it, matches a pattern, fully or at the path's end."""
     path = os.path.normpath(path).replace(os.sep, "/")
     pattern = os.path.normpath(pattern).replace(os.sep, "/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Sequence
+from typing import Callable, Iterable, Sequence, TextIO
 
 from replicate.migration.scan import codebase, fixing, installing, report
 from replicate.migration.scan.contrib import INSTALL
@@ -88,7 +88,7 @@ def _main(argv: Sequence[str]) -> int:
     return 1 if found.findings else 0
 
 
-def _checked(args):
+def _checked(args: argparse.Namespace) -> Callable[[str], bool]:
     """Checks the arguments; returns the function that tells which paths are left out.
 
     Raises:
@@ -113,11 +113,11 @@ def _checked(args):
     return lambda path: any(codebase.is_below(path, pattern) for pattern in patterns)
 
 
-def _names(paths):
+def _names(paths: Iterable[str]) -> str:
     return ", ".join(report.shown(path) for path in paths)
 
 
-def _found(args, skip):
+def _found(args: argparse.Namespace, skip: Callable[[str], bool]) -> codebase.Found:
     """Scans, and returns the results with findings of the selected rules only."""
     found = codebase.scan(args.paths, skip)
     only = {rule for rules in args.only or () for rule in rules} or set(RULES)
@@ -125,7 +125,7 @@ def _found(args, skip):
     return found._replace(findings=[one for one in found.findings if one.rule in only])
 
 
-def _fix(found, args):
+def _fix(found: codebase.Found, args: argparse.Namespace) -> list[str]:
     """Makes the mechanical changes; returns the paths of the files that were changed.
 
     Raises:
@@ -133,7 +133,7 @@ def _fix(found, args):
     """
     to = sys.stderr if args.json else sys.stdout
 
-    def problem(path, why):
+    def problem(path: str, why: object) -> None:
         print(report.shown(f"not fixed: {path}: {why}"), file=sys.stderr)
 
     made = fixing.changes(found, problem)
@@ -157,7 +157,7 @@ def _fix(found, args):
     return fixed
 
 
-def _print(line, to=None):
+def _print(line: str, to: TextIO | None = None) -> None:
     to = to or sys.stdout
     text = report.shown(line.replace("\t", "    ")) if line else ""
     encoding = getattr(to, "encoding", None) or "utf-8"

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
-from typing import NamedTuple
+from typing import Any, Iterator, Mapping
 
-from replicate.migration.scan import tensorflow_names
-from replicate.migration.scan.findings import Edit
+from replicate.migration.contrib import Place, find
+from replicate.migration.scan import scopes, tensorflow_names
+from replicate.migration.scan.findings import Edit, Finding
 from replicate.migration.scan.module import Module
 
 INSTALL = "replicate.compat.install()"
 _EXTRA = "replicate-estimator[contrib]"
 
 
-class _All(NamedTuple):
-    """`tf.contrib` itself, as a `Place`."""
-
-    kind: str = "own"
-    package: str = ""
-
-
-def place(name):
+def place(name: str) -> Place:
     """Returns the `replicate.migration.contrib.Place` of a name of `tf.contrib`."""
     if not name:
-        return _All()
+        return Place("", "own", "", "", "")  # `tf.contrib` itself.
     found = _find(name)
     above = _find(name.partition(".")[0])
     if found.kind == "own" and above.kind == "package":
@@ -34,12 +27,11 @@ def place(name):
     return found
 
 
-def _find(name):
-    # Imported late: the table is read only if it is needed.
-    return importlib.import_module("replicate.migration.contrib").find(name)
+def _find(name: str) -> Place:
+    return find(name)
 
 
-def names(module: Module):
+def names(module: Module) -> Iterator[Finding]:
     """Yields names of `tf.contrib`, at their uses or at their imports."""
     found = [(use, name.rest) for use, name in module.uses if name.api == "contrib"]
     taken = set()  # Bindings of modules: names with attributes.
@@ -67,7 +59,7 @@ def names(module: Module):
     module.unused = _unused(module, fixed)
 
 
-def _given(module, node):
+def _given(module: Module, node: ast.AST) -> scopes.Binding | None:
     """Returns the binding of a name to which only this expression is assigned; else None."""
     parent = module.names.parents[node]
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
@@ -79,14 +71,14 @@ def _given(module, node):
     return next((b for b in scope.bindings.get(target.id, ()) if b.node is parent), None)
 
 
-def _of_class(name):
+def _of_class(name: str) -> str:
     """Returns a name up to its class: the table has no attributes of classes."""
     parts = name.split(".")
     count = next((i for i, part in enumerate(parts) if re.match(r"_*[A-Z]", part)), len(parts))
     return ".".join(parts[: count + 1])
 
 
-def _imports(module, taken):
+def _imports(module: Module, taken: set[scopes.Binding]) -> Iterator[Finding]:
     for node in module.names.imports:
         if module.is_guarded(node):
             continue
@@ -112,11 +104,11 @@ def _imports(module, taken):
                     yield _finding(module, node, name.rest, known, (edit,) if edit else ())
 
 
-def _scope(module, node):
+def _scope(module: Module, node: ast.AST) -> scopes.Scope:
     return module.names.inner.get(module.names.function_of(node), module.names.module)
 
 
-def _is_used(module, node, alias, path):
+def _is_used(module: Module, node: Any, alias: ast.alias, path: str) -> bool:
     """Whether a file uses an import, or may offer it to other files."""
     if "__all__" in module.source.text or module.source.path.endswith("__init__.py"):
         return True
@@ -125,7 +117,7 @@ def _is_used(module, node, alias, path):
     return module.names.is_used(alias.asname or alias.name, _scope(module, node))
 
 
-def _unused_import(module, node, name, found):
+def _unused_import(module: Module, node: Any, name: str, found: Place) -> Finding:
     """Returns the finding of an unused import, by the kind of its name."""
     rules = {"none": "contrib-none", "package": "contrib-package"}
     return module.finding(
@@ -137,7 +129,7 @@ def _unused_import(module, node, name, found):
     )
 
 
-def star(module, node, base):
+def star(module: Module, node: Any, base: str | None) -> Finding:
     """Returns the finding of `from base import *`."""
     return module.finding(
         node,
@@ -147,14 +139,16 @@ def star(module, node, base):
     )
 
 
-def stars(module: Module):
+def stars(module: Module) -> Iterator[Finding]:
     """Yields `from tensorflow import *` and its like."""
     for node in module.names.stars:
         if re.match(r"tensorflow(\.compat\.v[12])?$", node.module or "") and not node.level:
             yield star(module, node, node.module)
 
 
-def _finding(module, node, name, found, edits):
+def _finding(
+    module: Module, node: Any, name: str, found: Place, edits: tuple[Edit, ...]
+) -> Finding:
     shown = f"tf.contrib.{name}".rstrip(".")
     if found.kind == "alias":
         message = f"`{found.target}` of `tensorflow.compat.v1` is the same. Write that, or call "
@@ -182,7 +176,7 @@ def _finding(module, node, name, found, edits):
     )
 
 
-def _root(module, scope):
+def _root(module: Module, scope: scopes.Scope) -> tuple[str, tuple[Edit, ...]]:
     """Finds a name that means `tensorflow.compat.v1` in a scope, maybe after edits.
 
     Returns:
@@ -200,7 +194,7 @@ def _root(module, scope):
     return "", ()
 
 
-def _edits(module, use, found):
+def _edits(module: Module, use: scopes.Use, found: Place) -> tuple[Edit, ...]:
     """Returns the `Edit`s that replace a name by its exact alias; () if that is not possible."""
     span = module.spelled(use)
     if found.kind != "alias" or not found.target.startswith("tf.") or span is None:
@@ -220,7 +214,7 @@ def _edits(module, use, found):
     return (Edit(start, end, root + found.target[2:]), *others) if root else ()
 
 
-def _import_edit(module, node, alias, found):
+def _import_edit(module: Module, node: Any, alias: ast.alias, found: Place) -> Edit | None:
     """Returns the `Edit` of an import of a single name with an exact alias, or None."""
     if found.kind != "alias" or not isinstance(node, ast.ImportFrom) or len(node.names) > 1:
         return None
@@ -238,7 +232,9 @@ def _import_edit(module, node, alias, found):
     return Edit(*match.span(), f"from tensorflow.compat.v1 import {new}")
 
 
-def _unused(module, fixed):
+def _unused(
+    module: Module, fixed: Mapping[scopes.Binding, tuple[Edit, ...] | None]
+) -> list[tuple[frozenset[Edit], Edit]]:
     """Returns imports, and aliases such as `slim = tf.contrib.slim`, that edits make useless.
 
     Returns:

@@ -1,8 +1,11 @@
 """Lists and reads the Python files of a codebase, without those of installed packages."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import stat
+from typing import Callable, Iterator
 
 LARGEST = 4 * 2**20
 """Limit in bytes; a larger file is data, so it is reported and not read."""
@@ -17,7 +20,9 @@ class NotReadError(Exception):
     """A file that is not read; the error's text is the reason, in a few words."""
 
 
-def walk(root, skip, problem):
+def walk(
+    root: str, skip: Callable[[str], bool], problem: Callable[[str, str], None]
+) -> Iterator[str]:
     """Yields the paths of files to read, in order.
 
     Args:
@@ -54,21 +59,21 @@ def walk(root, skip, problem):
         pending += reversed(below)
 
 
-def _is_directory(entry):
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:
         return False
 
 
-def _is_linked_directory(entry):
+def _is_linked_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
         return False
 
 
-def _is_foreign(name, beside):
+def _is_foreign(name: str, beside: set[str]) -> bool:
     """Whether a directory does not belong to the codebase.
 
     Args:
@@ -80,7 +85,7 @@ def _is_foreign(name, beside):
     return name in _BUILT and bool(beside & _BUILDERS)
 
 
-def identity(path):
+def identity(path: str) -> tuple[int, int] | None:
     """Returns a key that is the same for all links to one file; None if the file is missing."""
     try:
         found = os.stat(path)
@@ -89,7 +94,7 @@ def identity(path):
     return found.st_dev, found.st_ino
 
 
-def read(path):
+def read(path: str) -> bytes:
     """Returns the bytes of a file.
 
     Raises:
@@ -119,6 +124,6 @@ def read(path):
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
-def digest(data):
+def digest(data: bytes) -> bytes:
     """Returns a hash of a file's bytes, to detect changes."""
     return hashlib.sha256(data).digest()

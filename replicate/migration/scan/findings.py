@@ -76,11 +76,11 @@ class Finding(NamedTuple):
     needs: str | None = None
 
     @property
-    def severity(self):
+    def severity(self) -> str:
         """The severity of its rule."""
         return RULES[self.rule].severity
 
     @property
-    def key(self):
+    def key(self) -> tuple[int, str, int, int, str]:
         """Sort key: by importance of the rule, then by place."""
         return _ORDER[self.rule], self.path, self.line, self.column, self.name

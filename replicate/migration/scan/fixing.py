@@ -11,9 +11,11 @@ import stat
 import subprocess
 import tempfile
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple
 
 from replicate.migration.scan import files, installing, reading
+from replicate.migration.scan.codebase import Found
+from replicate.migration.scan.findings import Edit
 
 _ADVICE = "or pass `--force`, which keeps a copy of each file as FILE.orig."
 
@@ -38,7 +40,7 @@ class Change(NamedTuple):
     diff: list
 
 
-def changes(found, problem):
+def changes(found: Found, problem: Callable[[str, str], None]) -> list[Change]:
     """Returns a `Change` for each file that has edits.
 
     Args:
@@ -64,7 +66,7 @@ def changes(found, problem):
     return made
 
 
-def _change(path, edits, known):
+def _change(path: str, edits: Iterable[Edit], known: bytes) -> Change:
     data = files.read(path)
     source = reading.source(path, data) if files.digest(data) == known else None
     if not isinstance(source, reading.Source):
@@ -91,11 +93,11 @@ def _change(path, edits, known):
     return Change(path, data, encoded, list(diff))
 
 
-def _lines(text):
+def _lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text)
 
 
-def check(found_changes):
+def check(found_changes: Iterable[Change]) -> None:
     """Checks that git can restore all files that are to be changed.
 
     Raises:
@@ -130,7 +132,7 @@ def check(found_changes):
                 )
 
 
-def _git(directory, *arguments):
+def _git(directory: str, *arguments: str) -> str:
     """Returns the output of git; "" if there is no git, or no work tree."""
     command = ["git", "-C", directory, "-c", "core.fsmonitor=false", *arguments]
     try:
@@ -140,7 +142,7 @@ def _git(directory, *arguments):
     return os.fsdecode(made.stdout) if made.returncode == 0 else ""
 
 
-def write(change, keep):
+def write(change: Change, keep: bool) -> None:
     """Replaces a file atomically.
 
     Args:
@@ -174,7 +176,7 @@ def write(change, keep):
                 os.unlink(temporary)
 
 
-def _keep(real, data):
+def _keep(real: str, data: bytes) -> None:
     """Writes the old content beside a file, under a free name."""
     number = 0
     while True:

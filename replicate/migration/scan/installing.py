@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any, NamedTuple
+from typing import Any, Callable, Collection, NamedTuple
 
 from replicate.migration.scan.contrib import INSTALL
-from replicate.migration.scan.findings import Edit
+from replicate.migration.scan.findings import Edit, Finding
+from replicate.migration.scan.imports import Imports
+from replicate.migration.scan.module import Module
 from replicate.migration.scan.scopes import FUNCTIONS
 
 # Packages that may import TensorFlow, in addition to files of the codebase.
@@ -28,19 +30,24 @@ class Install(NamedTuple):
     why: str
 
 
-def needs(finding):
+def needs(finding: Finding) -> bool:
     """Whether the call resolves a finding."""
     if finding.rule == "contrib-name":
         return finding.needs == "no install" and not finding.edits
     return finding.rule in ("compat-install", "contrib-package")
 
 
-def wanted(found):
+def wanted(found: Any) -> Install | None:
     """Returns the `Install` of a `codebase.Found` if one of its findings needs it, else None."""
     return found.install if any(map(needs, found.findings)) else None
 
 
-def find(entries, unread, load, imports):
+def find(
+    entries: Collection[str],
+    unread: Collection[str],
+    load: Callable[[str], Module | None],
+    imports: Imports,
+) -> Install:
     """Returns the `Install` of a codebase.
 
     Args:
@@ -61,11 +68,11 @@ def find(entries, unread, load, imports):
     return Install(path, edit, "" if edit else "nothing tells where it imports TensorFlow first.")
 
 
-def _listed(paths):
+def _listed(paths: Collection[str]) -> str:
     return ", ".join(sorted(paths)[:3]) + (", …" if len(paths) > 3 else "")
 
 
-def _edit(module, imports):
+def _edit(module: Module, imports: Imports) -> Edit | None:
     text, names = module.source.text, module.names
     at = next((one for one in module.source.tree.body if _imports(one, module, imports)), None)
     if at is None:
@@ -85,7 +92,7 @@ def _edit(module, imports):
     return Edit(start, start, "".join(line + end for line in [*lines, ""]))
 
 
-def _imports(statement, module, imports):
+def _imports(statement: ast.stmt, module: Module, imports: Imports) -> bool:
     """Whether a statement at module level imports TensorFlow, or a module that may do so."""
     pending: list[Any] = [statement]
     while pending:
@@ -102,6 +109,6 @@ def _imports(statement, module, imports):
     return False
 
 
-def _may_import(name, module, imports):
+def _may_import(name: str, module: Module, imports: Imports) -> bool:
     """Whether a name belongs to a package that may import TensorFlow, or to the codebase."""
     return bool(_IMPORTING.match(name)) or imports.has(name, module.source.path)

@@ -8,7 +8,8 @@ from typing import Any
 
 from replicate.migration.scan import scopes, tensorflow_names
 from replicate.migration.scan.findings import Finding
-from replicate.migration.scan.imports import own_key
+from replicate.migration.scan.imports import Imports, own_key
+from replicate.migration.scan.reading import Source
 
 _MISSING = ("AttributeError", "ImportError", "ModuleNotFoundError", "Exception", "NameError")
 _VERSIONS = ("__version__", "VERSION", "version")
@@ -25,7 +26,7 @@ class Module:
         imports: The codebase's `Imports`; None if names of other files are not needed.
     """
 
-    def __init__(self, source, imports=None):
+    def __init__(self, source: Source, imports: Imports | None = None) -> None:
         self.source = source
         self._imports = imports
         self._calls: Any = None
@@ -47,7 +48,7 @@ class Module:
         self.is_entry = is_entry(source)
         """Whether it is run as a program."""
 
-    def finding(self, node, rule, name, message, **kwargs):
+    def finding(self, node: Any, rule: str, name: str, message: str, **kwargs: Any) -> Finding:
         """Returns the `Finding` of a rule at a node."""
         column = self.source.offset(node.lineno, node.col_offset)
         column -= self.source.starts[node.lineno - 1]
@@ -55,11 +56,11 @@ class Module:
         made = Finding(self.source.path, node.lineno, column + 1, rule, name, message)
         return made._replace(**kwargs)
 
-    def offset(self, node):
+    def offset(self, node: Any) -> int:
         """Returns the position of a node's first character in the text."""
         return self.source.offset(node.lineno, node.col_offset)
 
-    def spelled(self, use):
+    def spelled(self, use: scopes.Use) -> tuple[int, int] | None:
         """Returns the position of a name with its attributes in the text, (start, end).
 
         It is None if it cannot be found, e.g. in a formatted string, inside which older versions of
@@ -79,31 +80,33 @@ class Module:
         before = self.source.text[start - 1 : start]
         return match.span() if match and not re.match(r"[\w.]", before) else None
 
-    def is_guarded(self, node):
+    def is_guarded(self, node: ast.AST) -> bool:
         """Whether the file handles that the name at a node is missing, by a test or a `try`."""
-        inner = node
+        inner: Any = node
         for outer in self.names.around(node):
-            is_choice = isinstance(outer, (ast.If, ast.IfExp)) and inner is not outer.test
-            if is_choice and _asks_for_version(outer.test):
-                return True
-            is_tried = isinstance(outer, ast.Try) and inner in [*outer.body, *outer.handlers]
-            if is_tried and any(map(_is_of_missing, outer.handlers)):
+            if isinstance(outer, (ast.If, ast.IfExp)):
+                found = inner is not outer.test and _asks_for_version(outer.test)
+            elif isinstance(outer, ast.Try) and inner in [*outer.body, *outer.handlers]:
+                found = any(map(_is_of_missing, outer.handlers))
+            else:
+                found = False
+            if found:
                 return True
             inner = outer
         return False
 
-    def own(self, name):
+    def own(self, name: str) -> str:
         """Returns the `Imports.key` of a name that the file defines."""
         return own_key(self.source.path, name)
 
-    def key(self, node):
+    def key(self, node: ast.AST) -> str:
         """Returns the `Imports.key` of an expression; "" if no file of the codebase defines it."""
         path = self.names.path(node)
         if not path or self._imports is None or path.startswith("tensorflow."):
             return ""
         return self._imports.key(path, self.source.path)
 
-    def calls_of(self, function):
+    def calls_of(self, function: Any) -> list[tuple[ast.Call, int]]:
         """Returns the calls of a function of the file, including `functools.partial(function, 1)`.
 
         Returns:
@@ -127,23 +130,23 @@ class Module:
             if (isinstance(called, ast.Attribute) if is_method else self._is_of(called, defined))
         ]
 
-    def _is_of(self, called, defined):
+    def _is_of(self, called: Any, defined: ast.AST | None) -> bool:
         """Whether a called name refers to a function or class of the file."""
         scope = self.names.scopes.get(called) if isinstance(called, ast.Name) else None
         bindings = self.names.bindings(called.id, scope) if scope is not None else ()
         return any(binding.node is defined for binding in bindings)
 
-    def text(self, node):
+    def text(self, node: Any) -> str:
         """Returns the source of an expression, abbreviated."""
         return expression(node)
 
 
-def is_entry(source):
+def is_entry(source: Source) -> bool:
     """Whether a file is run as a program, judging by its statements."""
     return any(map(_is_main, source.tree.body))
 
 
-def _is_main(node):
+def _is_main(node: Any) -> bool:
     test = getattr(node, "test", None)
     if isinstance(node, ast.If) and isinstance(test, ast.Compare):
         return isinstance(test.left, ast.Name) and test.left.id == "__name__"
@@ -151,11 +154,11 @@ def _is_main(node):
     return isinstance(node, ast.Expr) and isinstance(call, ast.Call) and _is_run(call)
 
 
-def _is_run(call):
+def _is_run(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "run"
 
 
-def _asks_for_version(test):
+def _asks_for_version(test: ast.expr) -> bool:
     for node in ast.walk(test):
         if getattr(node, "attr", "") in _VERSIONS:
             return True
@@ -166,13 +169,13 @@ def _asks_for_version(test):
     return False
 
 
-def _is_of_missing(handler):
+def _is_of_missing(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     return any(getattr(node, "id", "") in _MISSING for node in ast.walk(handler.type))
 
 
-def constant(node):
+def constant(node: Any) -> Any:
     """Returns the value of a constant expression; None for any other."""
     if type(node).__name__ == "UnaryOp" and isinstance(node.op, ast.USub):
         value = constant(node.operand)
@@ -185,13 +188,13 @@ def constant(node):
     return None
 
 
-def index(node):
+def index(node: Any) -> Any:
     """Returns the expression in the brackets of an `ast.Subscript`."""
     inner = node.slice
     return inner.value if type(inner).__name__ == "Index" else inner  # Before Python 3.9.
 
 
-def keyword(call, name, place=None):
+def keyword(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
     """Returns an argument of a call by name or position; None if it is not given."""
     for one in call.keywords:
         if one.arg == name:
@@ -202,7 +205,7 @@ def keyword(call, name, place=None):
     return None
 
 
-def expression(node, depth=0):
+def expression(node: Any, depth: int = 0) -> str:
     """Returns the source of an expression, with `…` in place of long parts."""
     if depth > 12:
         return "…"

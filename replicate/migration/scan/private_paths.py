@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+from typing import Any, Iterator, Sequence
 
 from replicate.migration.scan import tensorflow_names
+from replicate.migration.scan.findings import Finding
 from replicate.migration.scan.module import Module
 
 _INSIDES = "tensorflow.python"
 _SHOWN = 3  # Names that a finding lists.
 
 
-def imports(module: Module):
+def imports(module: Module) -> Iterator[Finding]:
     """Yields each import of private modules of TensorFlow, and each use without an import."""
     if _INSIDES not in module.source.text and ".python." not in module.source.text:
         return
@@ -29,7 +31,7 @@ def imports(module: Module):
             taken.setdefault(key, []).append(use)
         alone += [use] if _is_spelled(use.node) else []
     for node in module.names.imports:
-        if module.is_guarded(node) or getattr(node, "level", 0):
+        if module.is_guarded(node) or getattr(node, "level", None):
             continue
         for path in _paths(node):
             if _is_inside(path):
@@ -41,7 +43,7 @@ def imports(module: Module):
             yield _finding(module, use.node, use.path, [(use.path, use.node.lineno)])
 
 
-def _is_spelled(node):
+def _is_spelled(node: ast.AST) -> bool:
     """Whether an expression contains `.python`."""
     while isinstance(node, ast.Attribute):
         if node.attr == "python":
@@ -50,16 +52,16 @@ def _is_spelled(node):
     return False
 
 
-def _is_inside(path):
+def _is_inside(path: str) -> bool:
     return path == _INSIDES or path.startswith(f"{_INSIDES}.")
 
 
-def _paths(node):
+def _paths(node: Any) -> list[str]:
     base = getattr(node, "module", None)
     return [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
 
 
-def _public(path):
+def _public(path: str) -> str:
     """Returns the public name of a path, including attributes of a public object; or ""."""
     parts = path.split(".")
     for count in range(len(parts), 2, -1):
@@ -69,7 +71,7 @@ def _public(path):
     return ""
 
 
-def _finding(module, node, path, known):
+def _finding(module: Module, node: Any, path: str, known: Sequence[tuple[str, int]]) -> Finding:
     public: dict[str, tuple[str, int]] = {}
     for used, line in known:
         name = _public(used)

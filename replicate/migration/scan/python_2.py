@@ -38,7 +38,7 @@ class Sign(NamedTuple):
     what: str
 
 
-def find(text, line) -> Sign | None:
+def find(text: str, line: int) -> Sign | None:
     """Returns a sign that a text is written for Python 2; None if there is none.
 
     Args:
@@ -56,7 +56,7 @@ def find(text, line) -> Sign | None:
     return None
 
 
-def _blank(match):
+def _blank(match: re.Match[str]) -> str:
     """Returns a string without its content, or an empty comment; keeps line ends."""
     text = match[0]
     if text.startswith("#"):
@@ -64,7 +64,7 @@ def _blank(match):
     return "''" + "".join(re.findall(r"\r\n|\r|\n", text))
 
 
-def _sign(line):
+def _sign(line: str) -> str | None:
     line = line.strip()
     if len(line) > _LONGEST:
         return None

@@ -8,7 +8,7 @@ import io
 import re
 import tokenize
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Iterable, NamedTuple
 
 from replicate.migration.scan import python_2
 from replicate.migration.scan.findings import Finding
@@ -43,14 +43,14 @@ class Source(NamedTuple):
     ignored: dict[int, set[str] | None]
     ignored_everywhere: set[str] | None
 
-    def offset(self, line, column):
+    def offset(self, line: int, column: int) -> int:
         """Converts a line and column of the syntax tree to a position in the text."""
         start = self.starts[line - 1]
         end = self.starts[line] if line < len(self.starts) else len(self.text)
         before = self.text[start:end].encode("utf-8", "surrogatepass")[:column]
         return start + len(before.decode("utf-8", "ignore"))
 
-    def is_ignored(self, finding):
+    def is_ignored(self, finding: Finding) -> bool:
         """Whether a comment suppresses a finding."""
         for rules in (self.ignored_everywhere, self.ignored.get(finding.line, set())):
             if rules is None or finding.rule in rules:
@@ -58,7 +58,7 @@ class Source(NamedTuple):
         return False
 
 
-def source(path, data):
+def source(path: str, data: bytes) -> Source | Finding:
     """Returns the `Source` of a file's bytes, or a `Finding` with the reason why there is none."""
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     if b"\0" in data:
@@ -95,16 +95,16 @@ def source(path, data):
     return Source(path, data, text, encoding, bom, [0, *ends], tree, ignored, everywhere)
 
 
-def unreadable(path, what, advice, line=0):
+def unreadable(path: str, what: str, advice: str, line: int = 0) -> Finding:
     """Returns a finding on a file that is not read."""
     return Finding(path, line, min(line, 1), "unreadable", what, advice)
 
 
-def _too_deep(path):
+def _too_deep(path: str) -> Finding:
     return unreadable(path, "nested too deeply to be read", "Write generated code as data.")
 
 
-def _syntax_error(path, text, error):
+def _syntax_error(path: str, text: str, error: SyntaxError) -> Finding:
     line = error.lineno or 0
     message = str(error.msg)
     if "nested" in message or "too complex" in message or "recursion" in message:
@@ -120,7 +120,7 @@ def _syntax_error(path, text, error):
     )
 
 
-def _chevron(tree):
+def _chevron(tree: ast.Module) -> int | None:
     """Returns the line of a `print >>file, text`, which Python 3 can parse, or None."""
     node: Any
     for node in ast.walk(tree):
@@ -132,7 +132,7 @@ def _chevron(tree):
     return None
 
 
-def _ignored(text) -> tuple[dict[int, set[str] | None], set[str] | None]:
+def _ignored(text: str) -> tuple[dict[int, set[str] | None], set[str] | None]:
     """Returns the rules that comments suppress: by line of their statement, and in the file."""
     lines: dict[int, set[str] | None] = {}
     everywhere: set[str] | None = set()
@@ -160,5 +160,5 @@ def _ignored(text) -> tuple[dict[int, set[str] | None], set[str] | None]:
     return lines, everywhere
 
 
-def _more(rules, named):
+def _more(rules: set[str] | None, named: Iterable[str] | None) -> set[str] | None:
     return None if rules is None or named is None else {*rules, *named}

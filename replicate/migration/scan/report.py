@@ -1,10 +1,14 @@
 """Formats the results of a scan, as text and as JSON."""
 
+from __future__ import annotations
+
 import collections
 import json
+from typing import Iterable, Iterator, Sequence
 
 from replicate.migration.scan import installing
-from replicate.migration.scan.findings import RULES
+from replicate.migration.scan.codebase import Found
+from replicate.migration.scan.findings import RULES, Finding
 
 SCHEMA = 1
 """Version of the JSON. It changes if a field is removed or gets another meaning."""
@@ -14,19 +18,19 @@ UPGRADE = (
 )
 
 
-def shown(text):
+def shown(text: str) -> str:
     """Returns a text as one line that any terminal can print."""
     plain = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
     return "".join(c if not 0xD800 <= ord(c[0]) <= 0xDFFF else repr(c)[1:-1] for c in plain)
 
 
-def counts(findings):
+def counts(findings: Iterable[Finding]) -> dict[str, int]:
     """Returns the number of findings of each rule that has any, in the order of rules."""
     found = collections.Counter(one.rule for one in findings)
     return {rule: found[rule] for rule in RULES if found[rule]}
 
 
-def text(found):
+def text(found: Found) -> Iterator[str]:
     """Yields the lines of a report.
 
     Args:
@@ -55,11 +59,11 @@ def text(found):
         yield UPGRADE
 
 
-def _counted(count, noun):
+def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _is_fixable(found, one):
+def _is_fixable(found: Found, one: Finding) -> bool:
     """Whether `--fix` resolves a finding."""
     is_written = found.install is not None and found.install.edit is not None
     # For names of a package, the package must be installed as well.
@@ -67,7 +71,7 @@ def _is_fixable(found, one):
     return bool(one.edits) or is_done
 
 
-def as_json(found, fixed=()):
+def as_json(found: Found, fixed: Sequence[str] = ()) -> str:
     """Returns a report as one line of JSON; the command line's page describes it.
 
     Args:

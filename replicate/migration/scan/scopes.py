@@ -7,7 +7,7 @@ A *path* is the full name behind a name: after `import tensorflow as tf`, the pa
 from __future__ import annotations
 
 import ast
-from typing import Any, NamedTuple
+from typing import Any, Iterator, NamedTuple, Sequence
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -58,16 +58,17 @@ class Scope:
         parent: The `Scope` around it; None for the module.
     """
 
-    def __init__(self, node, parent):
+    def __init__(self, node: Any, parent: Scope | None) -> None:
         self.node = node
         self.parent = parent
         self.bindings: dict[str, list[Binding]] = {}
         self.outer: set[str] = set()
         """Names declared `global` or `nonlocal`."""
 
-    def find(self, name):
+    def find(self, name: str) -> Scope | None:
         """Returns the `Scope` in which a name is found; None if there is none."""
-        scope, first = self, True
+        scope: Scope | None = self
+        first = True
         while scope is not None:
             # Methods do not see the names of their class.
             visible = first or not isinstance(scope.node, ast.ClassDef)
@@ -84,7 +85,7 @@ class Names:
         tree: The syntax tree of the module.
     """
 
-    def __init__(self, tree):
+    def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
         self.parents: dict[Any, Any] = {}
         self.scopes: dict[Any, Scope] = {}
@@ -104,10 +105,11 @@ class Names:
         self.module = Scope(tree, None)
         self._read()
 
-    def _read(self):
-        pending = [(self.tree, None, self.module, 0)]
+    def _read(self) -> None:
+        pending: list[tuple[Any, Any, Scope, int]] = [(self.tree, None, self.module, 0)]
         unread = any(
-            getattr(node, "module", "") == "__future__"
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
             and any(alias.name == "annotations" for alias in node.names)
             for node in self.tree.body
         )
@@ -150,15 +152,15 @@ class Names:
                         pending.append((child, node, below, depth + 1))
 
     @staticmethod
-    def _bind_arguments(node, scope):
+    def _bind_arguments(node: Any, scope: Scope) -> None:
         given = node.args
         several = [*getattr(given, "posonlyargs", []), *given.args, *given.kwonlyargs]
         for argument in [*several, given.vararg, given.kwarg]:
             if argument is not None:
                 scope.bindings.setdefault(argument.arg, []).append(Binding("other", None, node))
 
-    def _bind(self, node, scope):
-        def bind(name, kind, value=None):
+    def _bind(self, node: Any, scope: Scope) -> None:
+        def bind(name: str, kind: str, value: Any = None) -> None:
             scope.bindings.setdefault(name, []).append(Binding(kind, value, node))
 
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -191,7 +193,7 @@ class Names:
             else:
                 bind(node.id, "other")
 
-    def uses(self):
+    def uses(self) -> Iterator[Use]:
         """Yields a `Use` for each name that has a path, with all of its attributes."""
         for node in self._chains:
             root = root_of(node)
@@ -200,23 +202,23 @@ class Names:
                 if path:
                     yield Use(node, root, path, self.scopes[root])
 
-    def path(self, node):
+    def path(self, node: Any) -> str:
         """Returns the path of an expression, "" if it has none."""
         if node not in self._known:
             paths = self._paths(node, frozenset())
             self._known[node] = max(paths, key=_preference) if paths else ""
         return self._known[node]
 
-    def bindings(self, name, scope):
+    def bindings(self, name: str, scope: Scope) -> list[Binding]:
         """Returns the bindings of a name that is used in a scope."""
         found = scope.find(name)
         return found.bindings[name] if found else []
 
-    def is_used(self, name, scope):
+    def is_used(self, name: str, scope: Scope) -> bool:
         """Whether a name of a scope is read anywhere."""
         return bool(self.loads(name, scope))
 
-    def loads(self, name, scope):
+    def loads(self, name: str, scope: Scope) -> list[ast.Name]:
         """Returns the nodes that read a name of a scope."""
         if self._loads is None:  # Built once: there are many names.
             self._loads = {}
@@ -225,7 +227,7 @@ class Names:
                     self._loads.setdefault(node.id, []).append(node)
         return [one for one in self._loads.get(name, ()) if self.scopes[one].find(name) is scope]
 
-    def stores(self, name):
+    def stores(self, name: str) -> Sequence[ast.Attribute]:
         """Returns the nodes that assign an attribute with that name, of any object."""
         if self._stores is None:
             self._stores = {}
@@ -234,7 +236,7 @@ class Names:
                     self._stores.setdefault(node.attr, []).append(node)
         return self._stores.get(name, ())
 
-    def _paths(self, node, seen):
+    def _paths(self, node: Any, seen: frozenset[Any]) -> set[str]:
         """Returns all possible paths of an expression; none if it may have another value."""
         attributes = []
         while isinstance(node, ast.Attribute):
@@ -260,35 +262,35 @@ class Names:
                 return set()
         return {".".join([path, *reversed(attributes)]) for path in found}
 
-    def around(self, node):
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yields the nodes around a node, from the inside out."""
-        node = self.parents.get(node)
-        while node is not None:
-            yield node
-            node = self.parents.get(node)
+        outer = self.parents.get(node)
+        while outer is not None:
+            yield outer
+            outer = self.parents.get(outer)
 
-    def function_of(self, node):
+    def function_of(self, node: ast.AST) -> Any:
         """Returns the innermost function around a node, None if there is none."""
         return next((one for one in self.around(node) if isinstance(one, FUNCTIONS)), None)
 
 
-def root_of(node):
+def root_of(node: Any) -> Any:
     """Returns the innermost expression of a chain of attributes."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node
 
 
-def is_none(node):
+def is_none(node: ast.AST) -> bool:
     """Whether an expression is None."""
     return getattr(node, "value", 0) is None and type(node).__name__ in ("Constant", "NameConstant")
 
 
-def last(path):
+def last(path: str) -> str:
     """Returns the last name of a path."""
     return path.rpartition(".")[2]
 
 
-def _preference(path):
+def _preference(path: str) -> tuple[bool, bool, str]:
     # If an import depends on the version, prefer the newer name.
     return path.startswith("tensorflow.compat"), path.startswith("tensorflow"), path

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import pathlib
 from typing import NamedTuple
+
+from replicate.migration.scan.scopes import Names
 
 TABLE = pathlib.Path(__file__).with_name("tensorflow_names.txt")
 
@@ -33,7 +36,7 @@ class Known(NamedTuple):
     more: tuple[str, ...]
 
 
-def parse(path):
+def parse(path: str) -> Name:
     """Returns the `Name` that a path stands for."""
     parts = path.split(".")
     api = ""
@@ -68,12 +71,12 @@ def _insides() -> dict[str, str]:
     return found
 
 
-def public(path):
+def public(path: str) -> str:
     """Returns the public name of an object with a private path of TensorFlow; "" if it has none."""
     return _insides().get(path, "")
 
 
-def known(rest):
+def known(rest: str) -> tuple[str, Known] | None:
     """Returns the longest prefix of a name that the table has, and its `Known`; or None."""
     parts = rest.split(".")
     for count in range(len(parts), 0, -1):
@@ -85,12 +88,12 @@ def known(rest):
     return None
 
 
-def is_of_estimator(name):
+def is_of_estimator(name: Name) -> bool:
     """Whether a `Name` belongs to `tf.estimator`."""
     return name.api in ("tensorflow", "v1", "v2") and name.rest.split(".")[0] == "estimator"
 
 
-def function(names, call):
+def function(names: Names, call: ast.Call) -> Name:
     """Returns the `Name` of a called function; `Name("", "")` if it is not known."""
     path = names.path(call.func)
     return parse(path) if path else Name("", "")

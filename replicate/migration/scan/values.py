@@ -117,8 +117,12 @@ def _assigned(module: Module, owner: ast.ClassDef, name: str) -> Iterator[ast.ex
             yield binding.value
     for target in module.names.stores(name):
         parent = module.names.parents[target]
-        is_given = isinstance(parent, ast.Assign) and isinstance(target.value, ast.Name)
-        if is_given and _owner(module, target.value) is owner:
+        of = target.value
+        if (
+            isinstance(parent, ast.Assign)
+            and isinstance(of, ast.Name)
+            and _owner(module, of) is owner
+        ):
             yield parent.value
 
 

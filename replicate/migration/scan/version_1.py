@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any, Iterator
 
 from replicate.migration.scan import scopes, tensorflow_names
-from replicate.migration.scan.findings import Edit
+from replicate.migration.scan.findings import Edit, Finding
 from replicate.migration.scan.module import Module
 
 INSTALL_1 = "replicate.compat.install(tensorflow_1=True)"
@@ -24,7 +25,7 @@ _SESSIONS = ("Session", "InteractiveSession")
 _INSIDES = ("python", "core", "tools")
 
 
-def facts(module: Module):
+def facts(module: Module) -> None:
     """Records facts on the codebase's version of TensorFlow."""
     for call in module.names.calls:
         path = module.names.path(call.func)
@@ -40,7 +41,7 @@ def facts(module: Module):
 class _Import:
     """An import of `tensorflow`, with the names that are used through it."""
 
-    def __init__(self, node):
+    def __init__(self, node: Any) -> None:
         self.node = node
         self.definite: dict[str, int] = {}  # Names that only version 1 has, with their first line.
         self.possible: dict[str, int] = {}  # Those with another meaning in version 2, likewise.
@@ -48,7 +49,7 @@ class _Import:
         self.is_fixable = True
 
 
-def imports(module: Module):
+def imports(module: Module) -> Iterator[Finding]:
     """Yields the imports of `tensorflow` by which a file means version 1."""
     found = {node: _Import(node) for node in module.names.imports if _is_plain(node)}
     if not found:
@@ -75,13 +76,13 @@ def imports(module: Module):
             yield _finding(module, one, is_sure)
 
 
-def _is_plain(node):
+def _is_plain(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
         return any(alias.name == "tensorflow" for alias in node.names)
     return isinstance(node, ast.ImportFrom) and node.module == "tensorflow" and not node.level
 
 
-def _look(module, one, use, name):
+def _look(module: Module, one: _Import, use: scopes.Use, name: tensorflow_names.Name) -> None:
     parts = name.rest.split(".")
     if parts[0] in _INSIDES or use.path == "tensorflow":
         one.is_fixable = one.is_fixable and use.path == "tensorflow"
@@ -101,13 +102,13 @@ def _look(module, one, use, name):
         one.possible.setdefault(f"tf.{full}", use.node.lineno)
 
 
-def _short(rest, full):
+def _short(rest: str, full: str) -> str:
     """Returns a name up to the first part that is not a module."""
     parts = rest.split(".")
     return ".".join(parts[: max(len(full.split(".")), 2)])
 
 
-def _finding(module, one, is_sure):
+def _finding(module: Module, one: _Import, is_sure: bool) -> Finding:
     names = sorted((one.definite or one.possible).items(), key=lambda item: item[1])
     listed = ", ".join(f"{name} (line {line})" for name, line in names[:3])
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -130,21 +131,21 @@ def _finding(module, one, is_sure):
     return made
 
 
-def _statement(node):
+def _statement(node: Any) -> str:
     if isinstance(node, ast.Import):
         alias = next(alias for alias in node.names if alias.name == "tensorflow")
         return "import tensorflow" + (f" as {alias.asname}" if alias.asname else "")
     return "from tensorflow import " + ", ".join(alias.name for alias in node.names[:3])
 
 
-def _replacement(node):
+def _replacement(node: Any) -> str:
     if isinstance(node, ast.Import):
         alias = next(alias for alias in node.names if alias.name == "tensorflow")
         return f"import tensorflow.compat.v1 as {alias.asname or 'tensorflow'}"
     return _statement(node).replace("tensorflow", "tensorflow.compat.v1", 1)
 
 
-def _edit(module, one):
+def _edit(module: Module, one: _Import) -> Edit | None:
     """Returns the `Edit` of an import; None if it must be made by hand."""
     text, start = module.source.text, module.offset(one.node)
     if not one.is_fixable:
@@ -171,7 +172,7 @@ def _edit(module, one):
     return Edit(*match.span(1), "tensorflow.compat.v1 as tensorflow")
 
 
-def behavior(module: Module):
+def behavior(module: Module) -> Iterator[Finding]:
     """Yields code that fails or changes unless version 2's behavior is switched off."""
     advice = (
         "Call `tf.disable_v2_behavior()`, of `tensorflow.compat.v1`, in the file that runs first; "
@@ -204,19 +205,19 @@ def behavior(module: Module):
             )
 
 
-def _imported(node):
+def _imported(node: Any) -> set[str]:
     """Returns the top-level packages that a statement imports."""
     paths = [alias.name for alias in node.names]
     paths = [node.module or ""] if isinstance(node, ast.ImportFrom) else paths
     return {path.split(".")[0] for path in paths}
 
 
-def _names_graph(call):
+def _names_graph(call: ast.Call) -> bool:
     """Whether a call has the argument `graph`."""
     return any(argument.arg == "graph" for argument in call.keywords)
 
 
-def _is_dimension(node):
+def _is_dimension(node: ast.Attribute) -> bool:
     if not isinstance(node, ast.Subscript):
         return False
     shape = node.value
