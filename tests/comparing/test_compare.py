@@ -11,12 +11,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import compared_models as models
+import contract
 import programs
 import replicate
 import versions
 from bodies import matching
 from compared_models import input_fn, line
-from conformance.harness import LossRecorder
 from replicate.comparing import batches as batches_lib
 from replicate.comparing import command, task
 from replicate.comparing.deviations import Tally, deviation, tolerance_of
@@ -324,7 +324,7 @@ def test_it_starts_from_a_checkpoint_and_leaves_files_alone(tmp_path):
     before = _files(tmp_path)
     made = compare(models.equal, config=config, checkpoint_path=str(tmp_path), steps=1)
     assert _files(tmp_path) == before and made.equal
-    recorder = LossRecorder()
+    recorder = contract.LossRecorder()
     estimator.train(lambda: input_fn().take(1), [recorder])
     assert recorder.losses == [made.losses[0].one_device]
     fresh = compare(models.equal, config=config, steps=1)
@@ -335,7 +335,7 @@ def test_a_warm_start(tmp_path):
     estimator = replicate.estimator.Estimator(models.equal, model_dir=str(tmp_path))
     estimator.train(input_fn, steps=3)
     made = compare(models.equal, warm_start_from=str(tmp_path), steps=1)
-    recorder = LossRecorder()
+    recorder = contract.LossRecorder()
     estimator.train(lambda: input_fn().take(1), [recorder])
     assert made.equal and recorder.losses == [made.losses[0].one_device]
 

@@ -29,13 +29,16 @@ def main():
 
     import tensorflow.compat.v1 as tf
 
+    import replicate
+
+    replicate.compat.install()  # What it shares with the contract says `tf.estimator`.
     warnings.simplefilter("ignore")  # Of what people's code makes TensorFlow warn.
-    from conformance import harness
+    from conformance import harness, table
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     print(f"TensorFlow {tf.__version__}")
     results = []
-    for name in args.rows or harness.ROWS:
+    for name in args.rows or table.rows():
         for towers in args.towers:
             start = time.time()
             result = _run(harness, name, towers, args)

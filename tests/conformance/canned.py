@@ -11,7 +11,7 @@ import operator
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from conformance import data, harness, head_api, rnn_canned, version_2
+from conformance import data, head_api, rnn_canned, table, version_2
 from replicate import estimator
 from versions import legacy
 
@@ -210,7 +210,7 @@ def make_row(name, version, way, optimizer):
         has_hours = "RNN" not in name[0] and heads not in arguments
         return (api.add_metrics(canned, metric) if has_hours else canned).model_fn
 
-    return harness.Row(make_model_fn, rows, **more)
+    return table.Row(make_model_fn, rows, **more)
 
 
 ROWS = {

@@ -7,7 +7,7 @@ the rows, so that `replicate_model_fn` is told `SUM`. Equal on uneven shards.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -35,4 +35,4 @@ def make_model_fn():
     return classifier.model_fn
 
 
-ROW = harness.Row(make_model_fn, data.census, reduction=harness.SUM)
+ROW = table.Row(make_model_fn, data.census, reduction=table.SUM)

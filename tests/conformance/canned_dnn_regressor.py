@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -53,4 +53,4 @@ def rows(total):
 
 # Batch norm hardly sees the biases below it. Their gradients cancel but for rounding errors, which
 # one device has as well when the rows of its batches change places.
-ROW = harness.Row(make_model_fn, rows, batches=harness.TILED, tolerance=10 * harness.FLOAT32)
+ROW = table.Row(make_model_fn, rows, batches=table.TILED, tolerance=10 * table.FLOAT32)

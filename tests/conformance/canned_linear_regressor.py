@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -35,4 +35,4 @@ def rows(total):
     return features, labels
 
 
-ROW = harness.Row(make_model_fn, rows, reduction=harness.SUM)
+ROW = table.Row(make_model_fn, rows, reduction=table.SUM)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -44,4 +44,4 @@ def rows(total):
     return features, random.randint(0, 3, size=(total, 1)).astype(np.int64)
 
 
-ROW = harness.Row(make_model_fn, rows, reduction=harness.SUM)
+ROW = table.Row(make_model_fn, rows, reduction=table.SUM)

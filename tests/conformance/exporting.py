@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf import rewriter_config_pb2, saved_model_pb2
 
-from conformance import harness
+from conformance import harness, table
 from replicate import estimator
 
 SERVED = (1, 5)
@@ -41,7 +41,7 @@ class Export(NamedTuple):
 
 def by_both(name):
     """Trains a step of a row over towers; returns the `Export`s of towers and of one device."""
-    row = harness.load(name)
+    row = table.load(name)
     with tempfile.TemporaryDirectory(prefix=f"exported_{name}_") as directory:
         directory = pathlib.Path(directory)
         with harness.making(name, TOWERS, directory / "model") as model:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import harness
+from conformance import table
 from replicate import estimator
 
 
@@ -77,4 +77,4 @@ def rows(total):
     return {"x": x, "text": text}, np.cos(x.sum(axis=1, keepdims=True))
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows, tolerance=harness.FLOAT64)
+ROW = table.Row(table.as_model_fn(model_fn), rows, tolerance=table.FLOAT64)

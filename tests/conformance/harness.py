@@ -13,21 +13,22 @@ are run here; how far arrays are apart is measured by the library in either case
 
 import contextlib
 import functools
-import importlib
 import inspect
 import io
 import pathlib
 import random
 import shutil
 import tempfile
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Any, Dict, NamedTuple
 from unittest import mock
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+import contract
 import replicate
 import versions
+from conformance import table
 from replicate import estimator
 from replicate.comparing.deviations import TOLERANCES, deviation
 
@@ -35,76 +36,6 @@ from replicate.comparing.deviations import TOLERANCES, deviation
 # draws from 7, to more than the tolerance.
 SEED = 8 if versions.IS_1 else 7
 OPTIMIZED = True  # Whether sessions run TensorFlow's graph optimizer, as those of users do.
-MEAN = tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS
-SUM = tf.losses.Reduction.SUM
-FLOAT16, FLOAT32, FLOAT64 = (TOLERANCES[name] for name in ("float16", "float32", "float64"))
-
-# Every row of the table: a file each.
-ROWS = [
-    "layers_cnn",
-    "keras_sequential",
-    "keras_functional",
-    "keras_subclassed",
-    "keras_optimizer",
-    "keras_get_updates",
-    "canned_dnn",
-    "canned_linear",
-    "canned_wide_deep",
-    "canned_dnn_regressor",
-    "canned_linear_regressor",
-    "bert_adamw",
-    "gan_hooks",
-    "hook_statistics",
-    "train_and_evaluate",
-    "rnn_while_loop",
-    "keras_rnn",
-    "multi_head",
-    "head_api",
-    "wide_deep_sparse",
-    "functions",
-    "partitioned",
-    "warm_start",
-    "init_from_checkpoint",
-    "gradient_accumulation",
-    "loss_scale",
-    "moving_average",
-    "ema_restore",
-    "unused_variables",
-    "canned_v2_wide_deep",
-    "canned_v2_sums",
-    "canned_v2_dnn",
-    "canned_v2_baseline",
-    "canned_v1_unwrapped",
-    "rnn_canned",
-    "head_optimizer",
-    "keras_estimator",
-    "keras_estimator_v1",
-    "slim_train_op",
-    "distributions",
-    "modules",
-    "keras_averaging",
-]
-ROWS = [name for name in ROWS if not (versions.IS_1 and name in versions.ROWS_NOT_IN_1)]
-
-
-class Batches(NamedTuple):
-    """An epoch of `total` rows, `size` of them at a time."""
-
-    # Over 2 and 3 towers, 7 rows make shards of 4+3 and 3+2+2; the last batch has 5 rows.
-    total: int = 33
-    size: int = 7
-
-    def dataset(self, rows):
-        """Returns a `tf.data.Dataset` of features and labels, dicts or arrays of `rows`."""
-        # Batches of one size are of a size that the graph knows.
-        even = self.total % self.size == 0
-        return tf.data.Dataset.from_tensor_slices(rows).batch(self.size, drop_remainder=even)
-
-
-UNEVEN = Batches()
-EVEN = Batches(total=30, size=6)
-# For shards that must have the same statistics: each batch of 24 rows is one of 4 rows six times.
-TILED = Batches(total=96, size=24)
 
 
 class Run(NamedTuple):
@@ -125,80 +56,7 @@ class Run(NamedTuple):
     extra: Dict[str, Any]
 
 
-def _train(model, input_fn, hooks):
-    """The `drive` of most rows."""
-    model.train(input_fn, hooks=hooks)
-    return {}
-
-
-class Row(NamedTuple):
-    """A row of the table.
-
-    Attributes:
-        make_model_fn: Function without arguments that returns the `model_fn`.
-        rows: Function of a number of rows that returns features and labels, arrays.
-        batches: The `Batches` to make of them.
-        parse: Function of a batch's features and labels that `input_fn` maps. None: as they are.
-        make_original: `make_model_fn` for one device, where more had to change for towers than
-            that optimizers are wrapped. None: the same.
-        reduction: How the loss is made of rows' losses, as `replicate_model_fn` takes it.
-        tolerance: Largest deviation from one device, relative to the largest entry of an array.
-        same_start: Whether both start from one checkpoint. If not, they must initialise alike.
-        drive: Function of an Estimator, its `input_fn` and training hooks, that trains it and
-            returns a dict of what else to compare.
-        prepare: Function of a directory, called once before all else, in which the row may leave
-            files that it finds again in `params["directory"]`.
-        warm_start: Function of that directory that returns the Estimator's `warm_start_from`.
-        params: More of `params`, as pairs.
-        config: Arguments of the `RunConfig`, as pairs.
-        predicts: Whether to predict.
-    """
-
-    make_model_fn: Callable
-    rows: Callable
-    batches: Batches = UNEVEN
-    parse: Any = None
-    make_original: Any = None
-    reduction: str = MEAN
-    tolerance: float = FLOAT32
-    same_start: bool = True
-    drive: Callable = _train
-    prepare: Any = None
-    warm_start: Any = None
-    params: Tuple = ()
-    config: Tuple = ()
-    predicts: bool = True
-
-
 _HOLDERS = []  # Directories of rows' files, which are removed with these objects.
-
-
-class LossRecorder(tf.train.SessionRunHook):
-    """Records the loss that the Estimator sees, which it puts last into the losses' collection."""
-
-    def __init__(self):
-        self.losses = []
-
-    def begin(self):
-        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
-
-    def before_run(self, run_context):
-        return tf.train.SessionRunArgs(self._loss)
-
-    def after_run(self, run_context, run_values):
-        self.losses.append(run_values.results)
-
-
-def load(name):
-    """Returns the `Row` in the file of this name, or in a table there: `<file>:<row>`."""
-    file, _, entry = name.partition(":")
-    module = importlib.import_module(f"conformance.{file}")
-    return module.ROWS[entry] if entry else module.ROW
-
-
-def as_model_fn(model_fn):
-    """Returns the function of a row that has but one `model_fn`, ready made."""
-    return lambda: model_fn
 
 
 def compare(name, num_towers, placement="consolidation", one_line=False):
@@ -214,8 +72,8 @@ def compare(name, num_towers, placement="consolidation", one_line=False):
     Returns:
         List of `Deviation`s, one for each thing compared; that which is worst first.
     """
-    row = load(name)
-    if is_plain(row):
+    row = table.load(name)
+    if table.is_plain(row):
         found, steps = _by_library(name, num_towers, placement, one_line)
     else:
         want, got = _run(name, 1), _run(name, num_towers, placement, one_line)
@@ -231,11 +89,6 @@ def compare(name, num_towers, placement="consolidation", one_line=False):
     return sorted(found, key=lambda one: -one.excess)
 
 
-def is_plain(row):
-    """Whether `replicate.compare` does all that a row asks for."""
-    return row.drive is _train and row.same_start and row.warm_start is None
-
-
 def report(name, num_towers, placement="consolidation", file=None, one_line=False):
     """Returns what `replicate.compare` makes of a row, a `Comparison`.
 
@@ -246,7 +99,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
         file: Where the report is printed. None: nowhere.
         one_line: As `compare` takes it.
     """
-    row, directory = load(name), _directory(name)
+    row, directory = table.load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
     with tf.Graph().as_default():  # By which Keras counts the names of layers.
@@ -264,7 +117,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
             # The library finds the tolerance of a type by itself.
             tolerance=None if row.tolerance in TOLERANCES.values() else row.tolerance,
             file=file or io.StringIO(),
-            loss_reduction=MEAN if one_line else row.reduction,
+            loss_reduction=table.MEAN if one_line else row.reduction,
             variable_placement=placement,
         )
 
@@ -272,8 +125,8 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
 def _by_library(name, num_towers, placement, one_line):
     """Returns the `Deviation`s of a plain row, and for how many steps it trains."""
     made = report(name, num_towers, placement, one_line=one_line)
-    is_coarser = versions.IS_1 and name in versions.COARSER_IN_1
-    if made.tolerance != load(name).tolerance and not is_coarser:
+    is_coarser = versions.IS_1 and name in table.rows("coarser_in_1")
+    if made.tolerance != table.load(name).tolerance and not is_coarser:
         raise ValueError(f"row {name} is taken for one of tolerance {made.tolerance}")
     if made.not_compared:
         raise ValueError(f"row {name} is not compared in all: {made.not_compared}")
@@ -328,7 +181,7 @@ def _directory(name):
     """Returns a directory for a row's files, which it has filled; removed when Python ends."""
     holder = tempfile.TemporaryDirectory(prefix=f"conformance_{name}_")
     _HOLDERS.append(holder)
-    row = load(name)
+    row = table.load(name)
     if row.prepare is not None:
         with _without_replicate(), tf.Graph().as_default():
             row.prepare(pathlib.Path(holder.name))
@@ -338,7 +191,7 @@ def _directory(name):
 @functools.lru_cache(maxsize=None)
 def _run(name, num_towers, placement="consolidation", one_line=False):
     """Returns the `Run` of a row; 1 tower is one device, without `replicate`."""
-    row, directory = load(name), _directory(name)
+    row, directory = table.load(name), _directory(name)
     model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
     one = directory / "towers_1"
     shutil.rmtree(model_dir, ignore_errors=True)  # What a run that failed has left.
@@ -347,7 +200,7 @@ def _run(name, num_towers, placement="consolidation", one_line=False):
         _copy_start(one, model_dir)
     input_fn = make_input_fn(row)
     with making(name, num_towers, model_dir, placement, one_line) as model:
-        recorder = LossRecorder()
+        recorder = contract.LossRecorder()
         extra = row.drive(model, input_fn, [recorder])
         metrics = model.evaluate(input_fn)
         predictions = list(model.predict(lambda: input_fn())) if row.predicts else []
@@ -364,7 +217,7 @@ def _run(name, num_towers, placement="consolidation", one_line=False):
 @contextlib.contextmanager
 def making(name, num_towers, model_dir, placement="consolidation", one_line=False):
     """A scope with the Estimator of a row; 1 tower is one device, without `replicate`."""
-    row, directory = load(name), _directory(name)
+    row, directory = table.load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
     unwrapped = num_towers == 1 or one_line
@@ -375,7 +228,7 @@ def making(name, num_towers, model_dir, placement="consolidation", one_line=Fals
         if num_towers > 1:
             model_fn = replicate.replicate_model_fn(
                 model_fn,
-                MEAN if one_line else row.reduction,
+                table.MEAN if one_line else row.reduction,
                 devices=devices,
                 variable_placement=placement,
             )

@@ -7,7 +7,7 @@ What it is made of decays the weights besides. Equal on uneven shards.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 from versions import legacy
 
@@ -76,4 +76,4 @@ def rows(total):
     return {"x": x}, labels
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows)
+ROW = table.Row(table.as_model_fn(model_fn), rows)

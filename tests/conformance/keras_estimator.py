@@ -7,7 +7,7 @@ function, a metric by its name and one as an object. Equal on uneven shards.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from conformance import data, harness
+from conformance import data, table
 from versions import legacy
 
 
@@ -37,4 +37,4 @@ def rows(total):
     return {"x": x}, np.eye(3, dtype=np.float32)[label]
 
 
-ROW = harness.Row(make_model_fn, rows)
+ROW = table.Row(make_model_fn, rows)

@@ -2,11 +2,11 @@
 
 import tensorflow.compat.v1 as tf
 
-from conformance import harness, keras_estimator
+from conformance import keras_estimator, table
 
 
 def make_model_fn():
     return keras_estimator.make_model_fn(tf.train.AdamOptimizer(0.01))
 
 
-ROW = harness.Row(make_model_fn, keras_estimator.rows)
+ROW = table.Row(make_model_fn, keras_estimator.rows)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import harness
+from conformance import table
 from replicate import estimator
 
 layers = tf.keras.layers
@@ -54,4 +54,4 @@ def rows(total):
     return {"left": ids[0], "right": ids[1]}, labels
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows, params=(("vocabulary", 9),))
+ROW = table.Row(table.as_model_fn(model_fn), rows, params=(("vocabulary", 9),))

@@ -7,7 +7,7 @@ with labels that differ), and the loss of activations is a mean over rows.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -69,4 +69,4 @@ def rows(total):
     return data.tiled(x), labels
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows, batches=harness.TILED)
+ROW = table.Row(table.as_model_fn(model_fn), rows, batches=table.TILED)

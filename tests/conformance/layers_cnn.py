@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -67,9 +67,9 @@ def rows(total):
     return {"image": data.tiled(images), "id": np.arange(total, dtype=np.int32)}, labels
 
 
-ROW = harness.Row(
-    harness.as_model_fn(model_fn),
+ROW = table.Row(
+    table.as_model_fn(model_fn),
     rows,
-    batches=harness.TILED,
+    batches=table.TILED,
     params=(("learning_rate", 0.05),),
 )

@@ -7,7 +7,7 @@ rows of a shard instead of those of the batch.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 from versions import mixed_precision
 
@@ -35,4 +35,4 @@ def rows(total):
     return data.vectors(total)
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows, tolerance=harness.FLOAT16)
+ROW = table.Row(table.as_model_fn(model_fn), rows, tolerance=table.FLOAT16)

@@ -7,7 +7,7 @@ long as its longest row.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 VOCABULARY = 20
@@ -78,9 +78,9 @@ def rows(total):
     return {"words": words, "lengths": lengths}, labels
 
 
-ROW = harness.Row(
-    harness.as_model_fn(model_fn),
+ROW = table.Row(
+    table.as_model_fn(model_fn),
     rows,
-    tolerance=harness.FLOAT64,
+    tolerance=table.FLOAT64,
     params=(("units", 4), ("steps", 5)),
 )

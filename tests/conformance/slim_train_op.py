@@ -8,7 +8,8 @@ norm's sake.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
+from contract.models.recipes import create_train_op
 from replicate import estimator
 
 
@@ -31,26 +32,6 @@ def fully_connected(x, units, scope, is_training=None, activation=tf.nn.elu):
         return x if activation is None else activation(x)
 
 
-def create_train_op(total_loss, optimizer, global_step, multipliers, clip_norm):
-    """As `slim.learning.create_train_op`."""
-    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        barrier = tf.no_op(name="update_barrier")
-    with tf.control_dependencies([barrier]):
-        total_loss = tf.identity(total_loss)
-    changed = []
-    for gradient, variable in optimizer.compute_gradients(total_loss, tf.trainable_variables()):
-        gradient = gradient * multipliers.get(variable.op.name, 1.0)
-        changed.append((tf.clip_by_norm(gradient, clip_norm), variable))
-        tf.summary.histogram(f"{variable.op.name}/gradient", changed[-1][0])
-    update = optimizer.apply_gradients(changed, global_step)
-    with tf.name_scope("train_op"):
-        total_loss = tf.check_numerics(total_loss, "LossTensor is inf or nan")
-        with tf.control_dependencies([update]):
-            train_op = tf.identity(total_loss)
-    tf.add_to_collection(tf.GraphKeys.TRAIN_OP, train_op)
-    return train_op
-
-
 def model_fn(features, labels, mode):
     is_training = mode == estimator.ModeKeys.TRAIN
     net = fully_connected(features["x"], 6, "fc1", is_training)
@@ -64,8 +45,7 @@ def model_fn(features, labels, mode):
         metrics = {"accuracy": tf.metrics.accuracy(labels, tf.argmax(logits, 1))}
         return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     optimizer = replicate.TowerOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
-    step = tf.train.get_or_create_global_step()
-    train_op = create_train_op(loss, optimizer, step, {"fc1/weights": 2.0}, clip_norm=0.5)
+    train_op = create_train_op(loss, optimizer, 0.5, {"fc1/weights": 2.0})
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
@@ -74,4 +54,4 @@ def rows(total):
     return {"x": data.tiled(x)}, data.tiled(labels)
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows, batches=harness.TILED)
+ROW = table.Row(table.as_model_fn(model_fn), rows, batches=table.TILED)

@@ -7,34 +7,25 @@ import numpy as np
 import pytest
 
 import selection
-import versions
-from conformance import canned, exporting, harness
+from conformance import canned, exporting, harness, table
 
 # What people's code makes TensorFlow warn of is not at issue here.
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
 
-# Of these styles, others have rows that show the same: of canned Estimators, `TELLING` and
-# `wide_deep_sparse`, `canned_v2_sums` and `canned_v1_unwrapped`; of heads, `multi_head` and
-# `head_optimizer`; of recurrent networks, `keras_rnn`; of Keras' models, the others.
-LONG = ("canned_linear", "canned_linear_regressor", "canned_dnn_regressor", "canned_v2_baseline")
-LONG += ("canned_v2_dnn", "keras_estimator_v1", "keras_get_updates", "modules")
-LONG += ("canned_dnn", "canned_wide_deep", "canned_v2_wide_deep", "rnn_canned", "rnn_while_loop")
-LONG += ("head_api", "keras_functional")
-
-
 def cells():
     """Over 3 towers shards are uneven in both batches; 2 show what 3 do."""
-    for name in harness.ROWS:
+    for name in table.rows():
         for num_towers in (2, 3):
-            yield selection.cell(name, num_towers, is_quick=num_towers == 3 and name not in LONG)
+            is_quick = num_towers == 3 and name not in table.rows("long")
+            yield selection.cell(name, num_towers, is_quick=is_quick)
 
 
 @pytest.fixture(autouse=True)
 def variables_of_row(request):
     """Lets a row that needs them have resource variables."""
     name = getattr(request.node, "callspec", None) and request.node.callspec.params.get("name")
-    if name in versions.ROWS_OF_RESOURCES:
+    if name in table.rows("resources"):
         request.getfixturevalue("resource_variables")
 
 
@@ -51,22 +42,21 @@ def test_towers_train_as_one_device(name, num_towers):
 
 
 @pytest.mark.thorough  # `reduction/test_gather.py` trains models with replicated variables.
-@pytest.mark.parametrize("name", harness.ROWS)
+@pytest.mark.parametrize("name", table.rows())
 def test_replicas_train_as_one_device(name):
     worst = harness.compare(name, 3, "replicated")[0]
     assert worst.passes, worst
 
 
 def test_most_rows_are_compared_as_users_compare_theirs():
-    others = [name for name in harness.ROWS if not harness.is_plain(harness.load(name))]
-    own = {"gan_hooks", "hook_statistics", "train_and_evaluate", "warm_start"}
-    assert set(others) == {*own, "init_from_checkpoint"} & set(harness.ROWS)
+    others = [name for name in table.rows() if not table.is_plain(table.load(name))]
+    assert others == table.rows("own")
 
 
 @pytest.mark.parametrize("name", ["ema_restore", "gan_hooks"])
 def test_another_model_would_be_seen(name, monkeypatch):
     """Of a row that the library compares, and of one that the harness runs by itself."""
-    row = harness.load(name)
+    row = table.load(name)
 
     def make_other():
         model_fn = (row.make_original or row.make_model_fn)()
@@ -79,21 +69,17 @@ def test_another_model_would_be_seen(name, monkeypatch):
         other_model_fn.__signature__ = inspect.signature(model_fn)  # What the Estimator looks at.
         return other_model_fn
 
-    monkeypatch.setattr(harness, "load", lambda _: row._replace(make_original=make_other))
+    monkeypatch.setattr(table, "load", lambda _: row._replace(make_original=make_other))
     harness._run.cache_clear()
     worst = harness.compare(name, 2)[0]
     harness._run.cache_clear()
     assert not worst.passes
 
 
-QUICK = ["keras_optimizer", "wide_deep_sparse"]  # Of canned Estimators see below.
-ONE_LINE = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough)
-    for name in harness.ROWS
-]
-
-
-@pytest.mark.parametrize("name", ONE_LINE)
+@pytest.mark.parametrize(
+    "name",  # Of canned Estimators see below.
+    [selection.cell(name, is_quick=name in table.rows("unwrapped")) for name in table.rows()],
+)
 def test_one_line_is_enough(name):
     worst = harness.compare(name, 2, one_line=True)[0]
     assert worst.value <= worst.tolerance, worst.what
@@ -131,12 +117,10 @@ def test_all_ways_to_say_an_optimizer_are_tried():
         }
 
 
-EXPORTED = ["layers_cnn", "canned_v2_wide_deep", "multi_head", "keras_estimator", "moving_average"]
-
-
 def exports():
     """Every row, and every canned Estimator, in which an optimizer makes no difference."""
-    yield from (selection.cell(name, is_quick=name in EXPORTED, id=name) for name in harness.ROWS)
+    quick = table.rows("exported")
+    yield from (selection.cell(name, is_quick=name in quick, id=name) for name in table.rows())
     for name, versions_of_it in canned.ESTIMATORS:
         for version in versions_of_it.split():
             cell = f"canned:{version}-{name}-instance"
@@ -158,7 +142,7 @@ def test_towers_export_what_one_device_does(name):
 
 
 def test_another_export_would_be_seen(monkeypatch):
-    row = harness.load("head_api")
+    row = table.load("head_api")
 
     def make_other():
         model_fn = row.make_model_fn()
@@ -168,7 +152,7 @@ def test_another_export_would_be_seen(monkeypatch):
 
         return other_model_fn
 
-    monkeypatch.setattr(harness, "load", lambda _: row._replace(make_original=make_other))
+    monkeypatch.setattr(table, "load", lambda _: row._replace(make_original=make_other))
     towers, one = exporting.by_both("head_api")
     assert sorted(towers.served) == sorted(one.served)
     key = 5, "predict", "size/predictions"

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import harness
+from conformance import table
 from replicate import estimator
 
 TASKS = 3
@@ -60,4 +60,4 @@ def rows(total):
     return {"x": x, "task": task, "id": random.randint(0, 40, size=total)}, labels
 
 
-ROW = harness.Row(harness.as_model_fn(model_fn), rows, tolerance=harness.FLOAT64)
+ROW = table.Row(table.as_model_fn(model_fn), rows, tolerance=table.FLOAT64)

@@ -7,7 +7,7 @@ the graph's seed.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, harness
+from conformance import data, table
 from replicate import estimator
 
 
@@ -46,7 +46,7 @@ def pretrain(directory):
     model = estimator.Estimator(
         make_model_fn("old_head", "old"), str(directory / "pretrained"), config
     )
-    model.train(lambda: harness.UNEVEN.dataset(rows(14)))
+    model.train(lambda: table.UNEVEN.dataset(rows(14)))
 
 
 def warm_start(directory):
@@ -60,4 +60,4 @@ def warm_start(directory):
     )
 
 
-ROW = harness.Row(make_model_fn, rows, same_start=False, prepare=pretrain, warm_start=warm_start)
+ROW = table.Row(make_model_fn, rows, same_start=False, prepare=pretrain, warm_start=warm_start)
