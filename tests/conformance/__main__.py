@@ -31,8 +31,8 @@ def main():
 
     import replicate
 
-    replicate.compat.install()  # What it shares with the contract says `tf.estimator`.
-    warnings.simplefilter("ignore")  # Of what people's code makes TensorFlow warn.
+    replicate.compat.install()  # Code shared with the contract uses `tf.estimator`.
+    warnings.simplefilter("ignore")  # Warnings about the rows' code are expected.
     from conformance import harness, table
 
     tf.logging.set_verbosity(tf.logging.ERROR)

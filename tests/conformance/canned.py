@@ -29,7 +29,7 @@ def decaying(optimizer, rate):
 
 
 NAMES = {name: lambda name=name: name for name in ("Adagrad", "Adam", "Ftrl", "RMSProp", "SGD")}
-# What makes the argument `optimizer`, once for each Estimator; None: it is left out.
+# Makes the argument `optimizer`, once for each Estimator; None: it is left out.
 OPTIMIZERS = {
     "v1": {
         "default": None,

@@ -51,6 +51,6 @@ def rows(total):
     return features, random.normal(size=(total, 2)).astype(np.float32)
 
 
-# Batch norm hardly sees the biases below it. Their gradients cancel but for rounding errors, which
+# Batch norm hardly sees the biases below it. Their gradients cancel up to rounding errors, which
 # one device has as well when the rows of its batches change places.
 ROW = table.Row(make_model_fn, rows, batches=table.TILED, tolerance=10 * table.FLOAT32)

@@ -20,18 +20,18 @@ from replicate import estimator
 
 SERVED = (1, 5)
 TOWERS = 2
-# What an Example has for a type of NumPy, and the field that it is in.
+# The type and field of an Example for a type of NumPy.
 FIELDS = {"i": (tf.int64, "int64_list"), "f": (tf.float32, "float_list")}
 FIELDS.update(dict.fromkeys("SO", (tf.string, "bytes_list")))
 
 
 class Export(NamedTuple):
-    """What a SavedModel does and tells.
+    """A SavedModel's results and description.
 
     Attributes:
         served: Outputs, by how many rows were asked for, signature and name.
         devices: Names of operations that are placed, and where.
-        words: Words in it that tell of towers.
+        words: Words in it that are about towers.
     """
 
     served: Dict[Tuple[int, str, str], np.ndarray]

@@ -1,7 +1,7 @@
 """A model that calls a `tf.function`, branches by `tf.cond` and has a `tf.py_function` inside.
 
-Equal on uneven shards, in float64: what is branched on is the step, and what Python computes is by
-rows.
+Equal on uneven shards, in float64: the condition is about the step, and Python computes each row by
+itself.
 """
 
 import numpy as np

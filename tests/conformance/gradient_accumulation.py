@@ -1,6 +1,6 @@
 """Gradients accumulated over two batches before a step, by an optimizer around another.
 
-Equal on uneven shards, in float64: inside `TowerOptimizer`, what is accumulated is the gathered
+Equal on uneven shards, in float64: inside `TowerOptimizer`, it accumulates the reduced
 gradient.
 """
 

@@ -39,7 +39,7 @@ OPTIMIZED = True  # Whether sessions run TensorFlow's graph optimizer, as those 
 
 
 class Run(NamedTuple):
-    """What can be seen of a training run from outside.
+    """The visible results of a training run.
 
     Attributes:
         losses: Loss of each step.
@@ -101,7 +101,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
     """
     row, directory = table.load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
-    random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
+    random.seed(SEED)  # Keras' initialisers draw from it, on some versions.
     with tf.Graph().as_default():  # By which Keras counts the names of layers.
         original = _original(row)
     with tf.Graph().as_default():  # As code of TensorFlow 1 is, never eager.
@@ -127,7 +127,7 @@ def _by_library(name, num_towers, placement, one_line):
     made = report(name, num_towers, placement, one_line=one_line)
     is_coarser = versions.IS_1 and name in table.rows("coarser_in_1")
     if made.tolerance != table.load(name).tolerance and not is_coarser:
-        raise ValueError(f"row {name} is taken for one of tolerance {made.tolerance}")
+        raise ValueError(f"row {name} has tolerance {made.tolerance}")
     if made.not_compared:
         raise ValueError(f"row {name} is not compared in all: {made.not_compared}")
     return list(made.all), len(made.losses)
@@ -194,7 +194,7 @@ def _run(name, num_towers, placement="consolidation", one_line=False):
     row, directory = table.load(name), _directory(name)
     model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
     one = directory / "towers_1"
-    shutil.rmtree(model_dir, ignore_errors=True)  # What a run that failed has left.
+    shutil.rmtree(model_dir, ignore_errors=True)  # A run that failed may have left files.
     if num_towers > 1 and row.same_start:
         _run(name, 1)
         _copy_start(one, model_dir)
@@ -219,7 +219,7 @@ def making(name, num_towers, model_dir, placement="consolidation", one_line=Fals
     """A scope with the Estimator of a row; 1 tower is one device, without `replicate`."""
     row, directory = table.load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
-    random.seed(SEED)  # What Keras' initialisers draw from, on some versions.
+    random.seed(SEED)  # Keras' initialisers draw from it, on some versions.
     unwrapped = num_towers == 1 or one_line
     wrapping = _without_replicate() if unwrapped else contextlib.nullcontext()
     with tf.Graph().as_default(), wrapping:  # As code of TensorFlow 1 is, never eager.

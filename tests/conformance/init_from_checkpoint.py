@@ -49,7 +49,7 @@ def model_fn(features, labels, mode, params):
 
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     metrics = {"accuracy": tf.metrics.accuracy(labels, tf.argmax(logits, 1))}
-    # The encoder is frozen but for its last layer.
+    # The encoder is frozen except its last layer.
     trained = [variable for variable in tvars if "layer_0" not in variable.name]
     optimizer = replicate.TowerOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
     train_op = optimizer.minimize(loss, tf.train.get_global_step(), var_list=trained)

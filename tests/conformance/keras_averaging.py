@@ -1,7 +1,7 @@
 """Averages of the weights by an optimizer of Keras around another, as tensorflow-addons has it.
 
 The wrapper is an optimizer itself: it has the slots, and has the other one update each variable.
-What it is made of decays the weights besides. Equal on uneven shards.
+Its optimizer also decays the weights. Equal on uneven shards.
 """
 
 import tensorflow.compat.v1 as tf

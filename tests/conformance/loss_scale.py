@@ -1,6 +1,6 @@
 """A dynamic loss scale, by TensorFlow's own optimizer around another, for a layer in float16.
 
-Equal on uneven shards but for what float16 rounds: the gradients of rows, which are divided by the
+Equal on uneven shards up to float16's rounding of the gradients of rows, which are divided by the
 rows of a shard instead of those of the batch.
 """
 

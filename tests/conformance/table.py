@@ -27,9 +27,10 @@ MARKS = {
     "resources": "needs resource variables, which TensorFlow 1.15 does not make: optimizers of "
     "Keras have slots for them alone, and what reads other variables may read them updated",
 }
-# What is `long`, others show: of canned Estimators, `TELLING` of `test_conformance.py`, with
-# `wide_deep_sparse`, `canned_v2_sums` and `canned_v1_unwrapped`; of heads, `multi_head` and
-# `head_optimizer`; of recurrent networks, `keras_rnn`; of Keras' models, the others.
+# Other rows show the properties of those that are `long`: of canned Estimators, `TELLING` of
+# `test_conformance.py`, with `wide_deep_sparse`, `canned_v2_sums` and `canned_v1_unwrapped`; of
+# heads, `multi_head` and `head_optimizer`; of recurrent networks, `keras_rnn`; of Keras' models,
+# the others.
 ROWS = {
     "layers_cnn": "exported",
     "keras_sequential": "",
@@ -97,7 +98,7 @@ class Batches(NamedTuple):
 
     def dataset(self, rows):
         """Returns a `tf.data.Dataset` of features and labels, dicts or arrays of `rows`."""
-        # Batches of one size are of a size that the graph knows.
+        # If all batches have one size, the graph knows it.
         even = self.total % self.size == 0
         return tf.data.Dataset.from_tensor_slices(rows).batch(self.size, drop_remainder=even)
 

@@ -9,7 +9,7 @@ import pytest
 import selection
 from conformance import canned, exporting, harness, table
 
-# What people's code makes TensorFlow warn of is not at issue here.
+# Warnings about the rows' code are expected.
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
 
@@ -55,7 +55,7 @@ def test_most_rows_are_compared_as_users_compare_theirs():
 
 @pytest.mark.parametrize("name", ["ema_restore", "gan_hooks"])
 def test_another_model_would_be_seen(name, monkeypatch):
-    """Of a row that the library compares, and of one that the harness runs by itself."""
+    """A row that the library compares, and one that the harness runs by itself."""
     row = table.load(name)
 
     def make_other():
@@ -66,7 +66,7 @@ def test_another_model_would_be_seen(name, monkeypatch):
             spec = model_fn(*args, **kwargs)
             return spec if spec.loss is None else spec._replace(loss=spec.loss * 1.001)
 
-        other_model_fn.__signature__ = inspect.signature(model_fn)  # What the Estimator looks at.
+        other_model_fn.__signature__ = inspect.signature(model_fn)  # The Estimator looks at it.
         return other_model_fn
 
     monkeypatch.setattr(table, "load", lambda _: row._replace(make_original=make_other))
@@ -91,7 +91,7 @@ TELLING += ("v2-BaselineEstimator-default", "v2-DNNEstimator-schedule")
 
 
 def canned_cells():
-    """Of the others every fourth, shifted by one from Estimator to Estimator."""
+    """Every fourth of the others is tested, shifted by one from Estimator to Estimator."""
     for version, ways in canned.OPTIMIZERS.items():
         names = [name for name, versions in canned.ESTIMATORS if version in versions]
         for row, name in enumerate(names):

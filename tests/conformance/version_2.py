@@ -1,4 +1,4 @@
-"""What `tf.estimator` is to code of TensorFlow 2, on every version, and the heads of 1."""
+"""`tf.estimator` as TensorFlow 2 has it, on every version, and the heads of version 1."""
 
 import importlib
 

@@ -1,7 +1,7 @@
 """`warm_start_from`: another model's embeddings and layers, one of them under a new name.
 
-Equal on uneven shards. Both runs start by themselves: what is not warm-started is initialised by
-the graph's seed.
+Equal on uneven shards. Both runs start by themselves: other variables are initialised by the
+graph's seed.
 """
 
 import tensorflow.compat.v1 as tf

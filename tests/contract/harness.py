@@ -49,7 +49,7 @@ DYNAMIC = Batches(total=23, size=11, static=False)  # The last batch has 1 row: 
 
 
 class Run(NamedTuple):
-    """What a training run did: the loss of each step, and all global variables after it."""
+    """Results of a training run: the loss of each step, and all global variables after it."""
 
     losses: List[Any]
     variables: List[Dict[str, Any]]
@@ -166,7 +166,7 @@ def record_towers(
     wrap=replicate.TowerOptimizer,
     **kwargs,
 ):
-    """Returns the `Run` of `model_fn` on towers; `wrapped` is what `wrap` takes besides."""
+    """Returns the `Run` of `model_fn` on towers; `wrapped` has further arguments of `wrap`."""
     if wrapped:
         wrap = functools.partial(wrap, **dict(wrapped))
     return record(
@@ -190,7 +190,7 @@ def record_one_device(model_fn, batches, optimizer="sgd", reduction=MEAN):
 
 @functools.lru_cache(maxsize=None)
 def _record_once(model_fn, batches, optimizer, reduction, resources):
-    del resources  # What the run sees of it is a setting of the process.
+    del resources  # The run sees it as a setting of the process.
     return record(model_fn, functools.partial(dataset, batches), make_params(optimizer, reduction))
 
 
@@ -222,7 +222,7 @@ def evaluate(model_fn, input_fn, num_towers=1, mode=ModeKeys.EVAL, params=None):
 
 
 class EstimatorRun(NamedTuple):
-    """What an Estimator did, and what it can be asked for afterwards."""
+    """Results of an Estimator's run, and what it can be asked for afterwards."""
 
     run: Run
     evaluation: Dict[str, Any]

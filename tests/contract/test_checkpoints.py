@@ -100,7 +100,7 @@ def test_the_same_tensors_are_saved(name, trained):
 
 
 def test_the_table_has_slots():
-    """What the other tests rely on: Adam's checkpoint has two slots and two powers."""
+    """Adam's checkpoint has two slots and two powers; the other tests rely on it."""
     with tf.Graph().as_default():
         tf.train.create_global_step()
         features, labels = tf.data.make_one_shot_iterator(

@@ -6,7 +6,7 @@ every model with all towers and batches (8 towers, slow to build, with one kind 
 whose graph is the un-replicated one, likewise); with every batch another optimizer; reductions and
 placements in turn, so that the models together meet all pairs.
 
-Of the eight runs of a model, `make test` has two; see `is_quick`.
+`make test` has two of the eight runs of a model; see `is_quick`.
 """
 
 import itertools

@@ -98,7 +98,7 @@ MEANS = [
     contract.rows_of(23)[0]["x"][rows].mean()
     for rows in (slice(0, 11), slice(11, 22), slice(22, 23))
 ]
-SHARD_MEANS = [  # Of the first of three shards: 4, 4 and 1 rows.
+SHARD_MEANS = [  # For the first of three shards: 4, 4 and 1 rows.
     contract.rows_of(23)[0]["x"][rows].mean()
     for rows in (slice(0, 4), slice(11, 15), slice(22, 23))
 ]

@@ -1,4 +1,4 @@
-"""What the graph of towers looks like: placement, number of operations, and what is left behind."""
+"""The graph of towers: placement, number of operations, and what is left behind."""
 
 import collections
 import functools
@@ -79,7 +79,7 @@ def test_operations_of_a_tower_are_on_its_device(num_towers):
 @pytest.mark.parametrize(
     ("reduction", "expected"),
     [
-        # For the kernel and bias of each layer; besides, for the loss, for a summary, and for the
+        # For the kernel and bias of each layer; also for the loss, for a summary, and for the
         # gradient of an exponent, which `tf.gradients` waits for.
         (replicate.Reduction(pack_bytes=0), 2 * LAYERS + 3),
         ("consolidation", 3),  # All gradients are small, and packed into one.
@@ -120,7 +120,7 @@ def test_a_tower_adds_a_bounded_number_of_operations():
     assert counts[1] == counts[0]
     per_tower = [(counts[4] - counts[2]) / 2, (counts[8] - counts[4]) / 4]
     assert per_tower[0] == per_tower[1]  # Each tower costs the same,
-    # and less than one device's graph, which has variables, slots and updates besides.
+    # and less than one device's graph, which also has variables, slots and updates.
     assert per_tower[0] < 0.75 * counts[0]
 
 

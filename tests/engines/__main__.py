@@ -24,7 +24,7 @@ def main():
     import replicate
 
     replicate.compat.install()  # Models say `tf.estimator`, as users do.
-    warnings.simplefilter("ignore")  # Of what strategies make TensorFlow warn.
+    warnings.simplefilter("ignore")  # Strategies make TensorFlow warn.
     tf.logging.set_verbosity(tf.logging.ERROR)
     # Strategies look their devices up in the eager runtime, which takes them once.
     tf.config.set_logical_device_configuration(

@@ -28,7 +28,7 @@ TRAIN = estimator.ModeKeys.TRAIN
 
 
 class Run(NamedTuple):
-    """What training did: the loss of each step, and all that the last checkpoint holds."""
+    """Results of training: the loss of each step, and all that the last checkpoint holds."""
 
     losses: List[float]
     variables: Dict[str, np.ndarray]

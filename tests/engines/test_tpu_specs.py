@@ -22,7 +22,7 @@ TPUEstimatorSpec = tf.estimator.tpu.TPUEstimatorSpec
 
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory):
-    """What the plain `model_fn` does on one device, in a TPUEstimator without TPU."""
+    """Results of the plain `model_fn` on one device, in a TPUEstimator without TPU."""
     model_fn = make_model_fn(wrap=contract.plain)
     return tpu_models.run("TPUEstimator", model_fn, tmp_path_factory.mktemp("one"))
 

@@ -207,7 +207,7 @@ def compiled(model_fn, features, labels):
 
 @pytest.mark.parametrize("seen", [None, []], ids=["alone", "with a host call"])
 def test_xla_compiles_the_computation_and_it_trains_as_one_device(seen, monkeypatch):
-    # What XLA lacks for CPUs; of one core, the sum is its value.
+    # XLA lacks it for CPUs; with one core, the sum is its value.
     monkeypatch.setattr(tf.tpu, "cross_replica_sum", tf.identity)
 
     def train(build):

@@ -1,4 +1,4 @@
-"""What tests look for in a graph that has a TPU computation."""
+"""Functions that inspect a graph with a TPU computation."""
 
 import importlib
 import re
@@ -6,7 +6,7 @@ import re
 import tensorflow.compat.v1 as tf
 from tensorflow.python.tpu import tpu_function
 
-# What a TPU cannot do: Python, queues, tables, files, printing, summaries.
+# Operations that a TPU cannot run: Python, queues, tables, files, printing, summaries.
 _HOST = re.compile(
     "PyFunc|Queue|Barrier|Stage|Iterator|Dataset|Summary|Print|Assert$|String|Regex|File|Reader|"
     "Table|Save|Restore|Parse|Decode|Placeholder"

@@ -31,8 +31,8 @@ REDUCTIONS = {"mean": contract.MEAN, "sum": contract.SUM}
 def cells(mark):
     """Returns two runs of each row: over 3 and over 2 towers, one of which wraps optimizers.
 
-    The other reduces the loss in another way. What is mixed with rows depends on both, and always
-    runs twice.
+    The other reduces the loss in another way. Rows of the mark `mixed` depend on both, and always
+    run twice.
     """
     found = []
     for row, name in enumerate(models.rows(mark)):

@@ -1,6 +1,6 @@
 """Gradients that are changed between computing and applying them, in people's styles.
 
-What is done to gradients here is not linear in them, or would be noticed if it were done once per
+The changes are not linear in the gradients, or would be noticed if they were made once per
 tower. The rows are all pairs of a way to make gradients and a change.
 """
 
@@ -21,7 +21,7 @@ from contract.models.parts import (
 from contract.models.row import Model
 from versions import legacy
 
-# What each can be noticed by: the global norm of these models' gradients is 0.5 to 5.
+# Sizes that make each noticeable: the global norm of these models' gradients is 0.5 to 5.
 NORM = 0.1
 
 

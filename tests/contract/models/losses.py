@@ -125,7 +125,7 @@ def hessian_product(features, labels, mode, params):
     return spec(mode, loss, opt.apply_gradients([(product, w)], step()))
 
 
-# What is done to a penalty here, no other row does.
+# Each applies an operation to a penalty that no other row has.
 PENALTIES = {
     "uncertainty": uncertainty(lambda loss, s: loss / (2.0 * s**2) + tf.log(s)),
     "add_n": penalized(lambda loss, l2: tf.add_n([loss, 0.1 * l2, 0.05 * l2])),

@@ -82,7 +82,7 @@ def by_minimize(loss, params):
 
 
 def gradients(loss, variables):
-    """Gradients of which none is made from a reference that the update of another has changed."""
+    """Computes gradients; none reads a reference that the update of another has changed."""
     return tf.gradients(loss, variables, gate_gradients=True)
 
 

@@ -189,7 +189,7 @@ def by_callable(features, labels, mode, params):
     def loss():
         with resources():
             predictions = by_get_variable(features, params)
-        # What an Estimator's strategy goes by.
+        # An Estimator's strategy depends on it.
         tf.losses.absolute_difference(labels, predictions, reduction=params["reduction"])
         losses.append(squared(predictions, features, labels, params))
         return losses[0]
