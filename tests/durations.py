@@ -1,7 +1,8 @@
-"""How long each test takes, and the marks that follow from it: `slow`, `further` and `smoke`.
+"""How long each test takes, and its marks: `slow`, `further`, `thorough` and `smoke`.
 
-    python -m tests.durations           runs all tests but `thorough` and `nightly` ones, and writes
-                                        what took more than 0.2 s into `durations.txt`
+    python -m tests.durations           runs all tests but nightly ones, and those marked thorough
+                                        by hand; writes what took 0.2 s and more into
+                                        `durations.txt`
     python -m tests.durations FILE...   those of these files; what others took stays
 
 A test that is not in there is quick. Seconds are those on TensorFlow 2.15 and two cores. A fixture
@@ -19,10 +20,15 @@ import pytest
 TABLE = pathlib.Path(__file__).with_name("durations.txt")
 LISTED = 0.2
 SLOW = 0.5
-"""Tests that take longer, in seconds, are `slow`, but not those of `TABLES`, which must hold."""
+"""Tests that take longer, in seconds, are `slow`; those of `TABLES`, which must hold, are not."""
+SLOW_CELLS = 2
+"""Slow cells of one parametrised test, after the first ones, are `thorough` too; not in `RULES`."""
+LONG = 25
+"""Tests that take longer, in seconds, are `slow` and `thorough`."""
 FURTHER = 0.2
 """Cells of a parametrised test that take longer are `further` ones, except the first."""
 TABLES = ("conformance", "contract")
+RULES = ("layouts",)  # A cell proves the rule of one operation, and no other cell does.
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
 # How many cells of a table are smoke tests, and of which packages more, of half a second each.
@@ -32,6 +38,7 @@ CORE = ("contract", "graphs")
 # except these files.
 SHARED = ("partition",)
 ALWAYS = ("tests/partition/test_fuzz.py",)
+ALWAYS_CELLS = 3
 
 
 def read():
@@ -61,18 +68,25 @@ def marks(items):
     Returns:
         For each the list of its marks, strings.
     """
-    seconds, cells, kept = read(), collections.Counter(), collections.Counter()
+    seconds = read()
+    cells, kept, slow = collections.Counter(), collections.Counter(), collections.Counter()
     shared = {_function(name) for name, taken in seconds.items() if taken > SHARED_FIXTURE}
     for name, fixtures in items:
         file, _, _ = name.partition("::")
         package, function = name.split("/")[1], _function(name)
         if package in SHARED:
-            yield [] if file in ALWAYS else ["further"]
+            kept[function] += 1
+            is_kept = file in ALWAYS and kept[function] <= ALWAYS_CELLS
+            yield [] if is_kept else ["further"]
             continue
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
         limit, most = (0.5, CORE_CELLS) if package in CORE else (LISTED, CELLS)
         if package not in TABLES and taken > (FURTHER if kept[function] else SLOW):
-            yield ["slow" if taken > SLOW else "further"]
+            own = seconds.get(name, 0)  # What shares a fixture adds little to its time.
+            slow[function] += own > SLOW
+            is_one_more = own > SLOW and slow[function] > SLOW_CELLS and package not in RULES
+            more = ["thorough"] if is_one_more or own > LONG else []
+            yield ["slow", *more] if taken > SLOW else ["further"]
             continue
         kept[function] += 1
         is_quick = taken <= limit and package not in EXAMPLES and function not in shared
@@ -130,7 +144,8 @@ class Measured:
 def main(arguments):
     """Runs the command line; returns the status to exit with."""
     measured = Measured()
-    how = ["-n", "2", "--dist", "loadgroup", "-m", "not thorough and not nightly"]
+    # Tests that are thorough because they take long are slow, too; others are not measured.
+    how = ["-n", "2", "--dist", "loadgroup", "-m", "not nightly and (slow or not thorough)"]
     status = pytest.main([*how, *arguments], [measured])
     files = {name.partition("::")[0] for name in measured.seconds}
     longer = {

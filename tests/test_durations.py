@@ -20,7 +20,8 @@ pytest_plugins = ["pytester"]
         ("graphs", 0.3, ["smoke"]),
         ("nas_search", 0, []),
         ("towers", 0.8, ["slow"]),
-        ("nas_search", 60, ["slow"]),
+        ("nas_search", 20, ["slow"]),
+        ("nas_search", 60, ["slow", "thorough"]),
         ("contract", 60, ["table"]),
         ("contract", 0, ["table", "smoke"]),
         ("partition", 0, ["further"]),
@@ -32,8 +33,9 @@ def test_marks(package, seconds, marks, monkeypatch):
     assert list(durations.marks([(name, [])])) == [marks]
 
 
-def test_programs_of_the_fuzzer_run_always():
-    assert list(durations.marks([("tests/partition/test_fuzz.py::test_y[0]", [])])) == [[]]
+def test_some_programs_of_the_fuzzer_run_always():
+    told = [(f"tests/partition/test_fuzz.py::test_y[{i}]", []) for i in range(5)]
+    assert list(durations.marks(told)) == [[]] * 3 + [["further"]] * 2
 
 
 def test_the_first_cells_of_a_table_are_smoke_tests(monkeypatch):
@@ -58,6 +60,23 @@ def test_of_cells_that_take_a_while_the_first_is_not_slow(monkeypatch):
     monkeypatch.setattr(durations, "read", lambda: dict(zip(names, taken)))
     marks = durations.marks([(name, []) for name in names])
     assert list(marks) == [["slow"], [], ["smoke"], ["further"]]
+
+
+@pytest.mark.parametrize(("package", "thorough"), [("towers", ["thorough"]), ("layouts", [])])
+def test_of_slow_cells_the_first_run_in_ci(package, thorough, monkeypatch):
+    """A cell of `layouts` is the proof of a rule, for which no other stands."""
+    names = [f"tests/{package}/test_x.py::test_y[{i}]" for i in range(4)]
+    monkeypatch.setattr(durations, "read", lambda: dict.fromkeys(names, durations.SLOW + 1))
+    marks = list(durations.marks([(name, []) for name in names]))
+    assert marks == [["slow"]] * 2 + [["slow", *thorough]] * 2
+
+
+def test_what_shares_a_long_fixture_runs_in_ci(monkeypatch):
+    """Its own time counts, as the fixture takes its time once."""
+    file = "tests/towers/test_x.py"
+    monkeypatch.setattr(durations, "read", lambda: {f"{file}::trained": durations.LONG + 1})
+    told = [(f"{file}::test_y[{i}]", ["trained"]) for i in range(4)]
+    assert list(durations.marks(told)) == [["slow"]] * 4
 
 
 def test_what_shares_a_slow_fixture_is_slow(monkeypatch):
