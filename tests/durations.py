@@ -32,7 +32,7 @@ RULES = ("layouts",)  # A cell proves the rule of one operation, and no other ce
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
 # How many cells of a table are smoke tests, and of which packages more, of half a second each.
-CELLS, CORE_CELLS = 2, 8
+CELLS, CORE_CELLS = 2, 4
 CORE = ("contract", "graphs")
 # Packages whose tests share graphs, so that the first takes what all do: only CI runs them,
 # except these files.
@@ -80,7 +80,7 @@ def marks(items):
             yield [] if is_kept else ["further"]
             continue
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
-        limit, most = (0.5, CORE_CELLS) if package in CORE else (LISTED, CELLS)
+        limit, most = (0.3, CORE_CELLS) if package in CORE else (LISTED, CELLS)
         if package not in TABLES and taken > (FURTHER if kept[function] else SLOW):
             own = seconds.get(name, 0)  # What shares a fixture adds little to its time.
             slow[function] += own > SLOW
