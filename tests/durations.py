@@ -31,7 +31,7 @@ TABLES = ("conformance", "contract")
 RULES = ("layouts",)  # A cell proves the rule of one operation, and no other cell does.
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
-# How many cells of a table are smoke tests, and of which packages more, of half a second each.
+# How many cells of a table are smoke tests, and of which packages more, of 0.3 seconds each.
 CELLS, CORE_CELLS = 2, 4
 CORE = ("contract", "graphs")
 # Packages whose tests share graphs, so that the first takes what all do: only CI runs them,
