@@ -81,6 +81,20 @@ def test_one_line_at_training_start(messages, features, batch):
     assert re.fullmatch(rf"replicate: (66.7|100) % {told}", share)
 
 
+def test_without_tower_optimizer_gradients_are_not_told_from_other_sums(messages):
+    def plain(features, labels, mode):
+        loss = tf.reduce_mean(features @ tf.get_variable("kernel", [1, 4]))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    replicate.replicate_model_fn(plain, devices=DEVICES)(tf.zeros([7, 1]), None, "train")
+    told = "gradients counted as 'other': only TowerOptimizer tells which sums are gradients;"
+    assert any(told in message for message in messages)
+    report = replicate.tower_report()
+    assert "\ngradients  counted as 'other': only TowerOptimizer tells" in str(report)
+    assert report.summed_on == () and report.kinds["gradients"].number == 0
+
+
 def test_programs_of_towers_say_how_losses_meet(messages):
     make = replicate.replicate_model_fn
     make(model_fn, tf.losses.Reduction.SUM, DEVICES, per_tower=True)(
