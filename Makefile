@@ -236,7 +236,7 @@ $(DOCS)/.made: constraints/docs.txt
 	@$(check_venv); $(find_python); \
 	echo "Making $(@D) with $$python ($$("$$python" --version))"; \
 	"$$python" -m venv --clear "$(@D)"
-	@touch $@
+	@echo "$(CURDIR)" > $@
 
 .PRECIOUS: %/.made %/.test %/.examples %/.docs %/.contrib
 %/.test: %/.made
@@ -269,6 +269,11 @@ define check_venv
 if [ -d "$(@D)" ] && [ -n "$$(ls -A "$(@D)")" ] && [ ! -e "$(@D)/.made" ]; then \
     echo "VENV is emptied before it is filled, but $(@D) was not made by this Makefile." >&2; \
     echo "Remove it, or name a new directory: make $(or $(MAKECMDGOALS),demo) VENV=.venv-2.15" >&2; \
+    exit 1; \
+fi; \
+if [ -s "$(@D)/.made" ] && [ "$$(cat "$(@D)/.made")" != "$(CURDIR)" ]; then \
+    echo "VENV is emptied before it is filled, but $(@D) is of $$(cat "$(@D)/.made")." >&2; \
+    echo "Name another directory: make $(or $(MAKECMDGOALS),demo) VENV=.venv-2.15" >&2; \
     exit 1; \
 fi
 endef

@@ -82,7 +82,7 @@ def marks(items):
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
         limit, most = (0.3, CORE_CELLS) if package in CORE else (LISTED, CELLS)
         if package not in TABLES and taken > (FURTHER if kept[function] else SLOW):
-            own = seconds.get(name, 0)  # What shares a fixture adds little to its time.
+            own = seconds.get(name, 0)  # A test that shares a fixture adds little to its time.
             slow[function] += own > SLOW
             is_one_more = own > SLOW and slow[function] > SLOW_CELLS and package not in RULES
             more = ["thorough"] if is_one_more or own > LONG else []

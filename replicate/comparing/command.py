@@ -22,8 +22,8 @@ def parser() -> argparse.ArgumentParser:
         "same batches, compares the two, and lists operations that can explain a difference. Exits "
         "with 0 if they are equal, 1 if not or if a run fails, 2 if an argument is wrong.",
     )
-    made.add_argument("model_fn", help="module:name of the model_fn, not replicated")
-    made.add_argument("input_fn", help="module:name of the input_fn of the global batch")
+    made.add_argument("model_fn", help="module:name or file.py:name of the plain model_fn")
+    made.add_argument("input_fn", help="likewise, of the input_fn of the whole batch")
     made.add_argument("--steps", type=int, default=5, help="to train (default 5)")
     made.add_argument("--eval_input_fn", help="module:name (default: the batches of input_fn)")
     made.add_argument("--original", help="module:name of the model_fn that one device runs instead")

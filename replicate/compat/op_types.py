@@ -53,3 +53,17 @@ def is_stateful(definition: Any) -> bool:
 def is_random(definition: Any) -> bool:
     """Whether operations of this type draw random numbers."""
     return definition.is_stateful and any(attr.name == "seed2" for attr in definition.attr)
+
+
+# The beginnings of the types of TensorFlow's optimizers.
+_APPLIES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
+
+
+def applied_gradient(operation: Any) -> Any:
+    """Returns the gradient that a kernel of an optimizer applies; None for other operations."""
+    if not operation.type.startswith(_APPLIES):
+        return None
+    names = [argument.name for argument in operation.op_def.input_arg]
+    # That of gradient descent calls it `delta`.
+    found = [names.index(name) for name in ("grad", "delta") if name in names]
+    return operation.inputs[found[0]] if found else None

@@ -26,7 +26,7 @@ from replicate.layouts.layout import (
     is_shard,
     meets_in_round,
 )
-from replicate.layouts.rule import reason_of, rule_of
+from replicate.layouts.rule import pointing_rule_of, reason_of, rule_of
 
 __all__ = [
     "MEAN",
@@ -59,6 +59,7 @@ __all__ = [
     "infer",
     "is_shard",
     "meets_in_round",
+    "pointing_rule_of",
     "reason_of",
     "rule_of",
     "sources_of_ragged",

@@ -15,6 +15,7 @@ from replicate.layouts import (
     Partial,
     Shard,
     is_shard,
+    pointing_rule_of,
     reason_of,
     rule_of,
 )
@@ -267,6 +268,7 @@ def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[RunsOnce]:
 
 
 def _why(operation: Any) -> str:
-    if rule_of(operation.type) is not None:
+    # Types of sparse and ragged rows have their rules in the second table alone.
+    if rule_of(operation.type) is not None or pointing_rule_of(operation.type) is not None:
         return "it needs all rows"
     return reason_of(operation.type) or f"there is no rule for {operation.type}"

@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import seeds
+from replicate.compat import op_types, seeds
 from replicate.layouts import RANDOM, Source, sources_of_ragged, sources_of_sparse, takes_moments
 from replicate.partition import specs
 from replicate.partition.build import partition
@@ -102,7 +102,7 @@ def build(
         operations,
         specs.asked_of(spec, is_trained),
         exact.runs_once,
-        choice.gradients,
+        choice.gradients or _applied(operations),
         is_measured=is_trained,
         of_all_rows=exact.moments,
     )
@@ -110,6 +110,12 @@ def build(
     spec = specs.map_tensors(spec, partitioned.whole)
     spec = spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
     return Built(spec, shards, partitioned.coverage)
+
+
+def _applied(operations: Sequence[Any]) -> list[Any]:
+    """Returns the gradients that plain optimizers apply, which announce nothing."""
+    found = map(op_types.applied_gradient, operations)
+    return [gradient for gradient in found if gradient is not None]
 
 
 def _say_what_differs(copied: Sequence[Any]) -> None:

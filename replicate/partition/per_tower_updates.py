@@ -2,7 +2,8 @@
 
 A variable is written once. Values that are added to a metric's variable are added up over towers.
 Other values are averaged, weighted by rows, as moving averages need it, unless the variable's
-`aggregation` says otherwise. Slices of all towers are concatenated.
+`aggregation` says otherwise. Slices of all towers are concatenated. A mean is wrong for a running
+maximum or minimum, and for a metric's variable that is set, so these are errors.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from replicate.partition.program import Program
 
 _SET = frozenset(["Assign", "AssignVariableOp"])
 _ADD = frozenset(["AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"])
+_EXTREMES = frozenset(["Maximum", "Minimum"])
 _FIRST = ("ONLY_FIRST_REPLICA", "ONLY_FIRST_TOWER")
 
 
@@ -56,14 +58,13 @@ def combine(operations: Sequence[Any], layouts: Layouts, program: Program) -> No
 
 def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -> None:
     aggregation = getattr(getattr(variable, "aggregation", None), "name", None)
-    value = operation.inputs[-1]
     if aggregation in _FIRST:
         how: Any = None
     elif operation.type not in _SET | _ADD:  # A scatter: slices with their indices.
         how = Shard(0)
     elif operation.type in _ADD and (aggregation == "SUM" or _is_local(variable)):
         how = SUM
-    elif value.dtype.is_floating and aggregation != "SUM":
+    elif _is_mean(operation, variable) and aggregation != "SUM":
         how = MEAN
     else:
         raise ValueError(
@@ -76,6 +77,14 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
             continue
         whole = program.each(tensor)[0] if how is None else program.whole(tensor, how)
         partitioning.take(operation, index, whole)
+
+
+def _is_mean(operation: Any, variable: Any) -> bool:
+    """Whether the mean over towers is what one device would write, as of a moving average."""
+    value = operation.inputs[-1]
+    if not value.dtype.is_floating or value.op.type in _EXTREMES:
+        return False
+    return operation.type in _ADD or not _is_local(variable)
 
 
 def _check(operation: Any, variable: Any) -> None:

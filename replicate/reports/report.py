@@ -59,9 +59,12 @@ class TowerReport(NamedTuple):
     are_replicated: bool
     """Whether all other towers have replicas of the trainable variables."""
     summed_on: tuple[str, ...]
-    """Device strings of the devices that sum gradients."""
+    """Device strings of the devices that sum gradients; empty if no optimizer is known."""
     kinds: dict[str, Crossing]
-    """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on."""
+    """A `Crossing` for each of `transfers.KINDS`: weights, gradients, their sums, and so on.
+
+    Gradients of an optimizer that uses no kernel of TensorFlow's, and is not in a
+    `TowerOptimizer`, and their sums, are 'other'."""
     links: dict[tuple[str, str], Crossing]
     """A `Crossing` by source and destination, a pair of device strings; scalars do not count."""
     why: str = ""
@@ -91,7 +94,7 @@ class TowerReport(NamedTuple):
             f"variables  {self.variables}, {_megabytes(self.variable_bytes)}, on "
             f"{', '.join(self.variable_devices) or 'no device'}{replicas}",
             *([f"placement  'auto': {self.why}"] if self.why else []),
-            f"gradients  summed on {', '.join(self.summed_on) or 'no device'}",
+            f"gradients  {_where_summed(self)}",
             *([] if self.share is None else [f"in towers  {_percent(self.share)}"]),
             *([f"runs once  {', '.join(self.once[:5])}"] if self.once else []),
             "",
@@ -174,7 +177,7 @@ def publish(
     )
     tf.logging.info(
         "replicate: global batch %s, %d towers on %s, rows per tower %s; %d variables, %s, on "
-        "%s%s; gradients summed on %s; %d tensors, %s cross devices in a step%s.",
+        "%s%s; gradients %s; %d tensors, %s cross devices in a step%s.",
         shards.total if known else "of dynamic size",
         len(placement.devices),
         ", ".join(report.devices),
@@ -183,7 +186,7 @@ def publish(
         _megabytes(report.variable_bytes),
         ", ".join(report.variable_devices) or "no device",
         " and in each tower" if report.are_replicated else "",
-        ", ".join(report.summed_on) or "no device",
+        _where_summed(report),
         report.crossing.number,
         ("at least " if report.crossing.is_least else "") + _megabytes(report.crossing.size),
         f"; loss reduction {loss_reduction}" if loss_reduction else "",
@@ -250,6 +253,13 @@ def _short(number: float) -> str:
         if number >= unit:
             return f"{number / unit:.3g}{name}"
     return f"{number:.0f}"
+
+
+def _where_summed(report: TowerReport) -> str:
+    # Plain assignments, of which Keras's optimizers are made, do not tell which sums are gradients.
+    if not report.summed_on:
+        return "counted as 'other': TowerOptimizer would tell which sums are gradients"
+    return f"summed on {', '.join(report.summed_on)}"
 
 
 def _summed_on(crossing: Iterable[transfers.Transfer]) -> set[str]:

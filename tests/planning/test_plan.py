@@ -96,6 +96,26 @@ def test_the_report_names_scopes_and_lines(made):
     assert "halves/Reshape, Reshape at " in text and "planned_model.py:12: " in text
 
 
+def crossed(features, labels, mode):
+    word = tf.feature_column.categorical_column_with_vocabulary_list("word", ["a", "b"])
+    bucket = tf.feature_column.bucketized_column(tf.feature_column.numeric_column("x"), [0.5])
+    cross = tf.feature_column.crossed_column([word, bucket], 9)
+    net = tf.feature_column.input_layer(features, [tf.feature_column.indicator_column(cross)])
+    loss = tf.reduce_mean(net @ tf.get_variable("w", [9, 1]))
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def test_a_rule_of_sparse_rows_is_no_missing_rule():
+    def input_fn():
+        rows = {"word": ["a", "b"], "x": [0.0, 1.0]}
+        return tf.data.Dataset.from_tensor_slices((rows, [0, 1])).batch(2)
+
+    made = plan.make_plan(crossed, input_fn, devices=["/cpu:0", "/cpu:1"])
+    (cross,) = [one for one in made.as_dict()["once"] if one["type"].startswith("SparseCross")]
+    assert cross["why"] == "it needs all rows"
+
+
 def test_the_command_writes_all_three(model, tmp_path):
     out = tmp_path / "plan.html"
     arguments = [f"{model}:model_fn", "--devices", "/cpu:0", "/cpu:1", "--html", str(out)]

@@ -81,6 +81,41 @@ def test_one_line_at_training_start(messages, features, batch):
     assert re.fullmatch(rf"replicate: (66.7|100) % {told}", share)
 
 
+def _plain(update):
+    def model_fn(features, labels, mode):
+        kernel = tf.get_variable("kernel", [1, 4])
+        loss = tf.reduce_mean(features @ kernel)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update(loss, kernel))
+
+    return replicate.replicate_model_fn(model_fn, devices=DEVICES)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [tf.train.GradientDescentOptimizer(0.1), tf.train.AdamOptimizer(), tf.train.FtrlOptimizer(0.1)],
+    ids=["sgd", "adam", "ftrl"],
+)
+def test_gradients_of_plain_optimizers_are_counted(optimizer, messages):
+    _plain(lambda loss, kernel: optimizer.minimize(loss))(tf.zeros([7, 1]), None, "train")
+    assert any("; gradients summed on /device:CPU:0;" in message for message in messages)
+    assert any("; 4 gradients are summed" in message for message in messages)
+    report = replicate.tower_report()
+    assert "\ngradients  summed on /device:CPU:0\n" in str(report)
+    assert report.summed_on == ("/device:CPU:0",) and report.kinds["gradients"].number
+
+
+def test_gradients_of_plain_assignments_are_not_told_from_other_sums(messages):
+    def step(loss, kernel):
+        return kernel.assign_sub(0.1 * tf.gradients(loss, kernel)[0]).op
+
+    _plain(step)(tf.zeros([7, 1]), None, "train")
+    told = "gradients counted as 'other': TowerOptimizer would tell which sums are gradients;"
+    assert any(told in message for message in messages)
+    report = replicate.tower_report()
+    assert "\ngradients  counted as 'other': TowerOptimizer would tell" in str(report)
+    assert report.summed_on == () and report.kinds["gradients"].number == 0
+
+
 def test_programs_of_towers_say_how_losses_meet(messages):
     make = replicate.replicate_model_fn
     make(model_fn, tf.losses.Reduction.SUM, DEVICES, per_tower=True)(

@@ -326,11 +326,6 @@ UPDATES = {
         lambda v, x: v.assign_add(tf.reduce_sum(x)),
         1 + 2 / 5 * 1 + 2 / 5 * 5 + 1 / 5 * 4,
     ),
-    "none, the largest": (
-        NONE,
-        lambda v, x: v.assign(tf.maximum(v, tf.reduce_max(x))),
-        2 / 5 * 1 + 2 / 5 * 3 + 1 / 5 * 4,
-    ),
     "none, of no row": (NONE, lambda v, x: v.assign_add(1.0), None),
     "none, a cross-tower mean": (
         NONE,
@@ -349,7 +344,7 @@ def updated(body, num_towers, **kwargs):
     """Returns the variable of `body` after a step."""
     with tf.Graph().as_default():
         train_op = build(body, tf.constant(ROWS), num_towers=num_towers, **kwargs).train_op
-        (v,) = tf.global_variables()
+        (v,) = tf.global_variables() or tf.local_variables()
         with initialised() as running:
             running.run(train_op)
             return running.run(v)
@@ -375,7 +370,20 @@ def test_updates_take_the_rows_of_all_towers(
 REFUSED = {
     "sum, assigned": lambda x: _statistic(SUM).assign(tf.reduce_sum(x)),
     "integers": lambda x: tf.get_variable("v", [], tf.int32, trainable=False).assign(tf.size(x)),
+    "running maximum": lambda x: _running(tf.maximum, x),
+    "running minimum": lambda x: _running(tf.minimum, x),
+    "metric, assigned": lambda x: _of_metric().assign(tf.reduce_max(x)),
 }
+
+
+def _running(largest, x):
+    v = _statistic(tf.VariableAggregation.NONE)
+    return v.assign(largest(v, tf.reduce_max(x)))
+
+
+def _of_metric():
+    keys = [tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES]
+    return tf.get_variable("v", initializer=0.0, trainable=False, collections=keys)
 
 
 @pytest.mark.parametrize("update", list(REFUSED.values()), ids=list(REFUSED))
