@@ -108,6 +108,28 @@ def test_towers_run_on_every_gpu_by_default(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ({"CPU": 1}, ["replicate: no GPU was found, and `devices` names none, so /device:CPU:0"]),
+        ({"CPU": 1, "GPU": 1}, []),
+    ],
+)
+def test_one_device_for_want_of_a_gpu_is_logged(host, told, monkeypatch):
+    _host(monkeypatch, **host)
+    logged = []
+    monkeypatch.setattr(
+        tf.logging, "info", lambda message, *values: logged.append(message % values)
+    )
+
+    def model_fn(features, mode):
+        return tf.estimator.EstimatorSpec(mode, predictions=tf.exp(features))
+
+    replicate.replicate_model_fn(model_fn)(tf.ones([4]), None, tf.estimator.ModeKeys.PREDICT)
+    found = [message for message in logged if "no GPU" in message]
+    assert found == [f"{start} computes all." for start in told]
+
+
+@pytest.mark.parametrize(
     ("names", "config", "cpus_known"),
     [
         (["/device:GPU:1", "/device:CPU:0"], None, True),

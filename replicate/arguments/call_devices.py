@@ -28,6 +28,12 @@ def place(
     session_config = getattr(config, "session_config", None)
     if devices is None:
         devices = devices_lib.default(devices_lib.local(session_config))
+        # A driver that does not load would otherwise go unnoticed.
+        if len(devices) == 1 and "GPU" not in devices[0]:
+            tf.logging.info(
+                "replicate: no GPU was found, and `devices` names none, so %s computes all.",
+                devices[0],
+            )
     consolidation = consolidation_device or devices[0]
     devices_lib.check_exist(
         [*devices, consolidation], session_config, cpus_known=config is not None
