@@ -60,7 +60,8 @@ def sample_networks(
             f"`max_cost` must not be less than `min_cost`, {min_cost:.6g}, but is {max_cost:.6g}. "
             "Swap or change them."
         )
-    found, costs = [], []
+    found: list[dict[str, Any]] = []
+    costs: list[float] = []
     for networks in _draws(ssd, cost_model, seed, max_tries):
         costs += [network["cost"] for network in networks]
         inside = [network for network in networks if min_cost <= network["cost"] <= max_cost]
