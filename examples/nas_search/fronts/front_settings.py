@@ -80,17 +80,7 @@ def resolve(**given: Any) -> Plan:
     ends = cost_range.cost_range(model)
     _check_targets(settings["targets"], ends, model)
     check_same(settings)
-    random = {
-        target: random_networks.distinct_networks(
-            model.ssd,
-            target,
-            settings["window"],
-            settings["num_random"],
-            settings["seed"],
-            model,
-        )
-        for target in settings["targets"]
-    }
+    random = _random_networks(settings, model)
     training = _training(settings)
     first = random[settings["targets"][0]][0]
     train_settings.resolve(indices=first, checkpoint_dir=settings["out"], **training)
@@ -168,6 +158,14 @@ def _search_params(settings: dict[str, Any], target: float, number: int) -> dict
         rl_cost_model_target=[target],
         **{name: settings[name] for name in shared},
     )
+
+
+def _random_networks(settings: dict[str, Any], model: CostModel) -> dict[float, list[str]]:
+    window, number, seed = (settings[name] for name in ("window", "num_random", "seed"))
+    return {
+        target: random_networks.distinct_networks(model.ssd, target, window, number, seed, model)
+        for target in settings["targets"]
+    }
 
 
 def _training(settings: dict[str, Any]) -> dict[str, Any]:

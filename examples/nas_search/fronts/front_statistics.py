@@ -89,22 +89,9 @@ def compare(
     """
     random = np.random.RandomState(0)
     found, others = (_groups(networks, kind) for kind in (FOUND, RANDOM))
-    size = len(found[0])
     number = min(number, len(others[0]))
-
-    def several(group: Group, replace: bool) -> Group:
-        chosen = _drawn(group, size, random, replace)
-        return [_resampled(each, random) for each in chosen] if replace else chosen
-
-    def best(group: Group, replace: bool) -> Group:
-        chosen = [_best(_drawn(group, number, random, replace), random) for _ in range(size)]
-        return [_resampled(each, random) for each in chosen] if replace else chosen
-
-    ways: dict[str, tuple[list[Group], Draw]] = {
-        FOUND: (found, several),
-        RANDOM: (others, several),
-        SAME_TIME: (others, best),
-    }
+    several, best = _draws(len(found[0]), number, random)
+    ways = {FOUND: (found, several), RANDOM: (others, several), SAME_TIME: (others, best)}
     sets = {
         # There is one set of all networks found.
         kind: [_points(groups, draw) for _ in range(1 if kind == FOUND else draws)]
@@ -118,11 +105,32 @@ def compare(
         }
         for kind, (groups, draw) in ways.items()
     }
-    area = figures[FOUND]["hypervolume"]
     for kind in (RANDOM, SAME_TIME):
-        figures[FOUND][f"better_than_{kind}"] = _share_below(area, areas[kind])
+        figures[FOUND][f"better_than_{kind}"] = _share_below(areas[FOUND][0], areas[kind])
     steps = {kind: mean_steps(sets[kind], reference) for kind in ways}
     return Comparison(reference, number, steps, figures)
+
+
+def _draws(size: int, number: int, random: np.random.RandomState) -> tuple[Draw, Draw]:
+    """Returns two functions that draw the networks of a set for a target, see above.
+
+    Args:
+        size: How many networks a set has for a target.
+        number: k, the networks of which the second one takes the best.
+        random: Where they draw from.
+    """
+
+    def several(group: Group, replace: bool) -> Group:
+        return resampled(_drawn(group, size, random, replace), replace)
+
+    def best(group: Group, replace: bool) -> Group:
+        chosen = [_best(_drawn(group, number, random, replace), random) for _ in range(size)]
+        return resampled(chosen, replace)
+
+    def resampled(group: Group, replace: bool) -> Group:
+        return [_resampled(each, random) for each in group] if replace else group
+
+    return several, best
 
 
 def _groups(networks: Sequence[Trained], kind: str) -> list[Group]:
