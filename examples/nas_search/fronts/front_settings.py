@@ -68,6 +68,7 @@ def resolve(**given: Any) -> Plan:
     settings = with_defaults(given, FLAGS, preset)
     settings["targets"] = sorted(settings["targets"])
     _check_numbers(settings)
+    _check_directory(settings["out"])
     searches = tuple(
         Search(target, number, _search_params(settings, target, number))
         for target in settings["targets"]
@@ -134,6 +135,11 @@ def _check_numbers(settings: dict[str, Any]) -> None:
             f"can be compared, but --num_random is {settings['num_random']} and --num_seeds "
             f"{settings['num_seeds']}. Raise the first, or lower the second."
         )
+
+
+def _check_directory(out: str) -> None:
+    if tf.io.gfile.exists(out) and not tf.io.gfile.isdir(out):
+        raise SettingsError(f"--out must be a directory, but {out} is a file. Name another one.")
 
 
 def _check_targets(targets: list[float], ends: tuple[float, float], model: CostModel) -> None:

@@ -118,6 +118,12 @@ def test_a_front_resumes_with_its_settings(tmp_path, change, message):
     assert "Pass the old values, or name a new --out." in str(raised.value)
 
 
+def test_a_file_is_no_directory(tmp_path):
+    (tmp_path / "file").write_text("a text")
+    with pytest.raises(SettingsError, match=r"--out must be a directory, but .*file is a file"):
+        nas_fronts.plan(tmp_path / "file")
+
+
 @pytest.mark.parametrize("contents", ["{", "[]"])
 def test_settings_that_cannot_be_read_are_refused(tmp_path, contents):
     (tmp_path / front_settings.SETTINGS).write_text(contents)
