@@ -45,7 +45,6 @@ import os
 import pathlib
 import platform
 import statistics
-import time
 
 from benchmarks import nas_latency
 from replicate.bench import harness
@@ -147,11 +146,12 @@ def _search(args, seed):
 
 def _searched(args, directory, seed, **given):
     """Searches; returns the `Analysis` of what was found, and the time that it took."""
+    from examples.nas_search.fronts import alone
     from examples.nas_search.reports import search_analysis
     from examples.nas_search.search import search_loop
 
     params = _search_settings(args, directory, seed, **given)
-    seconds = _finish(search_loop.run, params)
+    seconds = alone.finish(search_loop.run, params)
     return search_analysis.analyze(str(directory)), seconds
 
 
@@ -190,56 +190,20 @@ def _search_for_latency(args, random):
 
 def _train(args, indices):
     """Trains a network alone, several times; returns its figures."""
-    from examples.nas_search.training import mobile_train_eval, train_settings
-    from examples.runs import settings_file
+    from examples.nas_search.fronts import alone
 
-    runs = []
-    for seed in range(args.num_trainings):
-        directory = args.out / "alone" / indices.replace(":", "") / str(seed)
-        record = directory / "figures.json"
-        params = train_settings.resolve(
-            preset=args.preset,
-            ssd=_experiment(args).space,
-            indices=indices,
-            checkpoint_dir=str(directory),
-            epochs=1 if args.quick else None,
-            num_towers=1,
-            seed=seed,
-        )
-        settings_file.check_same(params)  # also if it is at its end
-        if not record.exists():
-            figures = {"seconds": _finish(mobile_train_eval.train, params)}
-            for split in ("validation", "test"):
-                metrics = mobile_train_eval.evaluate_network(params, split)
-                figures.update({split: metrics["accuracy"], "madds": metrics["madds"]})
-            record.write_text(json.dumps(figures))
-        runs.append(json.loads(record.read_text()))
+    runs = alone.train(
+        args.out / "alone",
+        indices,
+        args.num_trainings,
+        preset=args.preset,
+        ssd=_experiment(args).space,
+        epochs=1 if args.quick else None,
+        num_towers=1,
+    )
     means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
     spread = statistics.pstdev(run["test"] for run in runs)
     return {"indices": indices, **means, "test_sd": spread, "runs": runs}
-
-
-def _finish(run, params):
-    """Runs to its end what may have been stopped before; returns the processor's seconds in all.
-
-    Args:
-        run: Function of `params` that begins or resumes it; returns whether it is at its end.
-        params: Its settings; the time is kept in their `checkpoint_dir`.
-
-    Raises:
-        KeyboardInterrupt: If it was stopped again. The network found so far is no result.
-    """
-    record = pathlib.Path(params["checkpoint_dir"]) / "seconds.json"
-    seconds, is_done = json.loads(record.read_text()) if record.exists() else (0.0, False)
-    if not is_done:
-        start = time.process_time()
-        is_done = run(params)
-        seconds += time.process_time() - start
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps([seconds, is_done]))
-    if not is_done:
-        raise KeyboardInterrupt
-    return seconds
 
 
 def _experiment(args):
@@ -251,19 +215,9 @@ def _experiment(args):
 @functools.lru_cache(maxsize=None)
 def _drawn(space, target, window, number):
     """Returns the indices of distinct random networks in the window of cost, a list of texts."""
-    from examples.nas_search import mobile_classifier_factory
-    from examples.nas_search.commands import sample
-    from examples.nas_search.reports import architecture_text
+    from examples.nas_search.fronts import random_networks
 
-    least, most = (1 - window) * target, (1 + window) * target
-    distinct = {}
-    for drawn in sample.sample_networks(space, least, most, 10 * number, seed=0):
-        spec = mobile_classifier_factory.get_model_spec(space, indices=_indices(drawn["indices"]))
-        # Choices for a layer that is then skipped make no difference.
-        distinct.setdefault("\n".join(architecture_text.describe(spec)), drawn["indices"])
-        if len(distinct) == number:
-            break
-    return list(distinct.values())
+    return random_networks.distinct_networks(space, target, window, number)
 
 
 def _random_networks(args):

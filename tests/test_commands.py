@@ -12,6 +12,7 @@ import programs
 from examples.classifiers import commands as classifier_commands
 from examples.nas_search.commands import PROGRAM as NAS_SEARCH
 from examples.nas_search.costs import cost_model_io
+from examples.nas_search.fronts import front_run
 from examples.nas_search.latency import fit_cost
 from examples.nas_search.reports import report, search_analysis
 from examples.nas_search.search import search_loop, search_settings
@@ -35,6 +36,7 @@ OF_PYTHON = [(name, words) for name, words in SHOWN if "-m" in words]
 TOGETHER = {
     "examples/classifiers/commands.py",
     "examples/nas_search/commands/fit_cost.py",
+    "examples/nas_search/commands/front.py",
     "examples/nas_search/commands/search.py",
     "examples/nas_search/reports/report.py",
 }
@@ -205,6 +207,17 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path, monkeypatch, capsys):
     assert printed(capsys.readouterr().err) == {"fit-cost": argparse.Namespace(**given)}
 
 
+def test_a_front_that_was_stopped_goes_on(tmp_path, monkeypatch, capsys):
+    def run(plan, say):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(front_run, "run", run)
+    given = {"targets": [0.01, 0.02], "num_random": 2, "out": str(tmp_path / "a front")}
+    line = ["--targets", "0.01", "0.02", "--num_random=2", f"--out={given['out']}"]
+    assert NAS_SEARCH.main(["front", *line]) == 130
+    assert printed(capsys.readouterr().out) == {"front": argparse.Namespace(**given)}
+
+
 def test_the_page_of_a_search_says_how_to_train_what_it_found(tmp_path):
     directory = nas_searches.write_search(tmp_path / "a run")
     page = report.page(search_analysis.analyze(str(directory)))
@@ -220,6 +233,7 @@ SMALL = {
     ("examples.nas_search", "search"): "--max_global_step=2 --train_batch_size=8",
     ("examples.nas_search", "train"): "--max_global_step=2 --train_batch_size=8",
     ("examples.nas_search", "fit-cost"): "--num_networks=20 --repeats=3",
+    ("examples.nas_search", "front"): "--num_random=1 --max_global_step=2 --epochs=1",
     ("examples.revnet", "train"): "--max_global_step=2 --train_batch_size=8",
     ("examples.revnet", "memory"): "--depth=1 --preset=digits --batch_size=2 --rounds=1",
 }

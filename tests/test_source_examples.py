@@ -55,7 +55,7 @@ FLOORS = {
         ("search",),
         ("reports",),
         ("training",),
-        ("serving",),
+        ("fronts", "serving"),
         ("commands",),
         ("__main__", "demo"),
     ),

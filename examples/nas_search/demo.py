@@ -83,24 +83,23 @@ def _networks(search_dir, args):
     are different; choices for a layer that is then skipped do not count.
     """
     from examples.nas_search import mobile_classifier_factory
-    from examples.nas_search.commands import sample
+    from examples.nas_search.fronts import random_networks
     from examples.nas_search.reports import architecture_text, search_analysis
 
     def layers(indices):
-        return "\n".join(
-            architecture_text.describe(
-                mobile_classifier_factory.get_model_spec(SPACE, indices=indices)
-            )
+        spec = mobile_classifier_factory.get_model_spec(
+            SPACE, indices=[int(index) for index in indices.split(":")]
         )
+        return architecture_text.describe(spec)
 
-    found = search_analysis.analyze(str(search_dir))
-    window = 0.9 * found.cost_target, 1.1 * found.cost_target
-    networks = {layers(found.indices): found.indices}
-    for drawn in sample.sample_networks(SPACE, *window, 10 * args.num_random + 10, seed=args.seed):
-        indices = [int(index) for index in drawn["indices"].split(":")]
-        networks.setdefault(layers(indices), indices)
+    analysis = search_analysis.analyze(str(search_dir))
+    found = ":".join(map(str, analysis.indices))
+    drawn = random_networks.distinct_networks(
+        SPACE, analysis.cost_target, 0.1, args.num_random + 1, seed=args.seed
+    )
+    others = [indices for indices in drawn if layers(indices) != layers(found)]
     names = ["found", *(f"random {number}" for number in range(1, args.num_random + 1))]
-    return [(name, ":".join(map(str, one))) for name, one in zip(names, networks.values())]
+    return list(zip(names, [found, *others]))
 
 
 def _train(name, indices, args):

@@ -105,19 +105,31 @@ def check_same(params, may_change=(), may_grow=()):
             f"{path(directory)} must be the settings of the run, but cannot be read: {reason}. "
             "Name a new --checkpoint_dir."
         ) from error
-    now = json.loads(json.dumps(params))
-    changes = [
+    changed = changes(before, params, (*_MAY_CHANGE, *may_change), may_grow)
+    if changed:
+        raise SettingsError(
+            f"A run resumes with the settings it started with, but those in {directory} differ: "
+            f"{'; '.join(changed)}. Pass the old values, or name a new --checkpoint_dir."
+        )
+
+
+def changes(before, now, may_change=(), may_grow=()):
+    """Returns how settings differ, a list of texts: name, old and new value of each.
+
+    Args:
+        before: Dict of settings, as read from JSON.
+        now: Dict of settings that can be written as JSON.
+        may_change: Names of settings that may differ.
+        may_grow: Names of those that may be larger numbers than before.
+    """
+    now = json.loads(json.dumps(now))
+    return [
         f"{name} was {_shown(before, name)} and is {_shown(now, name)}"
         for name in sorted({*before, *now})
-        if name not in (*_MAY_CHANGE, *may_change)
+        if name not in may_change
         and not _is_same(name, before, now)
         and not (name in may_grow and _is_larger(name, before, now))
     ]
-    if changes:
-        raise SettingsError(
-            f"A run resumes with the settings it started with, but those in {directory} differ: "
-            f"{'; '.join(changes)}. Pass the old values, or name a new --checkpoint_dir."
-        )
 
 
 def _is_same(name, before, now):

@@ -11,6 +11,7 @@ import pytest
 import programs
 from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps
 from examples.data.sources.mnist5k import Mnist5k
+from examples.nas_search.fronts import alone
 from examples.nas_search.search import search_loop, search_settings
 from examples.nas_search.training import mobile_train_eval, train_settings
 from examples.runs.flags import SettingsError
@@ -117,12 +118,12 @@ def test_what_was_stopped_is_no_result(args, monkeypatch):
 
 def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
     clock = itertools.count(0, 10)
-    monkeypatch.setattr(nas_quality.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(alone.time, "process_time", lambda: next(clock))
     params = {"checkpoint_dir": str(tmp_path)}
     with pytest.raises(KeyboardInterrupt):
-        nas_quality._finish(lambda params: False, params)
-    assert nas_quality._finish(lambda params: True, params) == 20
-    assert nas_quality._finish(lambda params: pytest.fail("It is done."), params) == 20
+        alone.finish(lambda params: False, params)
+    assert alone.finish(lambda params: True, params) == 20
+    assert alone.finish(lambda params: pytest.fail("It is done."), params) == 20
 
 
 @pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}, {"preset": "mnist5k"}])

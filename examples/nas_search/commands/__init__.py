@@ -13,5 +13,6 @@ PROGRAM = Program(
         "export": "make a SavedModel of a network that was trained alone",
         "fit-cost": "measure the latency of random networks here, and fit a cost model to it",
         "sample": "draw random networks in a window of cost",
+        "front": "search at several costs, and compare the fronts of accuracy with random networks",
     },
 )

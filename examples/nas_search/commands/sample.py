@@ -13,7 +13,6 @@ from examples.runs.errors import UserError
 from examples.runs.flags import ANY, POSITIVE, Flag
 
 _MAX_TRIES = 100_000
-_BATCH = 1_000  # tries at a time
 
 FLAGS = (
     Flag("ssd", str, None, "search space (default: proxylessnas_search)"),
@@ -52,6 +51,7 @@ def main(args):
     """Prints random networks as a JSON list of {indices, cost}; returns the exit status, 0."""
     # Here, because it imports TensorFlow: flags are checked without.
     from examples.nas_search import mobile_cost_model
+    from examples.nas_search.fronts import random_networks
 
     given = flags.with_defaults(vars(args), FLAGS, {})
     directory = given.pop("search_dir")
@@ -64,77 +64,9 @@ def main(args):
     for name, share in (("min_cost", 0.99), ("max_cost", 1.01)):
         if given[name] is None:
             given[name] = share * target
-    print(json.dumps(sample_networks(**given, progress=sys.stderr), indent=2))
+    networks = random_networks.sample_networks(**given, progress=sys.stderr)
+    print(json.dumps(networks, indent=2))
     return 0
-
-
-def sample_networks(
-    ssd,
-    min_cost,
-    max_cost,
-    num_samples,
-    *,
-    seed=None,
-    max_tries=_MAX_TRIES,
-    progress=None,
-    cost_model=None,
-):
-    """Draws random networks of a search space until enough of them cost what they should.
-
-    Args:
-        ssd: Name of the space.
-        min_cost: Least cost, as the cost model estimates it, in its unit.
-        max_cost: Largest cost.
-        num_samples: How many networks, >= 1. The same one may be drawn twice.
-        seed: Int on which the draws depend, or None for others in each call.
-        max_tries: After how many networks to give up.
-        progress: Text stream that is told how it goes, or None.
-        cost_model: A `CostModel` of the space. None: of multiply-adds, on the images and classes
-            that the space is made for, ImageNet's if it does not say.
-
-    Returns:
-        List of dicts: `indices`, separated by colons, and `cost`, a float in the unit of the
-        window.
-
-    Raises:
-        UserError: If there is no such space, a number is out of range, or too few of `max_tries`
-            networks cost what they should.
-    """
-    import numpy as np
-
-    from examples.nas_search import mobile_cost_model
-    from examples.nas_search.costs import cost_features, network_batch
-
-    if num_samples < 1:
-        raise UserError(f"`num_samples` must be at least 1, but is {num_samples}.")
-    if not min_cost <= max_cost:
-        raise UserError(
-            f"`max_cost` must not be less than `min_cost`, {min_cost:.6g}, but is {max_cost:.6g}. "
-            "Swap or change them."
-        )
-    spec = _space(ssd)
-    model = cost_model or mobile_cost_model.default_model(ssd)
-    random = np.random.RandomState(seed)
-    found, costs = [], []
-    while len(found) < num_samples and len(costs) < max_tries:
-        tries = min(_BATCH, max_tries - len(costs))
-        index_lists = network_batch.random_index_lists(spec, tries, random)
-        estimates = model.estimate(cost_features.feature_positions(spec, index_lists)[1])
-        costs.extend(estimates)
-        for indices, cost in zip(index_lists, estimates):
-            if min_cost <= cost <= max_cost and len(found) < num_samples:
-                found.append({"indices": ":".join(map(str, indices)), "cost": float(cost)})
-        if progress is not None:
-            print(f"{len(costs):,} tries: {len(found)} of {num_samples} found", file=progress)
-    if len(found) < num_samples:
-        low, middle, high = np.quantile(costs, [0, 0.5, 1])
-        raise UserError(
-            f"Only {len(found)} of {len(costs):,} random networks of {ssd} cost between "
-            f"{min_cost:.6g} and {max_cost:.6g} {model.unit}, but {num_samples} are "
-            f"wanted. They cost {low:.4g} to {high:.4g}, half of them less than {middle:.4g}. Move "
-            "or widen the window (`--min_cost`, `--max_cost`), or allow more `--max_tries`."
-        )
-    return found
 
 
 def _of_search(directory, ssd):

@@ -10,6 +10,7 @@ import pytest
 from examples.nas_search import mobile_cost_model
 from examples.nas_search.commands import sample
 from examples.nas_search.costs import network_cost
+from examples.nas_search.fronts import random_networks
 from examples.nas_search.spaces import search_spaces
 from examples.runs.errors import UserError
 from nas_search import nas_searches
@@ -80,7 +81,7 @@ def test_a_search_gives_space_images_and_target(capsys, tmp_path):
 
 def test_the_same_seed_draws_the_same_networks():
     def draw(seed):
-        return sample.sample_networks(SSD, 0, 10, 50, seed=seed)
+        return random_networks.sample_networks(SSD, 0, 10, 50, seed=seed)
 
     assert draw(5) == draw(5)
     assert draw(5) != draw(6)
@@ -88,7 +89,7 @@ def test_the_same_seed_draws_the_same_networks():
 
 
 def test_every_alternative_is_as_probable_as_the_others():
-    networks = sample.sample_networks(SSD, 0, 10, 4000, seed=0)
+    networks = random_networks.sample_networks(SSD, 0, 10, 4000, seed=0)
     drawn = np.array([[int(index) for index in n["indices"].split(":")] for n in networks])
     # The share of 4,000 has a standard deviation of at most 0.5 / √4000 = 0.8 %.
     for column, number in zip(drawn.T, [1] + [2, 2, 2, 2, 2, 3] * 2 + [1]):
@@ -106,7 +107,7 @@ def test_an_empty_window_ends_with_what_networks_cost(min_cost, max_cost, tries)
         rf"Only 0 of {tries:,} random networks .* but 2 are wanted\. They cost .*Move or widen"
     )
     with pytest.raises(UserError, match=message) as caught:
-        sample.sample_networks(
+        random_networks.sample_networks(
             SSD, min_cost, max_cost, 2, seed=0, max_tries=tries, progress=progress
         )
     low, high = (
@@ -140,7 +141,7 @@ def test_too_few_networks_are_none(capsys):
 def test_bad_arguments(changes, message):
     arguments = {"ssd": SSD, "min_cost": 0.0, "max_cost": 1.0, "num_samples": 1, **changes}
     with pytest.raises(UserError, match=message):
-        sample.sample_networks(**arguments)
+        random_networks.sample_networks(**arguments)
 
 
 def test_an_unknown_space_is_named(capsys):

@@ -5,8 +5,9 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 
+from examples.nas_search.fronts import front_page
 from examples.nas_search.reports import comparison, report, search_analysis
-from nas_search import nas_browser
+from nas_search import nas_browser, nas_fronts
 from nas_search.nas_searches import logits, write_search
 
 pytestmark = pytest.mark.skipif(
@@ -84,6 +85,7 @@ def pages(tmp_path_factory):
         steps = {0: logits(0.0), 20: {**logits(2.0, OTHER), "rlcontroller/reward": 0.6}}
         second = search_analysis.analyze(str(write_search(folder / "second", steps)))
     texts = {"search": report.page(first), "comparison": comparison.page([first, second])}
+    texts["front"] = front_page.page(nas_fronts.front(folder / "front", num_trainings=2))
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in texts}
@@ -117,10 +119,12 @@ def walk(tab):
     raise AssertionError("the keyboard does not come to an end")
 
 
-both_pages = pytest.mark.parametrize("name", ["search", "comparison"])
+# Pages, and the number of places on each that the keyboard comes to, at least.
+PLACES = {"search": 9, "comparison": 9, "front": 5}
+all_pages = pytest.mark.parametrize("name", list(PLACES))
 
 
-@both_pages
+@all_pages
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, 1280])
 def test_a_page_fits_and_can_be_read(show, name, scheme, width):
@@ -134,7 +138,7 @@ def test_a_page_fits_and_can_be_read(show, name, scheme, width):
     assert tab.console() == []
 
 
-@both_pages
+@all_pages
 def test_dark_is_dark_and_light_is_light(show, name):
     paper = "getComputedStyle(document.body).backgroundColor"
     light, dark = (
@@ -145,17 +149,17 @@ def test_dark_is_dark_and_light_is_light(show, name):
     assert max(dark) < 50
 
 
-@both_pages
+@all_pages
 def test_the_keyboard_comes_to_everything_in_order(show, name):
     tab = show(name, width=PHONE)
     places = walk(tab)
     assert [place["name"] for place in places] == tab.run(REACHABLE)
-    assert len(places) > 8
+    assert len(places) >= PLACES[name]
     assert {place["outline"] for place in places} == {"solid"}
     assert min(place["width"] for place in places) >= 2
 
 
-@both_pages
+@all_pages
 def test_what_is_folded_unfolds_by_keyboard(show, name):
     tab = show(name)
     first = "document.querySelector('details')"
