@@ -37,17 +37,13 @@ found, and trains it; see `nas_latency.py`. Nothing else should run then.
 
 import argparse
 import concurrent.futures
-import functools
-import importlib.metadata
 import json
 import multiprocessing
 import os
 import pathlib
-import platform
 import statistics
-import time
 
-from benchmarks import nas_latency
+from benchmarks import nas_latency, nas_trainings
 from replicate.bench import harness
 
 
@@ -63,11 +59,13 @@ def main(argv=None):
         )
     random, references = _random_networks(args), _references(args)
     processes = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(args.processes, processes, _quiet) as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+        args.processes, processes, nas_trainings.quiet
+    ) as pool:
 
         def train(networks):
             distinct = list(dict.fromkeys(networks))
-            return zip(distinct, pool.map(_train, [args] * len(distinct), distinct))
+            return zip(distinct, pool.map(nas_trainings.train, [args] * len(distinct), distinct))
 
         trainings = train([*random, *references.values()])
         searches = list(pool.map(_search, [args] * args.num_searches, range(args.num_searches)))
@@ -87,9 +85,12 @@ def main(argv=None):
     )
     asked = {"preset": args.preset, "target_madds": 1e6 * args.target, "window": args.window}
     asked["num_trainings"] = args.num_trainings
-    print(json.dumps({**comparison, **asked, **harness.machine(), **_versions()}), flush=True)
+    print(
+        json.dumps({**comparison, **asked, **harness.machine(), **nas_trainings.versions()}),
+        flush=True,
+    )
     if args.latency:
-        _quiet()
+        nas_trainings.quiet()
         print(json.dumps({"network": "latency search", **_search_for_latency(args, random)}))
 
 
@@ -113,19 +114,6 @@ def _parse(argv):
     return args
 
 
-def _versions():
-    names = {"tf": "tensorflow", "numpy": "numpy", "scipy": "scipy"}
-    versions = {name: importlib.metadata.version(package) for name, package in names.items()}
-    return {**versions, "python": platform.python_version()}
-
-
-def _quiet():
-    """Keeps TensorFlow's warnings about itself from the log of a process."""
-    from examples.runs import command_line
-
-    command_line.quiet_tensorflow()
-
-
 def _search(args, seed):
     """Searches; returns indices, time, and the log probability of every network in the window."""
     from examples.nas_search.reports import network_distribution
@@ -136,10 +124,12 @@ def _search(args, seed):
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
     rows = analysis.probabilities[analysis.global_step]
     return {
-        "indices": _text(analysis.indices),
+        "indices": nas_trainings.text_of(analysis.indices),
         "seconds": seconds,
         "log_probability": {
-            indices: network_distribution.log_probability(oneofs, rows, _indices(indices))
+            indices: network_distribution.log_probability(
+                oneofs, rows, nas_trainings.indices_of(indices)
+            )
             for indices in _random_networks(args)
         },
     }
@@ -151,7 +141,7 @@ def _searched(args, directory, seed, **given):
     from examples.nas_search.search import search_loop
 
     params = _search_settings(args, directory, seed, **given)
-    seconds = _finish(search_loop.run, params)
+    seconds = nas_trainings.finish(search_loop.run, params)
     return search_analysis.analyze(str(directory)), seconds
 
 
@@ -178,116 +168,32 @@ def _search_settings(args, directory, seed, **given):
 
 def _search_for_latency(args, random):
     """Searches for the latency of this machine; returns what it found, measured and trained."""
-    model = nas_latency.fit(args, _experiment(args).space)
-    target = nas_latency.target_of(model, map(_indices, random))
+    model = nas_latency.fit(args, nas_trainings.experiment(args).space)
+    target = nas_latency.target_of(model, map(nas_trainings.indices_of, random))
     directory = nas_latency.cost_directory(args) / "search"
     cost = {"cost_model": [nas_latency.cost_file(args)], "rl_cost_model_target": target}
     analysis, _ = _searched(args, directory, 0, **cost)
     rounds = 3 if args.quick else nas_latency.ROUNDS
     figures = nas_latency.figures(model, target, analysis.indices, rounds)
-    return {**_train(args, _text(analysis.indices)), **figures}
-
-
-def _train(args, indices):
-    """Trains a network alone, several times; returns its figures."""
-    from examples.nas_search.training import mobile_train_eval, train_settings
-    from examples.runs import settings_file
-
-    runs = []
-    for seed in range(args.num_trainings):
-        directory = args.out / "alone" / indices.replace(":", "") / str(seed)
-        record = directory / "figures.json"
-        params = train_settings.resolve(
-            preset=args.preset,
-            ssd=_experiment(args).space,
-            indices=indices,
-            checkpoint_dir=str(directory),
-            epochs=1 if args.quick else None,
-            num_towers=1,
-            seed=seed,
-        )
-        settings_file.check_same(params)  # also if it is at its end
-        if not record.exists():
-            figures = {"seconds": _finish(mobile_train_eval.train, params)}
-            for split in ("validation", "test"):
-                metrics = mobile_train_eval.evaluate_network(params, split)
-                figures.update({split: metrics["accuracy"], "madds": metrics["madds"]})
-            record.write_text(json.dumps(figures))
-        runs.append(json.loads(record.read_text()))
-    means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
-    spread = statistics.pstdev(run["test"] for run in runs)
-    return {"indices": indices, **means, "test_sd": spread, "runs": runs}
-
-
-def _finish(run, params):
-    """Runs to its end what may have been stopped before; returns the processor's seconds in all.
-
-    Args:
-        run: Function of `params` that begins or resumes it; returns whether it is at its end.
-        params: Its settings; the time is kept in their `checkpoint_dir`.
-
-    Raises:
-        KeyboardInterrupt: If it was stopped again. The network found so far is no result.
-    """
-    record = pathlib.Path(params["checkpoint_dir"]) / "seconds.json"
-    seconds, is_done = json.loads(record.read_text()) if record.exists() else (0.0, False)
-    if not is_done:
-        start = time.process_time()
-        is_done = run(params)
-        seconds += time.process_time() - start
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps([seconds, is_done]))
-    if not is_done:
-        raise KeyboardInterrupt
-    return seconds
-
-
-def _experiment(args):
-    from benchmarks.nas_experiments import EXPERIMENTS
-
-    return EXPERIMENTS[args.preset]
-
-
-@functools.lru_cache(maxsize=None)
-def _drawn(space, target, window, number):
-    """Returns the indices of distinct random networks in the window of cost, a list of texts."""
-    from examples.nas_search import mobile_classifier_factory
-    from examples.nas_search.commands import sample
-    from examples.nas_search.reports import architecture_text
-
-    least, most = (1 - window) * target, (1 + window) * target
-    distinct = {}
-    for drawn in sample.sample_networks(space, least, most, 10 * number, seed=0):
-        spec = mobile_classifier_factory.get_model_spec(space, indices=_indices(drawn["indices"]))
-        # Choices for a layer that is then skipped make no difference.
-        distinct.setdefault("\n".join(architecture_text.describe(spec)), drawn["indices"])
-        if len(distinct) == number:
-            break
-    return list(distinct.values())
+    return {**nas_trainings.train(args, nas_trainings.text_of(analysis.indices)), **figures}
 
 
 def _random_networks(args):
     """Returns the indices of the random networks that are compared with."""
-    return _drawn(_experiment(args).space, args.target, args.window, args.num_random)
+    return nas_trainings.drawn(
+        nas_trainings.experiment(args).space, args.target, args.window, args.num_random
+    )
 
 
 def _references(args):
     """Returns the indices of the references by name."""
     from benchmarks.nas_experiments import reference_indices
 
-    shapes = _experiment(args).references
+    space, _, shapes = nas_trainings.experiment(args)
     return {
-        name: _text(reference_indices(shape, args.target, args.window))
+        name: nas_trainings.text_of(reference_indices(space, shape, args.target, args.window))
         for name, shape in shapes.items()
     }
-
-
-def _indices(text):
-    return [int(index) for index in text.split(":")]
-
-
-def _text(indices):
-    return ":".join(map(str, indices))
 
 
 if __name__ == "__main__":

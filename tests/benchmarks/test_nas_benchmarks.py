@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import programs
-from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps
+from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps, nas_trainings
 from examples.data.sources.mnist5k import Mnist5k
 from examples.nas_search.search import search_loop, search_settings
 from examples.nas_search.training import mobile_train_eval, train_settings
@@ -106,7 +106,7 @@ def test_what_was_stopped_is_no_result(args, monkeypatch):
     monkeypatch.setattr(mobile_train_eval, "train", lambda params: False)
     for run in (
         lambda: nas_quality._search(args, 0),
-        lambda: nas_quality._train(args, NETWORK),
+        lambda: nas_trainings.train(args, NETWORK),
     ):
         # A second time, too.
         for _ in range(2):
@@ -117,12 +117,12 @@ def test_what_was_stopped_is_no_result(args, monkeypatch):
 
 def test_the_time_of_all_parts_counts(tmp_path, monkeypatch):
     clock = itertools.count(0, 10)
-    monkeypatch.setattr(nas_quality.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(nas_trainings.time, "process_time", lambda: next(clock))
     params = {"checkpoint_dir": str(tmp_path)}
     with pytest.raises(KeyboardInterrupt):
-        nas_quality._finish(lambda params: False, params)
-    assert nas_quality._finish(lambda params: True, params) == 20
-    assert nas_quality._finish(lambda params: pytest.fail("It is done."), params) == 20
+        nas_trainings.finish(lambda params: False, params)
+    assert nas_trainings.finish(lambda params: True, params) == 20
+    assert nas_trainings.finish(lambda params: pytest.fail("It is done."), params) == 20
 
 
 @pytest.mark.parametrize("change", [{"quick": False}, {"target": 0.02}, {"preset": "mnist5k"}])
@@ -155,10 +155,10 @@ def test_trainings_of_other_settings_are_refused(args):
     search_settings.save(params)
     nas_searches.save_checkpoint(directory)
     (directory / "figures.json").write_text(json.dumps({**network(0.9), "runs": 0}))
-    assert nas_quality._train(args, indices)["test"] == 0.9
+    assert nas_trainings.train(args, indices)["test"] == 0.9
     args.quick = False
     with pytest.raises(SettingsError, match="max_global_step was"):
-        nas_quality._train(args, indices)
+        nas_trainings.train(args, indices)
 
 
 @pytest.mark.slow
