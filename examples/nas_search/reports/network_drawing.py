@@ -185,14 +185,17 @@ def _draw_residual(axes, place, side):
     axes.annotate("", (inner, bottom), (outer, bottom), arrowprops=_ARROW)
 
 
+def kernel_legend(rows):
+    """Returns pairs of a text and a colour, one for each size of a kernel that has a colour."""
+    sizes = {row.kernel_size for row in rows if _side(row.kernel_size) in _KERNEL_COLORS}
+    texts = {architecture_text.kernel(size): _side(size) for size in sizes}
+    in_order = sorted(texts.items(), key=lambda item: (item[1], item[0]))
+    return [(f"{text} kernel", _KERNEL_COLORS[side]) for text, side in in_order]
+
+
 def _draw_kernels(axes, rows, left):
     """Draws what colours and signs mean."""
-    sides = {architecture_text.kernel(row.kernel_size): _side(row.kernel_size) for row in rows}
-    handles = [
-        patches.Patch(color=_KERNEL_COLORS[side], label=f"{text} kernel")
-        for text, side in sorted(sides.items(), key=lambda item: (item[1] or 0, item[0]))
-        if side in _KERNEL_COLORS
-    ]
+    handles = [patches.Patch(color=color, label=text) for text, color in kernel_legend(rows)]
     if any(row.is_residual for row in rows):
         handles += axes.plot([], [], color=figures.ink(), lw=0.8, label="adds its input")
     if any(row.is_endpoint for row in rows):
