@@ -11,7 +11,11 @@ from examples.nas_search.costs import network_cost
 from examples.nas_search.mobile_classifier_factory import get_model_spec
 from examples.nas_search.mobile_specs import ResidualSpec
 from examples.nas_search.search_space_utils import cardinality, scale_filters
-from examples.nas_search.spaces import digits_search_space, mnist_search_space
+from examples.nas_search.spaces import (
+    digits_search_space,
+    mnist1d_search_space,
+    mnist_search_space,
+)
 from examples.nas_search.spaces.search_spaces import get_search_space_spec as get_spec
 
 MNIST = mnist_search_space.MNIST_SEARCH
@@ -80,6 +84,14 @@ def count_by_listing(layers, choices):
             {"k": 3, "e": 3, "o": 2},
         ),
         (
+            "mnist1d_search",
+            20,
+            5 * (5 * 3 * 2) ** 9 * 2**6 * 3**3 * (4 * 4 * 5 * 5 * 4),
+            ["k"] + ["kex", "kexo", "kexo", "d"] * 3,
+            [4, 4, 5, 5, 4],
+            {"k": 5, "e": 3, "x": 2, "o": 2, "d": 3},
+        ),
+        (
             "cifar10_search",
             25,
             6**21 * 2**15 * 3 * (3**8 * 2),
@@ -129,7 +141,7 @@ def test_costs_of_the_digits_space(indices, madds):
     assert f"{cardinality(spec)[1]:,} networks" in docs
 
 
-@pytest.mark.parametrize(("ssd", "scales"), [("digits_search", (1, 3)), (MNIST, (1, 3, 6))])
+@pytest.mark.parametrize(("ssd", "scales"), [("digits_search", (1, 3)), (MNIST, (1, 3, 6)), ("mnist1d_search", (1, 3, 6))])
 def test_expansions_of_small_spaces_are_all_different(ssd, scales):
     # Rounding could make two expansions of a width the same, and the count of networks wrong.
     spec = get_spec(ssd)
