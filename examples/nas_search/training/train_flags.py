@@ -86,9 +86,9 @@ PRESETS = {
     "mnist1d": {
         **training_flags.MNIST1D,
         "ssd": "mnist1d_search",
-        "epochs": 30,
+        "epochs": 20,
         "train_batch_size": 64,
-        "base_learning_rate": 1.0,
+        "base_learning_rate": 0.5,
     },
     "cifar10": {
         **training_flags.CIFAR10,
