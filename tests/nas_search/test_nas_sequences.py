@@ -105,7 +105,7 @@ def test_kernels_that_are_pairs_cost_what_they_have():
     # 4·8 to expand, 5·8 depthwise, 8·4 to project; batch norm of 8, 8 and 4 channels.
     assert (bottleneck.madds, bottleneck.params) == (18 * 104, 104 + 40)
     assert (separable.madds, separable.params) == (18 * (20 + 16), 20 + 16 + 16)
-    _, model, weights = built(of_kernels((1, 5)))
+    weights = built(of_kernels((1, 5)))[2]
     assert sum(variable.shape.num_elements() for variable in weights) == cost.params
     square, pair = (network_cost.network_cost(of_kernels(k), SHAPE, 3) for k in (5, (5, 5)))
     assert square == pair
@@ -165,6 +165,6 @@ def test_the_drawing_of_a_network_on_sequences():
     assert len(lengths) > 2 and lengths <= {(1, 3), (1, 5), (1, 7), (1, 9), (1, 11)}
     assert {row.kernel_size for row in rows} == lengths | {1, None}
     legend = network_drawing.kernel_legend(rows)
-    assert legend[0][0] == "1×1 kernel"
-    assert [text for text, _ in legend[1:]] == [f"1×{length} kernel" for _, length in sorted(lengths)]
+    texts = ["1×1 kernel", *(f"1×{length} kernel" for _, length in sorted(lengths))]
+    assert [text for text, _ in legend] == texts
     assert len({color for _, color in legend}) == len(legend)

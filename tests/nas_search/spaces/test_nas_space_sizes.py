@@ -11,11 +11,7 @@ from examples.nas_search.costs import network_cost
 from examples.nas_search.mobile_classifier_factory import get_model_spec
 from examples.nas_search.mobile_specs import ResidualSpec
 from examples.nas_search.search_space_utils import cardinality, scale_filters
-from examples.nas_search.spaces import (
-    digits_search_space,
-    mnist1d_search_space,
-    mnist_search_space,
-)
+from examples.nas_search.spaces import digits_search_space, mnist_search_space
 from examples.nas_search.spaces.search_spaces import get_search_space_spec as get_spec
 
 MNIST = mnist_search_space.MNIST_SEARCH
@@ -141,7 +137,10 @@ def test_costs_of_the_digits_space(indices, madds):
     assert f"{cardinality(spec)[1]:,} networks" in docs
 
 
-@pytest.mark.parametrize(("ssd", "scales"), [("digits_search", (1, 3)), (MNIST, (1, 3, 6)), ("mnist1d_search", (1, 3, 6))])
+@pytest.mark.parametrize(
+    ("ssd", "scales"),
+    [("digits_search", (1, 3)), (MNIST, (1, 3, 6)), ("mnist1d_search", (1, 3, 6))],
+)
 def test_expansions_of_small_spaces_are_all_different(ssd, scales):
     # Rounding could make two expansions of a width the same, and the count of networks wrong.
     spec = get_spec(ssd)
