@@ -126,7 +126,7 @@ def test_the_sequences_of_the_package():
     low, high = data.serving(PARAMS).pixel_range
     assert low < sequences.min() and sequences.max() < high
     assert (sequences.mean(), sequences.std()) == pytest.approx((0, 1), abs=1e-5)
-    # What the seed of the package makes, on all versions of NumPy. With others, no measurement of
+    # The seed of the package makes these, on all versions of NumPy. With others, no measurement of
     # this project could be repeated.
     assert labels[:12].tolist() == [2, 6, 4, 5, 6, 6, 6, 0, 3, 1, 6, 9]
     assert sequences[0, 0, :3].tolist() == pytest.approx([-0.33200567, -0.47191037, -0.77869708])

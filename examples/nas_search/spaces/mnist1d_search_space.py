@@ -1,25 +1,25 @@
 """A search space for sequences of 40 values, images of one row, such as those of MNIST-1D.
 
-At one cost, its networks are very different: blocks have one to three bottlenecks, kernels 3 to 11
-values, and widths are up to 16 times as large as others, so that most networks are narrow in some
-place. What halves the length is a convolution, which has weights, or a pool, which has none.
+At one cost, its networks are very different: blocks have one bottleneck or two, kernels 3 to 11
+values, and widths vary up to eightfold. They are shallow, so that kernels decide how much of a
+sequence a network sees at once. A convolution, which has weights, or a pool, which has none, halves
+the length.
 
-| block | layers                                          | width           | length |
-|-------|-------------------------------------------------|-----------------|--------|
-| 0     | 1×k convolution                                 | 2, 4, 8, 16     | 40     |
-| 1     | bottleneck, 2 optional ones, downsampling       | 2, 4, 8, 16     | 20     |
-| 2     | bottleneck, 2 optional ones, downsampling       | 2, 4, 8, 16, 32 | 10     |
-| 3     | bottleneck, 2 optional ones, downsampling       | 2, 4, 8, 16, 32 | 5      |
-| 4     | 1×1 convolution, global average pool            | 8, 16, 32, 64   | 1      |
+| block | layers                                        | width         | length |
+|-------|-----------------------------------------------|---------------|--------|
+| 0     | 1×k convolution                               | 4, 8, 16      | 40     |
+| 1     | bottleneck, an optional one, downsampling     | 4, 8, 16      | 20     |
+| 2     | bottleneck, an optional one, downsampling     | 4, 8, 16, 32  | 10     |
+| 3     | 1×1 convolution, global average pool          | 8, 16, 32, 64 | 1      |
 
 The first convolution and all bottlenecks choose a kernel of 1×3, 1×5, 1×7, 1×9 or 1×11, and
 bottlenecks an expansion of 1, 3 or 6, with squeeze-and-excite or without. Downsampling, always by
-2, is a 1×3 convolution, a 1×2 maximum pool or a 1×2 average pool. That is 5.2e18 networks:
-5 · (30 · (30 + 1)² · 3)³ · 4 · 4 · 5 · 5 · 4. For the 10 classes of MNIST-1D they take from 1,380
-to 1,806,592 multiply-accumulates.
+2, is a 1×3 convolution, a 1×2 maximum pool or a 1×2 average pool. That is 5.6e9 networks:
+5 · (30 · (30 + 1) · 3)² · 3 · 3 · 4 · 4. For the 10 classes of MNIST-1D they take from 3,520 to
+838,016 multiply-accumulates.
 
-An index list has 42 entries: `(kernel, w0)`; for blocks 1, 2 and 3 `(kernel, expansion, squeeze)`,
-twice `(kernel, expansion, squeeze, outer)`, `downsampling`, and `w`; and `w4`. `outer` is 0 for the
+An index list has 21 entries: `(kernel, w0)`; for blocks 1 and 2 `(kernel, expansion, squeeze)`,
+`(kernel, expansion, squeeze, outer)`, `downsampling`, and `w`; and `w3`. `outer` is 0 for the
 layer and 1 to skip it.
 """
 
@@ -44,8 +44,8 @@ MNIST1D_SEARCH = "mnist1d_search"
 KERNEL_LENGTHS = (3, 5, 7, 9, 11)
 EXPANSIONS = (1, 3, 6)
 DOWNSAMPLINGS = ("convolution", MAX, AVERAGE)
-WIDTHS = ((2, 4, 8, 16), (2, 4, 8, 16), (2, 4, 8, 16, 32), (2, 4, 8, 16, 32), (8, 16, 32, 64))
-DEPTH = 3  # bottlenecks of a block, at most
+WIDTHS = ((4, 8, 16), (4, 8, 16), (4, 8, 16, 32), (8, 16, 32, 64))
+DEPTH = 2  # bottlenecks of a block, at most
 _HALF = (1, 2)  # strides
 
 
@@ -61,7 +61,7 @@ class Layers(NamedTuple):
     """All of a network of the space but its widths."""
 
     stem: int  # length of the first kernel
-    blocks: Sequence[Sequence[Bottleneck]]  # three, of one to three bottlenecks
+    blocks: Sequence[Sequence[Bottleneck]]  # two, of one or two bottlenecks
     downsamplings: Sequence[str]  # one of `DOWNSAMPLINGS` for each of these blocks
 
 
@@ -69,12 +69,12 @@ def get_search_space_spec():
     """Returns the space as a `ConvTowerSpec`."""
     all_layers = [
         [ConvSpec(_choose_kernel(), 1), ActivationSpec(RELU)],
-        *(_bottlenecks() for _ in range(3)),
+        *(_bottlenecks() for _ in range(2)),
         [ConvSpec(1, 1), ActivationSpec(RELU), GlobalAveragePoolSpec()],
     ]
     return ConvTowerSpec(
         [block(layers, choose_filters(widths)) for layers, widths in zip(all_layers, WIDTHS)],
-        filters_base=2,
+        filters_base=4,
     )
 
 
@@ -106,7 +106,7 @@ def indices_of(layers: Layers, widths: Sequence[int]) -> List[int]:
 
     Args:
         layers: Its `Layers`.
-        widths: Those of the five blocks.
+        widths: Those of the four blocks.
 
     Raises:
         ValueError: If the space has no such network.
