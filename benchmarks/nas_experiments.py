@@ -99,10 +99,10 @@ _MNIST1D_REFERENCES = {
     "convolutional": Shape(
         Layers(5, [[Bottleneck(3, 1)]] * 2, ["convolution"] * 2), (25, 25, 25, 25)
     ),
-    "all_3": _of_equal_blocks([Bottleneck(3, 3)] * 2, mnist1d_search_space.MAX),
-    "all_7": _of_equal_blocks([Bottleneck(7, 3)] * 2, mnist1d_search_space.MAX),
-    "all_11": _of_equal_blocks([Bottleneck(11, 3)] * 2, mnist1d_search_space.MAX),
-    "all_11_squeeze": _of_equal_blocks([Bottleneck(11, 3, True)] * 2, mnist1d_search_space.MAX),
+    "all_3": _of_equal_blocks([Bottleneck(3, 1)] * 2, mnist1d_search_space.MAX),
+    "all_7": _of_equal_blocks([Bottleneck(7, 1)] * 2, mnist1d_search_space.MAX),
+    "all_11": _of_equal_blocks([Bottleneck(11, 1)] * 2, mnist1d_search_space.MAX),
+    "all_11_squeeze": _of_equal_blocks([Bottleneck(11, 1, True)] * 2, mnist1d_search_space.MAX),
 }
 
 EXPERIMENTS = {
