@@ -1,21 +1,21 @@
 """A search space for sequences of 40 values, images of one row, such as those of MNIST-1D.
 
 At one cost, its networks are very different: blocks have one bottleneck or two, kernels 3 to 11
-values, and widths vary up to eightfold. They are shallow, so that kernels decide how much of a
-sequence a network sees at once. A convolution, which has weights, or a pool, which has none, halves
-the length.
+values, and widths vary up to sixteenfold, so that many networks are narrow in some place. They are
+shallow, so that kernels decide how much of a sequence a network sees at once. A convolution, which
+has weights, or a pool, which has none, halves the length.
 
-| block | layers                                        | width         | length |
-|-------|-----------------------------------------------|---------------|--------|
-| 0     | 1×k convolution                               | 4, 8, 16      | 40     |
-| 1     | bottleneck, an optional one, downsampling     | 4, 8, 16      | 20     |
-| 2     | bottleneck, an optional one, downsampling     | 4, 8, 16, 32  | 10     |
-| 3     | 1×1 convolution, global average pool          | 8, 16, 32, 64 | 1      |
+| block | layers                                        | width           | length |
+|-------|-----------------------------------------------|-----------------|--------|
+| 0     | 1×k convolution                               | 2, 4, 8, 16     | 40     |
+| 1     | bottleneck, an optional one, downsampling     | 2, 4, 8, 16     | 20     |
+| 2     | bottleneck, an optional one, downsampling     | 2, 4, 8, 16, 32 | 10     |
+| 3     | 1×1 convolution, global average pool          | 8, 16, 32, 64   | 1      |
 
 The first convolution and all bottlenecks choose a kernel of 1×3, 1×5, 1×7, 1×9 or 1×11, and
 bottlenecks an expansion of 1, 3 or 6, with squeeze-and-excite or without. Downsampling, always by
-2, is a 1×3 convolution, a 1×2 maximum pool or a 1×2 average pool. That is 5.6e9 networks:
-5 · (30 · (30 + 1) · 3)² · 3 · 3 · 4 · 4. For the 10 classes of MNIST-1D they take from 3,520 to
+2, is a 1×3 convolution, a 1×2 maximum pool or a 1×2 average pool. That is 1.2e10 networks:
+5 · (30 · (30 + 1) · 3)² · 4 · 4 · 5 · 4. For the 10 classes of MNIST-1D they take from 1,320 to
 838,016 multiply-accumulates.
 
 An index list has 21 entries: `(kernel, w0)`; for blocks 1 and 2 `(kernel, expansion, squeeze)`,
@@ -44,7 +44,7 @@ MNIST1D_SEARCH = "mnist1d_search"
 KERNEL_LENGTHS = (3, 5, 7, 9, 11)
 EXPANSIONS = (1, 3, 6)
 DOWNSAMPLINGS = ("convolution", MAX, AVERAGE)
-WIDTHS = ((4, 8, 16), (4, 8, 16), (4, 8, 16, 32), (8, 16, 32, 64))
+WIDTHS = ((2, 4, 8, 16), (2, 4, 8, 16), (2, 4, 8, 16, 32), (8, 16, 32, 64))
 DEPTH = 2  # bottlenecks of a block, at most
 _HALF = (1, 2)  # strides
 
@@ -74,7 +74,7 @@ def get_search_space_spec():
     ]
     return ConvTowerSpec(
         [block(layers, choose_filters(widths)) for layers, widths in zip(all_layers, WIDTHS)],
-        filters_base=4,
+        filters_base=2,
     )
 
 

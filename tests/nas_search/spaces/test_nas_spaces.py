@@ -175,7 +175,7 @@ def test_widths_are_multiples_of_the_base(ssd):
         "mobilenet_multi_max": 32,
         "digits_search": 2,
         "mnist_search": 4,
-        "mnist1d_search": 4,
+        "mnist1d_search": 2,
     }.get(ssd, 8)
     assert spec.filters_base == base
     for path, oneof in oneofs(spec).items():
