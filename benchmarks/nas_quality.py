@@ -37,16 +37,13 @@ found, and trains it; see `nas_latency.py`. Nothing else should run then.
 
 import argparse
 import concurrent.futures
-import functools
-import importlib.metadata
 import json
 import multiprocessing
 import os
 import pathlib
-import platform
 import statistics
 
-from benchmarks import nas_latency
+from benchmarks import nas_latency, nas_trainings
 from replicate.bench import harness
 
 
@@ -62,11 +59,13 @@ def main(argv=None):
         )
     random, references = _random_networks(args), _references(args)
     processes = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(args.processes, processes, _quiet) as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+        args.processes, processes, nas_trainings.quiet
+    ) as pool:
 
         def train(networks):
             distinct = list(dict.fromkeys(networks))
-            return zip(distinct, pool.map(_train, [args] * len(distinct), distinct))
+            return zip(distinct, pool.map(nas_trainings.train, [args] * len(distinct), distinct))
 
         trainings = train([*random, *references.values()])
         searches = list(pool.map(_search, [args] * args.num_searches, range(args.num_searches)))
@@ -86,9 +85,12 @@ def main(argv=None):
     )
     asked = {"preset": args.preset, "target_madds": 1e6 * args.target, "window": args.window}
     asked["num_trainings"] = args.num_trainings
-    print(json.dumps({**comparison, **asked, **harness.machine(), **_versions()}), flush=True)
+    print(
+        json.dumps({**comparison, **asked, **harness.machine(), **nas_trainings.versions()}),
+        flush=True,
+    )
     if args.latency:
-        _quiet()
+        nas_trainings.quiet()
         print(json.dumps({"network": "latency search", **_search_for_latency(args, random)}))
 
 
@@ -112,19 +114,6 @@ def _parse(argv):
     return args
 
 
-def _versions():
-    names = {"tf": "tensorflow", "numpy": "numpy", "scipy": "scipy"}
-    versions = {name: importlib.metadata.version(package) for name, package in names.items()}
-    return {**versions, "python": platform.python_version()}
-
-
-def _quiet():
-    """Keeps TensorFlow's warnings about itself from the log of a process."""
-    from examples.runs import command_line
-
-    command_line.quiet_tensorflow()
-
-
 def _search(args, seed):
     """Searches; returns indices, time, and the log probability of every network in the window."""
     from examples.nas_search.reports import network_distribution
@@ -135,10 +124,12 @@ def _search(args, seed):
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
     rows = analysis.probabilities[analysis.global_step]
     return {
-        "indices": _text(analysis.indices),
+        "indices": nas_trainings.text_of(analysis.indices),
         "seconds": seconds,
         "log_probability": {
-            indices: network_distribution.log_probability(oneofs, rows, _indices(indices))
+            indices: network_distribution.log_probability(
+                oneofs, rows, nas_trainings.indices_of(indices)
+            )
             for indices in _random_networks(args)
         },
     }
@@ -178,70 +169,32 @@ def _search_settings(args, directory, seed, **given):
 
 def _search_for_latency(args, random):
     """Searches for the latency of this machine; returns what it found, measured and trained."""
-    model = nas_latency.fit(args, _experiment(args).space)
-    target = nas_latency.target_of(model, map(_indices, random))
+    model = nas_latency.fit(args, nas_trainings.experiment(args).space)
+    target = nas_latency.target_of(model, map(nas_trainings.indices_of, random))
     directory = nas_latency.cost_directory(args) / "search"
     cost = {"cost_model": [nas_latency.cost_file(args)], "rl_cost_model_target": target}
     analysis, _ = _searched(args, directory, 0, **cost)
     rounds = 3 if args.quick else nas_latency.ROUNDS
     figures = nas_latency.figures(model, target, analysis.indices, rounds)
-    return {**_train(args, _text(analysis.indices)), **figures}
-
-
-def _train(args, indices):
-    """Trains a network alone, several times; returns its figures."""
-    from examples.nas_search.fronts import alone
-
-    runs = alone.train(
-        args.out / "alone",
-        indices,
-        args.num_trainings,
-        preset=args.preset,
-        ssd=_experiment(args).space,
-        epochs=1 if args.quick else None,
-        num_towers=1,
-    )
-    means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
-    spread = statistics.pstdev(run["test"] for run in runs)
-    return {"indices": indices, **means, "test_sd": spread, "runs": runs}
-
-
-def _experiment(args):
-    from benchmarks.nas_experiments import EXPERIMENTS
-
-    return EXPERIMENTS[args.preset]
-
-
-@functools.lru_cache(maxsize=None)
-def _drawn(space, target, window, number):
-    """Returns the indices of distinct random networks in the window of cost, a list of texts."""
-    from examples.nas_search.fronts import random_networks
-
-    return random_networks.distinct_networks(space, target, window, number)
+    return {**nas_trainings.train(args, nas_trainings.text_of(analysis.indices)), **figures}
 
 
 def _random_networks(args):
     """Returns the indices of the random networks that are compared with."""
-    return _drawn(_experiment(args).space, args.target, args.window, args.num_random)
+    return nas_trainings.drawn(
+        nas_trainings.experiment(args).space, args.target, args.window, args.num_random
+    )
 
 
 def _references(args):
     """Returns the indices of the references by name."""
     from benchmarks.nas_experiments import reference_indices
 
-    shapes = _experiment(args).references
+    space, _, shapes = nas_trainings.experiment(args)
     return {
-        name: _text(reference_indices(shape, args.target, args.window))
+        name: nas_trainings.text_of(reference_indices(space, shape, args.target, args.window))
         for name, shape in shapes.items()
     }
-
-
-def _indices(text):
-    return [int(index) for index in text.split(":")]
-
-
-def _text(indices):
-    return ":".join(map(str, indices))
 
 
 if __name__ == "__main__":

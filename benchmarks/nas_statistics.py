@@ -1,4 +1,4 @@
-"""Compares networks that searches found with others: statistics of `nas_quality.py`."""
+"""Statistics of `nas_quality.py`, which compares networks, and of `nas_spread.py`."""
 
 import math
 import statistics
@@ -114,3 +114,65 @@ def best_of(number, networks):
     draws = math.comb(count, number)
     shares = [math.comb(count - place - 1, number - 1) / draws for place in range(count)]
     return sum(share * network["test"] for share, network in zip(shares, best_first))
+
+
+def variance_components(accuracies):
+    """Divides the variance of accuracies into what is due to networks and to trainings.
+
+    It is that of one-way analysis of variance with random effects: trainings of one network differ
+    by its second part alone, and means of trainings by both.
+
+    Args:
+        accuracies: Float [networks, trainings], two or more of both.
+
+    Returns:
+        Pair of floats: the standard deviation between networks, 0 if trainings alone explain more
+        than there is, and that between trainings of one network.
+    """
+    accuracies = np.asarray(accuracies)
+    within = accuracies.var(axis=1, ddof=1).mean()
+    between = accuracies.mean(axis=1).var(ddof=1) - within / accuracies.shape[1]
+    return math.sqrt(max(0.0, between)), math.sqrt(within)
+
+
+def spread(accuracies, num_draws=10_000):
+    """Tells how far networks differ, in units of how far trainings of one network do.
+
+    Args:
+        accuracies: Float [networks, trainings], two or more of both.
+        num_draws: How many times networks are drawn with replacement, each with all its trainings,
+            for the interval.
+
+    Returns:
+        Dict of figures: `networks`, `trainings`, `mean`, `min` and `max`, of networks' means;
+        `between_sd` and `within_sd`, as of `variance_components`; and their `ratio` and its
+        `ratio_95`, a pair, the percentile interval of the bootstrap. These are None if trainings of
+        a network never differ.
+    """
+    accuracies = np.asarray(accuracies)
+    means = accuracies.mean(axis=1)
+    between, within = variance_components(accuracies)
+    figures = {
+        "networks": len(accuracies),
+        "trainings": accuracies.shape[1],
+        "mean": float(means.mean()),
+        "min": float(means.min()),
+        "max": float(means.max()),
+        "between_sd": between,
+        "within_sd": within,
+    }
+    return {**figures, **_ratio(accuracies, num_draws)}
+
+
+def _ratio(accuracies, num_draws):
+    """Returns `ratio` and `ratio_95`, see `spread`."""
+    between, within = variance_components(accuracies)
+    if not within:
+        return {"ratio": None, "ratio_95": None}
+    random = np.random.RandomState(0)
+    drawn = random.randint(len(accuracies), size=(num_draws, len(accuracies)))
+    components = np.array([variance_components(accuracies[rows]) for rows in drawn])
+    # Draws of networks whose trainings never differ have an endless ratio.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = np.nanquantile(components[:, 0] / components[:, 1], [0.025, 0.975])
+    return {"ratio": between / within, "ratio_95": [float(low), float(high)]}

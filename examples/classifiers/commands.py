@@ -85,7 +85,7 @@ def print_export(record, directory, title, size, remarks=()):
     metrics = record["metrics"]
     if metrics:
         print(f"  accuracy {metrics['accuracy']:.2%} on {metrics['split']} images")
-    print(f"  serving_default: images, float32 [n, {shape}], pixels from {low:g} to {high:g}")
+    print(f"  serving_default: images, float32 [n, {shape}], values from {low:g} to {high:g}")
     if len(record["signatures"]) > 1:
         print(f"  {record['signatures'][1]}: encoded_images, contents of n JPEG or PNG files")
     for remark in remarks:

@@ -15,6 +15,8 @@ from examples.nas_search.basic_specs import (
     block,
 )
 from examples.nas_search.mobile_specs import (  # noqa: F401  (this is where users know them from)
+    AVERAGE,
+    MAX,
     RELU,
     RELU6,
     SIGMOID,
@@ -24,6 +26,7 @@ from examples.nas_search.mobile_specs import (  # noqa: F401  (this is where use
     DepthwiseBottleneckSpec,
     DetectionEndpointSpec,
     GlobalAveragePoolSpec,
+    PoolSpec,
     ResidualSpec,
     SeparableConvSpec,
     get_strides,

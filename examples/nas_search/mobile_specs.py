@@ -19,6 +19,10 @@ RELU6 = "relu6"
 SWISH6 = "swish6"
 SIGMOID = "sigmoid"
 
+# Kinds of pools
+MAX = "max"
+AVERAGE = "average"
+
 
 @register_namedtuple("mobile_search_space_v3.ActivationSpec")
 class ActivationSpec(Spec, collections.namedtuple("ActivationSpec", ["name"])):
@@ -37,7 +41,7 @@ class ConvSpec(
     """A convolution, without activation.
 
     Attributes:
-        kernel_size: Int for a square kernel, or `OneOf` of them.
+        kernel_size: Int for a square kernel, pair (vertical, horizontal), or `OneOf` of them.
         strides: Int, or pair (vertical, horizontal).
         use_batch_norm: Whether it is normalized; if not, it has a bias.
     """
@@ -55,8 +59,8 @@ class SeparableConvSpec(
     """A normalized depthwise convolution with activation, then a normalized linear 1×1 convolution.
 
     Attributes:
-        kernel_size: Int, or `OneOf` of them.
-        strides: Int, or pair (vertical, horizontal).
+        kernel_size: As in `ConvSpec`.
+        strides: Int, or pair of equal ints.
         activation: Name of the activation.
     """
 
@@ -83,13 +87,28 @@ class DepthwiseBottleneckSpec(
     """A bottleneck.
 
     Attributes:
-        kernel_size: Of the depthwise convolution, int, or `OneOf` of them.
+        kernel_size: Of the depthwise convolution, as in `ConvSpec`.
         expansion_filters: The expanded width, int or `FilterMultiplier`, or `OneOf` of them.
         use_squeeze_and_excite: Bool, or `OneOf` of them.
-        strides: Of the depthwise convolution, int, or pair (vertical, horizontal).
+        strides: Of the depthwise convolution, int, or pair of equal ints.
         activation: Name of the activation after expansion and depthwise convolution.
         se_inner_activation: Name of the activation inside the squeeze-and-excite branch.
         se_gating_activation: Name of the activation at the end of that branch.
+    """
+
+    __slots__ = ()
+
+
+@register_namedtuple("mobile_specs.PoolSpec")
+class PoolSpec(Spec, collections.namedtuple("PoolSpec", ["kind", "pool_size", "strides"])):
+    """The largest value or the mean of each window; channels are those of the input.
+
+    The output has sides ⌈side / stride⌉; what pads the border does not count. Not of TuNAS.
+
+    Attributes:
+        kind: `MAX` or `AVERAGE`.
+        pool_size: Sides of a window, int, or pair (vertical, horizontal).
+        strides: Int, or pair (vertical, horizontal).
     """
 
     __slots__ = ()
@@ -129,7 +148,7 @@ def get_strides(spec):
         ValueError: If choices disagree, a residual layer's strides are not 1, or `spec` is no layer
             that makes an output.
     """
-    if isinstance(spec, (ConvSpec, SeparableConvSpec, DepthwiseBottleneckSpec)):
+    if isinstance(spec, (ConvSpec, SeparableConvSpec, DepthwiseBottleneckSpec, PoolSpec)):
         return normalize_strides(spec.strides)
     if isinstance(spec, (ZeroSpec, ActivationSpec)):
         return (1, 1)

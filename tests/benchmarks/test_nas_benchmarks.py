@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import programs
-from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps
+from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps, nas_trainings
 from examples.data.sources.mnist5k import Mnist5k
 from examples.nas_search.fronts import alone
 from examples.nas_search.search import search_loop, search_settings
@@ -107,7 +107,7 @@ def test_what_was_stopped_is_no_result(args, monkeypatch):
     monkeypatch.setattr(mobile_train_eval, "train", lambda params: False)
     for run in (
         lambda: nas_quality._search(args, 0),
-        lambda: nas_quality._train(args, NETWORK),
+        lambda: nas_trainings.train(args, NETWORK),
     ):
         # A second time, too.
         for _ in range(2):
@@ -156,10 +156,10 @@ def test_trainings_of_other_settings_are_refused(args):
     search_settings.save(params)
     nas_searches.save_checkpoint(directory)
     (directory / "figures.json").write_text(json.dumps({**network(0.9), "runs": 0}))
-    assert nas_quality._train(args, indices)["test"] == 0.9
+    assert nas_trainings.train(args, indices)["test"] == 0.9
     args.quick = False
     with pytest.raises(SettingsError, match="max_global_step was"):
-        nas_quality._train(args, indices)
+        nas_trainings.train(args, indices)
 
 
 @pytest.mark.slow

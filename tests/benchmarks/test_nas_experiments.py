@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import programs
-from benchmarks import nas_experiments, nas_latency, nas_pictures, nas_quality
+from benchmarks import nas_experiments, nas_latency, nas_pictures, nas_quality, nas_trainings
 from examples.nas_search import mobile_classifier_factory
 from examples.nas_search import mobile_search_space_v3 as v3
 from examples.nas_search.costs import network_cost
@@ -60,7 +60,7 @@ def test_the_shape_of_mobilenet_v3_has_the_nearest_expansions():
 @pytest.mark.parametrize("name", MNIST5K.references)
 def test_a_reference_has_its_shape_and_the_cost_that_is_asked_for(name):
     shape = MNIST5K.references[name]
-    indices = nas_experiments.reference_indices(shape, 0.3, 0.05)
+    indices = nas_experiments.reference_indices(MNIST5K.space, shape, 0.3, 0.05)
     spec = mobile_classifier_factory.get_model_spec(MNIST5K.space, indices=indices)
     assert layers_of(spec)[1:4] == shape.layers
     cost = network_cost.network_cost(spec, (28, 28, 1), 10).madds
@@ -72,12 +72,12 @@ def test_a_reference_has_the_proportions_of_its_widths():
     indices = mnist_search_space.indices_of(shape.layers, (8, 8, 8, 16, 64))
     spec = mobile_classifier_factory.get_model_spec(MNIST5K.space, indices=indices)
     cost = network_cost.network_cost(spec, (28, 28, 1), 10).madds / 1e6
-    assert nas_experiments.reference_indices(shape, cost, 0.2) == indices
+    assert nas_experiments.reference_indices(MNIST5K.space, shape, cost, 0.2) == indices
 
 
 def test_a_reference_that_cannot_be_as_small_is_as_small_as_it_can_be():
     shape = MNIST5K.references["all_5x5_expansion_6"]
-    indices = nas_experiments.reference_indices(shape, 0.01, 0.05)
+    indices = nas_experiments.reference_indices(MNIST5K.space, shape, 0.01, 0.05)
     spec = mobile_classifier_factory.get_model_spec(MNIST5K.space, indices=indices)
     assert widths_of(spec) == [4, 4, 4, 4, 16]
 
@@ -121,7 +121,7 @@ def test_a_search_for_a_latency_has_the_fitted_model_and_its_target(tmp_path, mo
         return types.SimpleNamespace(indices=nas_searches.INDICES), 5.0
 
     monkeypatch.setattr(nas_quality, "_searched", search)
-    monkeypatch.setattr(nas_quality, "_train", lambda args, indices: {"indices": indices})
+    monkeypatch.setattr(nas_trainings, "train", lambda args, indices: {"indices": indices})
     text = ":".join(map(str, nas_searches.INDICES))
     figures = nas_quality._search_for_latency(args, [text])
     [(directory, given)] = searched

@@ -48,8 +48,18 @@ def v3_like():
     return excerpt("mobilenet_v3_like_search", [0, 1, 5, 6, 7], widths)
 
 
-SPACES = {"digits": digits, "proxyless": proxyless, "v3_like": v3_like}
-SHAPES = {"digits": [3, 8, 8, 1], "proxyless": [3, 16, 16, 3], "v3_like": [3, 16, 16, 3]}
+def sequences():
+    """Kernels that are pairs, and pools beside a convolution."""
+    return excerpt("mnist1d_search", [0, 1, 3], [[4, 8], [4, 8], [8]])
+
+
+SPACES = {"digits": digits, "proxyless": proxyless, "v3_like": v3_like, "sequences": sequences}
+SHAPES = {
+    "digits": [3, 8, 8, 1],
+    "proxyless": [3, 16, 16, 3],
+    "v3_like": [3, 16, 16, 3],
+    "sequences": [3, 1, 16, 1],
+}
 
 
 def sizes(space):

@@ -21,6 +21,7 @@ PUBLISHED_NAMES = {
     v3.ConvSpec: "mobile_search_space_v3.ConvSpec",
     v3.SeparableConvSpec: "mobile_search_space_v3.SeparableConvSpec",
     v3.DepthwiseBottleneckSpec: "mobile_search_space_v3.DepthwiseBottleneckSpec",
+    v3.PoolSpec: "mobile_specs.PoolSpec",
     v3.GlobalAveragePoolSpec: "mobile_search_space_v3.GlobalAveragePoolSpec",
     v3.ResidualSpec: "mobile_search_space_v3.ResidualSpec",
     v3.DetectionEndpointSpec: "mobile_search_space_v3.DetectionEndpointSpec",

@@ -28,6 +28,7 @@ from examples.nas_search.schema import OneOf
             "kernel_size expansion_filters use_squeeze_and_excite strides activation "
             "se_inner_activation se_gating_activation",
         ),
+        (v3.PoolSpec, "kind pool_size strides"),
         (v3.GlobalAveragePoolSpec, ""),
         (v3.ResidualSpec, "layer"),
         (v3.DetectionEndpointSpec, ""),
@@ -65,6 +66,8 @@ POOL = v3.GlobalAveragePoolSpec()
         (v3.ConvSpec(3, 2), (2, 2)),
         (v3.ConvSpec(3, (2, 1)), (2, 1)),
         (v3.SeparableConvSpec(3, [1, 2]), (1, 2)),
+        (v3.PoolSpec(v3.MAX, 3, (1, 2)), (1, 2)),
+        (OneOf([v3.PoolSpec(v3.AVERAGE, 2, 2), v3.ConvSpec((1, 3), 2)], "t"), (2, 2)),
         (BOTTLENECK, (2, 2)),
         (ZeroSpec(), (1, 1)),
         (v3.ActivationSpec("relu"), (1, 1)),

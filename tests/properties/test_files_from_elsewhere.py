@@ -324,7 +324,9 @@ CONV = mobile_specs.ConvSpec(3, (1, 2))
         (space_of(CONV, filters=8), "A block has a list of layers, and its width is a choice, but"),
         (space_of(CONV, layers=CONV), "A block has a list of layers, and its width is a choice"),
         (space_of([CONV]), "A layer has numbers, texts and choices, but holds [Conv"),
-        (space_of(CONV._replace(kernel_size=[1, 2])), "but holds [1, 2]"),
+        (space_of(CONV._replace(kernel_size=[1, 2, 3])), "but holds [1, 2, 3]"),
+        (space_of(CONV._replace(kernel_size=schema.OneOf([[1, [2]]], "t"))), "but holds [2]"),
+        (space_of(CONV._replace(use_batch_norm=[1, 2])), "but holds [1, 2]"),
         (space_of(CONV._replace(strides=[1, [2]])), "but holds [2]"),
         (space_of(schema.OneOf([None], "t")), "but holds None"),
         (space_of(CONV._replace(kernel_size=1e300)), "A number in a space is from 0 to 1048576"),
@@ -332,6 +334,8 @@ CONV = mobile_specs.ConvSpec(3, (1, 2))
 )
 def test_spaces_that_nothing_can_be_computed_of_are_refused(space, message):
     space_check.check_space(space_of(CONV))
+    kernels = schema.OneOf([(1, 3), 5], "t")
+    space_check.check_space(space_of(CONV._replace(kernel_size=kernels)))
     with pytest.raises(JsonError, match=matching(message)):
         space_check.check_space(space)
 

@@ -1,4 +1,4 @@
-"""Small images of one channel that a package ships and that fit into memory, as a source."""
+"""Small images of one channel that a package has and that fit into memory, as a source."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,17 +14,20 @@ class ImagesInMemory:
     """Images and their classes as a source, see `datasets.py`.
 
     A subclass has the attributes below and `load`, a static method without arguments that returns
-    images, uint8 [n, height, width], and labels, ints [n].
+    images, uint8 or float32 [n, height, width], and labels, ints [n].
 
     Attributes:
         name: Of the dataset.
         package: What it comes with; `extra` installs it.
         extra: Of this distribution.
-        brightest: Highest value of a pixel; networks see values from 0 to 1.
+        darkest: Lowest value of a pixel.
+        brightest: Highest value of a pixel; networks see values from 0 to 1, unless a subclass has
+            another `_normalised`.
     """
 
     num_classes = 10
     image_shape = None
+    darkest = 0
 
     def __init__(self, params):
         """Loads them.
@@ -47,8 +50,7 @@ class ImagesInMemory:
                 f"The dataset {self.name!r} comes with {self.package}, which does not import here "
                 f"({error}). Run `pip install 'replicate-estimator[{self.extra}]'`."
             ) from error
-        fractions = params["validation_fraction"], params["test_fraction"]
-        parts = np.array([splits.part_of(image.tobytes(), *fractions) for image in images])
+        parts = np.array(self._parts_of(images, params))
         self._images = {part: images[parts == part] for part in splits.PARTS}
         self._labels = {part: labels[parts == part].astype(np.int32) for part in splits.PARTS}
         self.sizes = {part: len(images) for part, images in self._images.items()}
@@ -63,7 +65,7 @@ class ImagesInMemory:
         return self._load(parts, shuffling.once(sum(self.sizes[part] for part in parts)))
 
     def _load(self, parts, rows):
-        # In the graph they are bytes, which every checkpoint holds a copy of.
+        # In the graph they are as loaded, mostly bytes: every checkpoint holds a copy of them.
         images = np.concatenate([self._images[part] for part in parts])
         labels = np.concatenate([self._labels[part] for part in parts])
 
@@ -77,7 +79,13 @@ class ImagesInMemory:
     def serving(cls, params):
         """Returns the `Serving` of the images, whose classes are called by their numbers."""
         names = [str(label) for label in range(cls.num_classes)]
-        return Serving((0, cls.brightest), cls._normalised, class_names=names)
+        return Serving((cls.darkest, cls.brightest), cls._normalised, class_names=names)
+
+    @staticmethod
+    def _parts_of(images, params):
+        """Returns the part that each image is in, a list."""
+        fractions = params["validation_fraction"], params["test_fraction"]
+        return [splits.part_of(image.tobytes(), *fractions) for image in images]
 
     @classmethod
     def _normalised(cls, pixels):

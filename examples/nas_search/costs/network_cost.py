@@ -162,14 +162,16 @@ def _layer(layer, size, filters, base):
         return size._replace(channels=filters), _FREE
     if isinstance(layer, (specs.ActivationSpec, specs.DetectionEndpointSpec)):
         return size, _FREE
+    if isinstance(layer, specs.PoolSpec):
+        return _strided(size, layer.strides), _FREE
     if isinstance(layer, specs.GlobalAveragePoolSpec):
         return size._replace(height=1, width=1), _FREE
     if isinstance(layer, specs.ConvSpec):
         output = _strided(size, layer.strides)._replace(channels=filters)
-        cost = _convolution(_values(layer.kernel_size), size, output, filters)
+        cost = _convolution(_area(layer.kernel_size), size, output, filters)
         return output, cost + _Cost(0, (2 if layer.use_batch_norm else 1) * filters)
     if isinstance(layer, specs.SeparableConvSpec):
-        return _separable(_values(layer.kernel_size), layer.strides, size, filters)
+        return _separable(_area(layer.kernel_size), layer.strides, size, filters)
     if isinstance(layer, specs.DepthwiseBottleneckSpec):
         return _bottleneck(layer, size, filters, base)
     raise ValueError(
@@ -195,8 +197,8 @@ def _bottleneck(layer, size, filters, base):
     expanded = _expanded(layer.expansion_filters, size.channels, base)
     inner = size._replace(channels=expanded)
     cost = _convolution(1, size, inner, expanded) + _Cost(0, 2 * expanded)
-    kernel_size = _values(layer.kernel_size)
-    output, separable_cost = _separable(kernel_size, layer.strides, inner, filters)
+    area = _area(layer.kernel_size)
+    output, separable_cost = _separable(area, layer.strides, inner, filters)
     cost += separable_cost
     # A fully connected layer to the hidden units and one back, with biases.
     hidden = _make_divisible(0.25 * expanded, base)
@@ -205,24 +207,32 @@ def _bottleneck(layer, size, filters, base):
     return output, cost + _Cost(is_on * weights, is_on * (weights + hidden + expanded))
 
 
-def _separable(kernel_size, strides, size, filters):
+def _separable(area, strides, size, filters):
     """Depthwise convolution and 1×1 convolution, each with batch norm."""
     inner = _strided(size, strides)
-    kernels = kernel_size**2 * size.channels
+    kernels = area * size.channels
     cost = _Cost(inner.pixels * kernels, kernels + 2 * size.channels)
     output = inner._replace(channels=filters)
     return output, cost + _convolution(1, inner, output, filters) + _Cost(0, 2 * filters)
 
 
-def _convolution(kernel_size, size, output, filters):
-    """The kernel of a convolution from `size` to `output`."""
-    weights = kernel_size**2 * size.channels * filters
+def _convolution(area, size, output, filters):
+    """The kernel of a convolution from `size` to `output`; `area` is as of `_area`."""
+    weights = area * size.channels * filters
     return _Cost(output.pixels * weights, weights)
 
 
 def _strided(size, strides):
     vertical, horizontal = normalize_strides(strides)
     return size._replace(height=-(-size.height // vertical), width=-(-size.width // horizontal))
+
+
+def _area(kernel_size):
+    """Returns how many pixels the kernel has in networks: int64 [n], or the number in all."""
+    if isinstance(kernel_size, network_batch.Chosen):
+        return _pick([_area(option) for option in kernel_size.options], kernel_size.index)
+    vertical, horizontal = normalize_strides(kernel_size)
+    return vertical * horizontal
 
 
 def _values(value):

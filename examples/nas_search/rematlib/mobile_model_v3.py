@@ -22,6 +22,7 @@ _ACTIVATIONS = {
     specs.SWISH6: lib.Swish6,
     specs.SIGMOID: lib.Sigmoid,
 }
+_POOLS = {specs.MAX: lib.MaxPool, specs.AVERAGE: lib.AveragePool}
 
 
 def _default_regularizer(kernel):
@@ -141,6 +142,8 @@ class _Builder:
             return lib.Zeros([None, None, None, filters.largest]), filters
         if isinstance(spec, specs.ActivationSpec):
             return _activation(spec.name), width
+        if isinstance(spec, specs.PoolSpec):
+            return _pool(spec), width
         if isinstance(spec, specs.GlobalAveragePoolSpec):
             return lib.GlobalAveragePool(keepdims=True), width
         if isinstance(spec, specs.ConvSpec):
@@ -258,6 +261,12 @@ def _activation(name):
     if name not in _ACTIVATIONS:
         raise ValueError(f"An activation must be one of {list(_ACTIVATIONS)}, but is {name!r}.")
     return _ACTIVATIONS[name]()
+
+
+def _pool(spec):
+    if spec.kind not in _POOLS:
+        raise ValueError(f"A pool must be one of {list(_POOLS)}, but is {spec.kind!r}.")
+    return _POOLS[spec.kind](spec.pool_size, spec.strides)
 
 
 def _same(width, other):

@@ -76,14 +76,18 @@ def _alternatives(oneof):
     return "|".join(f"({each})" if " " in each else each for each in texts)
 
 
-def _kernel(kernel_size):
-    """Returns `5×5` for 5 and for (5, 5), `3×5` for (3, 5)."""
+def kernel(kernel_size):
+    """Returns the size of a kernel in words: `5×5` for 5 and for (5, 5), `3×5` for (3, 5)."""
     if isinstance(kernel_size, schema.OneOf):
-        texts = [_kernel(choice) for choice in kernel_size.choices]
+        texts = [kernel(choice) for choice in kernel_size.choices]
         return "|".join(texts)
     if isinstance(kernel_size, (list, tuple)):
-        return "×".join(map(str, kernel_size))
+        return _pair(kernel_size)
     return f"{kernel_size}×{kernel_size}"
+
+
+def _pair(sides):
+    return "×".join(map(str, sides))
 
 
 def _stride(strides):
@@ -96,12 +100,12 @@ def _stride(strides):
 
 def _convolution(spec):
     norm = ", batch norm" if spec.use_batch_norm else ", bias"
-    return f"convolution {_kernel(spec.kernel_size)}{_stride(spec.strides)}{norm}"
+    return f"convolution {kernel(spec.kernel_size)}{_stride(spec.strides)}{norm}"
 
 
 def _separable(spec):
-    kernel, stride = _kernel(spec.kernel_size), _stride(spec.strides)
-    return f"separable convolution {kernel}{stride}, {text(spec.activation)}"
+    size, stride = kernel(spec.kernel_size), _stride(spec.strides)
+    return f"separable convolution {size}{stride}, {text(spec.activation)}"
 
 
 def _bottleneck(spec):
@@ -109,8 +113,12 @@ def _bottleneck(spec):
     squeeze = {"False": "", "True": ", squeeze-and-excite"}.get(
         squeeze, f", squeeze-and-excite {squeeze}"
     )
-    kernel, stride = _kernel(spec.kernel_size), _stride(spec.strides)
-    return f"bottleneck {kernel}, expansion {expansion}{stride}{squeeze}, {text(spec.activation)}"
+    size, stride = kernel(spec.kernel_size), _stride(spec.strides)
+    return f"bottleneck {size}, expansion {expansion}{stride}{squeeze}, {text(spec.activation)}"
+
+
+def _pool(spec):
+    return f"{spec.kind} pool {kernel(spec.pool_size)}{_stride(spec.strides)}"
 
 
 def _residual(spec):
@@ -127,7 +135,11 @@ _WRITERS = {
     space.ConvSpec: _convolution,
     space.SeparableConvSpec: _separable,
     space.DepthwiseBottleneckSpec: _bottleneck,
+    space.PoolSpec: _pool,
     space.GlobalAveragePoolSpec: lambda spec: "global average pool",
     space.ResidualSpec: _residual,
     space.DetectionEndpointSpec: lambda spec: "endpoint for detection",
+    # Pairs (vertical, horizontal), which are options of a kernel's size.
+    list: _pair,
+    tuple: _pair,
 }

@@ -1,11 +1,12 @@
 """Draws a network: its layers from the image to the classes, what they are and what they cost.
 
-A *row* is a layer. Its box is the wider the more channels it has; the colour is that of its kernel.
+A *row* is a layer. Its box is the wider the more channels it has; the colour is that of the longer
+side of its kernel.
 An activation is told in the row of the layer before it, an endpoint for detection by a triangle.
 """
 
 import math
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Tuple, Union
 
 from matplotlib import patches
 
@@ -15,7 +16,10 @@ from examples.nas_search.costs import network_cost
 from examples.nas_search.reports import architecture_text
 from examples.runs import figures
 
-_KERNEL_COLORS = {1: figures.GREY, 3: figures.SKY, 5: figures.ORANGE, 7: "#4dbd9a"}
+_KERNEL_COLORS = {
+    **{1: figures.GREY, 3: figures.SKY, 5: figures.ORANGE, 7: "#4dbd9a"},
+    **{9: "#f0e442", 11: "#cc79a7"},
+}
 _OTHER_COLOR = "#e4d8ea"
 _WIDEST, _NARROWEST = 5.6, 3.6  # boxes, in inches
 _ROW = 0.3  # height of a row, in inches
@@ -29,7 +33,8 @@ class Row(NamedTuple):
 
     block: Optional[int]  # number of the block; None for the classifier
     text: str
-    kernel_size: Optional[int]  # None if it is no convolution
+    # Int, or pair (vertical, horizontal); None if it is no convolution.
+    kernel_size: Optional[Union[int, Tuple[int, int]]]
     is_skipped: bool = False
     is_residual: bool = False
     is_endpoint: bool = False
@@ -121,10 +126,15 @@ def _row(block, layer, cost):
     if search_space_utils.is_zero(inner):
         return Row(block, "skipped", None, is_skipped=True)
     kernel_size = _chosen(getattr(inner, "kernel_size", None))
-    if isinstance(kernel_size, (list, tuple)):
-        kernel_size = max(kernel_size)
+    if isinstance(kernel_size, list):
+        kernel_size = tuple(kernel_size)
     text = architecture_text.text(inner).replace("squeeze-and-excite", "SE")
     return Row(block, text, kernel_size, is_residual=inner is not layer, cost=cost)
+
+
+def _side(kernel_size):
+    """Returns the longer side of a kernel, None of none."""
+    return max(kernel_size) if isinstance(kernel_size, tuple) else kernel_size
 
 
 def _lengths(rows):
@@ -142,7 +152,7 @@ def _lengths(rows):
 
 def _draw_row(axes, place, row, length):
     """Draws box, residual connection, endpoint and output size of a row."""
-    face = _KERNEL_COLORS.get(row.kernel_size, _OTHER_COLOR)
+    face = _KERNEL_COLORS.get(_side(row.kernel_size), _OTHER_COLOR)
     box = patches.FancyBboxPatch(
         (-length / 2 + 0.1, place - 0.3),
         length - 0.2,
@@ -175,10 +185,17 @@ def _draw_residual(axes, place, side):
     axes.annotate("", (inner, bottom), (outer, bottom), arrowprops=_ARROW)
 
 
+def kernel_legend(rows):
+    """Returns pairs of a text and a colour, one for each size of a kernel that has a colour."""
+    sizes = {row.kernel_size for row in rows if _side(row.kernel_size) in _KERNEL_COLORS}
+    texts = {architecture_text.kernel(size): _side(size) for size in sizes}
+    in_order = sorted(texts.items(), key=lambda item: (item[1], item[0]))
+    return [(f"{text} kernel", _KERNEL_COLORS[side]) for text, side in in_order]
+
+
 def _draw_kernels(axes, rows, left):
     """Draws what colours and signs mean."""
-    kernels = sorted({row.kernel_size for row in rows if row.kernel_size in _KERNEL_COLORS})
-    handles = [patches.Patch(color=_KERNEL_COLORS[k], label=f"{k}×{k} kernel") for k in kernels]
+    handles = [patches.Patch(color=color, label=text) for text, color in kernel_legend(rows)]
     if any(row.is_residual for row in rows):
         handles += axes.plot([], [], color=figures.ink(), lw=0.8, label="adds its input")
     if any(row.is_endpoint for row in rows):

@@ -1,8 +1,8 @@
 """The flags of a search, and its presets.
 
 Names and the values of the preset `imagenet` are those of `mobile_architecture_search` of TuNAS
-(Bender, Liu et al., CVPR 2020) where that has them. The presets `digits` and `mnist5k` search on a
-laptop, `cifar10` on a GPU or a few.
+(Bender, Liu et al., CVPR 2020) where that has them. The presets `digits`, `mnist5k` and `mnist1d`
+search on a laptop, `cifar10` on a GPU or a few.
 """
 
 from examples.runs import training_flags
@@ -15,9 +15,9 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: digits and mnist5k search in minutes on a laptop, cifar10 on "
-        "GPUs, imagenet as published",
-        choices=("digits", "mnist5k", "cifar10", "imagenet"),
+        "what flags are by default: digits, mnist5k and mnist1d search in minutes on a laptop, "
+        "cifar10 on GPUs, imagenet as published",
+        choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
     ),
     *training_flags.RUN,
     Flag("ssd", str, "proxylessnas_search", "search space"),
@@ -151,6 +151,16 @@ PRESETS = {
         "rl_batch_size_multiplier": 1.0,
         "rl_learning_rate": 0.04,
         "rl_cost_model_exponent": -0.2,
+    },
+    "mnist1d": {
+        **training_flags.MNIST1D,
+        "ssd": "mnist1d_search",
+        "epochs": 100,
+        "train_batch_size": 64,
+        "model_learning_rate": 0.6,
+        "rl_batch_size_multiplier": 1.0,
+        "rl_learning_rate": 0.04,
+        "rl_cost_model_exponent": -0.5,
     },
     "cifar10": {
         **training_flags.CIFAR10,

@@ -7,6 +7,7 @@ from examples.nas_search.basic_specs import Block, ConvTowerSpec
 from examples.nas_search.schema import OneOf, is_namedtuple
 from examples.runs.json_file import JsonError
 
+_PAIRS = ("kernel_size", "pool_size", "strides")  # fields that may be (vertical, horizontal)
 _LARGEST = 2**20  # number in a space: widths, kernels and strides are far less
 
 
@@ -40,16 +41,17 @@ def _check_width(width):
         raise JsonError(f"A width is an integer from 1 to {_LARGEST}, but is {reprlib.repr(width)}")
 
 
-def _check_node(node):
+def _check_node(node, may_be_pair=False):
     """Checks a layer, or what is in it."""
     if isinstance(node, OneOf):
         for choice in node.choices:
-            _check_node(choice)
+            _check_node(choice, may_be_pair)
     elif is_namedtuple(node):
         for field, value in zip(node._fields, node):
-            is_pair = field == "strides" and isinstance(value, (list, tuple)) and len(value) == 2
-            for part in value if is_pair else [value]:
-                _check_node(part)
+            _check_node(value, field in _PAIRS)
+    elif may_be_pair and isinstance(node, (list, tuple)) and len(node) == 2:
+        for part in node:
+            _check_node(part)
     elif isinstance(node, (int, float)):
         if not (math.isfinite(node) and 0 <= node <= _LARGEST):
             raise JsonError(f"A number in a space is from 0 to {_LARGEST}, but is {node}")

@@ -1,8 +1,8 @@
 """The flags of stand-alone training and of evaluation, and their presets.
 
 Names and the values of the preset `imagenet` are those of `mobile_train_eval` of TuNAS (Bender,
-Liu et al., CVPR 2020) where that has them. The presets `digits` and `mnist5k` train in seconds on a
-laptop, `cifar10` on a GPU or a few.
+Liu et al., CVPR 2020) where that has them. The presets `digits`, `mnist5k` and `mnist1d` train in
+seconds on a laptop, `cifar10` on a GPU or a few.
 """
 
 from examples.runs import training_flags
@@ -22,9 +22,9 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: digits and mnist5k train in seconds, cifar10 on GPUs, imagenet "
-        "as published",
-        choices=("digits", "mnist5k", "cifar10", "imagenet"),
+        "what flags are by default: digits, mnist5k and mnist1d train in seconds, cifar10 on GPUs, "
+        "imagenet as published",
+        choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
     ),
     Flag(
         "search_dir",
@@ -82,6 +82,13 @@ PRESETS = {
         "epochs": 20,
         "train_batch_size": 64,
         "base_learning_rate": 1.0,
+    },
+    "mnist1d": {
+        **training_flags.MNIST1D,
+        "ssd": "mnist1d_search",
+        "epochs": 20,
+        "train_batch_size": 64,
+        "base_learning_rate": 0.5,
     },
     "cifar10": {
         **training_flags.CIFAR10,

@@ -80,6 +80,14 @@ def count_by_listing(layers, choices):
             {"k": 3, "e": 3, "o": 2},
         ),
         (
+            "mnist1d_search",
+            11,
+            5 * (5 * 3 * 2) ** 4 * 2**2 * 3**2 * (4 * 4 * 5 * 4),
+            ["k"] + ["kex", "kexo", "d"] * 2,
+            [4, 4, 5, 4],
+            {"k": 5, "e": 3, "x": 2, "o": 2, "d": 3},
+        ),
+        (
             "cifar10_search",
             25,
             6**21 * 2**15 * 3 * (3**8 * 2),
@@ -129,7 +137,10 @@ def test_costs_of_the_digits_space(indices, madds):
     assert f"{cardinality(spec)[1]:,} networks" in docs
 
 
-@pytest.mark.parametrize(("ssd", "scales"), [("digits_search", (1, 3)), (MNIST, (1, 3, 6))])
+@pytest.mark.parametrize(
+    ("ssd", "scales"),
+    [("digits_search", (1, 3)), (MNIST, (1, 3, 6)), ("mnist1d_search", (1, 3, 6))],
+)
 def test_expansions_of_small_spaces_are_all_different(ssd, scales):
     # Rounding could make two expansions of a width the same, and the count of networks wrong.
     spec = get_spec(ssd)
