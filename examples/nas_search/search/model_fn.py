@@ -135,7 +135,7 @@ def model_fn(features, labels, mode, params, config=None):
             updated = [weight.read_value() for weight in weights]
             (validation_images,) = with_data_dependencies(updated, [validation_images])
         validation_logits = _logits(model, validation_images, training=False)
-    accuracy = _accuracy(labels["validation"], validation_logits)
+    accuracy = accuracy_of(labels["validation"], validation_logits)
 
     # 5. Reward the controller. All towers compare their rewards with one baseline.
     reward, cost_scalars = _reward(accuracy, costs, estimates, params)
@@ -200,7 +200,7 @@ def _logits(model, images, training):
     return logits
 
 
-def _accuracy(labels, logits):
+def accuracy_of(labels, logits):
     """Returns the share of rows whose most probable class is theirs, float32 scalar.
 
     Logits are compared in their own type: XLA for TPUs was reported to choose other classes of
