@@ -30,7 +30,7 @@ def random_index_lists(spec, count, random):
     Returns:
         Int64 array [n, C].
     """
-    sizes = np.array(_sizes(spec), np.int64)
+    sizes = np.array(sizes_of(spec), np.int64)
     return random.randint(0, np.maximum(sizes, 1), size=(count, len(sizes)), dtype=np.int64)
 
 
@@ -48,7 +48,7 @@ def choose(spec, index_lists=None):
     Raises:
         ValueError: If `index_lists` does not fit the space, or is None and a choice is open.
     """
-    sizes = _sizes(spec)
+    sizes = sizes_of(spec)
     if index_lists is None:
         index_lists = np.zeros([1, len(sizes)], np.int64)
         schema.map_oneofs_with_paths(_check_single, spec)
@@ -77,8 +77,8 @@ def choose(spec, index_lists=None):
     return schema.map_oneofs_with_paths(replace, spec)
 
 
-def _sizes(spec):
-    """Returns the numbers of options of all choices."""
+def sizes_of(spec):
+    """Returns the numbers of options of the C choices of a space, a list of ints."""
     sizes = []
     schema.map_oneofs(lambda oneof: sizes.append(len(oneof.choices)), spec)
     return sizes

@@ -32,7 +32,12 @@ from examples.nas_search.custom_layers import (
     update_exponential_moving_average,
 )
 from examples.nas_search.rematlib.layers import with_data_dependencies
-from examples.nas_search.search import search_costs, search_settings, search_summaries
+from examples.nas_search.search import (
+    search_costs,
+    search_settings,
+    search_summaries,
+    strategies,
+)
 from examples.nas_search.tpu_optimizer_ops import apply_adam
 from examples.runs import cluster
 from replicate import estimator
@@ -105,7 +110,7 @@ def model_fn(features, labels, mode, params, config=None):
     model_learning_rate = cosine_decay_with_linear_warmup(
         params["model_learning_rate"],
         step,
-        params["max_global_step"],
+        strategies.training_steps(params),
         params["model_warmup_steps"],
     )
     optimizer = replicate.TowerOptimizer(

@@ -82,7 +82,9 @@ class SharedWeights:
         self._graph = tf.Graph()
         with self._graph.as_default():
             images, labels = self._batches(split, rows)
-            self._networks = tf.placeholder(tf.int32, [self.num_towers, _size(self._space)])
+            self._networks = tf.placeholder(
+                tf.int32, [self.num_towers, len(network_batch.sizes_of(self._space))]
+            )
             features = {"network": self._networks, "images": images, "labels": labels}
             self._accuracy = _replicated(params, features).predictions["accuracy"]
             config = replicate.session_config(params["devices"], graph_options=tf.GraphOptions())
@@ -193,20 +195,13 @@ def with_indices(space: Any, indices: tf.Tensor) -> Any:
         space: A space with C choices.
         indices: Int32 [C], the option of each choice, in visiting order.
     """
-    queue = iter(tf.unstack(indices, _size(space)))
+    queue = iter(tf.unstack(indices, len(network_batch.sizes_of(space))))
 
     def choose(oneof: schema.OneOf) -> schema.OneOf:
         mask = tf.one_hot(next(queue), len(oneof.choices))
         return schema.OneOf(oneof.choices, oneof.tag, mask)
 
     return schema.map_oneofs(choose, space)
-
-
-def _size(space: Any) -> int:
-    """Returns the number of choices of a space."""
-    choices: List[Any] = []
-    schema.map_oneofs(choices.append, space)
-    return len(choices)
 
 
 def _on_towers(params: Mapping[str, Any]) -> Dict[str, Any]:
