@@ -120,6 +120,7 @@ def main(args: Any) -> int:
 def _settings(directory: str) -> Dict[str, Any]:
     """Returns the settings of a search, with the directory in which it is now."""
     from examples.nas_search.reports import search_files
+    from examples.nas_search.search import search_flags
     from examples.nas_search.spaces import search_spaces
 
     try:
@@ -128,12 +129,15 @@ def _settings(directory: str) -> Dict[str, Any]:
     except ValueError as error:
         raise UserError(f"--search_dir must name a search, but {directory}: {error}") from error
     needed = ("train_batch_size", "rl_batch_size_multiplier", "devices", "use_tpu", "dataset")
+    needed += ("num_towers", "seed", "validation_fraction", "test_fraction")
     missing = [name for name in needed if name not in params]
     if missing:
         raise UserError(
             f"--search_dir must name a search, but params.json in {directory} lacks "
             f"{', '.join(missing)}. Name the --checkpoint_dir of `search`."
         )
+    own = [flag for flag in search_flags.FLAGS if flag.name in needed]
+    flags.check({**params, "devices": params["devices"] or None}, own)
     return {**params, "checkpoint_dir": directory}
 
 

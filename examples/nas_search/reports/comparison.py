@@ -141,8 +141,9 @@ def _found(analyses, names):
             taken = [f"{each.choices[each.index]}{_remarks(each)}" for each in nodes]
             rows.append([html_page.path(node.path), *taken, " | ".join(node.choices)])
     yield html_page.paragraph(
-        "The most probable alternative of each choice, and its probability. A choice is not "
-        "reached where the network skips the layer that it belongs to."
+        "The most probable alternative of each choice, and its probability; without a controller, "
+        "the alternative of the network with the largest reward. A choice is not reached where the "
+        "network skips the layer that it belongs to."
     )
     columns = [Column(name) for name in ("choice", *names, "of")]
     yield html_page.table("Choices of the searches, side by side", columns, rows)

@@ -126,6 +126,7 @@ def _check_settings(dirname, params):
         or not all(is_count(size, _MOST_PIXELS) for size in shape),
         "num_classes": not is_count(params["num_classes"], _MOST_CLASSES),
         "rl_delay_steps": type(delay) is not int,
+        "supernet_steps": type(params.get("supernet_steps", 0)) is not int,
     }
     for name, is_wrong in faults.items():
         if is_wrong:

@@ -51,7 +51,8 @@ def run(params):
         return search_input.input_fn(data, params, start, config)
 
     if not has_controller and start < end:
-        history.start(params["checkpoint_dir"], [])  # What is there is of a search that was lost.
+        # A history that is there was left by a search that has no checkpoint any more.
+        history.start(params["checkpoint_dir"], [])
 
     costs = search_costs.load(params, writes) if params["enable_cost_model"] else []
     targets = {

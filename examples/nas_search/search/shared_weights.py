@@ -81,7 +81,8 @@ class SharedWeights:
         self.global_step = checkpoints.step_of(checkpoint)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            images, labels = self._batches(split, rows)
+            batches = tf.data.make_initializable_iterator(self._batches(split, rows))
+            images, labels = batches.get_next()
             self._networks = tf.placeholder(
                 tf.int32, [self.num_towers, len(network_batch.sizes_of(self._space))]
             )
@@ -89,6 +90,7 @@ class SharedWeights:
             self._accuracy = _replicated(params, features).predictions["accuracy"]
             config = replicate.session_config(params["devices"], graph_options=tf.GraphOptions())
             self._session = tf.Session(config=config)
+            self._session.run(batches.initializer)
             _restore(self._session, checkpoint)
 
     def __enter__(self) -> "SharedWeights":
@@ -112,7 +114,7 @@ class SharedWeights:
             Float64 [n], in [0, 1].
 
         Raises:
-            UserError: If a network is of another space.
+            UserError: If a network does not fit the space.
             DataError: If an image cannot be decoded.
         """
         return np.concatenate([np.zeros(0), *self.in_turn(networks)])
@@ -136,23 +138,22 @@ class SharedWeights:
         return np.mean(batches, axis=0, dtype=np.float64)[: len(networks)]
 
     def _batches(self, split: str, rows: int) -> Any:
-        """Returns images and labels, which are those of the next batch in each run."""
+        """Returns an endless dataset of images and labels, in the same batches again and again."""
         batches = self._data.training_batches(split, rows, 0).take(self._num_batches)
         if self.num_images * np.prod(self._data.image_shape) * 4 <= _MOST_KEPT:
             batches = batches.cache()
-        batches = batches.repeat().prefetch(BATCHES_AHEAD)
-        return tf.data.make_one_shot_iterator(batches).get_next()
+        return batches.repeat().prefetch(BATCHES_AHEAD)
 
 
 def check_networks(space: Any, networks: Sequence[Sequence[int]]) -> None:
-    """Raises a UserError if networks, int [n, C], are not of a space."""
+    """Raises a UserError if networks, int [n, C], do not fit a space."""
     for network in networks:
         try:
             network_batch.choose(space, [network])
         except ValueError as error:
             shown = ":".join(map(str, network))
             raise UserError(
-                f"Networks must be of the space of the search, but {shown} is not: {error}"
+                f"Networks must fit the space of the search, but {shown} does not: {error}"
             ) from error
 
 
@@ -225,7 +226,7 @@ def _replicated(params: Mapping[str, Any], features: Dict[str, tf.Tensor]) -> An
         per_tower=True,
         unsplit_features=["images", "labels"],
     )
-    # Not PREDICT: graphs that predict what is fed are for a SavedModel, and have no towers.
+    # Not PREDICT: graphs that predict from placeholders are for a SavedModel, and have no towers.
     return build(features, None, estimator.ModeKeys.EVAL, params)
 
 

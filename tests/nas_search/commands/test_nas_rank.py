@@ -168,7 +168,7 @@ ACCURATE = [{"indices": indices, "test": 0.5} for indices in NETWORKS]
         (
             "trained",
             lines_of(*ACCURATE, {"indices": "0:1", "test": 0.5}),
-            "Networks must be of the space of the search, but 0:1 is not: `indices` must have",
+            "Networks must fit the space of the search, but 0:1 does not: `indices` must have",
         ),
         ("networks", lines_of({"cost": 1}), "must have an object with `indices` for each, but {}"),
         ("networks", lines_of({"indices": "a"}), "separated by colons, but in {} some are 'a'"),
@@ -189,7 +189,11 @@ def test_there_must_be_a_search_with_a_checkpoint(tmp_path, capsys):
     nas_searches.write_search(tmp_path / "published")
     status, _, err = run(capsys, "--search_dir", tmp_path / "published")
     assert (status, "lacks train_batch_size, rl_batch_size_multiplier" in err) == (2, True)
-    write_settings(tmp_path / "new", enable_cost_model=False)
+    params = write_settings(tmp_path / "new", enable_cost_model=False)
+    search_settings.save({**params, "train_batch_size": "many"})
+    status, _, err = run(capsys, "--search_dir", tmp_path / "new")
+    assert (status, "--train_batch_size must be a whole number, but is 'many'" in err) == (2, True)
+    search_settings.save(params)
     status, _, err = run(capsys, "--search_dir", tmp_path / "new")
     assert (status, "has the weights of a checkpoint, but there is none in" in err) == (2, True)
     nas_searches.save_checkpoint(tmp_path / "new")

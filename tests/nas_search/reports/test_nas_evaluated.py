@@ -132,7 +132,7 @@ def test_strategies_are_compared(evaluated, tmp_path):
             {},
             "that the search evaluated, but has 2, with 2 numbers of costs",
         ),
-        ([EVALUATIONS[0]._replace(indices=(0, 1))], {}, "must be of the space of the search, but"),
+        ([EVALUATIONS[0]._replace(indices=(0, 1))], {}, "must fit the space of the search, but"),
         ([EVALUATIONS[1]], {}, "its positions are not 0, 1, 2"),
         (EVALUATIONS, {"strategy": "bayes"}, "`strategy` must be one of reinforce, random"),
         (EVALUATIONS, {"strategy": ["a"]}, r"`strategy` must be one of .*, but is \['a'\]"),

@@ -121,14 +121,17 @@ def test_weights_of_searches_on_tpus_are_evaluated_on_towers_here(trained):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        ([0] * 13, "0:0:0:0:0:0:0:0:0:0:0:0:0 is not: `indices` must have an index for each of 14"),
-        ([9] + [0] * 13, r"9:0:0:0:0:0:0:0:0:0:0:0:0:0 is not: `indices` must lie in \[0, 1\)"),
+        (
+            [0] * 13,
+            "0:0:0:0:0:0:0:0:0:0:0:0:0 does not: `indices` must have an index for each of 14",
+        ),
+        ([9] + [0] * 13, r"9:0:0:0:0:0:0:0:0:0:0:0:0:0 does not: `indices` must lie in \[0, 1\)"),
     ],
 )
 def test_networks_of_other_spaces_are_refused(trained, network, message):
     params, _ = trained
     shared = SharedWeights(params, devices=contract.device_names(1))
-    with shared, pytest.raises(UserError, match=f"of the space of the search, but {message}"):
+    with shared, pytest.raises(UserError, match=f"fit the space of the search, but {message}"):
         shared.accuracies([NETWORKS[0], network])
 
 

@@ -44,6 +44,6 @@ def steps_done(directory: str, params: Mapping[str, Any]) -> int:
         UserError: If its history is damaged.
     """
     step = checkpoints.latest_step(directory)
-    if has_controller(params) or step < params["supernet_steps"]:
+    if has_controller(params) or step < params.get("supernet_steps", 0):
         return step
     return max([step, *(evaluation.step for evaluation in history.read(directory))])

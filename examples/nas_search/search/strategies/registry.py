@@ -53,7 +53,7 @@ def training_steps(params: Mapping[str, Any]) -> int:
 
 
 def resolve(params: Dict[str, Any]) -> Dict[str, Any]:
-    """Returns settings with those of the strategy alone, complete but for `supernet_steps`.
+    """Returns settings with those of the strategy alone, complete except for `supernet_steps`.
 
     Args:
         params: Settings of all strategies, in which those that are not given are None, and `tpu`.
