@@ -127,6 +127,7 @@ def test_weights_of_searches_on_tpus_are_evaluated_on_towers_here(trained):
         ),
         ([9] + [0] * 13, r"9:0:0:0:0:0:0:0:0:0:0:0:0:0 does not: `indices` must lie in \[0, 1\)"),
     ],
+    ids=["choices", "options"],
 )
 def test_networks_of_other_spaces_are_refused(trained, network, message):
     params, _ = trained
