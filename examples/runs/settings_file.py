@@ -73,7 +73,7 @@ def _object(path):
     return value
 
 
-def check_same(params, may_change=(), may_grow=()):
+def check_same(params, may_change=(), may_grow=(), added_later=None):
     """Checks that the run in `params['checkpoint_dir']`, if there is one, had the same settings.
 
     Devices may be others of the same number: then the towers do the same. A run begins with its
@@ -83,6 +83,7 @@ def check_same(params, may_change=(), may_grow=()):
         params: Dict of settings that can be written as JSON.
         may_change: Names of settings that may differ this time.
         may_grow: Names of those that may be larger numbers than before.
+        added_later: Dict of settings that older runs lack, with the values that they stand for.
 
     Raises:
         SettingsError: If some differ; names each, its old and its new value.
@@ -105,6 +106,7 @@ def check_same(params, may_change=(), may_grow=()):
             f"{path(directory)} must be the settings of the run, but cannot be read: {reason}. "
             "Name a new --checkpoint_dir."
         ) from error
+    before = {**(added_later or {}), **before}
     changed = changes(before, params, (*_MAY_CHANGE, *may_change), may_grow)
     if changed:
         raise SettingsError(

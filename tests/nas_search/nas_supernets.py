@@ -102,6 +102,23 @@ def supernet(space, masks, shape, **kwargs):
     return model
 
 
+def save_weights(directory, space, shape, step=1, num_classes=10):
+    """Saves a checkpoint with random weights of a super-network, as a search that is at a step."""
+    with tf.Graph().as_default():
+        model = factory.get_model_for_search(
+            with_masks(space, placeholders(space)), num_classes=num_classes
+        )
+        with tf.variable_scope("model"):
+            model.build(shape)
+        weights = {variable.op.name: variable for variable in model.trainable_variables()}
+        with nas_layers.session() as session:
+            nas_layers.randomize(session, weights.values(), low=-1.0, high=1.0)
+            global_step = tf.Variable(np.int64(step))
+            session.run(global_step.initializer)
+            saver = tf.train.Saver({**weights, "global_step": global_step})
+            saver.save(session, str(directory / "model.ckpt"), step)
+
+
 def layers_of_drawn(layer, shares):
     """Yields the layers that one-hot masks leave of a network, in order of their use."""
     if isinstance(layer, lib.Switch):

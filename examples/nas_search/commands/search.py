@@ -22,8 +22,8 @@ def main(args):
         cluster, of what this task does of it: a parameter server serves and does not return.
     """
     # Here, because they import TensorFlow: flags are checked without.
-    from examples.nas_search.search import search_costs, search_loop, search_settings
-    from examples.runs import checkpoints, cluster
+    from examples.nas_search.search import search_costs, search_loop, search_settings, strategies
+    from examples.runs import cluster
 
     task = cluster.this_task()
     if task.task_type == "ps":
@@ -33,8 +33,8 @@ def main(args):
         return 0
     params = search_settings.resolve(**vars(args))
     directory = params["checkpoint_dir"]
-    start, end = checkpoints.latest_step(directory), params["max_global_step"]
     search_settings.check_same(params)  # before anything is announced
+    start, end = strategies.steps_done(directory, params), params["max_global_step"]
     if start < end:
         _say(_plan(params, start, task))
         costs = search_costs.load(params, keep=False) if params["enable_cost_model"] else []
@@ -48,7 +48,8 @@ def main(args):
         _say(f"At its end, step {end:,}. What it found:")
         _say(f"    {PROGRAM.command_line('analyze', '--dirname', directory)}")
         return 0
-    _say(f"Stopped and saved at step {checkpoints.latest_step(directory):,} of {end:,}. Go on with")
+    step = strategies.steps_done(directory, params)
+    _say(f"Stopped and saved at step {step:,} of {end:,}. Go on with")
     _say(f"    {PROGRAM.command_line('search', *flags.given_arguments(args))}")
     return INTERRUPTED
 

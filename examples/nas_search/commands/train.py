@@ -62,10 +62,12 @@ def main(args):
 
 def _tell_if_searching(directory):
     """Tells that another network may be found yet, if the search in a directory goes on."""
-    from examples.runs import checkpoints, settings_file
+    from examples.nas_search.search import strategies
+    from examples.runs import settings_file
 
-    step = checkpoints.latest_step(directory)
-    end = settings_file.read(directory).get("max_global_step", step)
+    settings = settings_file.read(directory)
+    step = strategies.steps_done(directory, settings)
+    end = settings.get("max_global_step", step)
     if step < end:
         say(f"The search in {directory} is at step {step:,} of {end:,}: this is no final result.")
 

@@ -49,7 +49,7 @@ def _searches(analyses, names):
             [name, html_page.code(each.directory), each.settings.get("seed", "")]
             + [f"{each.global_step:,}", "" if accuracy is None else f"{accuracy:.1%}"]
             + [f"{each.madds:,}", f"{each.params:,}"]
-            + [f"{each.probability:.3g}", f"{each.entropy:.3g}"]
+            + ["" if x is None else f"{x:.3g}" for x in (each.probability, each.entropy)]
         )
     return html_page.table("Searches, and the networks that they found", columns, rows)
 
@@ -138,21 +138,25 @@ def _found(analyses, names):
     for number, node in enumerate(analyses[0].nodes):
         nodes = [each.nodes[number] for each in analyses]
         if len(node.choices) > 1:
-            taken = [
-                f"{each.choices[each.index]} ({each.probability:.0%}"
-                + (")" if each.reached else ", not reached)")
-                for each in nodes
-            ]
+            taken = [f"{each.choices[each.index]}{_remarks(each)}" for each in nodes]
             rows.append([html_page.path(node.path), *taken, " | ".join(node.choices)])
     yield html_page.paragraph(
-        "The most probable alternative of each choice, and its probability. A choice is not "
-        "reached where the network skips the layer that it belongs to."
+        "The most probable alternative of each choice, and its probability; without a controller, "
+        "the alternative of the network with the largest reward. A choice is not reached where the "
+        "network skips the layer that it belongs to."
     )
     columns = [Column(name) for name in ("choice", *names, "of")]
     yield html_page.table("Choices of the searches, side by side", columns, rows)
     for place, (name, each) in enumerate(zip(names, analyses)):
         contents = report.network(each, f"network{place}")
         yield html_page.unfolding(f"Network of {name}: {each.directory}", contents)
+
+
+def _remarks(node):
+    """Returns, in parentheses, how probable the alternative of a node is, and if it is reached."""
+    remarks = [] if node.probability is None else [f"{node.probability:.0%}"]
+    remarks += [] if node.reached else ["not reached"]
+    return f" ({', '.join(remarks)})" if remarks else ""
 
 
 def _agreement(analyses, names):
@@ -166,6 +170,7 @@ def _agreement(analyses, names):
         "A search takes the alternative that is the most probable one for its controller. The "
         "overlap of two searches in a choice is the probability that they share: 100% if both "
         "controllers give every alternative the same probability, 0% if they have none in common. "
+        "A search without a controller takes its alternatives with probability 1. "
         "Choices that a network does not reach count like the others.",
         "quiet",
     )

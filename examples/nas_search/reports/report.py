@@ -14,7 +14,13 @@ import os
 
 import numpy as np
 
-from examples.nas_search.reports import choice_plots, html_page, network_drawing, search_plots
+from examples.nas_search.reports import (
+    choice_plots,
+    evaluated,
+    html_page,
+    network_drawing,
+    search_plots,
+)
 from examples.nas_search.reports.html_page import Column, Html
 from examples.nas_search.search import search_costs
 from examples.runs import figures
@@ -46,7 +52,7 @@ def pictures(analysis):
         "search.png": lambda: _series(analysis, title),
         "network.png": lambda: network_drawing.draw_network(analysis, f"Found in {title}"),
     }
-    if choice_plots.by_block(analysis.nodes):
+    if analysis.evaluations is None and choice_plots.by_block(analysis.nodes):
         drawn["choices.png"] = lambda: choice_plots.draw_all(analysis)
     return drawn
 
@@ -61,18 +67,21 @@ def page(analysis):
     sections = [
         ("Over time", _over_time(analysis)),
         ("The network found", network(analysis, "network")),
-        (
-            "How the controller made up its mind",
-            [
-                html_page.paragraph(Html(_NOTE.format(choice_plots.TAKEN)), "quiet"),
-                *_choices(analysis),
-            ],
-        ),
-        ("How sure it is", [_certainty(analysis)]),
+        *_how_it_was_found(analysis),
         ("How to go on", _commands(analysis)),
         ("Settings", [html_page.unfolding("params.json", [_settings(analysis)])]),
     ]
     return html_page.page(f"Search of {analysis.ssd}", Html("\n".join(summary)), sections)
+
+
+def _how_it_was_found(analysis):
+    """Yields sections about the controller, or about the networks that were evaluated."""
+    if analysis.evaluations is not None:
+        yield "Networks evaluated", evaluated.section(analysis)
+        return
+    note = html_page.paragraph(Html(_NOTE.format(choice_plots.TAKEN)), "quiet")
+    yield "How the controller made up its mind", [note, *_choices(analysis)]
+    yield "How sure it is", [_certainty(analysis)]
 
 
 def network(analysis, name):
@@ -140,12 +149,14 @@ def _panels(analysis):
         search_plots.Series("reward", history["reward"]),
         search_plots.Series("validation\naccuracy (%)", percent),
         *costs,
+        search_plots.Series("best reward\nso far", history.get("best", {}), is_sampled=False),
         search_plots.Series("entropy of\ncontroller (nats)", history["entropy"], is_sampled=False),
     ]
 
 
 def _series(analysis, title=""):
-    return search_plots.draw_search(_panels(analysis), title, analysis.controller_start)
+    marked = "controller starts" if analysis.evaluations is None else "evaluation starts"
+    return search_plots.draw_search(_panels(analysis), title, analysis.controller_start, marked)
 
 
 def _over_time(analysis):
@@ -164,7 +175,9 @@ def _over_time(analysis):
 def _headline(analysis):
     """Yields the most important figures: name, value and note."""
     accuracy = late(analysis.history["accuracy"])
-    if accuracy is not None:
+    if analysis.evaluations is not None:
+        yield from evaluated.headline(analysis)
+    elif accuracy is not None:
         note = "of the networks drawn of late, with shared weights"
         yield "validation accuracy", f"{accuracy:.1%}", note
     for cost in analysis.costs:
@@ -172,6 +185,8 @@ def _headline(analysis):
         yield cost.label, f"{cost.estimate:.4g} {cost.unit_and_device}", note
     yield "multiply-adds", f"{analysis.madds:,}", "for one image"
     yield "parameters", f"{analysis.params:,}", "of the network alone"
+    if analysis.evaluations is not None:
+        return
     yield "probability", f"{analysis.probability:.3g}", "that the controller draws it"
     note = f"at the beginning {analysis.initial_entropy:.3g}"
     yield "entropy", f"{analysis.entropy:.3g} nats", note

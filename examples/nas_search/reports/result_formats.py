@@ -29,16 +29,28 @@ def _write_lines(analyses, written, compared, stream):
             f"ssd = {analysis.ssd}",
             f"madds = {analysis.madds}",
             f"params = {analysis.params}",
-            f"probability = {analysis.probability:.4g}",
-            f"entropy = {analysis.entropy:.4g}",
-            f"initial_entropy = {analysis.initial_entropy:.4g}",
+            *_of_strategy(analysis),
         ]
         for path in written[analysis.directory]:
             lines.append(f"{'page' if path.endswith('.html') else 'plot'} = {path}")
-        lines += ["", *analysis.layers, "", *_certainty(analysis.nodes), ""]
+        lines += ["", *analysis.layers, ""]
+        if analysis.evaluations is None:
+            lines += [*_certainty(analysis.nodes), ""]
         print("\n".join(lines), file=stream)
     if compared:
         print(f"comparison = {compared}", file=stream)
+
+
+def _of_strategy(analysis):
+    """Yields lines about the controller, or about the networks that were evaluated."""
+    if analysis.evaluations is None:
+        yield f"probability = {analysis.probability:.4g}"
+        yield f"entropy = {analysis.entropy:.4g}"
+        yield f"initial_entropy = {analysis.initial_entropy:.4g}"
+    else:
+        yield f"strategy = {analysis.settings['strategy']}"
+        yield f"evaluations = {len(analysis.evaluations)}"
+        yield f"reward = {max(each.reward for each in analysis.evaluations):.4g}"
 
 
 def _write_csv(analyses, written, compared, stream):

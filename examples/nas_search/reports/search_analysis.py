@@ -1,7 +1,8 @@
 """The network that a search found, and how sure its controller is.
 
 A *node* is a choice of the search space; its *probability* of an alternative is the softmax of the
-controller's logits. The network *found* takes the most probable alternative of every node. A node
+controller's logits. The network *found* takes the most probable alternative of every node; if there
+is no controller, it is the one with the largest reward, see `search/strategies`. A node
 is *reached* if the branch that it stands in is taken: the kernel size of a skipped layer is not.
 Entropies are in nats, costs in millions of multiply-adds.
 """
@@ -18,7 +19,7 @@ from examples.nas_search import (
 )
 from examples.nas_search.basic_specs import ConvTowerSpec
 from examples.nas_search.costs import network_cost
-from examples.nas_search.reports import architecture_text, search_files
+from examples.nas_search.reports import architecture_text, search_files, search_history
 from examples.nas_search.reports.network_distribution import (
     enclosing,
     entropy,
@@ -28,7 +29,8 @@ from examples.nas_search.reports.network_distribution import (
     softmax,
 )
 from examples.nas_search.reports.search_files import UnreadableError
-from examples.nas_search.search import search_costs
+from examples.nas_search.search import search_costs, strategies
+from examples.nas_search.search.strategies import Evaluation
 
 
 class Node(NamedTuple):
@@ -38,8 +40,9 @@ class Node(NamedTuple):
     tag: str
     choices: List[str]  # the alternatives, in words
     index: int  # of the most probable one
-    probability: float  # of that one, where the node is reached
-    entropy: float  # in [0, log(alternatives)]
+    # Both None without a controller.
+    probability: Optional[float]  # of that one, where the node is reached
+    entropy: Optional[float]  # in [0, log(alternatives)]
     reached: bool  # by the network found
 
 
@@ -66,20 +69,25 @@ class Analysis(NamedTuple):
     cost_unit: Optional[str]  # of cost_model and cost_target; None likewise
     madds: int  # multiply-adds for one image, exact
     params: int  # trainable weights of the network alone, exact
-    probability: float  # with which the controller draws the network found
-    entropy: float  # of the controller's distribution over distinct networks
-    initial_entropy: float  # of the same with equal probabilities, with which a search starts
+    # All three None without a controller.
+    probability: Optional[float]  # with which the controller draws the network found
+    entropy: Optional[float]  # of the controller's distribution over distinct networks
+    initial_entropy: Optional[float]  # with equal probabilities, with which a search starts
     layers: List[str]  # the network found, in words
     nodes: List[Node]
-    controller_start: int  # step at which the controller started to learn
-    # 'reward', 'accuracy' in [0, 1], 'entropy', 'cost' or of several 'cost/<label>': {step: value},
-    # empty if not logged
+    # Step at which the controller started to learn, or without one the evaluation of networks.
+    controller_start: int
+    # 'reward', 'accuracy' in [0, 1], 'entropy', 'cost' or of several 'cost/<label>', and without a
+    # controller 'best', the largest reward so far: {step: value}, empty if not logged
     history: Dict[str, Dict[int, float]]
-    probabilities: Dict[int, List[np.ndarray]]  # by step: of each node, those of its alternatives
+    # By step: of each node, those of its alternatives. Without a controller, the one that the
+    # network found takes has 1.
+    probabilities: Dict[int, List[np.ndarray]]
     network: ConvTowerSpec  # the network found: its choices have one alternative each
     layer_costs: List[network_cost.LayerCost]
     settings: Dict[str, Any]  # params.json
     costs: List[Cost]  # in the order of --cost_model; empty without
+    evaluations: Optional[List[Evaluation]]  # the networks evaluated; None with a controller
 
 
 def analyze(dirname):
@@ -98,13 +106,18 @@ def analyze(dirname):
     space = search_files.read_space(dirname)
     oneofs = open_nodes(space)
     scalars = analyze_mobile_search_lib.read_scalars(dirname)
-    probabilities = search_files.read_probabilities(dirname, scalars, oneofs)
-
-    step = max(probabilities)
-    indices = [int(np.argmax(row)) for row in probabilities[step]]
+    evaluations = search_files.read_evaluations(dirname, params, space)
+    if evaluations is None:
+        probabilities = search_files.read_probabilities(dirname, scalars, oneofs)
+        step = max(probabilities)
+    else:
+        step = evaluations[-1].step
+        probabilities = {step: _certain(oneofs, strategies.found([], evaluations))}
+    indices = strategies.found(probabilities[step], evaluations)
     found = search_space_utils.prune_model_spec(space, indices)
     cost, layers = _cost_and_layers(dirname, found, params)
-    nodes = _nodes(oneofs, probabilities[step], indices)
+    is_drawn = evaluations is None
+    nodes = _nodes(oneofs, probabilities[step], indices, is_drawn)
     costs = _costs(dirname, params, indices) if params.get("enable_cost_model", True) else []
     first = costs[0] if costs else None
     return Analysis(
@@ -117,27 +130,38 @@ def analyze(dirname):
         cost_unit=first and first.unit,
         madds=cost.madds,
         params=cost.params,
-        probability=float(np.prod([node.probability for node in nodes if node.reached])),
-        entropy=entropy(oneofs, probabilities[step]),
-        initial_entropy=entropy(oneofs, [softmax(np.zeros(len(o.choices))) for _, o in oneofs]),
+        probability=_probability(nodes) if is_drawn else None,
+        entropy=entropy(oneofs, probabilities[step]) if is_drawn else None,
+        initial_entropy=_initial_entropy(oneofs) if is_drawn else None,
         layers=layers,
         nodes=nodes,
         controller_start=params.get("rl_delay_steps", 0),
         history={
-            "reward": scalars.get("rlcontroller/reward", {}),
-            "accuracy": scalars.get("rlcontroller/validation_accuracy", {}),
-            **{
-                f"cost{suffix}": scalars.get(f"rlcontroller/estimated_cost{suffix}", {})
-                for suffix in search_costs.suffixes(costs)
+            **search_history.history(scalars, search_costs.suffixes(costs), evaluations),
+            "entropy": {
+                at: entropy(oneofs, rows) for at, rows in probabilities.items() if is_drawn
             },
-            "entropy": {at: entropy(oneofs, rows) for at, rows in probabilities.items()},
         },
         probabilities=probabilities,
         network=found,
         layer_costs=cost.layers,
         settings=params,
         costs=costs,
+        evaluations=evaluations,
     )
+
+
+def _probability(nodes):
+    return float(np.prod([node.probability for node in nodes if node.reached]))
+
+
+def _initial_entropy(oneofs):
+    return entropy(oneofs, [softmax(np.zeros(len(oneof.choices))) for _, oneof in oneofs])
+
+
+def _certain(oneofs, indices):
+    """Returns probabilities of 1 for the alternatives of a network, an array for each node."""
+    return [np.eye(len(oneof.choices))[index] for (_, oneof), index in zip(oneofs, indices)]
 
 
 def _cost_and_layers(dirname, network, params):
@@ -173,7 +197,7 @@ def _costs(dirname, params, indices):
         raise UnreadableError(f"the cost model of {dirname} cannot be used: {reason}") from error
 
 
-def _nodes(oneofs, probabilities, indices):
+def _nodes(oneofs, probabilities, indices, is_drawn):
     chosen = {path: index for (path, _), index in zip(oneofs, indices)}
     return [
         Node(
@@ -181,8 +205,8 @@ def _nodes(oneofs, probabilities, indices):
             tag=oneof.tag,
             choices=[architecture_text.brief(choice) for choice in oneof.choices],
             index=index,
-            probability=float(row[index]),
-            entropy=entropy_of_node(row),
+            probability=float(row[index]) if is_drawn else None,
+            entropy=entropy_of_node(row) if is_drawn else None,
             reached=all(chosen[outer] == choice for outer, choice in enclosing(path, chosen)),
         )
         for (path, oneof), row, index in zip(oneofs, probabilities, indices)

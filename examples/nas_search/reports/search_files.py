@@ -11,6 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from examples.nas_search import analyze_mobile_search_lib, schema_io
 from examples.nas_search.reports.network_distribution import name_of, softmax
+from examples.nas_search.search import strategies
+from examples.nas_search.search.shared_weights import check_networks
+from examples.nas_search.search.strategies import history
 from examples.nas_search.spaces import space_check
 from examples.runs import checkpoints, json_file
 from examples.runs.errors import UserError
@@ -76,6 +79,39 @@ def read_probabilities(dirname, scalars, oneofs):
     return probabilities
 
 
+def read_evaluations(dirname, params, space):
+    """Returns the networks that a search without controller evaluated, a list of `Evaluation`s.
+
+    Args:
+        dirname: The search's directory.
+        params: Its settings.
+        space: Its space.
+
+    Returns:
+        The list; None if the search has a controller.
+
+    Raises:
+        UnreadableError: If there are none yet, or the history is damaged or belongs to another
+            search.
+    """
+    try:
+        if strategies.has_controller(params):
+            return None
+        evaluations = history.read(dirname)
+        check_networks(space, [evaluation.indices for evaluation in evaluations])
+    except UserError as error:
+        raise UnreadableError(str(error)) from error
+    numbers = {len(evaluation.costs) for evaluation in evaluations}
+    if not evaluations or len(numbers) > 1:
+        raise UnreadableError(
+            f"{history.path_in(dirname)} must have networks that the search evaluated, but has "
+            f"{len(evaluations)}, with {len(numbers)} numbers of costs. Let the search run until "
+            "it evaluates networks: it is at step "
+            f"{checkpoints.latest_step(dirname)} of {params.get('supernet_steps')} before that."
+        )
+    return evaluations
+
+
 def _check_settings(dirname, params):
     """Checks those settings that the analysis computes with."""
 
@@ -90,6 +126,7 @@ def _check_settings(dirname, params):
         or not all(is_count(size, _MOST_PIXELS) for size in shape),
         "num_classes": not is_count(params["num_classes"], _MOST_CLASSES),
         "rl_delay_steps": type(delay) is not int,
+        "supernet_steps": type(params.get("supernet_steps", 0)) is not int,
     }
     for name, is_wrong in faults.items():
         if is_wrong:

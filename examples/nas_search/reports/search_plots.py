@@ -19,13 +19,14 @@ class Series(NamedTuple):
     is_sampled: bool = True  # whether it is a mean over few networks or images, and so scatters
 
 
-def draw_search(panels, title="", controller_start=0):
+def draw_search(panels, title="", controller_start=0, marked="controller starts"):
     """Draws series over the steps of a search, one panel below another.
 
     Args:
         panels: List of `Series`; those without values are left out.
         title: Stands above the panels.
         controller_start: Step at which the controller starts to learn; 0 is not marked.
+        marked: What begins at this step, in words.
 
     Returns:
         A `matplotlib` figure.
@@ -47,7 +48,7 @@ def draw_search(panels, title="", controller_start=0):
         if controller_start:
             axes.axvline(controller_start, color=figures.ink(), alpha=0.5, linestyle=":")
             if axes is all_axes[0]:
-                axes.plot([], [], ":", color=figures.ink(), alpha=0.5, label="controller starts")
+                axes.plot([], [], ":", color=figures.ink(), alpha=0.5, label=marked)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc="best")
     all_axes[-1].set_xlabel("step")

@@ -32,7 +32,12 @@ from examples.nas_search.custom_layers import (
     update_exponential_moving_average,
 )
 from examples.nas_search.rematlib.layers import with_data_dependencies
-from examples.nas_search.search import search_costs, search_settings, search_summaries
+from examples.nas_search.search import (
+    search_costs,
+    search_settings,
+    search_summaries,
+    strategies,
+)
 from examples.nas_search.tpu_optimizer_ops import apply_adam
 from examples.runs import cluster
 from replicate import estimator
@@ -105,7 +110,7 @@ def model_fn(features, labels, mode, params, config=None):
     model_learning_rate = cosine_decay_with_linear_warmup(
         params["model_learning_rate"],
         step,
-        params["max_global_step"],
+        strategies.training_steps(params),
         params["model_warmup_steps"],
     )
     optimizer = replicate.TowerOptimizer(
@@ -135,7 +140,7 @@ def model_fn(features, labels, mode, params, config=None):
             updated = [weight.read_value() for weight in weights]
             (validation_images,) = with_data_dependencies(updated, [validation_images])
         validation_logits = _logits(model, validation_images, training=False)
-    accuracy = _accuracy(labels["validation"], validation_logits)
+    accuracy = accuracy_of(labels["validation"], validation_logits)
 
     # 5. Reward the controller. All towers compare their rewards with one baseline.
     reward, cost_scalars = _reward(accuracy, costs, estimates, params)
@@ -200,7 +205,7 @@ def _logits(model, images, training):
     return logits
 
 
-def _accuracy(labels, logits):
+def accuracy_of(labels, logits):
     """Returns the share of rows whose most probable class is theirs, float32 scalar.
 
     Logits are compared in their own type: XLA for TPUs was reported to choose other classes of

@@ -23,6 +23,36 @@ FLAGS = (
     Flag("ssd", str, "proxylessnas_search", "search space"),
     *training_flags.DATA,
     *training_flags.ENGINE,
+    Flag(
+        "strategy",
+        str,
+        "reinforce",
+        "how it picks a network: a controller learns with the weights; or once they are trained, "
+        "it evaluates random networks, or evolves networks",
+        choices=("reinforce", "random", "evolution"),
+    ),
+    Flag(
+        "supernet_steps_fraction",
+        float,
+        None,
+        "of random and evolution: share of steps that train the weights, on random networks; the "
+        "others evaluate networks (default: 0.75)",
+        SHARE,
+    ),
+    Flag(
+        "evolution_population_size",
+        int,
+        None,
+        "of evolution: networks that live at a time (default: 50)",
+        POSITIVE,
+    ),
+    Flag(
+        "evolution_sample_size",
+        int,
+        None,
+        "of evolution: networks, the best of which has offspring (default: 12)",
+        POSITIVE,
+    ),
     Flag("epochs", int, 90, "passes through the training images", POSITIVE),
     Flag(
         "max_global_step",

@@ -9,6 +9,9 @@ that a result depends on. They have the names of the flags, see `search_flags.py
     num_classes, image_shape         of the data, which also say what `augmentation` auto means
     devices, num_towers              canonical names, none on a TPU
     use_tpu, use_bfloat16            true or false
+    supernet_steps                   only of strategies without controller, as are their other
+                                     settings: steps that train the weights, all of which the
+                                     controller waits for; warm-ups are shares of them
     cost_model_files                 see `search_costs.resolve`, with all that tells what cost is
 
 Learning rates are those for the batch, no longer those for 256 images.
@@ -17,7 +20,7 @@ Learning rates are those for the batch, no longer those for 256 images.
 from examples import data as data_lib
 from examples.data import tpu
 from examples.nas_search import mobile_cost_model
-from examples.nas_search.search import search_costs
+from examples.nas_search.search import search_costs, strategies
 from examples.nas_search.search.search_flags import FLAGS, PRESETS
 from examples.nas_search.spaces import search_spaces
 from examples.runs import engines, settings_file
@@ -40,7 +43,7 @@ def resolve(**given):
     """
     preset = PRESETS.get(given.get("preset") or "digits", {})
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
-    params = with_defaults(given, FLAGS, preset)
+    params = strategies.resolve(with_defaults(given, FLAGS, preset))
     _check_space(params["ssd"])
     params.update(engines.resolve(params))
     _check_batches(params)
@@ -80,9 +83,11 @@ def completed(params):
 def check_same(params, may_change=()):
     """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
 
-    The paths of cost models may change: their contents are another setting.
+    The paths of cost models may change: their contents are another setting. Searches that name no
+    strategy are older than others than `reinforce`.
     """
-    settings_file.check_same(params, ("cost_model_files", *may_change))
+    added_later = {"strategy": "reinforce"}
+    settings_file.check_same(params, ("cost_model_files", *may_change), added_later=added_later)
 
 
 def _check_space(ssd):
@@ -147,6 +152,9 @@ def _steps(params, num_images):
     """Returns the settings that count steps."""
     end = last_step(params, num_images, "A search")
     steps = {"max_global_step": end}
+    training = strategies.supernet_steps(params, end)
+    if not strategies.has_controller(params):
+        steps["supernet_steps"] = training
     for name in ("model_warmup", "rl_delay", "increase_ops_warmup", "increase_filters_warmup"):
-        steps[f"{name}_steps"] = int(params[f"{name}_steps_fraction"] * end)
+        steps[f"{name}_steps"] = int(params[f"{name}_steps_fraction"] * training)
     return steps
