@@ -5,7 +5,13 @@ import io
 import tensorflow.compat.v1 as tf
 
 from examples import data as data_lib
-from examples.nas_search.search import model_fn, search_costs, search_input, search_settings
+from examples.nas_search.search import (
+    model_fn,
+    run_facts,
+    search_costs,
+    search_input,
+    search_settings,
+)
 from examples.nas_search.search.search_progress import SearchProgress
 from examples.runs import checkpoints, cluster, engines
 from examples.runs.errors import UserError
@@ -15,7 +21,8 @@ from examples.runs.stop_on_signal import StopOnSignal
 def run(params):
     """Searches to the end, or until it is told to stop; a rerun resumes.
 
-    Leaves params.json, model_spec.json, checkpoints and event files in `params['checkpoint_dir']`.
+    Leaves params.json, model_spec.json, run_facts.json, checkpoints and event files in
+    `params['checkpoint_dir']`.
     In a cluster, only the chief writes.
 
     Args:
@@ -36,6 +43,8 @@ def run(params):
     data = data_lib.open_data(params)
     end = params["max_global_step"]
     start = checkpoints.latest_step(params["checkpoint_dir"])
+    if writes and start < end:
+        run_facts.save(params, data.sizes, start)
 
     def input_fn(params, config):
         return search_input.input_fn(data, params, start, config)

@@ -17,9 +17,12 @@ from examples import data as data_lib
 from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
+from examples.nas_search.training import train_facts
 from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, cluster, settings_file
 
+# Metrics that `evaluate` leaves beside those of training, by split.
+EVALUATED = "metrics_{}.json"
 _MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")
 
 
@@ -27,7 +30,7 @@ def train_network(params):
     """Trains a network to the end, then evaluates it once.
 
     A rerun in the same `checkpoint_dir` resumes. Leaves there params.json, model_spec.json (the
-    network), checkpoints, event files, and the metrics as metrics.json.
+    network), run_facts.json, checkpoints, event files, and the metrics as metrics.json.
 
     Args:
         params: Dict of settings, as `train_settings.resolve` returns it.
@@ -73,6 +76,8 @@ def train(params):
     if checkpoints.latest_step(directory) >= params["max_global_step"]:
         return True
     data = data_lib.open_data(params)
+    if cluster.writes(cluster.this_task()):
+        train_facts.save(params, data.sizes)
     rate = f"{params['base_learning_rate']:g}"
     with data_lib.naming_broken_images(data), classifiers.naming_lost_loss(
         "base_learning_rate", rate
