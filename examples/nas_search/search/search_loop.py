@@ -13,6 +13,7 @@ from examples.nas_search.search import (
     search_settings,
 )
 from examples.nas_search.search.search_progress import SearchProgress
+from examples.nas_search.spaces import space_files
 from examples.runs import checkpoints, cluster, engines
 from examples.runs.errors import UserError
 from examples.runs.stop_on_signal import StopOnSignal
@@ -22,7 +23,7 @@ def run(params):
     """Searches to the end, or until it is told to stop; a rerun resumes.
 
     Leaves params.json, model_spec.json, run_facts.json, checkpoints and event files in
-    `params['checkpoint_dir']`.
+    `params['checkpoint_dir']`, and of a space of a file a copy.
     In a cluster, only the chief writes.
 
     Args:
@@ -40,6 +41,7 @@ def run(params):
     writes = cluster.writes(searching.config)
     if writes:
         search_settings.save(params)
+        space_files.keep(params["ssd"], params["checkpoint_dir"])
     data = data_lib.open_data(params)
     end = params["max_global_step"]
     start = checkpoints.latest_step(params["checkpoint_dir"])

@@ -9,6 +9,8 @@ that a result depends on. They have the names of the flags, see `search_flags.py
     num_classes, image_shape         of the data, which also say what `augmentation` auto means
     devices, num_towers              canonical names, none on a TPU
     use_tpu, use_bfloat16            true or false
+    ssd, ssd_file                    of a space of a file its identity and path, see
+                                     `space_files.py`; otherwise there is no `ssd_file`
     cost_model_files                 see `search_costs.resolve`, with all that tells what cost is
 
 Learning rates are those for the batch, no longer those for 256 images.
@@ -19,7 +21,7 @@ from examples.data import tpu
 from examples.nas_search import mobile_cost_model
 from examples.nas_search.search import search_costs
 from examples.nas_search.search.search_flags import FLAGS, PRESETS
-from examples.nas_search.spaces import search_spaces
+from examples.nas_search.spaces import search_spaces, space_files
 from examples.runs import engines, settings_file
 from examples.runs.flags import SettingsError, with_defaults
 from examples.runs.settings_file import save, write_json
@@ -42,6 +44,7 @@ def resolve(**given):
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
     _check_space(params["ssd"])
+    params.update(space_files.resolve(params["ssd"], params["checkpoint_dir"]))
     params.update(engines.resolve(params))
     _check_batches(params)
     params["use_bfloat16"] = tpu.computes_in_bfloat16(params)
@@ -53,6 +56,7 @@ def resolve(**given):
     _check_fractions(params)
     data = data_lib.open_data(params)
     params.update(data.settings)
+    space_files.check_builds(params["ssd"], data.image_shape, data.num_classes)
     data.size("validation")
     params.update(_steps(params, data.size("train")))
     params.update(search_costs.resolve(params))
@@ -80,12 +84,14 @@ def completed(params):
 def check_same(params, may_change=()):
     """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
 
-    The paths of cost models may change: their contents are another setting.
+    The paths of cost models and of the space may change: their contents are another setting.
     """
-    settings_file.check_same(params, ("cost_model_files", *may_change))
+    settings_file.check_same(params, ("cost_model_files", "ssd_file", *may_change))
 
 
 def _check_space(ssd):
+    if space_files.is_file(ssd):  # It may have gone, and a copy be there.
+        return
     try:
         search_spaces.get_search_space_spec(ssd)
     except ValueError as error:

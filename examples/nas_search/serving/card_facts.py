@@ -27,10 +27,10 @@ class Measured(NamedTuple):
 
     @property
     def interval(self) -> Tuple[float, float]:
-        """Ends of the 95 % interval of the accuracy.
+        """Ends of the 95 % interval of the accuracy, as shares.
 
-        It is that of E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical
-        Inference" (JASA 1927): unlike mean ± 2 s.d. it holds near 100 %, too.
+        The formula is from E. B. Wilson, "Probable Inference, the Law of Succession, and
+        Statistical Inference" (JASA 1927): unlike mean ± 2 s.d. it holds near 100 %, too.
         """
         n, square = self.num_images, _TWO_SIDED**2
         middle = (self.accuracy + square / (2 * n)) / (1 + square / n)

@@ -18,12 +18,12 @@ NAME = "README.md"
 _MOST_CLASSES = 30  # whose names are shown
 _MOST_INDICES = 2000  # characters; published spaces have less than 300
 _OF_SEARCH = (
-    *("strategy", "controller", "seed", "max_global_step", "train_batch_size"),
+    *("ssd_file", "strategy", "controller", "seed", "max_global_step", "train_batch_size"),
     *("num_towers", "rl_learning_rate", "rl_reward_function", "rl_cost_model_exponent"),
     *("rl_entropy_regularization", "rl_delay_steps", "model_learning_rate", "model_weight_decay"),
 )
 _OF_TRAINING = (
-    *("seed", "max_global_step", "train_batch_size", "num_towers", "learning_rate"),
+    *("ssd_file", "seed", "max_global_step", "train_batch_size", "num_towers", "learning_rate"),
     *("weight_decay", "dropout_rate", "path_dropout_rate", "filters_multiplier", "use_bfloat16"),
 )
 _OF_DATA = ("augmentation", "validation_fraction", "test_fraction")

@@ -17,13 +17,14 @@ from examples import data as data_lib
 from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
+from examples.nas_search.spaces import space_files
 from examples.nas_search.training import train_facts
 from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, cluster, settings_file
 
 # Metrics that `evaluate` leaves beside those of training, by split.
 EVALUATED = "metrics_{}.json"
-_MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")
+_MAY_CHANGE_TO_EVALUATE = ("ssd_file", "devices", "num_towers", "use_tpu", "eval_batch_size")
 
 
 def train_network(params):
@@ -51,7 +52,8 @@ def check(params):
     Training may go on to a later step than it was to end at. From there on, its learning rate is
     that of a training to the later step.
     """
-    settings_file.check_same(params, may_grow=("max_global_step", "warmup_steps", "epochs"))
+    grows = ("max_global_step", "warmup_steps", "epochs")
+    settings_file.check_same(params, may_change=("ssd_file",), may_grow=grows)
 
 
 def train(params):
@@ -73,6 +75,7 @@ def train(params):
     if cluster.writes(cluster.this_task()):
         settings_file.save(params)
         schema_io.save(network, directory, "model_spec.json")
+        space_files.keep(params["ssd"], directory)
     if checkpoints.latest_step(directory) >= params["max_global_step"]:
         return True
     data = data_lib.open_data(params)

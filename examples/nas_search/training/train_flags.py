@@ -33,7 +33,12 @@ FLAGS = (
         "directory of a search: trains the network that it found, on the same data",
     ),
     *training_flags.RUN,
-    Flag("ssd", str, "proxylessnas_mobile", "reference network, or space of --indices"),
+    Flag(
+        "ssd",
+        str,
+        "proxylessnas_mobile",
+        "reference network, or space of --indices; or the JSON file of one of your own",
+    ),
     Flag("indices", str, "", "the network's choices as `analyze` prints them, like 0:3:1"),
     Flag("filters_multiplier", float, 1.0, "factor of all widths", (0, ANY)),
     *training_flags.DATA,

@@ -16,6 +16,7 @@ from examples import data as data_lib
 from examples.classifiers import settings as classifier_settings
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
+from examples.nas_search.spaces import space_files
 from examples.nas_search.training.train_flags import FLAGS, PRESETS
 from examples.runs import engines, settings_file, training_flags
 from examples.runs.flags import SettingsError, check, with_defaults
@@ -43,6 +44,7 @@ def resolve(**given):
     preset = PRESETS.get(given.get("preset", "digits"), {})
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
+    params.update(space_files.resolve(params["ssd"], params["checkpoint_dir"]))
     params.update(engines.resolve(params))
     if params["epochs"] is None:
         params["epochs"] = 360 if params["use_held_out_test_set"] else 90
@@ -55,6 +57,7 @@ def resolve(**given):
 
     data, of_data = classifier_settings.data_settings(params)
     params.update(of_data)
+    space_files.check_builds(params["ssd"], data.image_shape, data.num_classes)
     params["max_global_step"] = training_flags.last_step(
         params, data.size(params["train_split"]), "Training"
     )
@@ -74,7 +77,9 @@ def resolve_evaluation(**given):
     Raises:
         SettingsError: If a setting is out of range, or no network was trained there.
     """
-    return classifier_settings.evaluation(given, "train_split", _other_run, FLAGS)
+    params = classifier_settings.evaluation(given, "train_split", _other_run, FLAGS)
+    space_files.read_kept(params.get("ssd"), params["checkpoint_dir"])
+    return params
 
 
 def _other_run(directory):
@@ -96,6 +101,10 @@ def _with_search(given):
             f"{directory} they are {reprlib.repr([searched.get('preset'), searched.get('ssd')])}. "
             "Name another one."
         )
+    space_files.read_kept(searched.get("ssd"), directory)
+    if "ssd" in given:
+        given = {**given, **space_files.resolve(given["ssd"], given.get("checkpoint_dir"))}
+        given.pop("ssd_file", None)  # The search tells the space.
     if given.get("ssd", searched.get("ssd")) != searched.get("ssd"):
         raise SettingsError(
             f"--ssd must be that of the search, but is {given['ssd']!r}, and --search_dir "
