@@ -56,7 +56,7 @@ def resolve(**given):
     _check_fractions(params)
     data = data_lib.open_data(params)
     params.update(data.settings)
-    space_files.check_builds(params["ssd"], data.image_shape, data.num_classes)
+    space_files.check_builds(params["ssd"], params["image_shape"], params["num_classes"])
     data.size("validation")
     params.update(_steps(params, data.size("train")))
     params.update(search_costs.resolve(params))

@@ -48,7 +48,7 @@ class Facts(NamedTuple):
     measured: Dict[str, Optional[Measured]]  # by part; None: not measured
     images: Dict[str, int]  # number of images by part; empty if not known
     machines: List[Dict[str, str]]  # on which it was trained
-    # Of the search: `settings`, `global_step`, `indices`, `costs` and `machines`; None if not known
+    # `settings`, `global_step`, `indices`, `costs` and `machines` of the search; None if not known
     search: Optional[Dict[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""Spaces of one's own, in files that `schema_io` wrote: data, of which nothing is run.
+"""Spaces of one's own, in files that `schema_io` wrote. They hold data; nothing in them is run.
 
 A space of a file is known by its *identity*, a text like `space:1a2b3c4d5e6f` with a hash of its
 content: so the same space in another file is the same, and a changed one is another. Settings of
@@ -111,13 +111,13 @@ def resolve(ssd, directory=None):
 
 
 def keep(ssd, directory):
-    """Writes the copy of a run, if its space is of a file."""
+    """Writes the copy of a run, if it has the space of a file."""
     if has_identity(ssd):
         schema_io.save(space_of(ssd), directory, KEPT)
 
 
 def read_kept(ssd, directory):
-    """Reads the copy of a run, if its space is of a file.
+    """Reads the copy of a run, if it has the space of a file.
 
     Args:
         ssd: What its settings say: a name, or an identity.

@@ -57,7 +57,7 @@ def resolve(**given):
 
     data, of_data = classifier_settings.data_settings(params)
     params.update(of_data)
-    space_files.check_builds(params["ssd"], data.image_shape, data.num_classes)
+    space_files.check_builds(params["ssd"], params["image_shape"], params["num_classes"])
     params["max_global_step"] = training_flags.last_step(
         params, data.size(params["train_split"]), "Training"
     )
