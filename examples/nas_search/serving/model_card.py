@@ -23,7 +23,15 @@ _OF_SEARCH = (
     *("rl_entropy_regularization", "rl_delay_steps", "model_learning_rate", "model_weight_decay"),
 )
 _OF_TRAINING = (
-    *("ssd_file", "seed", "max_global_step", "train_batch_size", "num_towers", "learning_rate"),
+    *(
+        "ssd_file",
+        "from_search",
+        "seed",
+        "max_global_step",
+        "train_batch_size",
+        "num_towers",
+        "learning_rate",
+    ),
     *("weight_decay", "dropout_rate", "path_dropout_rate", "filters_multiplier", "use_bfloat16"),
 )
 _OF_DATA = ("augmentation", "validation_fraction", "test_fraction")

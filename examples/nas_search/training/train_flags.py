@@ -32,6 +32,12 @@ FLAGS = (
         None,
         "directory of a search: trains the network that it found, on the same data",
     ),
+    Flag(
+        "from_search",
+        boolean,
+        False,
+        "whether to start with the weights of --search_dir in place of random ones",
+    ),
     *training_flags.RUN,
     Flag(
         "ssd",

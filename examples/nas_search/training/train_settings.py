@@ -45,6 +45,10 @@ def resolve(**given):
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
     params.update(space_files.resolve(params["ssd"], params["checkpoint_dir"]))
+    if params["from_search"]:
+        _check_from_search(params)
+    else:
+        del params["from_search"]  # Older trainings, which resume, do not have it.
     params.update(engines.resolve(params))
     if params["epochs"] is None:
         params["epochs"] = 360 if params["use_held_out_test_set"] else 90
@@ -80,6 +84,24 @@ def resolve_evaluation(**given):
     params = classifier_settings.evaluation(given, "train_split", _other_run, FLAGS)
     space_files.read_kept(params.get("ssd"), params["checkpoint_dir"])
     return params
+
+
+def _check_from_search(params):
+    if not params["search_dir"]:
+        raise SettingsError(
+            "--from_search starts with the weights of a search, but there is no --search_dir. Pass "
+            "it, or leave out --from_search."
+        )
+    if params["filters_multiplier"] != 1:
+        raise SettingsError(
+            "--from_search needs the widths of the search, but --filters_multiplier is "
+            f"{params['filters_multiplier']:g}. Leave out one of the two."
+        )
+    if params["tpu"]:
+        raise SettingsError(
+            "--from_search is for towers, but --tpu is given. Train on GPUs or CPUs, or leave out "
+            "--from_search."
+        )
 
 
 def _other_run(directory):
