@@ -141,7 +141,11 @@ def problems_of_module(module, rest):
     for word in rest:
         flag = re.match(r"--(\w[\w-]*)", word)
         # Some examples make flags of the fields of their settings.
-        known = rf"[\"']--{flag[1]}[\"']|^ +\"{flag[1]}\",$|^    {flag[1]}: " if flag else ""
+        known = (
+            rf"[\"']--{flag[1]}[\"']|^ +\"{flag[1]}\",$|^    {flag[1]}: |Flag\(\"{flag[1]}\","
+            if flag
+            else ""
+        )
         if not re.search(known, source, re.MULTILINE):
             yield f"no flag {word} of {module}"
 

@@ -2,6 +2,8 @@
 
 from examples.classifiers import commands
 from examples.runs import flags, training_flags
+from examples.runs.command_line import say
+from examples.runs.errors import UserError
 
 
 def add_flags(parser):
@@ -12,6 +14,8 @@ def add_flags(parser):
 def main(args):
     """Evaluates a checkpoint on every image of a part of the data; prints the metrics as JSON.
 
+    Leaves them beside the checkpoint, too, for the model card of an export.
+
     Args:
         args: Namespace with what `add_flags` adds.
 
@@ -20,6 +24,15 @@ def main(args):
     """
     # Here, because they import TensorFlow: flags are checked without.
     from examples.nas_search.training import mobile_train_eval, train_settings
+    from examples.runs import settings_file
 
-    evaluate_network = mobile_train_eval.evaluate_network
-    return commands.evaluate(args, train_settings.resolve_evaluation, evaluate_network)
+    def run(params, split, checkpoint):
+        metrics = mobile_train_eval.evaluate_network(params, split, checkpoint)
+        name = mobile_train_eval.EVALUATED.format(metrics["split"])
+        try:
+            settings_file.write_json(metrics, params["checkpoint_dir"], name)
+        except UserError as error:  # Results of others may be read-only.
+            say(f"No {name}, for the model card of an export: {error}")
+        return metrics
+
+    return commands.evaluate(args, train_settings.resolve_evaluation, run)

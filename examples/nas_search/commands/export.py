@@ -1,4 +1,4 @@
-"""`export`: makes a SavedModel of a network that was trained alone, and a TensorFlow Lite file."""
+"""`export`: makes a SavedModel of a network that was trained alone, with its model card."""
 
 from examples.classifiers import commands
 from examples.runs import flags, training_flags
@@ -45,9 +45,10 @@ def main(args):
     quantize = (given["tflite_quantize"] or "none") if given["tflite"] else None
     params = train_settings.resolve_evaluation(checkpoint_dir=given["checkpoint_dir"], num_towers=1)
     record = export.export_network(params, directory, given["checkpoint"], quantize)
+    remarks = [*_remarks(record["tflite"]), "README.md: its model card"]
     title = f"{record['ssd']} {record['indices']}".rstrip()
     size = f"{record['madds']:,} MAdds, {record['params']:,} weights"
-    commands.print_export(record, directory, title, size, _remarks(record["tflite"]))
+    commands.print_export(record, directory, title, size, remarks)
     return 0
 
 

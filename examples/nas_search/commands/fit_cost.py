@@ -21,7 +21,7 @@ FLAGS = (
         "cifar10_search or the spaces for ImageNet",
         choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
     ),
-    Flag("ssd", str, "proxylessnas_search", "search space"),
+    Flag("ssd", str, "proxylessnas_search", "search space, or JSON file of one of your own"),
     Flag(
         "objective",
         str,
@@ -29,8 +29,20 @@ FLAGS = (
         "latency, which is measured here, or what is computed: madds, params, or one of your own",
     ),
     Flag("output", str, None, "JSON file to write, for search --cost_model", required=True),
-    Flag("image_size", int, None, "side of an image (default: what the space is for)", POSITIVE),
-    Flag("num_classes", int, None, "classes (default: what the space is for)", POSITIVE),
+    Flag(
+        "image_size",
+        int,
+        None,
+        "side of an image (default: what the space, or the preset, is for)",
+        POSITIVE,
+    ),
+    Flag(
+        "num_classes",
+        int,
+        None,
+        "classes (default: what the space, or the preset, is for)",
+        POSITIVE,
+    ),
     Flag(
         "num_networks",
         int,
@@ -81,7 +93,8 @@ def main(args):
     given = vars(args)
     _check_used(given)
     preset = PRESETS.get(given.get("preset", "digits"), {})
-    settings = fit_cost.resolve(flags.with_defaults(given, FLAGS, preset))
+    given_ssd = given.get("ssd", preset.get("ssd", "proxylessnas_search"))
+    settings = fit_cost.resolve(flags.with_defaults(given, FLAGS, preset), preset.get("ssd"))
     try:
         model = fit_cost.run(settings, say=_say)
     except KeyboardInterrupt:
@@ -91,7 +104,7 @@ def main(args):
             file=sys.stderr,
         )
         return INTERRUPTED
-    for line in _report(model, given.get("preset", "digits"), settings["output"]):
+    for line in _report(model, given.get("preset", "digits"), given_ssd, settings["output"]):
         _say(line)
     return 0
 
@@ -107,7 +120,7 @@ def _check_used(given):
         )
 
 
-def _report(model, preset, output):
+def _report(model, preset, ssd, output):
     """Returns lines that describe a `CostModel`."""
     from examples.nas_search import mobile_cost_model
 
@@ -121,7 +134,7 @@ def _report(model, preset, output):
         f"{output}: {model}, from {found['least']:.4g} to {found['largest']:.4g}, mean "
         f"{found['mean']:.4g}; a search aims at {mobile_cost_model.target_of(model):.4g}."
     )
-    space = ["--preset", preset, "--ssd", model.ssd]
+    space = ["--preset", preset, "--ssd", ssd]
     given = ["--cost_model", output, "--checkpoint_dir", "runs/search"]
     yield "    " + PROGRAM.command_line("search", *space, *given)
 

@@ -60,7 +60,8 @@ def _plan(params, start, task):
         where += f" of each of {_count(task.num_worker_replicas, 'worker')}"
     end = params["max_global_step"]
     steps = f"from step {start:,} to {end:,}" if start else _count(end, "step")
-    return f"Searching {params['ssd']} on {where}, {steps}. The first takes a while."
+    space = params.get("ssd_file") or params["ssd"]
+    return f"Searching {space} on {where}, {steps}. The first takes a while."
 
 
 def _count(number, noun):

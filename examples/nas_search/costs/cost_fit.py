@@ -99,7 +99,7 @@ def fit(
     """Fits a cost model to random networks of a space; the same arguments give the same model.
 
     Args:
-        ssd: Name of the space, one of `search_spaces.ALL_SSDS`.
+        ssd: Name of the space, one of `search_spaces.ALL_SSDS`, or identity of one in a file.
         objective: Key of `OBJECTIVES`.
         num_classes: Number of outputs of the classifier.
         input_shape: Tuple of height, width and channels of an image.

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional, Tuple
 import numpy as np
 
 from examples.nas_search.costs import cost_features, network_batch
-from examples.nas_search.spaces import search_spaces
+from examples.nas_search.spaces import search_spaces, space_files
 from examples.runs import json_file
 
 _FORMAT = 2  # of the JSON text
@@ -19,7 +19,7 @@ class CostModel:
     """A fitted cost model of a space: estimate = bias + Σ kernel · features.
 
     Attributes:
-        ssd: Name of the space.
+        ssd: Name of the space, or of one in a file its identity, see `space_files.py`.
         objective: Key of `cost_fit.OBJECTIVES`, or `'latency'`.
         unit: Unit of the estimate.
         input_shape: Height, width and channels of an image.
@@ -120,9 +120,12 @@ def _parse(fields):
         _check(fields["statistics"], name, _is_number, "a finite number")
     if fields["measurement"] is not None:
         _check_measurement(fields["measurement"])
-    if fields["ssd"] not in search_spaces.ALL_SSDS:
+    ssd = fields["ssd"]
+    if space_files.has_identity(ssd) and not space_files.is_known(ssd):
+        raise _FormatError(f"is for {ssd!r}, a space of another file than the one here")
+    if ssd not in search_spaces.ALL_SSDS and not space_files.has_identity(ssd):
         raise _FormatError(
-            f"is for the space {fields['ssd']!r}, which is none of {list(search_spaces.ALL_SSDS)}"
+            f"is for the space {ssd!r}, which is none of {list(search_spaces.ALL_SSDS)}"
         )
     size = num_features(fields["ssd"])
     _check(fields, "kernel", lambda value: _is_kernel(value, size), f"{size} finite numbers")

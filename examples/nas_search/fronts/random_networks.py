@@ -35,7 +35,7 @@ def sample_networks(
     """Draws random networks of a search space until enough of them cost what they should.
 
     Args:
-        ssd: Name of the space.
+        ssd: Name of the space; of one in a file, its identity, see `space_files.py`.
         min_cost: Least cost, as the cost model estimates it, in its unit.
         max_cost: Largest cost.
         num_samples: How many networks, >= 1. The same one may be drawn twice.

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import mobile_classifier_factory, mobile_cost_model
 from examples.nas_search.costs import cost_fit, cost_model_io
 from examples.nas_search.latency import device_info, latency_fit, measurement_log, timing
-from examples.nas_search.spaces import search_spaces
+from examples.nas_search.spaces import search_spaces, space_files
 from examples.runs.flags import SettingsError
 from examples.runs.progress_display import Display
 from replicate import devices as devices_lib
@@ -23,11 +23,13 @@ _FEWEST = 20  # that tell anything
 _FEWEST_TRIED = 2  # R² of one says nothing
 
 
-def resolve(params):
+def resolve(params, preset_ssd=None):
     """Returns complete settings.
 
     Args:
         params: Dict of the values of all flags of `fit-cost`.
+        preset_ssd: Name of the space whose images and classes are those of a space of a file,
+            unless they are given. None: those of the spaces for ImageNet.
 
     Returns:
         The same with `input_shape` in place of `image_size`, and what was None filled in.
@@ -45,16 +47,19 @@ def resolve(params):
         search_spaces.get_search_space_spec(params["ssd"])
     except ValueError as error:
         raise SettingsError(f"--ssd: {error}") from error
+    of_file = space_files.is_file(params["ssd"])
+    params["ssd"] = space_files.resolve(params["ssd"])["ssd"]
     objectives = [LATENCY, *sorted(cost_fit.OBJECTIVES)]
     if params["objective"] not in objectives:
         raise SettingsError(
             f"--objective must be one of {objectives}, but is {params['objective']!r}. A new one "
             "gets its entry in `cost_fit.OBJECTIVES`."
         )
-    input_shape, num_classes = mobile_cost_model.inputs_of(params["ssd"])
+    input_shape, num_classes = mobile_cost_model.inputs_of(preset_ssd if of_file else params["ssd"])
     size = params.pop("image_size")
     params["input_shape"] = (size, size, input_shape[-1]) if size else input_shape
     params["num_classes"] = params["num_classes"] or num_classes
+    space_files.check_builds(params["ssd"], params["input_shape"], params["num_classes"])
     if params["objective"] == LATENCY:
         params["num_networks"] = params["num_networks"] or _NETWORKS
         params["device"] = _device(params["device"])

@@ -53,10 +53,25 @@ class Switch(Layer):
                 "`mask` must have an entry for each option, at least one, but has shape "
                 f"{mask.shape} for {len(options)} options."
             )
+        self._mask = mask
         self._options = [self.track(option) for option in options]
         # `tf.custom_gradient` follows gradients back to variables, here those of the controller.
         self._shares = tf.unstack(tf.stop_gradient(mask), len(options))
         self._active = [tf.not_equal(share, 0) for share in self._shares]
+
+    def chosen(self):
+        """Returns the only option in use.
+
+        Raises:
+            ValueError: If the mask is no constant, or not one-hot.
+        """
+        shares = tf.get_static_value(self._mask)
+        if shares is None or sorted(shares) != [0] * (len(shares) - 1) + [1]:
+            raise ValueError(
+                "One option is in use if `mask` is a constant that is one-hot, but it is "
+                f"{self._mask if shares is None else shares.tolist()}."
+            )
+        return self._options[int(shares.argmax())]
 
     def _setup(self, input_shape):
         shapes = [option.build(input_shape)[1:] for option in self._options]

@@ -31,6 +31,7 @@ from examples.nas_search.reports.network_distribution import (
 from examples.nas_search.reports.search_files import UnreadableError
 from examples.nas_search.search import search_costs, strategies
 from examples.nas_search.search.strategies import Evaluation
+from examples.nas_search.spaces import space_files
 
 
 class Node(NamedTuple):
@@ -103,6 +104,7 @@ def analyze(dirname):
         UnreadableError: If a file is missing or damaged, or the logits are of another space.
     """
     params = search_files.read_settings(dirname)
+    _read_own_space(params["ssd"], dirname)
     space = search_files.read_space(dirname)
     oneofs = open_nodes(space)
     scalars = analyze_mobile_search_lib.read_scalars(dirname)
@@ -162,6 +164,13 @@ def _initial_entropy(oneofs):
 def _certain(oneofs, indices):
     """Returns probabilities of 1 for the alternatives of a network, an array for each node."""
     return [np.eye(len(oneof.choices))[index] for (_, oneof), index in zip(oneofs, indices)]
+
+
+def _read_own_space(ssd, dirname):
+    try:
+        space_files.read_kept(ssd, dirname)
+    except ValueError as error:
+        raise UnreadableError(f"the space of {dirname} cannot be used: {error}") from error
 
 
 def _cost_and_layers(dirname, network, params):

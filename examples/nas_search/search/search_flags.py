@@ -20,7 +20,7 @@ FLAGS = (
         choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
     ),
     *training_flags.RUN,
-    Flag("ssd", str, "proxylessnas_search", "search space"),
+    Flag("ssd", str, "proxylessnas_search", "search space, or JSON file of one of your own"),
     *training_flags.DATA,
     *training_flags.ENGINE,
     Flag(

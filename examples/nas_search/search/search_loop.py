@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from examples import data as data_lib
 from examples.nas_search.search import (
     model_fn,
+    run_facts,
     search_costs,
     search_input,
     search_settings,
@@ -14,6 +15,7 @@ from examples.nas_search.search import (
 )
 from examples.nas_search.search.search_progress import SearchProgress
 from examples.nas_search.search.strategies import evaluating, history
+from examples.nas_search.spaces import space_files
 from examples.runs import checkpoints, cluster, engines
 from examples.runs.errors import UserError
 from examples.runs.stop_on_signal import StopOnSignal
@@ -22,8 +24,9 @@ from examples.runs.stop_on_signal import StopOnSignal
 def run(params):
     """Searches to the end, or until it is told to stop; a rerun resumes.
 
-    Leaves params.json, model_spec.json, checkpoints and event files in `params['checkpoint_dir']`,
-    and without a controller the history of evaluated networks. In a cluster, only the chief writes.
+    Leaves params.json, model_spec.json, run_facts.json, checkpoints and event files in
+    `params['checkpoint_dir']`; of a space of a file a copy; and without a controller the history of
+    evaluated networks. In a cluster, only the chief writes.
 
     Args:
         params: Dict of settings, as `search_settings.resolve` returns it.
@@ -43,9 +46,12 @@ def run(params):
     writes = cluster.writes(searching.config)
     if writes:
         search_settings.save(params)
+        space_files.keep(params["ssd"], params["checkpoint_dir"])
     data = data_lib.open_data(params)
     end = strategies.training_steps(params)
     start = checkpoints.latest_step(params["checkpoint_dir"])
+    if writes and start < end:
+        run_facts.save(params, data.sizes, start)
 
     def input_fn(params, config):
         return search_input.input_fn(data, params, start, config)

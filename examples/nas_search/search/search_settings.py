@@ -12,6 +12,8 @@ that a result depends on. They have the names of the flags, see `search_flags.py
     supernet_steps                   only of strategies without controller, as are their other
                                      settings: steps that train the weights, all of which the
                                      controller waits for; warm-ups are shares of them
+    ssd, ssd_file                    of a space of a file its identity and path, see
+                                     `space_files.py`; otherwise there is no `ssd_file`
     cost_model_files                 see `search_costs.resolve`, with all that tells what cost is
 
 Learning rates are those for the batch, no longer those for 256 images.
@@ -22,7 +24,7 @@ from examples.data import tpu
 from examples.nas_search import mobile_cost_model
 from examples.nas_search.search import search_costs, strategies
 from examples.nas_search.search.search_flags import FLAGS, PRESETS
-from examples.nas_search.spaces import search_spaces
+from examples.nas_search.spaces import search_spaces, space_files
 from examples.runs import engines, settings_file
 from examples.runs.flags import SettingsError, with_defaults
 from examples.runs.settings_file import save, write_json
@@ -45,6 +47,7 @@ def resolve(**given):
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = strategies.resolve(with_defaults(given, FLAGS, preset))
     _check_space(params["ssd"])
+    params.update(space_files.resolve(params["ssd"], params["checkpoint_dir"]))
     params.update(engines.resolve(params))
     _check_batches(params)
     params["use_bfloat16"] = tpu.computes_in_bfloat16(params)
@@ -56,6 +59,7 @@ def resolve(**given):
     _check_fractions(params)
     data = data_lib.open_data(params)
     params.update(data.settings)
+    space_files.check_builds(params["ssd"], params["image_shape"], params["num_classes"])
     data.size("validation")
     params.update(_steps(params, data.size("train")))
     params.update(search_costs.resolve(params))
@@ -83,14 +87,16 @@ def completed(params):
 def check_same(params, may_change=()):
     """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
 
-    The paths of cost models may change: their contents are another setting. Searches that name no
-    strategy are older than others than `reinforce`.
+    The paths of cost models and of the space may change: their contents are another setting.
+    Searches that name no strategy are older than others than `reinforce`.
     """
-    added_later = {"strategy": "reinforce"}
-    settings_file.check_same(params, ("cost_model_files", *may_change), added_later=added_later)
+    may_change = ("cost_model_files", "ssd_file", *may_change)
+    settings_file.check_same(params, may_change, added_later={"strategy": "reinforce"})
 
 
 def _check_space(ssd):
+    if space_files.is_file(ssd):  # It may have gone, and a copy be there.
+        return
     try:
         search_spaces.get_search_space_spec(ssd)
     except ValueError as error:

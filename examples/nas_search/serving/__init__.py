@@ -1,1 +1,1 @@
-"""Exports for products: a SavedModel of a trained network, and a TensorFlow Lite file."""
+"""Exports for products: a SavedModel of a trained network, a model card, a TensorFlow Lite file."""

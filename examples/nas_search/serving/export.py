@@ -11,8 +11,8 @@ images is part of it. Its signatures are
                                size, of which evaluation's crop is taken; for photographs alone
 
 Both give `classes`, int64 [n], and `probabilities`, float32 [n, classes]. Beside the model are
-network.json, which tells what it is, and model.tflite if it is asked for. Batch normalisation is by
-moving statistics.
+network.json, which tells what it is, README.md, its model card, and model.tflite if it is asked
+for. Batch normalisation is by moving statistics.
 """
 
 import os
@@ -22,7 +22,7 @@ import tensorflow.compat.v1 as tf
 from examples import data as data_lib
 from examples.classifiers.training import METRICS
 from examples.nas_search.costs import network_cost
-from examples.nas_search.serving import tflite
+from examples.nas_search.serving import card_facts, model_card, tflite
 from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, engines, settings_file
 from examples.runs import export_dir as export_dir_lib
@@ -62,6 +62,9 @@ def export_network(params, export_dir, checkpoint=None, quantize=None):
         if quantize is not None:
             record["tflite"] = _write_tflite(params, serving, checkpoint, saved, quantize, partial)
         settings_file.write_json(record, saved, RECORD)
+        card = model_card.card(card_facts.gather(params, record))
+        with tf.io.gfile.GFile(os.path.join(saved, model_card.NAME), "w") as file:
+            file.write(card)
         export_dir_lib.publish(saved, export_dir)
     return record
 

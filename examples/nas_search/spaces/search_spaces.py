@@ -1,4 +1,8 @@
-"""All search spaces by name. A space of your own is one module and one line here."""
+"""All search spaces by name, and those of files.
+
+A space of your own is a JSON file, see `space_files.py`; or, to have a name, a module and a line
+here.
+"""
 
 import functools
 
@@ -8,6 +12,7 @@ from examples.nas_search.spaces import (
     digits_search_space,
     mnist1d_search_space,
     mnist_search_space,
+    space_files,
 )
 
 _SPACES = {
@@ -28,17 +33,23 @@ def get_search_space_spec(ssd):
     """Returns a space.
 
     Args:
-        ssd: Its name, one of `ALL_SSDS`.
+        ssd: Its name, one of `ALL_SSDS`; or the path of a file that ends in `.json`, or the
+            identity of a space of a file that was read, see `space_files.py`.
 
     Returns:
         A `ConvTowerSpec`.
 
     Raises:
-        ValueError: If there is no such space.
+        ValueError: If there is no such space; a `SettingsError` if a file holds none.
     """
+    if space_files.is_file(ssd):
+        return space_files.space_of(space_files.read(ssd))
+    if space_files.has_identity(ssd):
+        return space_files.space_of(ssd)
     if ssd not in _SPACES:
         raise ValueError(
-            f"`ssd` must be one of {list(ALL_SSDS)}, but is {ssd!r}. A new space gets its line in "
+            f"`ssd` must be one of {list(ALL_SSDS)}, but is {ssd!r}. Pass the file of a space of "
+            "your own, which ends in .json; or give a new space its line in "
             "spaces/search_spaces.py."
         )
     return _SPACES[ssd]()

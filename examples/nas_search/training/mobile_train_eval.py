@@ -17,17 +17,21 @@ from examples import data as data_lib
 from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
+from examples.nas_search.spaces import space_files
+from examples.nas_search.training import shared_weights, train_facts
 from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, cluster, settings_file
 
-_MAY_CHANGE_TO_EVALUATE = ("devices", "num_towers", "use_tpu", "eval_batch_size")
+# Metrics that `evaluate` leaves beside those of training, by split.
+EVALUATED = "metrics_{}.json"
+_MAY_CHANGE_TO_EVALUATE = ("ssd_file", "devices", "num_towers", "use_tpu", "eval_batch_size")
 
 
 def train_network(params):
     """Trains a network to the end, then evaluates it once.
 
     A rerun in the same `checkpoint_dir` resumes. Leaves there params.json, model_spec.json (the
-    network), checkpoints, event files, and the metrics as metrics.json.
+    network), run_facts.json, checkpoints, event files, and the metrics as metrics.json.
 
     Args:
         params: Dict of settings, as `train_settings.resolve` returns it.
@@ -48,7 +52,10 @@ def check(params):
     Training may go on to a later step than it was to end at. From there on, its learning rate is
     that of a training to the later step.
     """
-    settings_file.check_same(params, may_grow=("max_global_step", "warmup_steps", "epochs"))
+    grows = ("max_global_step", "warmup_steps", "epochs")
+    settings_file.check_same(params, may_change=("ssd_file",), may_grow=grows)
+    if params.get("from_search") and not checkpoints.latest_step(params["checkpoint_dir"]):
+        shared_weights.check(params)
 
 
 def train(params):
@@ -70,9 +77,15 @@ def train(params):
     if cluster.writes(cluster.this_task()):
         settings_file.save(params)
         schema_io.save(network, directory, "model_spec.json")
+        space_files.keep(params["ssd"], directory)
     if checkpoints.latest_step(directory) >= params["max_global_step"]:
         return True
     data = data_lib.open_data(params)
+    if cluster.writes(cluster.this_task()):
+        train_facts.save(params, data.sizes)
+        if params.get("from_search") and not checkpoints.latest_step(directory):
+            with data_lib.naming_broken_images(data):
+                shared_weights.write(params, data)
     rate = f"{params['base_learning_rate']:g}"
     with data_lib.naming_broken_images(data), classifiers.naming_lost_loss(
         "base_learning_rate", rate

@@ -6,6 +6,8 @@ optimizer and schedule; but its batch normalisation keeps moving statistics, wit
 evaluated. After `mobile_train_eval` of TuNAS (Bender, Liu et al., CVPR 2020).
 """
 
+import os
+
 import tensorflow.compat.v1 as tf
 
 import replicate
@@ -13,7 +15,7 @@ from examples.classifiers import evaluation
 from examples.data import tpu
 from examples.nas_search import mobile_classifier_factory, search_space_utils
 from examples.nas_search.custom_layers import cosine_decay_with_linear_warmup
-from examples.runs import summaries
+from examples.runs import cluster, summaries
 from examples.runs.errors import UserError
 from replicate import estimator
 
@@ -56,6 +58,11 @@ def model_spec(params, training=None):
     return spec
 
 
+def first_weights(params):
+    """Returns the path of the checkpoint with which a training `from_search` starts, a str."""
+    return os.path.join(params["checkpoint_dir"], "from_search", "weights")
+
+
 def model_fn(features, labels, mode, params):
     """Builds a network; an Estimator's `model_fn`, to be replicated or not.
 
@@ -80,6 +87,11 @@ def model_fn(features, labels, mode, params):
         num_classes=params["num_classes"],
     )
     model.build(images.shape)
+    if training and params.get("from_search") and cluster.writes(cluster.this_task()):
+        first = first_weights(params)
+        # A run that goes on has a checkpoint, which wins. Workers wait until all is there.
+        names = {name: name for name, _ in tf.train.list_variables(first)}
+        tf.train.init_from_checkpoint(first, names)
     logits, _ = model.apply(images, training)
     logits = tf.cast(logits, tf.float32)
     if mode == estimator.ModeKeys.PREDICT:

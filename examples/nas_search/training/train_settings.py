@@ -16,6 +16,7 @@ from examples import data as data_lib
 from examples.classifiers import settings as classifier_settings
 from examples.nas_search.mobile_search_space_v3 import MOBILENET_V3_LIKE_SSDS
 from examples.nas_search.reports import search_analysis
+from examples.nas_search.spaces import space_files
 from examples.nas_search.training.train_flags import FLAGS, PRESETS
 from examples.runs import engines, settings_file, training_flags
 from examples.runs.flags import SettingsError, check, with_defaults
@@ -43,6 +44,11 @@ def resolve(**given):
     preset = PRESETS.get(given.get("preset", "digits"), {})
     preset = {**preset, **data_lib.defaults(given.get("dataset"))}
     params = with_defaults(given, FLAGS, preset)
+    params.update(space_files.resolve(params["ssd"], params["checkpoint_dir"]))
+    if params["from_search"]:
+        _check_from_search(params)
+    else:
+        del params["from_search"]  # Older trainings, which resume, do not have it.
     params.update(engines.resolve(params))
     if params["epochs"] is None:
         params["epochs"] = 360 if params["use_held_out_test_set"] else 90
@@ -55,6 +61,7 @@ def resolve(**given):
 
     data, of_data = classifier_settings.data_settings(params)
     params.update(of_data)
+    space_files.check_builds(params["ssd"], params["image_shape"], params["num_classes"])
     params["max_global_step"] = training_flags.last_step(
         params, data.size(params["train_split"]), "Training"
     )
@@ -74,7 +81,27 @@ def resolve_evaluation(**given):
     Raises:
         SettingsError: If a setting is out of range, or no network was trained there.
     """
-    return classifier_settings.evaluation(given, "train_split", _other_run, FLAGS)
+    params = classifier_settings.evaluation(given, "train_split", _other_run, FLAGS)
+    space_files.read_kept(params.get("ssd"), params["checkpoint_dir"])
+    return params
+
+
+def _check_from_search(params):
+    if not params["search_dir"]:
+        raise SettingsError(
+            "--from_search starts with the weights of a search, but there is no --search_dir. Pass "
+            "it, or leave out --from_search."
+        )
+    if params["filters_multiplier"] != 1:
+        raise SettingsError(
+            "--from_search needs the widths of the search, but --filters_multiplier is "
+            f"{params['filters_multiplier']:g}. Leave out one of the two."
+        )
+    if params["tpu"]:
+        raise SettingsError(
+            "--from_search is for towers, but --tpu is given. Train on GPUs or CPUs, or leave out "
+            "--from_search."
+        )
 
 
 def _other_run(directory):
@@ -96,6 +123,10 @@ def _with_search(given):
             f"{directory} they are {reprlib.repr([searched.get('preset'), searched.get('ssd')])}. "
             "Name another one."
         )
+    space_files.read_kept(searched.get("ssd"), directory)
+    if "ssd" in given:
+        given = {**given, **space_files.resolve(given["ssd"], given.get("checkpoint_dir"))}
+        given.pop("ssd_file", None)  # The search tells the space.
     if given.get("ssd", searched.get("ssd")) != searched.get("ssd"):
         raise SettingsError(
             f"--ssd must be that of the search, but is {given['ssd']!r}, and --search_dir "
