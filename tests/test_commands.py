@@ -73,8 +73,8 @@ RESOLVE = {
     ("examples.nas_search", "train"): train_settings.resolve,
     ("examples.revnet", "train"): revnet_settings.resolve,
 }
-# Flags by which settings depend on files.
-OF_FILES = ("--search_dir", "--dataset", "--dataset_dir", "--cost_model", "--help")
+# Flags by which settings depend on files, and the file of a space.
+OF_FILES = ("--search_dir", "--dataset", "--dataset_dir", "--cost_model", "--help", "my_space.json")
 OF_SETTINGS = {
     " ".join(words[words.index("-m") :]): RESOLVE[words[words.index("-m") + 1 :][:2]]
     for _, words in OF_PYTHON

@@ -18,6 +18,8 @@ from examples.nas_search.commands import PROGRAM
 from examples.nas_search.search import run_facts
 from examples.nas_search.serving import card_facts, card_program, markdown, model_card
 from examples.nas_search.training import mobile_train_eval, train_settings
+from examples.runs import settings_file
+from examples.runs.flags import SettingsError
 from nas_search import nas_searches
 
 SMALL = "0:0:0:0:0:1:0:0:0:0:0:1:0:0"  # the smallest network of digits_search
@@ -93,6 +95,17 @@ def test_a_card_tells_where_the_network_was_trained(digits):
     assert (
         "- Settings: `seed 0`, `max_global_step 2`, `train_batch_size 8`, `num_towers 1`," in text
     )
+
+
+def test_metrics_that_cannot_be_written_are_printed_all_the_same(digits, monkeypatch, capsys):
+    def refuse(*args):
+        raise SettingsError("read-only.")
+
+    monkeypatch.setattr(settings_file, "write_json", refuse)
+    run("evaluate", f"--checkpoint_dir={digits / 'alone'}", "--split=test")
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["split"] == "test"
+    assert "No metrics_test.json, for the model card of an export: read-only." in captured.err
 
 
 def program_of(text):
