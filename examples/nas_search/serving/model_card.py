@@ -17,8 +17,15 @@ NAME = "README.md"
 
 _MOST_CLASSES = 30  # whose names are shown
 _MOST_INDICES = 2000  # characters; published spaces have less than 300
+_METHODS = {
+    "reinforce": "a REINFORCE controller over networks that share weights, after TuNAS (Bender, "
+    "Liu et al., CVPR 2020)",
+    "random": "random networks, evaluated with weights that they share",
+    "evolution": "ageing evolution (Real et al., AAAI 2019) of networks that share weights (Guo et "
+    "al., ECCV 2020)",
+}
 _OF_SEARCH = (
-    *("ssd_file", "strategy", "controller", "seed", "max_global_step", "train_batch_size"),
+    *("ssd_file", "supernet_steps", "seed", "max_global_step", "train_batch_size"),
     *("num_towers", "rl_learning_rate", "rl_reward_function", "rl_cost_model_exponent"),
     *("rl_entropy_regularization", "rl_delay_steps", "model_learning_rate", "model_weight_decay"),
 )
@@ -115,19 +122,29 @@ def _search(facts):
     search = facts.search
     return [
         f"- {_found(search, directory, facts.record['indices'])}",
-        "- Method: a REINFORCE controller over networks that share weights, after TuNAS (Bender, "
-        "Liu et al., CVPR 2020).",
+        *_method(search),
         *map(_target, search["costs"]),
         f"- Settings: {_settings(search['settings'], _OF_SEARCH)}.",
         *map("- Searched with {}.".format, map(_machine, search["machines"])),
     ]
 
 
+def _method(search):
+    # Those of other programs are left out, like other facts that are not known.
+    method = _METHODS.get(_strategy(search))
+    return [f"- Method: {method}."] if method else []
+
+
+def _strategy(search):
+    return search["settings"].get("strategy", "reinforce")  # Older searches do not name it.
+
+
 def _found(search, directory, indices):
     where = f"the search in {code(directory)}"
     step = f"step {search['global_step']:,}"
     if search["indices"] == indices:
-        return f"It is the network that {where} found: the most probable one after {step}."
+        best = "most probable one" if _strategy(search) == "reinforce" else "one with most reward"
+        return f"It is the network that {where} found: the {best} after {step}."
     other = code(search["indices"], _MOST_INDICES)
     return f"It is another network than {where} found after {step}, which is {other}."
 

@@ -18,7 +18,7 @@ from examples.classifiers import training as classifiers
 from examples.nas_search import schema_io
 from examples.nas_search.costs import network_cost
 from examples.nas_search.spaces import space_files
-from examples.nas_search.training import shared_weights, train_facts
+from examples.nas_search.training import train_facts, weights_of_search
 from examples.nas_search.training.train_model_fn import model_fn, model_spec
 from examples.runs import checkpoints, cluster, settings_file
 
@@ -55,7 +55,7 @@ def check(params):
     grows = ("max_global_step", "warmup_steps", "epochs")
     settings_file.check_same(params, may_change=("ssd_file",), may_grow=grows)
     if params.get("from_search") and not checkpoints.latest_step(params["checkpoint_dir"]):
-        shared_weights.check(params)
+        weights_of_search.check(params)
 
 
 def train(params):
@@ -85,7 +85,7 @@ def train(params):
         train_facts.save(params, data.sizes)
         if params.get("from_search") and not checkpoints.latest_step(directory):
             with data_lib.naming_broken_images(data):
-                shared_weights.write(params, data)
+                weights_of_search.write(params, data)
     rate = f"{params['base_learning_rate']:g}"
     with data_lib.naming_broken_images(data), classifiers.naming_lost_loss(
         "base_learning_rate", rate

@@ -202,6 +202,23 @@ def test_another_network_than_the_search_found_is_told_apart(digits, tmp_path):
     assert f"found after step 20, which is `{found}`." in text
 
 
+@pytest.mark.parametrize(
+    ("strategy", "method", "best"),
+    [
+        ("reinforce", "- Method: a REINFORCE controller", "the most probable one after"),
+        ("random", "- Method: random networks", "the one with most reward after"),
+        ("evolution", "- Method: ageing evolution", "the one with most reward after"),
+        ("of another program", None, "the one with most reward after"),
+    ],
+)
+def test_a_card_tells_the_strategy(strategy, method, best, digits, tmp_path):
+    facts = older(digits, tmp_path, run_facts.NAME, lambda facts: facts)
+    settings = {**facts.search["settings"], "strategy": strategy}
+    text = model_card.card(facts._replace(search={**facts.search, "settings": settings}))
+    assert method in text if method else "- Method" not in text
+    assert best in text
+
+
 def test_texts_from_outside_do_not_break_the_page(digits, tmp_path):
     facts = older(digits, tmp_path, run_facts.NAME, lambda facts: {})
     params = {**facts.params, "dataset_dir": "# | `x`\n\n<b>", "search_dir": NASTY[3]}

@@ -10,9 +10,9 @@ from examples.nas_search.rematlib import layers as lib
 from examples.nas_search.rematlib.switch import Switch
 from examples.nas_search.training import (
     mobile_train_eval,
-    shared_weights,
     train_model_fn,
     train_settings,
+    weights_of_search,
 )
 from examples.runs import settings_file
 from examples.runs.errors import UserError
@@ -29,7 +29,7 @@ def save_search(directory, params):
     random = np.random.RandomState(0)
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.variable_scope("model"):
-            network = shared_weights.shared_network(params)
+            network = weights_of_search.shared_network(params)
             network.build([1, *params["image_shape"]])
         step = tf.train.get_or_create_global_step()
         session.run(tf.global_variables_initializer())
@@ -75,7 +75,7 @@ def test_logits_are_those_of_the_super_network(settings, tmp_path, indices):
     images = np.random.RandomState(1).normal(size=[6, 8, 8, 1]).astype(np.float32)
 
     def shared(images):
-        network = shared_weights.shared_network(params)
+        network = weights_of_search.shared_network(params)
         with tf.variable_scope("model"):
             network.build(images.shape)
             return network.apply(images, training=True)
@@ -90,7 +90,7 @@ def test_logits_are_those_of_the_super_network(settings, tmp_path, indices):
     reader = tf.train.load_checkpoint(str(tmp_path / "search"))
     values = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
     wanted = logits_of(shared, values, images)
-    got = logits_of(alone, shared_weights.slices(params), images)
+    got = logits_of(alone, weights_of_search.slices(params), images)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
     assert np.ptp(wanted, axis=0).min() > 0.1  # they depend on the image
 
@@ -100,7 +100,7 @@ def test_training_starts_with_these_weights(settings, tmp_path):
     params = settings(num_towers=2, base_learning_rate=0.0, indices=SKIPPING)
     save_search(tmp_path / "search", params)
     mobile_train_eval.train(params)
-    wanted = shared_weights.slices(params)
+    wanted = weights_of_search.slices(params)
     reader = tf.train.load_checkpoint(str(tmp_path / "alone"))
     for name, value in wanted.items():
         np.testing.assert_array_equal(reader.get_tensor(name), value)
@@ -114,7 +114,7 @@ def test_moving_statistics_are_those_of_training_images(settings, tmp_path):
     params = settings(indices=SKIPPING, train_batch_size=64)
     save_search(tmp_path / "search", params)
     opened = data.open_data(params)
-    shared_weights.write(params, opened)
+    weights_of_search.write(params, opened)
     reader = tf.train.load_checkpoint(train_model_fn.first_weights(params))
     kernel = reader.get_tensor("sequential/sequential/conv2d/kernel")
     with tf.Graph().as_default(), tf.Session() as session:
@@ -140,7 +140,7 @@ def test_a_run_that_goes_on_keeps_its_weights(settings, tmp_path):
         return reader.get_tensor("sequential/conv2d/kernel")
 
     before = train(params)
-    assert np.any(before != shared_weights.slices(params)["sequential/conv2d/kernel"])
+    assert np.any(before != weights_of_search.slices(params)["sequential/conv2d/kernel"])
     (tmp_path / "search" / "checkpoint").unlink()  # The search may have gone.
     after = train({**params, "max_global_step": 2, "learning_rate": 0.0})
     np.testing.assert_array_equal(after, before)
@@ -183,7 +183,7 @@ def test_weights_of_another_space_are_refused(settings, tmp_path, values, fault)
     with pytest.raises(
         UserError, match=r"needs the weights of the space, such as model/"
     ) as caught:
-        shared_weights.slices(params)
+        weights_of_search.slices(params)
     assert f"{fault}. Leave out --from_search." in str(caught.value)
 
 
