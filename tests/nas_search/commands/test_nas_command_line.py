@@ -58,7 +58,7 @@ def test_the_door_lists_its_commands(capsys):
     ("argv", "message"),
     [
         ([], "Each command has flags of its own"),
-        (["serach"], "invalid choice: 'serach' (choose from 'search', 'analyze', 'train'"),
+        (["serach"], "invalid choice: 'serach' (choose from 'search', 'analyze', 'rank'"),
         (["search"], "arguments are required: --checkpoint_dir"),
         (["search", "--epochs=many"], "argument --epochs: must be a whole number, but is 'many'"),
         (["search", "--model_momentum=a"], "argument --model_momentum: must be a number, but is"),
