@@ -7,7 +7,6 @@ it tells how well the shared weights predict the order of their accuracies.
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from examples.nas_search.commands import sample
 from examples.runs import flags, training_flags
 from examples.runs.errors import UserError
 from examples.runs.flags import ANY, POSITIVE, Flag, SettingsError
@@ -169,6 +168,8 @@ def _drawn(given: Dict[str, Any], costs: List[Any], space: Any) -> List[Tuple[in
 
 def _in_window(given: Dict[str, Any], costs: List[Any], number: int) -> List[List[int]]:
     """Returns random networks that cost what the search aims at, give or take a share."""
+    from examples.nas_search.fronts import random_networks
+
     if not costs:
         raise SettingsError(
             f"--window is about cost, which did not count in the search in {given['search_dir']}. "
@@ -176,7 +177,7 @@ def _in_window(given: Dict[str, Any], costs: List[Any], number: int) -> List[Lis
         )
     model, target = costs[0].model, costs[0].target
     least, most = ((1 + sign * given["window"]) * target for sign in (-1, 1))
-    drawn = sample.sample_networks(
+    drawn = random_networks.sample_networks(
         model.ssd, least, most, number, seed=given["seed"], cost_model=model
     )
     return [[int(index) for index in one["indices"].split(":")] for one in drawn]
