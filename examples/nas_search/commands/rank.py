@@ -120,10 +120,11 @@ def _settings(directory: str) -> Dict[str, Any]:
     """Returns the settings of a search, with the directory in which it is now."""
     from examples.nas_search.reports import search_files
     from examples.nas_search.search import search_flags
-    from examples.nas_search.spaces import search_spaces
+    from examples.nas_search.spaces import search_spaces, space_files
 
     try:
         params = search_files.read_settings(directory)
+        space_files.read_kept(params["ssd"], directory)
         search_spaces.get_search_space_spec(params["ssd"])
     except ValueError as error:
         raise UserError(f"--search_dir must name a search, but {directory}: {error}") from error

@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from examples.nas_search import mobile_cost_model
+from examples.nas_search import mobile_cost_model, schema_io
 from examples.nas_search.commands import PROGRAM
 from examples.nas_search.reports import rank_correlation, ranking
 from examples.nas_search.search import search_settings
 from examples.nas_search.search.shared_weights import SharedWeights
+from examples.nas_search.spaces import search_spaces, space_files
 from nas_search import nas_searches, nas_supernets
 
 SSD = nas_searches.SSD
@@ -78,6 +79,20 @@ def test_random_networks_come_in_the_order_of_their_accuracies(search, tmp_path,
     costs = [row["cost"] for row in json.loads(output.read_text())["networks"]]
     assert len(costs) == 7
     assert all(0.9 * target <= cost <= 1.1 * target for cost in costs)
+
+
+def test_networks_of_a_space_of_a_file(tmp_path, capsys, monkeypatch):
+    schema_io.save(search_spaces.get_search_space_spec(SSD), tmp_path, "mine.json")
+    directory, output = tmp_path / "search", tmp_path / "rank.json"
+    directory.mkdir()
+    params = write_settings(directory, ssd=str(tmp_path / "mine.json"))
+    space_files.keep(params["ssd"], str(directory))
+    nas_supernets.save_weights(directory, nas_supernets.digits(), [1, 8, 8, 1], step=3)
+    (tmp_path / "mine.json").unlink()
+    monkeypatch.setattr(space_files, "_read", {})  # as in another process
+    status, _, _ = run(capsys, "--search_dir", directory, "--num_networks", 2, "--output", output)
+    assert status == 0
+    assert len(json.loads(output.read_text())["networks"]) == 2
 
 
 def search_settings_of(directory):
