@@ -64,7 +64,7 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
         how = Shard(0)
     elif operation.type in _ADD and (aggregation == "SUM" or _is_local(variable)):
         how = SUM
-    elif _is_mean(operation, variable) and aggregation != "SUM":
+    elif _is_mean(operation, variable, aggregation):
         how = MEAN
     else:
         raise ValueError(
@@ -79,12 +79,14 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
         partitioning.take(operation, index, whole)
 
 
-def _is_mean(operation: Any, variable: Any) -> bool:
-    """Whether the mean over towers is what one device would write, as of a moving average."""
+def _is_mean(operation: Any, variable: Any, aggregation: str | None) -> bool:
+    """Whether the towers' values are averaged: by `aggregation`, or as of a moving average."""
     value = operation.inputs[-1]
-    if not value.dtype.is_floating or value.op.type in _EXTREMES:
+    if not value.dtype.is_floating or aggregation == "SUM":
         return False
-    return operation.type in _ADD or not _is_local(variable)
+    if aggregation == "MEAN":  # The user chose it, also for a maximum.
+        return True
+    return value.op.type not in _EXTREMES and (operation.type in _ADD or not _is_local(variable))
 
 
 def _check(operation: Any, variable: Any) -> None:

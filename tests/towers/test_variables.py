@@ -326,6 +326,11 @@ UPDATES = {
         lambda v, x: v.assign_add(tf.reduce_sum(x)),
         1 + 2 / 5 * 1 + 2 / 5 * 5 + 1 / 5 * 4,
     ),
+    "mean, the largest": (
+        MEAN,
+        lambda v, x: v.assign(tf.maximum(v, tf.reduce_max(x))),
+        2 / 5 * 1 + 2 / 5 * 3 + 1 / 5 * 4,
+    ),
     "none, of no row": (NONE, lambda v, x: v.assign_add(1.0), None),
     "none, a cross-tower mean": (
         NONE,
