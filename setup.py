@@ -40,7 +40,19 @@ CONTRIB = [
 TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
 # What `make coverage` measures with, on TensorFlow 2.15 alone.
 COVERAGE = ["coverage[toml]>=7.2", "pytest-cov>=4.1"]
-TEST = ["hypothesis>=6.79", "ruff>=0.9", *CONTRACT, *EXAMPLES, *MNIST, *MNIST1D, *SLIM, *TFDS]
+# TensorBoard needs it, too; the newest TensorFlow comes without TensorBoard.
+MARKDOWN = ["markdown>=3.4"]
+TEST = [
+    "hypothesis>=6.79",
+    "ruff>=0.9",
+    *MARKDOWN,
+    *CONTRACT,
+    *EXAMPLES,
+    *MNIST,
+    *MNIST1D,
+    *SLIM,
+    *TFDS,
+]
 
 setup(
     # The name `replicate` on the package index belongs to an unrelated client of a web service.

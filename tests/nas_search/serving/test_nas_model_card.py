@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 
-import markdown as markdown_lib  # which TensorBoard brings
+import markdown as markdown_lib
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
