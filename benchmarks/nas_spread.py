@@ -1,6 +1,6 @@
 """Does architecture decide? How far networks of one cost differ, beside trainings of one.
 
-    python -m benchmarks.nas_spread --preset mnist1d --out runs/nas_spread
+    python -m benchmarks.nas_spread --preset pulses --out runs/nas_spread
 
 A search can only find better networks where networks differ. Draws random networks of the space of
 a preset that cost what its searches aim at, and trains each several times with other seeds, as
@@ -48,7 +48,7 @@ def _parse(argv):
     from benchmarks.nas_experiments import EXPERIMENTS
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", choices=EXPERIMENTS, default="mnist1d", help="whose space")
+    parser.add_argument("--preset", choices=EXPERIMENTS, default="pulses", help="whose space")
     parser.add_argument("--out", type=pathlib.Path, default="runs/nas_spread", help="directory")
     parser.add_argument("--num_networks", type=int, default=20)
     parser.add_argument("--num_trainings", type=int, default=3, help="of each network")

@@ -27,8 +27,8 @@ from examples.data.errors import DataError
 from examples.data.serving import of_image_files
 from examples.data.sources.digits import Digits
 from examples.data.sources.image_folder import ImageFolder
-from examples.data.sources.mnist1d import Mnist1d
 from examples.data.sources.mnist5k import Mnist5k
+from examples.data.sources.pulses import Pulses
 from examples.data.sources.tfds_source import VALIDATION_FRACTIONS, open_tfds
 from examples.data.sources.tfrecords import open_tfrecords
 
@@ -46,7 +46,7 @@ class Source(NamedTuple):
 DATASETS = {
     "digits": Source(Digits, Digits.serving),
     "mnist5k": Source(Mnist5k, Mnist5k.serving),
-    "mnist1d": Source(Mnist1d, Mnist1d.serving),
+    "pulses": Source(Pulses, Pulses.serving),
     "image_folder": Source(ImageFolder, of_image_files),
     "tfrecords": Source(open_tfrecords, of_image_files),
     "tfds": Source(open_tfds, of_image_files),

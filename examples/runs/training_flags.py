@@ -18,7 +18,7 @@ DATA = (
         "dataset",
         str,
         "image_folder",
-        "digits, mnist5k, mnist1d, image_folder or tfrecords for files of your own, or tfds:NAME, "
+        "digits, mnist5k, pulses, image_folder or tfrecords for files of your own, or tfds:NAME, "
         "like tfds:cifar10",
     ),
     Flag(
@@ -113,8 +113,8 @@ DIGITS = {
 # Settings for the preset `mnist5k`, whose many test images distinguish similar networks.
 MNIST5K = {**DIGITS, "dataset": "mnist5k", "test_fraction": 0.3}
 
-# Settings for the preset `mnist1d`. Its test sequences are set apart.
-MNIST1D = {**DIGITS, "dataset": "mnist1d", "validation_fraction": 0.25}
+# Settings for the preset `pulses`. Its test sequences are set apart.
+PULSES = {**DIGITS, "dataset": "pulses", "validation_fraction": 0.25}
 
 # Settings for the preset `cifar10`. Its test images are set apart.
 CIFAR10 = {"dataset": "tfds:cifar10", "image_size": None, "validation_fraction": 0.2}

@@ -11,7 +11,7 @@ from benchmarks.nas_experiments import reference_indices
 from examples.nas_search import mobile_classifier_factory
 from examples.nas_search.costs import network_cost
 
-MNIST1D = nas_experiments.EXPERIMENTS["mnist1d"]
+PULSES = nas_experiments.EXPERIMENTS["pulses"]
 
 
 def test_components_of_the_variance_are_those_of_an_analysis_of_variance():
@@ -61,19 +61,18 @@ def test_one_network_and_one_training_have_no_spread(name, capsys):
     assert f"--{name} must be at least 2, as one alone has no spread" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", MNIST1D.references)
+@pytest.mark.parametrize("name", PULSES.references)
 def test_a_reference_for_sequences_has_its_shape_and_about_the_cost(name):
-    shape = MNIST1D.references[name]
-    indices = reference_indices(MNIST1D.space, shape, MNIST1D.target, 0.05)
-    spec = mobile_classifier_factory.get_model_spec(MNIST1D.space, indices=indices)
-    cost = network_cost.network_cost(spec, (1, 40, 1), 10).madds
-    assert cost == pytest.approx(1e6 * MNIST1D.target, rel=0.1)
+    shape = PULSES.references[name]
+    indices = reference_indices(PULSES.space, shape, PULSES.target, 0.05)
+    spec = mobile_classifier_factory.get_model_spec(PULSES.space, indices=indices)
+    cost = network_cost.network_cost(spec, (1, 64, 1), 10).madds
+    assert cost == pytest.approx(1e6 * PULSES.target, rel=0.1)
     [stem] = spec.blocks[0].layers[0].kernel_size.choices
     assert stem == (1, shape.layers.stem)
-    for block, wanted in zip(spec.blocks[1:3], shape.layers.blocks):
-        first = block.layers[0]
-        assert first.kernel_size.choices == [(1, wanted[0].length)]
-        assert first.use_squeeze_and_excite.choices == [wanted[0].squeeze]
+    first, wanted = spec.blocks[1].layers[0], shape.layers.blocks[1][0]
+    assert first.kernel_size.choices == [(1, wanted.length)]
+    assert first.use_squeeze_and_excite.choices == [wanted.squeeze]
 
 
 @pytest.mark.slow
@@ -87,11 +86,11 @@ def test_a_quick_spread_of_two_networks(tmp_path):
         json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")
     ]
     assert [network["network"] for network in networks] == ["random 0", "random 1"]
-    low, high = 0.95e6 * MNIST1D.target, 1.05e6 * MNIST1D.target
+    low, high = 0.95e6 * PULSES.target, 1.05e6 * PULSES.target
     assert all(low <= network["madds"] <= high for network in networks)
     tests = [[run["test"] for run in network["runs"]] for network in networks]
     assert figures["mean"] == pytest.approx(np.mean(tests))
-    assert (figures["networks"], figures["trainings"], figures["preset"]) == (2, 2, "mnist1d")
+    assert (figures["networks"], figures["trainings"], figures["preset"]) == (2, 2, "pulses")
     assert figures["tf"] and figures["python"]
     # Networks that are trained already are not trained again.
     again = [json.loads(line) for line in programs.run(*args).stdout.splitlines()]

@@ -308,7 +308,7 @@ def test_without_a_cluster_there_is_one_worker():
 
 @pytest.mark.parametrize("dataset", ["cifar", "tfds", "digits:1"])
 def test_an_unknown_dataset_is_an_error(dataset):
-    with pytest.raises(data.DataError, match=r"digits, mnist5k, mnist1d, .*, tfds:NAME, but is"):
+    with pytest.raises(data.DataError, match=r"digits, mnist5k, pulses, .*, tfds:NAME, but is"):
         data.open_data({**PARAMS, "dataset": dataset})
 
 

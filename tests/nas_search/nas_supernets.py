@@ -50,7 +50,7 @@ def v3_like():
 
 def sequences():
     """Kernels that are pairs, and pools beside a convolution."""
-    return excerpt("mnist1d_search", [0, 1, 3], [[4, 8], [4, 8], [8]])
+    return excerpt("pulses_search", [0, 1, 2], [[4, 8], [4, 8], [8]])
 
 
 SPACES = {"digits": digits, "proxyless": proxyless, "v3_like": v3_like, "sequences": sequences}

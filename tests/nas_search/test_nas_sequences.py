@@ -17,7 +17,7 @@ from examples.nas_search.spaces import search_spaces
 from nas_search import nas_layers
 
 SHAPE = (3, 12, 2)
-SSD = "mnist1d_search"
+SSD = "pulses_search"
 
 
 def of_kernels(kernel, width=4):
@@ -157,9 +157,9 @@ def test_pairs_and_pools_in_files():
 
 def test_the_drawing_of_a_network_on_sequences():
     spec = search_spaces.get_search_space_spec(SSD)
-    indices = network_batch.random_index_lists(spec, 1, np.random.RandomState(5))[0].tolist()
+    indices = network_batch.random_index_lists(spec, 1, np.random.RandomState(7))[0].tolist()
     network = factory.get_model_spec(SSD, indices=indices)
-    costs = network_cost.network_cost(network, (1, 40, 1), 10).layers
+    costs = network_cost.network_cost(network, (1, 64, 1), 10).layers
     rows = network_drawing.rows_of(network, costs)
     lengths = {row.kernel_size for row in rows if isinstance(row.kernel_size, tuple)}
     assert len(lengths) > 2 and lengths <= {(1, 3), (1, 5), (1, 7), (1, 9), (1, 11)}

@@ -17,9 +17,9 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: for digits_search, mnist_search, mnist1d_search, "
+        "what flags are by default: for digits_search, mnist_search, pulses_search, "
         "cifar10_search or the spaces for ImageNet",
-        choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
+        choices=("digits", "mnist5k", "pulses", "cifar10", "imagenet"),
     ),
     Flag("ssd", str, "proxylessnas_search", "search space, or JSON file of one of your own"),
     Flag(
@@ -67,7 +67,7 @@ _TO_MEASURE = ("batch_size", "device", "threads", "repeats")
 PRESETS = {
     "digits": {"ssd": "digits_search"},
     "mnist5k": {"ssd": "mnist_search"},
-    "mnist1d": {"ssd": "mnist1d_search"},
+    "pulses": {"ssd": "pulses_search"},
     "cifar10": {"ssd": "cifar10_search"},
     "imagenet": {},
 }

@@ -1,7 +1,7 @@
 """The flags of a search, and its presets.
 
 Names and the values of the preset `imagenet` are those of `mobile_architecture_search` of TuNAS
-(Bender, Liu et al., CVPR 2020) where that has them. The presets `digits`, `mnist5k` and `mnist1d`
+(Bender, Liu et al., CVPR 2020) where that has them. The presets `digits`, `mnist5k` and `pulses`
 search on a laptop, `cifar10` on a GPU or a few.
 """
 
@@ -15,9 +15,9 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: digits, mnist5k and mnist1d search in minutes on a laptop, "
+        "what flags are by default: digits, mnist5k and pulses search in minutes on a laptop, "
         "cifar10 on GPUs, imagenet as published",
-        choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
+        choices=("digits", "mnist5k", "pulses", "cifar10", "imagenet"),
     ),
     *training_flags.RUN,
     Flag("ssd", str, "proxylessnas_search", "search space, or JSON file of one of your own"),
@@ -182,10 +182,10 @@ PRESETS = {
         "rl_learning_rate": 0.04,
         "rl_cost_model_exponent": -0.2,
     },
-    "mnist1d": {
-        **training_flags.MNIST1D,
-        "ssd": "mnist1d_search",
-        "epochs": 100,
+    "pulses": {
+        **training_flags.PULSES,
+        "ssd": "pulses_search",
+        "epochs": 60,
         "train_batch_size": 64,
         "model_learning_rate": 0.6,
         "rl_batch_size_multiplier": 1.0,

@@ -10,8 +10,8 @@ from examples.nas_search import mobile_search_space_v3
 from examples.nas_search.spaces import (
     cifar10_search_space,
     digits_search_space,
-    mnist1d_search_space,
     mnist_search_space,
+    pulses_search_space,
     space_files,
 )
 
@@ -21,7 +21,7 @@ _SPACES = {
 }
 _SPACES[digits_search_space.DIGITS_SEARCH] = digits_search_space.get_search_space_spec
 _SPACES[mnist_search_space.MNIST_SEARCH] = mnist_search_space.get_search_space_spec
-_SPACES[mnist1d_search_space.MNIST1D_SEARCH] = mnist1d_search_space.get_search_space_spec
+_SPACES[pulses_search_space.PULSES_SEARCH] = pulses_search_space.get_search_space_spec
 _SPACES[cifar10_search_space.CIFAR10_SEARCH] = cifar10_search_space.get_search_space_spec
 _SPACES[cifar10_search_space.CIFAR10_MOBILENET_V2] = cifar10_search_space.get_mobilenet_v2_spec
 _SPACES[cifar10_search_space.CIFAR10_PROXYLESSNAS] = cifar10_search_space.get_proxylessnas_spec

@@ -1,7 +1,7 @@
 """The flags of stand-alone training and of evaluation, and their presets.
 
 Names and the values of the preset `imagenet` are those of `mobile_train_eval` of TuNAS (Bender,
-Liu et al., CVPR 2020) where that has them. The presets `digits`, `mnist5k` and `mnist1d` train in
+Liu et al., CVPR 2020) where that has them. The presets `digits`, `mnist5k` and `pulses` train in
 seconds on a laptop, `cifar10` on a GPU or a few.
 """
 
@@ -22,9 +22,9 @@ FLAGS = (
         "preset",
         str,
         "digits",
-        "what flags are by default: digits, mnist5k and mnist1d train in seconds, cifar10 on GPUs, "
+        "what flags are by default: digits, mnist5k and pulses train in seconds, cifar10 on GPUs, "
         "imagenet as published",
-        choices=("digits", "mnist5k", "mnist1d", "cifar10", "imagenet"),
+        choices=("digits", "mnist5k", "pulses", "cifar10", "imagenet"),
     ),
     Flag(
         "search_dir",
@@ -94,12 +94,12 @@ PRESETS = {
         "train_batch_size": 64,
         "base_learning_rate": 1.0,
     },
-    "mnist1d": {
-        **training_flags.MNIST1D,
-        "ssd": "mnist1d_search",
+    "pulses": {
+        **training_flags.PULSES,
+        "ssd": "pulses_search",
         "epochs": 20,
         "train_batch_size": 64,
-        "base_learning_rate": 0.5,
+        "base_learning_rate": 1.0,
     },
     "cifar10": {
         **training_flags.CIFAR10,

@@ -68,7 +68,7 @@ def test_the_door_lists_its_commands(capsys):
         ),
         (
             ["search", "--preset=tiny"],
-            "argument --preset: must be one of digits, mnist5k, mnist1d, cifar10, imagenet, but is",
+            "argument --preset: must be one of digits, mnist5k, pulses, cifar10, imagenet, but is",
         ),
         (["search", "--enable_cost_model=?"], "--enable_cost_model: must be true or false, but is"),
         (["search", "--checkpoint_dir=x", "--epoch=1"], "unrecognized arguments: --epoch=1"),

@@ -80,11 +80,11 @@ def count_by_listing(layers, choices):
             {"k": 3, "e": 3, "o": 2},
         ),
         (
-            "mnist1d_search",
-            11,
-            5 * (5 * 3 * 2) ** 4 * 2**2 * 3**2 * (4 * 4 * 5 * 4),
-            ["k"] + ["kex", "kexo", "d"] * 2,
-            [4, 4, 5, 4],
+            "pulses_search",
+            10,
+            5 * (5 * 3 * 2) ** 4 * 2**3 * 3 * (5 * 7 * 4),
+            ["k", "kexo", "kexo", "d", "kex", "kexo"],
+            [5, 7, 4],
             {"k": 5, "e": 3, "x": 2, "o": 2, "d": 3},
         ),
         (
@@ -139,7 +139,7 @@ def test_costs_of_the_digits_space(indices, madds):
 
 @pytest.mark.parametrize(
     ("ssd", "scales"),
-    [("digits_search", (1, 3)), (MNIST, (1, 3, 6)), ("mnist1d_search", (1, 3, 6))],
+    [("digits_search", (1, 3)), (MNIST, (1, 3, 6)), ("pulses_search", (1, 3, 6))],
 )
 def test_expansions_of_small_spaces_are_all_different(ssd, scales):
     # Rounding could make two expansions of a width the same, and the count of networks wrong.

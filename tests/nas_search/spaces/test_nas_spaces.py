@@ -64,7 +64,7 @@ def test_all_published_names_exist():
         *v3.ALL_SSDS,
         "digits_search",
         "mnist_search",
-        "mnist1d_search",
+        "pulses_search",
         "cifar10_search",
         "cifar10_mobilenet_v2",
         "cifar10_proxylessnas",
@@ -82,7 +82,7 @@ def test_unknown_names_are_refused(spaces):
 PROXYLESS_LAYOUT = "w" + "sw" + ("keo" * 4 + "w") * 5 + "keow" + "w"
 V3_LAYOUT = "tsow" + ("kex" + "kexo" * 3 + "w") * 5 + "ww"
 DIGITS_LAYOUT = "w" + ("ke" + "keo" + "w") * 2 + "w"
-MNIST1D_LAYOUT = "kw" + ("kex" + "kexo" + "d" + "w") * 2 + "w"
+PULSES_LAYOUT = "k" + "kexo" * 2 + "dw" + "kex" + "kexo" + "w" + "w"
 MNIST_LAYOUT = "w" + ("ke" + "keo" * 2 + "w") * 3 + "w"
 # The fields that letters stand for.
 FIELDS = {
@@ -102,7 +102,7 @@ FIELDS = {
         ("mobilenet_v3_like_search", V3_LAYOUT, 86),
         ("digits_search", DIGITS_LAYOUT, 14),
         ("mnist_search", MNIST_LAYOUT, 29),
-        ("mnist1d_search", MNIST1D_LAYOUT, 21),
+        ("pulses_search", PULSES_LAYOUT, 20),
         ("cifar10_search", PROXYLESS_LAYOUT, 73),
     ],
 )
@@ -175,7 +175,7 @@ def test_widths_are_multiples_of_the_base(ssd):
         "mobilenet_multi_max": 32,
         "digits_search": 2,
         "mnist_search": 4,
-        "mnist1d_search": 2,
+        "pulses_search": 2,
     }.get(ssd, 8)
     assert spec.filters_base == base
     for path, oneof in oneofs(spec).items():
@@ -214,10 +214,10 @@ def multipliers(*scales):
         ("digits_search", DIGITS_LAYOUT, "e", multipliers(1, 3)),
         ("mnist_search", MNIST_LAYOUT, "k", [3, 5, 7]),
         ("mnist_search", MNIST_LAYOUT, "e", multipliers(1, 3, 6)),
-        ("mnist1d_search", MNIST1D_LAYOUT, "k", [(1, 3), (1, 5), (1, 7), (1, 9), (1, 11)]),
-        ("mnist1d_search", MNIST1D_LAYOUT, "e", multipliers(1, 3, 6)),
-        ("mnist1d_search", MNIST1D_LAYOUT, "x", [False, True]),
-        ("mnist1d_search", MNIST1D_LAYOUT, "d", DOWNSAMPLINGS),
+        ("pulses_search", PULSES_LAYOUT, "k", [(1, 3), (1, 5), (1, 7), (1, 9), (1, 11)]),
+        ("pulses_search", PULSES_LAYOUT, "e", multipliers(1, 3, 6)),
+        ("pulses_search", PULSES_LAYOUT, "x", [False, True]),
+        ("pulses_search", PULSES_LAYOUT, "d", DOWNSAMPLINGS),
         ("cifar10_search", PROXYLESS_LAYOUT, "k", [3, 5, 7]),
         ("cifar10_search", PROXYLESS_LAYOUT, "e", multipliers(3, 6)),
         ("cifar10_search", PROXYLESS_LAYOUT, "s", THREE_SEPARABLE),
@@ -265,7 +265,7 @@ def side_after_blocks(ssd, side):
         ),
         ("digits_search", 8, [8, 4, 2, 1]),
         ("mnist_search", 28, [14, 7, 4, 4, 1]),
-        ("mnist1d_search", 40, [40, 20, 10, 1]),
+        ("pulses_search", 64, [32, 32, 1]),
         *(
             (ssd, 32, [32, 32, 32, 16, 8, 8, 4, 4, 1])
             for ssd in ("cifar10_search", "cifar10_mobilenet_v2", "cifar10_proxylessnas")

@@ -42,7 +42,7 @@ def test_defaults_are_the_published_ones():
     assert train_flags.MODE.default == "train_and_eval"
 
 
-@pytest.mark.parametrize("preset", ["digits", "mnist5k", "mnist1d"])
+@pytest.mark.parametrize("preset", ["digits", "mnist5k", "pulses"])
 def test_presets_search_and_train_on_the_same_images(preset):
     alone, search = train_flags.PRESETS[preset], search_flags.PRESETS[preset]
     of_data = ("dataset", "validation_fraction", "test_fraction", "ssd")
