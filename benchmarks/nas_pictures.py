@@ -1,4 +1,4 @@
-"""Draws what `nas_quality.py` printed: accuracy beside cost, and beside that of random networks.
+"""Draws what `nas_quality.py` printed: accuracy by cost and by rank, and entropy by step.
 
 python -m benchmarks.nas_quality --preset mnist5k --out runs/nas_mnist5k > mnist5k.jsonl
 python -m benchmarks.nas_pictures mnist5k.jsonl docs/nas_mnist5k.svg
@@ -66,8 +66,11 @@ def draw(networks, comparison):
     """Returns a matplotlib `Figure` of what `read` returns."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4))
-    by_cost, ranked = figure.subplots(1, 2, sharey=True)
+    searches = [line for line in networks["search"].values() if "entropy" in line]
+    figure = Figure(figsize=(13.5 if searches else 9, 4))
+    # Files that were printed by older versions have no entropy.
+    by_cost, ranked, *by_step = figure.subplots(1, 3 if searches else 2)
+    ranked.sharey(by_cost)
     for kind, style in KINDS.items():
         lines = networks[kind].values()
         if lines:
@@ -108,8 +111,28 @@ def draw(networks, comparison):
         fontsize=7,
     )
     ranked.set_xlabel("rank among all networks")
+    for axes in by_step:
+        _draw_entropy(axes, searches)
     figure.tight_layout()
     return figure
+
+
+def _draw_entropy(axes, searches):
+    """Draws how controllers decided: the better the network found, the darker its line."""
+    import matplotlib
+
+    accuracies = [100 * line["test"] for line in searches]
+    colors = matplotlib.cm.ScalarMappable(
+        matplotlib.colors.Normalize(min(accuracies) - 1, max(accuracies)), "Reds"
+    )
+    for line, accuracy in zip(searches, accuracies):
+        steps = sorted(line["entropy"], key=int)
+        nats = [line["entropy"][step] for step in steps]
+        axes.plot(list(map(int, steps)), nats, color=colors.to_rgba(accuracy))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("step of the search")
+    axes.set_ylabel("entropy of the controller, nats")
+    axes.figure.colorbar(colors, ax=axes, label="accuracy of the network found, %")
 
 
 if __name__ == "__main__":

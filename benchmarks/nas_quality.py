@@ -11,7 +11,8 @@ processor, of all threads: other programs, and pauses, make no difference. A sec
 directory goes on where the first stopped; with another --preset or --target, or with --quick in one
 of them alone, it is refused.
 
-Prints JSON: one line per network, then one that compares. `nas_pictures.py` draws them. In it
+Prints JSON: one line per network, those found with the entropy of the search's controller by step,
+in nats; then one line that compares. `nas_pictures.py` draws them. In it
 
     welch_p, mann_whitney_p   are one-sided: how probable searches were to do so well if they were
                               no better than chance, by means and by ranks; one search is one sample
@@ -35,15 +36,13 @@ With --latency, when all that is done: measures the latency of random networks o
 found, and trains it; see `nas_latency.py`. Nothing else should run then.
 """
 
-import argparse
 import concurrent.futures
 import json
 import multiprocessing
 import os
-import pathlib
 import statistics
 
-from benchmarks import nas_latency, nas_trainings
+from benchmarks import nas_latency, nas_search_runs, nas_trainings
 from replicate.bench import harness
 
 
@@ -54,10 +53,8 @@ def main(argv=None):
     from benchmarks import nas_statistics
 
     for seed in range(args.num_searches):  # Before anything is trained.
-        _search_settings(
-            args, _search_directory(args, seed), seed, rl_cost_model_target=args.target
-        )
-    random, references = _random_networks(args), _references(args)
+        nas_search_runs.settings(args, "reinforce", seed)
+    random, references = nas_search_runs.random_networks(args), _references(args)
     processes = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
         args.processes, processes, nas_trainings.quiet
@@ -71,9 +68,11 @@ def main(argv=None):
         searches = list(pool.map(_search, [args] * args.num_searches, range(args.num_searches)))
         found = [search["indices"] for search in searches]
         trained = {**dict(trainings), **dict(train(found))}
-    for kind, networks in (("search", found), ("random", random)):
-        for number, indices in enumerate(networks):
-            print(json.dumps({"network": f"{kind} {number}", **trained[indices]}))
+    for number, search in enumerate(searches):
+        figures = {**trained[search["indices"]], "entropy": search["entropy"]}
+        print(json.dumps({"network": f"search {number}", **figures}))
+    for number, indices in enumerate(random):
+        print(json.dumps({"network": f"random {number}", **trained[indices]}))
     for name, indices in references.items():
         print(json.dumps({"network": f"reference {name}", **trained[indices]}))
     comparison = nas_statistics.compare(
@@ -95,76 +94,35 @@ def main(argv=None):
 
 
 def _parse(argv):
-    from benchmarks.nas_experiments import EXPERIMENTS
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", choices=EXPERIMENTS, default="digits", help="what is searched")
-    parser.add_argument("--out", type=pathlib.Path, default="runs/nas_quality", help="directory")
-    parser.add_argument("--num_searches", type=int, default=8)
-    parser.add_argument("--num_random", type=int, default=60, help="random networks")
-    parser.add_argument("--num_trainings", type=int, default=3, help="of each network")
-    parser.add_argument("--target", type=float, help="cost, in million MAdds (default: by preset)")
-    parser.add_argument("--window", type=float, default=0.05, help="random ones: target ± share")
+    parser = nas_search_runs.arguments(__doc__.splitlines()[0])
     parser.add_argument("--latency", action="store_true", help="search for a latency, too")
-    parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--quick", action="store_true", help="few steps; figures mean nothing")
-    args = parser.parse_args(argv)
-    if args.target is None:
-        args.target = EXPERIMENTS[args.preset].target
-    return args
+    return nas_search_runs.parse(parser, argv)
 
 
 def _search(args, seed):
-    """Searches; returns indices, time, and the log probability of every network in the window."""
+    """Searches.
+
+    Returns:
+        Dict of `indices`, `seconds`, `log_probability` of each random network, by indices, and
+        `entropy`, nats of the controller by step.
+    """
     from examples.nas_search.reports import network_distribution
     from examples.nas_search.spaces import search_spaces
 
-    directory = _search_directory(args, seed)
-    analysis, seconds = _searched(args, directory, seed, rl_cost_model_target=args.target)
+    analysis, seconds = nas_search_runs.run(args, "reinforce", seed)
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
     rows = analysis.probabilities[analysis.global_step]
     return {
         "indices": nas_trainings.text_of(analysis.indices),
         "seconds": seconds,
+        "entropy": analysis.history["entropy"],
         "log_probability": {
             indices: network_distribution.log_probability(
                 oneofs, rows, nas_trainings.indices_of(indices)
             )
-            for indices in _random_networks(args)
+            for indices in nas_search_runs.random_networks(args)
         },
     }
-
-
-def _searched(args, directory, seed, **given):
-    """Searches; returns the `Analysis` of what was found, and the time that it took."""
-    from examples.nas_search.fronts import alone
-    from examples.nas_search.reports import search_analysis
-    from examples.nas_search.search import search_loop
-
-    params = _search_settings(args, directory, seed, **given)
-    seconds = alone.finish(search_loop.run, params)
-    return search_analysis.analyze(str(directory)), seconds
-
-
-def _search_directory(args, seed):
-    return args.out / f"search_{seed}"
-
-
-def _search_settings(args, directory, seed, **given):
-    """Returns the settings of a search, which are those of the one in the directory if it is done.
-
-    Raises:
-        SettingsError: If they are not.
-    """
-    from examples.nas_search.search import search_settings
-
-    if args.quick:
-        given["max_global_step"] = 20
-    params = search_settings.resolve(
-        preset=args.preset, num_towers=2, seed=seed, checkpoint_dir=str(directory), **given
-    )
-    search_settings.check_same(params)
-    return params
 
 
 def _search_for_latency(args, random):
@@ -173,17 +131,10 @@ def _search_for_latency(args, random):
     target = nas_latency.target_of(model, map(nas_trainings.indices_of, random))
     directory = nas_latency.cost_directory(args) / "search"
     cost = {"cost_model": [nas_latency.cost_file(args)], "rl_cost_model_target": target}
-    analysis, _ = _searched(args, directory, 0, **cost)
+    analysis, _ = nas_search_runs.run(args, "reinforce", 0, directory, **cost)
     rounds = 3 if args.quick else nas_latency.ROUNDS
     figures = nas_latency.figures(model, target, analysis.indices, rounds)
     return {**nas_trainings.train(args, nas_trainings.text_of(analysis.indices)), **figures}
-
-
-def _random_networks(args):
-    """Returns the indices of the random networks that are compared with."""
-    return nas_trainings.drawn(
-        nas_trainings.experiment(args).space, args.target, args.window, args.num_random
-    )
 
 
 def _references(args):

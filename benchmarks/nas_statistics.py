@@ -1,4 +1,4 @@
-"""Statistics of `nas_quality.py`, which compares networks, and of `nas_spread.py`."""
+"""Statistics of `nas_quality.py` and `nas_strategies.py`, which compare, and of `nas_spread.py`."""
 
 import math
 import statistics
@@ -98,6 +98,42 @@ def beside(found, reference):
         "better": statistics.mean(accuracy > reference["test"] for accuracy in ours),
         "welch_p": p,
     }
+
+
+def strategies(found, random):
+    """Compares what strategies found, with each other and with random networks.
+
+    Args:
+        found: Dict by strategy of the accuracies of the networks that its searches found, two or
+            more.
+        random: Accuracies of random networks, two or more.
+
+    Returns:
+        Dict by strategy of dicts of figures, see `nas_strategies.py`; ready for JSON.
+    """
+    compared = {}
+    for strategy, ours in found.items():
+        beyond = stats.ttest_ind(ours, random, equal_var=False, alternative="greater")
+        compared[strategy] = {
+            "searches": len(ours),
+            "mean": statistics.mean(ours),
+            "sd": statistics.stdev(ours),
+            "min": min(ours),
+            "max": max(ours),
+            "percentile_mean": statistics.mean(
+                stats.percentileofscore(random, accuracy, "mean") for accuracy in ours
+            ),
+            "welch_p": float(beyond.pvalue),
+            "against": {
+                other: {
+                    "difference": statistics.mean(ours) - statistics.mean(theirs),
+                    "welch_p": float(stats.ttest_ind(ours, theirs, equal_var=False).pvalue),
+                }
+                for other, theirs in found.items()
+                if other != strategy
+            },
+        }
+    return compared
 
 
 def best_of(number, networks):

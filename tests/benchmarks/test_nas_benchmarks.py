@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 import programs
-from benchmarks import nas_quality, nas_speed, nas_statistics, nas_steps, nas_trainings
+from benchmarks import (
+    nas_quality,
+    nas_speed,
+    nas_statistics,
+    nas_steps,
+    nas_strategies,
+    nas_trainings,
+)
 from examples.data.sources.mnist5k import Mnist5k
 from examples.nas_search.fronts import alone
 from examples.nas_search.search import search_loop, search_settings
@@ -175,6 +182,55 @@ def test_a_quick_comparison_of_networks(tmp_path):
     ]
     assert all(9_500 <= line["madds"] <= 10_500 for line in lines[2:4])
     assert lines[-1]["random_mean"] == np.mean([line["test"] for line in lines[2:4]])
+
+
+def test_strategies_are_compared_with_random_networks_and_with_each_other():
+    found = {"reinforce": [0.94, 0.96], "random": [0.90, 0.92]}
+    got = nas_statistics.strategies(found, [0.89, 0.91, 0.93, 0.95])
+    ours, theirs = got["reinforce"], got["random"]
+    assert (ours["mean"], ours["min"], ours["max"], ours["searches"]) == (0.95, 0.94, 0.96, 2)
+    # Better than 3 and 4 of 4; than 1 and 2 of 4.
+    assert (ours["percentile_mean"], theirs["percentile_mean"]) == (87.5, 37.5)
+    assert ours["against"]["random"]["difference"] == pytest.approx(0.04)
+    assert theirs["against"]["reinforce"]["difference"] == pytest.approx(-0.04)
+    # t = 0.04 / √(2 · 0.0002 / 2) = 2.83, with 2 degrees of freedom.
+    for each in (ours["against"]["random"], theirs["against"]["reinforce"]):
+        assert each["welch_p"] == pytest.approx(0.1056, abs=1e-4)
+    assert ours["welch_p"] < 0.5 < theirs["welch_p"]
+    assert "reinforce" not in ours["against"]
+
+
+def test_a_strategy_makes_as_many_steps_as_its_time_allows():
+    # 5 seconds to begin, and 0.01 for each step.
+    assert nas_strategies.steps_for(65.0, (200, 600), (7.0, 11.0)) == 6000
+    assert nas_strategies.steps_for(6.0, (200, 600), (7.0, 11.0)) == 600  # It has made so many.
+    assert nas_strategies.steps_for(65.0, (200, 600), (7.0, 6.9)) == 600  # Noise.
+
+
+def test_strategies_need_two_searches(capsys):
+    with pytest.raises(SystemExit):
+        nas_strategies.main(["--num_searches=1"])
+    assert (
+        "--num_searches must be at least 2, as one alone has no spread" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_quick_comparison_of_strategies(tmp_path):
+    numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
+    args = ["-m", "benchmarks.nas_strategies", "--quick", f"--out={tmp_path}", *numbers]
+    result = programs.run(*args)
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    named = [line.get("network") or line["strategy"] for line in lines]
+    strategies = list(nas_strategies.STRATEGIES)
+    assert named == [f"{each} {number}" for each in strategies for number in range(2)] + strategies
+    for number, line in enumerate(lines[6:]):
+        networks = lines[2 * number : 2 * number + 2]
+        assert line["mean"] == pytest.approx(np.mean([one["test"] for one in networks]))
+        assert line["steps"] >= 20 and line["seconds"] > 0
+    assert (tmp_path / "search_1").is_dir() and (tmp_path / "evolution_1").is_dir()
 
 
 @pytest.mark.parametrize("engine", ["alone", "all"])

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import programs
-from benchmarks import nas_experiments, nas_latency, nas_pictures, nas_quality, nas_trainings
+from benchmarks import (
+    nas_experiments,
+    nas_latency,
+    nas_pictures,
+    nas_quality,
+    nas_search_runs,
+    nas_trainings,
+)
 from examples.nas_search import mobile_classifier_factory
 from examples.nas_search import mobile_search_space_v3 as v3
 from examples.nas_search.costs import network_cost
@@ -116,11 +123,11 @@ def test_a_search_for_a_latency_has_the_fitted_model_and_its_target(tmp_path, mo
     monkeypatch.setattr(nas_latency, "fit", lambda args, space: model)
     monkeypatch.setattr(nas_latency, "measure", lambda model, indices, rounds: 1.0)
 
-    def search(args, directory, seed, **given):
+    def search(args, strategy, seed, directory, **given):
         searched.append((directory, given))
         return types.SimpleNamespace(indices=nas_searches.INDICES), 5.0
 
-    monkeypatch.setattr(nas_quality, "_searched", search)
+    monkeypatch.setattr(nas_search_runs, "run", search)
     monkeypatch.setattr(nas_trainings, "train", lambda args, indices: {"indices": indices})
     text = ":".join(map(str, nas_searches.INDICES))
     figures = nas_quality._search_for_latency(args, [text])
@@ -170,6 +177,20 @@ def test_a_picture_shows_every_network(tmp_path):
     drawn = picture.read_bytes()
     nas_pictures.main([str(file), str(picture)])
     assert picture.read_bytes() == drawn
+
+
+def test_a_picture_shows_how_controllers_decided():
+    entropies = [{"0": 9.0, "1000": 2.0, "200": 8.0}, {"0": 9.0, "1000": 7.0}]
+    searches = [
+        {**line(f"search {number}", 0.95 - 0.1 * number), "entropy": entropy}
+        for number, entropy in enumerate(entropies)
+    ]
+    text = "\n".join(map(json.dumps, [*searches, *LINES[1:]]))
+    _, _, by_step, _ = nas_pictures.draw(*nas_pictures.read(text)).axes
+    shown = [drawn.get_xydata().tolist() for drawn in by_step.lines]
+    assert shown == [[[0, 9], [200, 8], [1000, 2]], [[0, 9], [1000, 7]]]
+    better, worse = (sum(drawn.get_color()[:3]) for drawn in by_step.lines)
+    assert better < worse  # darker
 
 
 def test_what_was_not_finished_is_not_drawn():

@@ -30,7 +30,7 @@ def test_sequences_have_two_pulses_at_the_distance_of_their_class():
     t = np.arange(64)
     for label in (0, 4, 9):
         of_class = sequences[labels == label, 0]
-        distance = 3 * (label + 1)
+        distance = 4 * (label + 1)
         starts = np.arange(2, 62 - distance)[:, np.newaxis]
         two = np.exp(-0.5 * (t - starts) ** 2) + np.exp(-0.5 * (t - starts - distance) ** 2)
         found = np.argmax(of_class @ two.T, axis=1)

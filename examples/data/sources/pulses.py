@@ -16,9 +16,9 @@ from examples.data.sources.images_in_memory import ImagesInMemory
 _LENGTH = 64
 _NUM_KNOWN, _NUM_TEST = 8000, 4000
 _NUM_CLASSES = 10
-_SPACING = 3  # Class c has a distance of 3 (c + 1) values.
+_SPACING = 4  # Class c has a distance of 4 (c + 1) values.
 _MARGIN = 2  # values between a pulse and an end of its sequence
-_NOISE = 0.2  # standard deviation; pulses are about 1 high
+_NOISE = 0.3  # standard deviation; pulses are about 1 high
 
 
 class Pulses(ImagesInMemory):
@@ -39,7 +39,7 @@ class Pulses(ImagesInMemory):
         """Returns images, float32 [12000, 1, 64], and labels, int64 [12000]; those for tests last.
 
         A sequence has two pulses exp(−t² / 2), each 0.75 to 1.25 high, anywhere; noise of standard
-        deviation 0.2; and a line from −s to s, with s between −0.4 and 0.4.
+        deviation 0.3; and a line from −s to s, with s between −0.4 and 0.4.
         """
         random = np.random.RandomState(1)  # All versions of NumPy draw the same.
         number = _NUM_KNOWN + _NUM_TEST
