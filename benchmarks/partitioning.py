@@ -18,7 +18,11 @@ from replicate.bench.harness import names_of
 ENGINES = ("single", "replicate", "exact", "plain_session", "mirrored", "central")
 CASES = {
     "wide4": models.CASES["wide"]._replace(towers=4),
-    **{f"{name}x4": case._replace(towers=4) for name, case in networks.CASES.items()},
+    **{
+        f"{name}x{number}": case._replace(towers=number)
+        for name, case in networks.CASES.items()
+        for number in (2, 4)
+    },
 }
 
 
