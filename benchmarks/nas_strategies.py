@@ -1,4 +1,4 @@
-"""Which strategy finds the best networks in the same time?
+"""Compares strategies of the search by what they find in the same time.
 
     python -m benchmarks.nas_strategies --preset pulses --out runs/nas_pulses
 
@@ -12,8 +12,8 @@ as take the same time.
 
 Prints JSON: a line for each network found, then one for each strategy. In it
 
-    mean, sd, min, max      are of the accuracy on test images over its searches, where a network's
-                            is the mean over its trainings
+    mean, sd, min, max      describe the accuracy on test images over its searches, where a
+                            network has the mean over its trainings
     percentile_mean         is the share of random networks that a found one is better than, in %,
                             those as good counting half
     steps, seconds          are of one search, seconds the mean
