@@ -36,9 +36,7 @@ With --latency, when all that is done: measures the latency of random networks o
 found, and trains it; see `nas_latency.py`. Nothing else should run then.
 """
 
-import concurrent.futures
 import json
-import multiprocessing
 import os
 import statistics
 
@@ -55,10 +53,7 @@ def main(argv=None):
     for seed in range(args.num_searches):  # Before anything is trained.
         nas_search_runs.settings(args, "reinforce", seed)
     random, references = nas_search_runs.random_networks(args), _references(args)
-    processes = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        args.processes, processes, nas_trainings.quiet
-    ) as pool:
+    with nas_trainings.workers(args.processes) as pool:
 
         def train(networks):
             distinct = list(dict.fromkeys(networks))

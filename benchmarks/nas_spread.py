@@ -13,9 +13,7 @@ network, then one with the spread of the accuracies on test images:
 """
 
 import argparse
-import concurrent.futures
 import json
-import multiprocessing
 import os
 import pathlib
 
@@ -31,10 +29,7 @@ def main(argv=None):
 
     space = nas_trainings.experiment(args).space
     networks = nas_trainings.drawn(space, args.target, args.window, args.num_networks)
-    processes = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        args.processes, processes, nas_trainings.quiet
-    ) as pool:
+    with nas_trainings.workers(args.processes) as pool:
         trained = list(pool.map(nas_trainings.train, [args] * len(networks), networks))
     for number, network in enumerate(trained):
         print(json.dumps({"network": f"random {number}", **network}))

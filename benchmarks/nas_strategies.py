@@ -23,10 +23,8 @@ Prints JSON: a line for each network found, then one for each strategy. In it
                             two-sided
 """
 
-import concurrent.futures
 import functools
 import json
-import multiprocessing
 import os
 import statistics
 
@@ -46,10 +44,7 @@ def main(argv=None):
     for seed in range(args.num_searches):  # Before anything is trained.
         nas_search_runs.settings(args, "reinforce", seed)
     random = nas_search_runs.random_networks(args)
-    processes = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        args.processes, processes, nas_trainings.quiet
-    ) as pool:
+    with nas_trainings.workers(args.processes) as pool:
 
         def search(strategy, steps):
             one = functools.partial(_search, args, strategy, steps)

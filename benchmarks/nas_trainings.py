@@ -4,8 +4,10 @@
 its indices, a text like "0:3:1".
 """
 
+import concurrent.futures
 import functools
 import importlib.metadata
+import multiprocessing
 import platform
 import statistics
 
@@ -22,6 +24,12 @@ def quiet():
     from examples.runs import command_line
 
     command_line.quiet_tensorflow()
+
+
+def workers(number):
+    """Returns a pool of so many processes that search and train."""
+    context = multiprocessing.get_context("spawn")
+    return concurrent.futures.ProcessPoolExecutor(number, context, quiet)
 
 
 def train(args, indices):

@@ -1,4 +1,4 @@
-"""Small images of one channel that a package has and that fit into memory, as a source."""
+"""Small images of one channel that a package has or the program makes, as a source."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -18,14 +18,15 @@ class ImagesInMemory:
 
     Attributes:
         name: Of the dataset.
-        package: What it comes with; `extra` installs it.
-        extra: Of this distribution.
+        package: What it comes with, None if the program makes it; `extra` installs it.
+        extra: Of this distribution, None likewise.
         darkest: Lowest value of a pixel.
         brightest: Highest value of a pixel; networks see values from 0 to 1, unless a subclass has
             another `_normalised`.
     """
 
     num_classes = 10
+    package = extra = None
     image_shape = None
     darkest = 0
 

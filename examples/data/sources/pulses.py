@@ -28,7 +28,6 @@ class Pulses(ImagesInMemory):
     """
 
     name = "pulses"
-    package, extra = "NumPy", "examples"  # always there
     image_shape = (1, _LENGTH, 1)
     num_classes = _NUM_CLASSES
     darkest, brightest = -8, 8  # no value is beyond
