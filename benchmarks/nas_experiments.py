@@ -108,7 +108,7 @@ _PULSES_REFERENCES = {
 EXPERIMENTS = {
     "digits": Experiment(digits_search_space.DIGITS_SEARCH, 0.01),
     "mnist5k": Experiment(mnist_search_space.MNIST_SEARCH, 0.12, _REFERENCES),
-    "pulses": Experiment(pulses_search_space.PULSES_SEARCH, 0.03, _PULSES_REFERENCES),
+    "pulses": Experiment(pulses_search_space.PULSES_SEARCH, 0.06, _PULSES_REFERENCES),
 }
 
 

@@ -24,14 +24,14 @@ def of_part(dataset, part):
 
 def test_sequences_have_two_pulses_at_the_distance_of_their_class():
     sequences, labels = Pulses.load()
-    assert (sequences.shape, sequences.dtype) == ((12000, 1, 64), np.float32)
-    assert np.bincount(labels).min() > 1000
+    assert (sequences.shape, sequences.dtype) == ((20000, 1, 128), np.float32)
+    assert np.bincount(labels).min() > 1800
     # The mean over sequences, each shifted to where it correlates most with two pulses.
-    t = np.arange(64)
+    t = np.arange(128)
     for label in (0, 4, 9):
         of_class = sequences[labels == label, 0]
-        distance = 4 * (label + 1)
-        starts = np.arange(2, 62 - distance)[:, np.newaxis]
+        distance = 6 * (label + 1)
+        starts = np.arange(2, 126 - distance)[:, np.newaxis]
         two = np.exp(-0.5 * (t - starts) ** 2) + np.exp(-0.5 * (t - starts - distance) ** 2)
         found = np.argmax(of_class @ two.T, axis=1)
         aligned = np.mean([np.roll(row, -start) for row, start in zip(of_class, found)], axis=0)
@@ -47,7 +47,7 @@ def test_the_sequences_are_the_same_everywhere():
     assert low < sequences.min() and sequences.max() < high
 
 
-def test_the_last_third_is_set_apart_and_the_rest_is_divided_by_content():
+def test_the_last_fifth_is_set_apart_and_the_rest_is_divided_by_content():
     sequences, want = Pulses.load()
     number_of = {row.tobytes(): number for number, row in enumerate(sequences)}
     seen = {}
@@ -58,19 +58,19 @@ def test_the_last_third_is_set_apart_and_the_rest_is_divided_by_content():
             inputs, labels = of_part(dataset, part)
             numbers[part] = [number_of[image[..., 0].tobytes()] for image in inputs]
             assert labels.tolist() == want[numbers[part]].tolist()
-        assert sorted(numbers["train"] + numbers["validation"]) == list(range(8000))
-        assert sorted(numbers["test"]) == list(range(8000, 12000))
+        assert sorted(numbers["train"] + numbers["validation"]) == list(range(16000))
+        assert sorted(numbers["test"]) == list(range(16000, 20000))
         seen[fraction] = set(numbers["validation"])
-    # The standard deviation of a part's size is √(8000 · 0.25 · 0.75) = 39.
-    assert len(seen[0.25]) == pytest.approx(2000, abs=4 * 39)
+    # The standard deviation of a part's size is √(16000 · 0.25 · 0.75) = 55.
+    assert len(seen[0.25]) == pytest.approx(4000, abs=4 * 55)
     assert seen[0.25] < seen[0.5]  # A sequence does not move to another part.
 
 
 def test_a_network_sees_values_as_they_are():
     dataset = data.open_data(PARAMS)
-    assert (dataset.num_classes, dataset.image_shape) == (10, (1, 64, 1))
+    assert (dataset.num_classes, dataset.image_shape) == (10, (1, 128, 1))
     inputs, _ = of_part(dataset, "test")
-    np.testing.assert_array_equal(inputs[:, 0, :, 0], Pulses.load()[0][8000:, 0])
+    np.testing.assert_array_equal(inputs[:, 0, :, 0], Pulses.load()[0][16000:, 0])
     serving = data.serving(PARAMS)
     assert serving.normalised(np.float32([-5.5, 0, 4])).tolist() == [-5.5, 0, 4]
     assert serving.decoded is None

@@ -159,7 +159,7 @@ def test_the_drawing_of_a_network_on_sequences():
     spec = search_spaces.get_search_space_spec(SSD)
     indices = network_batch.random_index_lists(spec, 1, np.random.RandomState(7))[0].tolist()
     network = factory.get_model_spec(SSD, indices=indices)
-    costs = network_cost.network_cost(network, (1, 64, 1), 10).layers
+    costs = network_cost.network_cost(network, (1, 128, 1), 10).layers
     rows = network_drawing.rows_of(network, costs)
     lengths = {row.kernel_size for row in rows if isinstance(row.kernel_size, tuple)}
     assert len(lengths) > 2 and lengths <= {(1, 3), (1, 5), (1, 7), (1, 9), (1, 11)}

@@ -1,4 +1,4 @@
-"""Pulses: 12,000 sequences of 64 values, each with two pulses; their distance is the class.
+"""Pulses: 20,000 sequences of 128 values, each with two pulses; their distance is the class.
 
 Made for architecture search: a network whose layers see less than the distance between two pulses
 cannot tell it, so kernels, depth and downsampling decide how good a network is. Nothing is
@@ -13,16 +13,16 @@ import numpy as np
 from examples.data import splits
 from examples.data.sources.images_in_memory import ImagesInMemory
 
-_LENGTH = 64
-_NUM_KNOWN, _NUM_TEST = 8000, 4000
+_LENGTH = 128
+_NUM_KNOWN, _NUM_TEST = 16000, 4000
 _NUM_CLASSES = 10
-_SPACING = 4  # Class c has a distance of 4 (c + 1) values.
+_SPACING = 6  # Class c has a distance of 6 (c + 1) values.
 _MARGIN = 2  # values between a pulse and an end of its sequence
-_NOISE = 0.3  # standard deviation; pulses are about 1 high
+_NOISE = 0.2  # standard deviation; pulses are about 1 high
 
 
 class Pulses(ImagesInMemory):
-    """The sequences as a source of images, see `datasets.py`; the last third is `test`.
+    """The sequences as a source of images, see `datasets.py`; the last fifth is `test`.
 
     Their mean is 0 and their standard deviation 1, and networks see them so.
     """
@@ -35,10 +35,10 @@ class Pulses(ImagesInMemory):
     @staticmethod
     @functools.lru_cache(maxsize=None)  # To make them takes a tenth of a second.
     def load() -> Tuple[np.ndarray, np.ndarray]:
-        """Returns images, float32 [12000, 1, 64], and labels, int64 [12000]; those for tests last.
+        """Returns images, float32 [20000, 1, 128], and labels, int64 [20000]; those for tests last.
 
         A sequence has two pulses exp(−t² / 2), each 0.75 to 1.25 high, anywhere; noise of standard
-        deviation 0.3; and a line from −s to s, with s between −0.4 and 0.4.
+        deviation 0.2; and a line from −s to s, with s between −0.4 and 0.4.
         """
         random = np.random.RandomState(1)  # All versions of NumPy draw the same.
         number = _NUM_KNOWN + _NUM_TEST
@@ -65,6 +65,6 @@ class Pulses(ImagesInMemory):
 
 
 def _pulse(centers: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """Returns a pulse around each of the centers [n], [n, 64]."""
+    """Returns a pulse around each of the centers [n], [n, 128]."""
     heights = random.uniform(0.75, 1.25, [len(centers), 1])
     return heights * np.exp(-0.5 * (np.arange(_LENGTH) - centers[:, np.newaxis]) ** 2)

@@ -185,7 +185,7 @@ PRESETS = {
     "pulses": {
         **training_flags.PULSES,
         "ssd": "pulses_search",
-        "epochs": 60,
+        "epochs": 30,
         "train_batch_size": 64,
         "model_learning_rate": 0.6,
         "rl_batch_size_multiplier": 1.0,

@@ -1,20 +1,20 @@
-"""A search space for sequences of 64 values, images of one row, such as those of `pulses`.
+"""A search space for sequences of 128 values, images of one row, such as those of `pulses`.
 
 Kernels, depth and downsampling decide how many values of a sequence a network sees at once: from 8
 to 73.
 
 | block | layers                                        | width                   | length |
 |-------|-----------------------------------------------|-------------------------|--------|
-| 0     | 1×k convolution, two optional bottlenecks     | 4, 6, 8, 12, 16         | 64     |
-|       | downsampling                                  |                         | 32     |
-| 1     | bottleneck, an optional one                   | 4, 6, 8, 12, 16, 24, 32 | 32     |
+| 0     | 1×k convolution, two optional bottlenecks     | 4, 6, 8, 12, 16         | 128    |
+|       | downsampling                                  |                         | 64     |
+| 1     | bottleneck, an optional one                   | 4, 6, 8, 12, 16, 24, 32 | 64     |
 | 2     | 1×1 convolution, global average pool          | 8, 16, 32, 64           | 1      |
 
 The first convolution and all bottlenecks choose a kernel of 1×3, 1×5, 1×7, 1×9 or 1×11, and
 bottlenecks an expansion of 1, 3 or 6, with squeeze-and-excite or without. Downsampling, always by
 2, is a 1×3 convolution, a 1×2 maximum pool or a 1×2 average pool. That is 1.9 billion networks:
-5 · (30 + 1)² · 3 · 30 · (30 + 1) · 5 · 7 · 4. For the 10 classes of `pulses` they take from 3,280
-to 1,304,704 multiply-accumulates.
+5 · (30 + 1)² · 3 · 30 · (30 + 1) · 5 · 7 · 4. For the 10 classes of `pulses` they take from 6,480
+to 2,576,512 multiply-accumulates.
 
 An index list has 20 entries: `kernel`, twice `(kernel, expansion, squeeze, outer)`, `downsampling`
 and `w0`; `(kernel, expansion, squeeze)`, `(kernel, expansion, squeeze, outer)` and `w1`; and `w2`.

@@ -97,7 +97,7 @@ PRESETS = {
     "pulses": {
         **training_flags.PULSES,
         "ssd": "pulses_search",
-        "epochs": 20,
+        "epochs": 10,
         "train_batch_size": 64,
         "base_learning_rate": 1.0,
     },

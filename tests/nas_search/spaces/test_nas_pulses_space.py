@@ -22,22 +22,22 @@ SSD = space.PULSES_SEARCH
         (
             Layers(3, [[], [Bottleneck(3, 1)]], "max"),
             (4, 4, 8),
-            64 * 3 * 4  # 1×3 of 1 channel to 4
-            + 32 * (4 * 4 + 3 * 4 + 4 * 4)  # expand by 1, 1×3, project
-            + 32 * 4 * 8  # head
+            128 * 3 * 4  # 1×3 of 1 channel to 4
+            + 64 * (4 * 4 + 3 * 4 + 4 * 4)  # expand by 1, 1×3, project
+            + 64 * 4 * 8  # head
             + 8 * 10,  # classifier
         ),
         (
             Layers(11, [[Bottleneck(11, 6, True)] * 2] * 2, "convolution"),
             (16, 32, 64),
-            64 * 11 * 16
+            128 * 11 * 16
             # Bottlenecks from 16 channels, whose squeeze-and-excite has 24 hidden units.
-            + 2 * (64 * (16 * 96 + 11 * 96 + 96 * 16) + 2 * 96 * 24)
-            + 32 * 3 * 16 * 16
-            + (32 * (16 * 96 + 11 * 96 + 96 * 32) + 2 * 96 * 24)
+            + 2 * (128 * (16 * 96 + 11 * 96 + 96 * 16) + 2 * 96 * 24)
+            + 64 * 3 * 16 * 16
+            + (64 * (16 * 96 + 11 * 96 + 96 * 32) + 2 * 96 * 24)
             # From 32 channels, with 48 hidden units.
-            + (32 * (32 * 192 + 11 * 192 + 192 * 32) + 2 * 192 * 48)
-            + 32 * 32 * 64
+            + (64 * (32 * 192 + 11 * 192 + 192 * 32) + 2 * 192 * 48)
+            + 64 * 32 * 64
             + 64 * 10,
         ),
     ],
@@ -46,16 +46,16 @@ SSD = space.PULSES_SEARCH
 def test_costs_of_the_space(layers, widths, madds):
     spec = get_search_space_spec(SSD)
     indices = space.indices_of(layers, widths)
-    assert network_cost.network_cost(spec, (1, 64, 1), 10, indices).madds == madds
+    assert network_cost.network_cost(spec, (1, 128, 1), 10, indices).madds == madds
     assert f"{madds:,}" in inspect.getdoc(space)
     assert f"{cardinality(spec)[1] / 1e9:.1f} billion networks" in inspect.getdoc(space)
 
 
 def test_its_cost_model_is_exact_for_images_of_one_row():
     spec, model = get_search_space_spec(SSD), mobile_cost_model.default_model(SSD)
-    assert (tuple(model.input_shape), model.num_classes) == ((1, 64, 1), 10)
+    assert (tuple(model.input_shape), model.num_classes) == ((1, 128, 1), 10)
     indices = [1] * 20
-    cost = network_cost.network_cost(spec, (1, 64, 1), 10, indices).madds
+    cost = network_cost.network_cost(spec, (1, 128, 1), 10, indices).madds
     assert mobile_cost_model.estimate_cost(indices, SSD) == pytest.approx(cost / 1e6, rel=1e-6)
 
 

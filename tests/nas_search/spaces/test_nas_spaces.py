@@ -265,7 +265,7 @@ def side_after_blocks(ssd, side):
         ),
         ("digits_search", 8, [8, 4, 2, 1]),
         ("mnist_search", 28, [14, 7, 4, 4, 1]),
-        ("pulses_search", 64, [32, 32, 1]),
+        ("pulses_search", 128, [64, 64, 1]),
         *(
             (ssd, 32, [32, 32, 32, 16, 8, 8, 4, 4, 1])
             for ssd in ("cifar10_search", "cifar10_mobilenet_v2", "cifar10_proxylessnas")
