@@ -253,13 +253,13 @@ $(DOCS)/.made: constraints/docs.txt
 
 %/.docs: %/.made
 	@echo "Installing what builds the documentation"
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/docs.txt
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r constraints/docs.txt
 	@touch $@
 
 define install
 echo "Installing replicate-estimator[$(2)], TensorFlow $(TENSORFLOW) included; \
 this takes a minute or two"; \
-$(1)/bin/python -m pip install --quiet --disable-pip-version-check \
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
     -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter test2.15,$(2)$(TENSORFLOW)),$(comma)types$(comma)coverage)]'
 endef
 comma := ,

@@ -21,9 +21,11 @@ TABLE = pathlib.Path(__file__).with_name("durations.txt")
 LISTED = 0.2
 SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`; those of `TABLES`, which must hold, are not."""
-SLOW_CELLS = 2
-"""Slow cells of one parametrised test, after the first ones, are `thorough` too; not in `RULES`."""
-LONG = 25
+SLOW_CELLS = 1
+"""Slow cells of one parametrised test, after the first, are `thorough` too; not in `RULES`."""
+SLOW_OF_A_FILE = 2
+"""Slow tests of a file of `EXAMPLES`, after the first ones, are `thorough` too."""
+LONG = 20
 """Tests that take longer, in seconds, are `slow` and `thorough`."""
 FURTHER = 0.2
 """Cells of a parametrised test that take longer are `further` ones, except the first."""
@@ -83,8 +85,12 @@ def marks(items):
         limit, most = (0.3, CORE_CELLS) if package in CORE else (LISTED, CELLS)
         if package not in TABLES and taken > (FURTHER if kept[function] else SLOW):
             own = seconds.get(name, 0)  # A test that shares a fixture adds little to its time.
-            slow[function] += own > SLOW
-            is_one_more = own > SLOW and slow[function] > SLOW_CELLS and package not in RULES
+            for counted in (function, file):
+                slow[counted] += own > SLOW
+            is_cell = slow[function] > SLOW_CELLS and package not in RULES
+            is_one_more = own > SLOW and (
+                is_cell or (package in EXAMPLES and slow[file] > SLOW_OF_A_FILE)
+            )
             more = ["thorough"] if is_one_more or own > LONG else []
             yield ["slow", *more] if taken > SLOW else ["further"]
             continue

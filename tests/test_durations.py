@@ -63,12 +63,22 @@ def test_of_cells_that_take_a_while_the_first_is_not_slow(monkeypatch):
 
 
 @pytest.mark.parametrize(("package", "thorough"), [("towers", ["thorough"]), ("layouts", [])])
-def test_of_slow_cells_the_first_run_in_ci(package, thorough, monkeypatch):
+def test_of_slow_cells_the_first_runs_in_ci(package, thorough, monkeypatch):
     """A cell of `layouts` is the proof of a rule, for which no other stands."""
     names = [f"tests/{package}/test_x.py::test_y[{i}]" for i in range(4)]
     monkeypatch.setattr(durations, "read", lambda: dict.fromkeys(names, durations.SLOW + 1))
     marks = list(durations.marks([(name, []) for name in names]))
-    assert marks == [["slow"]] * 2 + [["slow", *thorough]] * 2
+    assert marks == [["slow"]] + [["slow", *thorough]] * 3
+
+
+@pytest.mark.parametrize(("package", "thorough"), [("revnet", ["thorough"]), ("towers", [])])
+def test_of_slow_tests_of_an_example_two_run_in_ci(package, thorough, monkeypatch):
+    names = [f"tests/{package}/test_x.py::test_{i}" for i in range(4)]
+    other = f"tests/{package}/test_z.py::test_0"
+    seconds = dict.fromkeys([*names, other], durations.SLOW + 1)
+    monkeypatch.setattr(durations, "read", lambda: seconds)
+    marks = list(durations.marks([(name, []) for name in seconds]))
+    assert marks == [["slow"]] * 2 + [["slow", *thorough]] * 2 + [["slow"]]
 
 
 def test_what_shares_a_long_fixture_runs_in_ci(monkeypatch):
