@@ -23,6 +23,7 @@
 #
 # Measure and release:
 #   make bench          measures replicate against other ways to train on several devices
+#   make lock           writes constraints/locked: pins with hashes of all that CI installs
 #   make release        builds a wheel, and runs the README's program and the tutorial with it
 #   make clean          removes everything that these commands made
 #
@@ -32,7 +33,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-2.15 test-contrib test-all test-thorough nightly coverage lint format bench clean
+.PHONY: help search demo docs check release test test-newest test-oldest test-1.15 test-2.15 test-contrib test-all test-thorough nightly coverage lint format bench lock clean
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
@@ -139,6 +140,11 @@ docs: $(DOCS)/.docs
 	$(DOCS)/bin/mkdocs build --strict
 	@! grep -rnE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include=*.html
 
+# Asks the package index for the newest files of each pinned release.
+lock: $(DOCS)/.docs
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5,<1'
+	$(DOCS)/bin/python -m tools.lock
+
 release: $(VENV)/.test $(DOCS)/.docs
 	$(VENV)/bin/python -m tools.release --builder $(DOCS)/bin/python
 
@@ -225,12 +231,12 @@ clean:
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
 # repeated. If the packages to install change, the environment is emptied, with its stamps.
-$(VENV)/.made: constraints/tf-2.15.txt
-$(NEWEST)/.made: constraints/tf-2.21.txt
+$(VENV)/.made: constraints/tf-2.15.txt constraints/locked/tf-2.15.txt
+$(NEWEST)/.made: constraints/tf-2.21.txt constraints/locked/tf-2.21.txt
 $(OLDEST)/.made: constraints/tf-2.12.txt
-$(CONTRIB)/.made: constraints/tf-2.15.txt
-$(FIRST)/.made: constraints/tf-1.15.txt
-$(DOCS)/.made: constraints/docs.txt
+$(CONTRIB)/.made: constraints/tf-2.15.txt constraints/locked/contrib.txt
+$(FIRST)/.made: constraints/tf-1.15.txt constraints/locked/tf-1.15.txt
+$(DOCS)/.made: constraints/docs.txt constraints/locked/docs.txt
 
 %/.made: setup.py
 	@$(check_venv); $(find_python); \
@@ -240,29 +246,45 @@ $(DOCS)/.made: constraints/docs.txt
 
 .PRECIOUS: %/.made %/.test %/.examples %/.docs %/.contrib
 %/.test: %/.made
-	@$(call install,$(@D),$(if $(filter $(TENSORFLOW),$(BETWEEN)),contract,test))
+	@$(call install,$(@D),tf-$(TENSORFLOW),$(if $(filter $(TENSORFLOW),$(BETWEEN)),contract,test$(and_more)))
 	@touch $@
 
 %/.contrib: %/.made
-	@$(call install,$(@D),contract$(comma)contrib)
+	@$(call install,$(@D),contrib,contract$(comma)contrib)
 	@touch $@
 
+# No lock has its name, so that any Python will do for the examples.
 %/.examples: %/.made
-	@$(call install,$(@D),examples)
+	@$(call install,$(@D),examples,examples$(and_more))
 	@touch $@
 
 %/.docs: %/.made
-	@echo "Installing what builds the documentation"
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r constraints/docs.txt
+	@$(call install,$(@D),docs)
 	@touch $@
 
-define install
-echo "Installing replicate-estimator[$(2)], TensorFlow $(TENSORFLOW) included; \
-this takes a minute or two"; \
-$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-    -c constraints/tf-$(TENSORFLOW).txt -e '.[$(2)$(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter test2.15,$(2)$(TENSORFLOW)),$(comma)types$(comma)coverage)]'
-endef
+# What an environment has besides, by its TensorFlow.
+and_more = $(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter .test2.15,$(@F)$(TENSORFLOW)),$(comma)types$(comma)coverage)
 comma := ,
+
+# Arguments: the environment, the name of its lock, and the extras of replicate-estimator; none: it
+# is not installed. On the Python and platform that the lock is for, nothing is installed but what the
+# lock has hashes of.
+define install
+lock=constraints/locked/$(2).txt; \
+pip="$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile"; \
+if [ -e "$$lock" ] && [ "$$(head -n 1 "$$lock")" = "$$($(1)/bin/python -c '$(this_platform)')" ]; then \
+    echo "Installing $$lock; this takes a minute or two"; \
+    $$pip --require-hashes -r "$$lock" $(if $(3),&& $$pip --no-deps --no-build-isolation -e .); \
+else \
+    echo "Installing $(if $(3),replicate-estimator[$(3)]$(comma) TensorFlow $(TENSORFLOW) included,constraints/$(2).txt); \
+this takes a minute or two"; \
+    $$pip $(if $(3),-c constraints/tf-$(TENSORFLOW).txt -e '.[$(3)]',-r constraints/$(2).txt); \
+fi
+endef
+define this_platform
+import platform as p; \
+print("# {} {}.{} on {}-{}".format(p.python_implementation(), *p.python_version_tuple()[:2], p.system(), p.machine()))
+endef
 
 # An environment of the user's own must not be emptied.
 define check_venv
