@@ -45,13 +45,14 @@ NEWEST := $(VENV)-2.21
 OLDEST := $(VENV)-2.12
 FIRST := $(VENV)-1.15
 DOCS := $(VENV)-docs
+RELEASE := $(VENV)-release
 # With the packages that replaced parts of `tf.contrib`.
 CONTRIB := $(VENV)-contrib
 $(VENV)/%: TENSORFLOW = 2.15
 $(NEWEST)/%: TENSORFLOW = 2.21
 $(OLDEST)/%: TENSORFLOW = 2.12
 $(FIRST)/%: TENSORFLOW = 1.15
-$(DOCS)/%: TENSORFLOW = no
+$(DOCS)/% $(RELEASE)/%: TENSORFLOW = no
 $(CONTRIB)/%: TENSORFLOW = 2.15
 
 # Empty: the first of PYTHON_CANDIDATES that TensorFlow supports.
@@ -59,10 +60,10 @@ PYTHON ?=
 PYTHON_CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python3.7
 PYTHON_CANDIDATES += $$(ls "$$(pyenv root 2>/dev/null)"/versions/*/bin/python3 2>/dev/null)
 $(VENV)/% $(OLDEST)/% $(CONTRIB)/%: PYTHONS = (3, 9), (3, 10), (3, 11)
-$(NEWEST)/% $(DOCS)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
+$(NEWEST)/% $(DOCS)/% $(RELEASE)/%: PYTHONS = (3, 10), (3, 11), (3, 12), (3, 13)
 # With the Python of the other environments, if that is new enough.
-$(DOCS)/%: PYTHON_CANDIDATES := $(PYTHON) $(PYTHON_CANDIDATES)
-$(DOCS)/%: override PYTHON =
+$(DOCS)/% $(RELEASE)/%: PYTHON_CANDIDATES := $(PYTHON) $(PYTHON_CANDIDATES)
+$(DOCS)/% $(RELEASE)/%: override PYTHON =
 $(FIRST)/%: PYTHONS = (3, 7),
 $(FIRST)/%: override PYTHON = $(PYTHON_3_7)
 
@@ -141,12 +142,11 @@ docs: $(DOCS)/.docs
 	@! grep -rnE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include=*.html
 
 # Asks the package index for the newest files of each pinned release.
-lock: $(DOCS)/.docs
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5,<1'
-	$(DOCS)/bin/python -m tools.lock
+lock: $(RELEASE)/.release
+	$(RELEASE)/bin/python -m tools.lock
 
-release: $(VENV)/.test $(DOCS)/.docs
-	$(VENV)/bin/python -m tools.release --builder $(DOCS)/bin/python
+release: $(VENV)/.test $(RELEASE)/.release
+	$(VENV)/bin/python -m tools.release --builder $(RELEASE)/bin/python
 
 test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(QUICK)" \
@@ -226,7 +226,7 @@ bench: $(VENV)/.examples
 	$(VENV)/bin/python -m benchmarks.towers
 
 clean:
-	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) $(CONTRIB) build dist runs .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache *.egg-info
+	rm -rf $(VENV) $(VENV)-[12].* $(DOCS) $(RELEASE) $(CONTRIB) build dist runs .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each stamp is written last, so that an installation that was cut short is
@@ -237,6 +237,7 @@ $(OLDEST)/.made: constraints/tf-2.12.txt
 $(CONTRIB)/.made: constraints/tf-2.15.txt constraints/locked/contrib.txt
 $(FIRST)/.made: constraints/tf-1.15.txt constraints/locked/tf-1.15.txt
 $(DOCS)/.made: constraints/docs.txt constraints/locked/docs.txt
+$(RELEASE)/.made: constraints/release.txt constraints/locked/release.txt
 
 %/.made: setup.py
 	@$(check_venv); $(find_python); \
@@ -244,7 +245,7 @@ $(DOCS)/.made: constraints/docs.txt constraints/locked/docs.txt
 	"$$python" -m venv --clear "$(@D)"
 	@echo "$(CURDIR)" > $@
 
-.PRECIOUS: %/.made %/.test %/.examples %/.docs %/.contrib
+.PRECIOUS: %/.made %/.test %/.examples %/.docs %/.contrib %/.release
 %/.test: %/.made
 	@$(call install,$(@D),tf-$(TENSORFLOW),$(if $(filter $(TENSORFLOW),$(BETWEEN)),contract,test$(and_more)))
 	@touch $@
@@ -262,6 +263,10 @@ $(DOCS)/.made: constraints/docs.txt constraints/locked/docs.txt
 	@$(call install,$(@D),docs)
 	@touch $@
 
+%/.release: %/.made
+	@$(call install,$(@D),release)
+	@touch $@
+
 # What an environment has besides, by its TensorFlow.
 and_more = $(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter .test2.15,$(@F)$(TENSORFLOW)),$(comma)types$(comma)coverage)
 comma := ,
@@ -274,7 +279,7 @@ lock=constraints/locked/$(2).txt; \
 pip="$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile"; \
 if [ -e "$$lock" ] && [ "$$(head -n 1 "$$lock")" = "$$($(1)/bin/python -c '$(this_platform)')" ]; then \
     echo "Installing $$lock; this takes a minute or two"; \
-    $$pip --require-hashes -r "$$lock" $(if $(3),&& $$pip --no-deps --no-build-isolation -e .); \
+    $$pip --require-hashes --no-deps -r "$$lock" $(if $(3),&& $$pip --no-deps --no-build-isolation -e .); \
 else \
     echo "Installing $(if $(3),replicate-estimator[$(3)]$(comma) TensorFlow $(TENSORFLOW) included,constraints/$(2).txt); \
 this takes a minute or two"; \
@@ -312,7 +317,7 @@ for candidate in $(or $(PYTHON),$(PYTHON_CANDIDATES)); do \
     if "$$candidate" -c "$$is_supported" 2>/dev/null; then python=$$candidate; break; fi; \
 done; \
 if [ -z "$$python" ]; then \
-    echo "$(if $(filter no,$(TENSORFLOW)),The documentation,TensorFlow $(TENSORFLOW)) needs a Python of $(PYTHONS), but found: $$tried." >&2; \
+    echo "$(if $(filter no,$(TENSORFLOW)),$(@D),TensorFlow $(TENSORFLOW)) needs a Python of $(PYTHONS), but found: $$tried." >&2; \
     echo "Install one of them, or name it: make $(or $(MAKECMDGOALS),demo) PYTHON=/path/to/python3.11" >&2; \
     exit 1; \
 fi

@@ -1,4 +1,4 @@
-"""What CI installs is pinned with hashes, and pinned alike in all files."""
+"""All that CI installs is pinned with hashes, and pinned alike in all files."""
 
 import importlib.metadata
 import platform
@@ -51,7 +51,7 @@ def test_every_pin_has_hashes_and_no_line_names_a_host(name):
 
 
 def test_all_that_an_environment_imports_is_locked():
-    """Of the environment that runs this: a package that no lock has came by another way."""
+    """The environment that runs this has what its lock has, and no more."""
     distributions = list(importlib.metadata.distributions())
     found = {normalized(one.metadata["Name"]): one.version for one in distributions}
     name = f"tf-{'.'.join(found['tensorflow'].split('.')[:2])}"

@@ -1,4 +1,4 @@
-"""Writes `constraints/locked/`: exact pins with hashes of all that CI installs; `make lock`.
+"""Writes `constraints/locked/`, exact pins with hashes of all that CI installs: `make lock`.
 
 The pins are those of `constraints/`. A lock is for one Python and one platform, which its first
 line names; `make` installs by it there, and nothing whose hash it does not have. Other Pythons and
@@ -19,7 +19,7 @@ _UV_PLATFORM = "x86_64-manylinux_2_28"
 
 
 class Environment(NamedTuple):
-    """An environment that CI makes."""
+    """An environment that `make` makes."""
 
     constraints: str  # name of the file that pins versions
     python: str
@@ -32,6 +32,7 @@ ENVIRONMENTS = {
     "tf-2.21": Environment("tf-2.21", "3.11.7", ("test", "keras2")),
     "contrib": Environment("tf-2.15", "3.11.7", ("contract", "contrib")),
     "docs": Environment("docs", "3.11.7"),
+    "release": Environment("release", "3.11.7"),
 }
 
 
