@@ -76,6 +76,13 @@ _MODULES = {
     "tower_report": "reports",
 }
 _RENAMED = {"Gather": "Reduction"}  # New names by old ones.
+_ENDED = {  # What users of version 0.1.0 are told.
+    "own_gradients": (
+        "`replicate.own_gradients()` ended with 0.2.0: gradients that a `model_fn` takes are one "
+        "device's. Leave it out; or, for gradients of the rows of one tower, write the program of "
+        "one tower: `replicate_model_fn(model_fn, per_tower=True)`."
+    ),
+}
 
 if not TYPE_CHECKING:  # A type checker that sees `__getattr__` accepts any name.
 
@@ -85,6 +92,8 @@ if not TYPE_CHECKING:  # A type checker that sees `__getattr__` accepts any name
             renamed.warn(f"{__name__}.{name}", f"{__name__}.{new}")
             globals()[name] = getattr(sys.modules[__name__], new)
             return globals()[name]
+        if name in _ENDED:
+            raise AttributeError(_ENDED[name])
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if "tensorflow" not in sys.modules:  # A better error than a failing import of it.
