@@ -1,4 +1,4 @@
-"""Session hooks that show progress, save at a signal, and end training that stands still.
+"""Session hooks that show progress, measure towers, save at a signal, and end what stands still.
 
 A *step* is one increment of the global step. An *example* is one row of the whole batch.
 """
@@ -8,23 +8,23 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import tensorflow.compat.v1 as tf
 
 from replicate.clusters import is_chief
 from replicate.faults import PreemptionHook, StallError, StallHook, config_of
-from replicate.reports import ProgressBar, ProgressLog, RateSummary, import_tqdm, progress_values
+from replicate.reports import (
+    Mark,
+    ProgressBar,
+    ProgressLog,
+    RateSummary,
+    TowerMonitorHook,
+    import_tqdm,
+    progress_values,
+)
 
-__all__ = ("PreemptionHook", "ProgressHook", "StallError", "StallHook")
-
-
-class _Mark(NamedTuple):
-    """State of training at one time."""
-
-    time: float  # In seconds; only differences have a meaning.
-    step: int  # The global step.
-    examples: int  # Rows since the session began.
+__all__ = ("PreemptionHook", "ProgressHook", "StallError", "StallHook", "TowerMonitorHook")
 
 
 class ProgressHook(tf.train.SessionRunHook):
@@ -177,9 +177,9 @@ class ProgressHook(tf.train.SessionRunHook):
         self._step = start
         self._runs = 0  # Runs since `_step` was read.
         self._examples = 0
-        self._first: _Mark | None = None  # After the first step, which includes one-time setup.
-        self._drawn: _Mark | None = None  # At the last redraw.
-        self._written: _Mark | None = None  # At the last summary.
+        self._first: Mark | None = None  # After the first step, which includes one-time setup.
+        self._drawn: Mark | None = None  # At the last redraw.
+        self._written: Mark | None = None  # At the last summary.
         self._rate: str | None = None
         self._secs_per_step: float | None = None
         self._last_loss: float | None = None
@@ -259,7 +259,7 @@ class ProgressHook(tf.train.SessionRunHook):
 
     def _draw(self, bar: ProgressBar | ProgressLog, is_last: bool = False) -> None:
         """Redraws the bar, or logs a line, with the counts of `_read_step`."""
-        now = _Mark(time.perf_counter(), self._step, self._examples)
+        now = Mark(time.perf_counter(), self._step, self._examples)
         since = self._first if is_last else self._drawn
         if since is not None and now.time > since.time and now.step > since.step:
             seconds = now.time - since.time
@@ -275,7 +275,7 @@ class ProgressHook(tf.train.SessionRunHook):
         loss = None if self._last_loss is None else f"loss {self._last_loss:.4g}"
         bar.draw(self._step, ", ".join(filter(None, (self._rate, loss))), self._secs_per_step)
 
-    def _summarise(self, summary: RateSummary, now: _Mark, is_last: bool = False) -> None:
+    def _summarise(self, summary: RateSummary, now: Mark, is_last: bool = False) -> None:
         """Writes the rate since the last summary if one is due."""
         since = self._written = self._written or now
         seconds = now.time - since.time

@@ -43,6 +43,7 @@ EXAMPLES = {
     "compat.install": ("", ""),
     "hooks.PreemptionHook": (MODEL + FEW, ""),
     "hooks.ProgressHook": (MODEL, ""),
+    "hooks.TowerMonitorHook": (MODEL, ""),
     "hooks.StallHook": ("run_config = estimator.RunConfig('model')\n", ""),
     "merge_call": (
         "reward = labels\nbaseline = tf.get_variable('baseline', [], trainable=False)\n",

@@ -49,6 +49,7 @@ NO_PACKAGES = {
     "mutations",
     "properties",
     "soak",
+    "upgrades",
 }
 # Paths that programs may still import by; nothing here does.
 FORMER = {"replicate.compat.contrib": "replicate.migration.contrib"}

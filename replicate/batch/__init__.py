@@ -2,6 +2,7 @@
 
 from replicate.batch import entries, prefetching, sharding, weights
 from replicate.batch.initialising import OF_SESSION, initialising
+from replicate.batch.row_counts import rows_per_shard
 from replicate.batch.sharding import PREFETCH_SCOPE, SHARD_SCOPE
 from replicate.batch.weights import losses_added_up, losses_are_added_up
 
@@ -14,6 +15,7 @@ __all__ = [
     "losses_added_up",
     "losses_are_added_up",
     "prefetching",
+    "rows_per_shard",
     "sharding",
     "weights",
 ]

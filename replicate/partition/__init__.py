@@ -7,10 +7,11 @@ from replicate.partition.plans import coverage_of, plan_of
 from replicate.partition.program import Program, current
 from replicate.partition.references import read_before_written
 from replicate.partition.rows import Rows
-from replicate.partition.surgery import Partitioned
+from replicate.partition.surgery import SCOPE, Partitioned
 from replicate.partition.towers import build_towers
 
 __all__ = [
+    "SCOPE",
     "Partitioned",
     "Placement",
     "Program",

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import datetime
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 TAG = "global_examples/sec"
+
+
+class Mark(NamedTuple):
+    """State of training at one time."""
+
+    time: float  # In seconds; only differences have a meaning.
+    step: int  # The global step.
+    examples: int  # Rows since the session began.
 
 
 class ProgressLog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import weakref
 from typing import Any, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -18,6 +19,7 @@ _MATTERS = 1e7  # Cost of an operation below which it takes no noticeable time o
 _SIGNAL_BYTES = 8  # Size of flags, scales and weights of towers, whose transfer needs no bandwidth.
 
 _last: TowerReport | None = None
+_graph: weakref.ref[tf.Graph] | None = None  # The graph that `_last` is of.
 
 
 class Crossing(NamedTuple):
@@ -134,6 +136,11 @@ def last() -> TowerReport:
     return _last
 
 
+def last_of(graph: tf.Graph) -> TowerReport | None:
+    """Returns the `TowerReport` of a graph; None if it has no towers, or is not the last one."""
+    return _last if _graph is not None and _graph() is graph else None
+
+
 def publish(
     placement: Any,
     shards: Any,
@@ -150,7 +157,7 @@ def publish(
         spec: The `EstimatorSpec` of all towers.
         coverage: The `Coverage`, None if it was not measured.
     """
-    global _last
+    global _last, _graph
     known = isinstance(shards.total, int)
     variables = [one for one in tf.global_variables() if one is not tf.train.get_global_step()]
     crossing = transfers.crossing([spec.train_op, spec.loss])
@@ -160,6 +167,7 @@ def publish(
         kinds[transfer.kind].append(transfer)
         if transfer.size is None or transfer.size > _SIGNAL_BYTES:
             links[transfer.source or "any", transfer.destination or "any"].append(transfer)
+    _graph = weakref.ref(tf.get_default_graph())
     report = _last = TowerReport(
         devices=placement.devices,
         rows=tuple(rows if known else None for rows in shards.rows),
