@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from typing import Iterable, NamedTuple, Sequence
 
@@ -16,6 +17,7 @@ _SLOW = 1.5  # Times the median of the other towers.
 _NOTICEABLE = 1e-3  # Seconds; a tower that takes less more than the others costs nothing.
 # A GPU has statistics of the kernels themselves, beside those of their launch.
 _KERNELS = "/stream:all"
+_DEVICE = re.compile(r"device:(\w+):(\d+)")
 
 
 class StepTimes(NamedTuple):
@@ -38,10 +40,12 @@ def measured(metadata: tf.RunMetadata, devices: Sequence[str]) -> StepTimes:
     meetings: list[tuple[int, int]] = []
     kernels = {one.device for one in metadata.step_stats.dev_stats if _KERNELS in one.device}
     for device in metadata.step_stats.dev_stats:
-        name = device.device
-        if name + _KERNELS in kernels or ("/stream:" in name and name not in kernels):
+        name, known = device.device, _DEVICE.search(device.device)
+        # TensorFlow 1.15 has `/host:CPU`, too, which names no device of the session.
+        is_one_stream = "/stream:" in name and name not in kernels
+        if known is None or is_one_stream or name + _KERNELS in kernels:
             continue
-        spans = found.setdefault(_short(name.replace(_KERNELS, "")), [])
+        spans = found.setdefault(f"{known[1].upper()}:{known[2]}", [])
         for node in device.node_stats:
             span = (node.all_start_micros, node.all_start_micros + node.all_end_rel_micros)
             (meetings if node.node_name.startswith(_MEETINGS) else spans).append(span)

@@ -140,6 +140,7 @@ def test_times_are_those_in_which_anything_runs():
             stats("GPU:0", ("a", 0, 900)),
             stats("GPU:0/stream:all", ("a", 50, 40), ("replicate/reduce/sum", 300, 7)),
             stats("GPU:0/stream:13", ("a", 50, 40)),
+            tf.RunMetadata().step_stats.dev_stats.add(device="/host:CPU"),
         ]
     )
     devices = ["/device:CPU:0", "/gpu:0", "/device:GPU:1"]
