@@ -79,7 +79,7 @@ def as_json(flag: str, text: str) -> dict[str, Any]:
     """Returns the JSON object in a text as a dictionary; raises a ValueError if it has none."""
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         found = error
     if not isinstance(found, dict):
         raise ValueError(
@@ -90,6 +90,8 @@ def as_json(flag: str, text: str) -> dict[str, Any]:
 
 
 def _imported(module: str) -> Any:
+    if module.startswith(".") and not module.endswith(".py"):
+        raise ValueError("relative names have a meaning inside of packages only")
     if not module.endswith(".py"):
         return importlib.import_module(module)
     path = pathlib.Path(module).resolve(strict=True)

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 READ_BYTES = 2**30
 """Size in bytes up to which a checkpoint's data are read to see whether it is whole."""
 
-_BASENAME = "model.ckpt"  # As Estimators name them.
+_BASENAME = r"model\.ckpt"  # As Estimators name them; a pattern.
 
 
 class FallBackHook(tf.train.SessionRunHook):
@@ -51,6 +51,8 @@ def fall_back(model_dir: str) -> str | None:
     named, kept = _read_state(model_dir)
     if named is not None and defect(named) is None:
         return named
+    if named is not None and _step(named) < 0:
+        named = None  # Without a step it does not tell which checkpoints are older.
     candidates = _candidates(model_dir, named, kept)
     damaged: dict[str, str] = {}
     whole = None
@@ -71,7 +73,9 @@ def fall_back(model_dir: str) -> str | None:
     if whole is None and not damaged:
         return None
     for path in damaged:
-        _put_aside(path)
+        # The state file may name files elsewhere, which are not the training's to rename.
+        if os.path.realpath(os.path.dirname(path)) == os.path.realpath(model_dir):
+            _put_aside(path)
     state = os.path.join(model_dir, "checkpoint")
     if whole is None:
         if tf.gfile.Exists(state):
@@ -110,6 +114,8 @@ def defect(path: str) -> str | None:
         if sum(sizes) <= READ_BYTES:
             for name in numbers:
                 reader.get_tensor(name)
+    except MemoryError:  # TensorFlow believes a length in the index, however large it is.
+        return "its index asks for more memory than there is"
     except (tf.errors.OpError, IndexError, ValueError, RuntimeError) as error:
         return getattr(error, "message", None) or str(error)
     return None
@@ -123,21 +129,27 @@ def _read_state(model_dir: str) -> tuple[str | None, list[str]]:
         state = None
     if state is None:
         return None, []
-    return state.model_checkpoint_path, list(state.all_model_checkpoint_paths)
+    # A damaged state file may have names that no file can have.
+    named, *kept = [
+        name if "\0" not in name else None
+        for name in (state.model_checkpoint_path, *state.all_model_checkpoint_paths)
+    ]
+    return named, [name for name in kept if name is not None]
 
 
 def _candidates(model_dir: str, named: str | None, kept: Iterable[str]) -> list[str]:
     """Returns paths of checkpoints, newest first, none newer than the one in the state file."""
-    prefix = _BASENAME if named is None else re.sub(r"-\d+$", "", os.path.basename(named))
+    # A damaged state file may have a name that is almost right.
+    prefix = "" if named is None else re.escape(re.sub(r"-\d+$", "", os.path.basename(named)))
     paths = {*kept, *([] if named is None else [named])}
     if tf.gfile.IsDirectory(model_dir):
         for file in tf.gfile.ListDirectory(model_dir):
             # A checkpoint without an index was never finished.
-            if re.match(re.escape(prefix) + r"-\d+\.index$", file):
+            if re.match(rf"({prefix}|{_BASENAME})-\d+\.index$", file):
                 paths.add(os.path.join(model_dir, file[: -len(".index")]))
     last = None if named is None else _step(named)
     early = [path for path in paths if last is None or _step(path) <= last]
-    return sorted(early, key=_step, reverse=True)
+    return sorted(early, key=lambda path: (_step(path), path == named, path), reverse=True)
 
 
 def _step(path: str) -> int:
@@ -149,8 +161,10 @@ def _step(path: str) -> int:
 def _files(path: str) -> list[str]:
     """Returns the paths of the files of a checkpoint."""
     directory, name = os.path.split(path)
+    directory = directory or "."
     pattern = re.compile(re.escape(name) + r"\.(index|meta|data-\d+-of-\d+)")
-    files = tf.gfile.ListDirectory(directory or ".")
+    # The state file of a directory that was moved may name one that is gone.
+    files = tf.gfile.ListDirectory(directory) if tf.gfile.IsDirectory(directory) else []
     return [os.path.join(directory, file) for file in files if pattern.fullmatch(file)]
 
 

@@ -179,3 +179,19 @@ def test_what_has_no_numbers_is_not_read(tmp_path):
     with tf.Session() as session:
         path = saver.save(session, str(tmp_path / "model.ckpt"), global_step=1)
     assert checkpoints.defect(path) is None
+
+
+def test_checkpoints_elsewhere_stay_as_they_are(directory, warnings, tmp_path):
+    """A state file may come from elsewhere, and name files that are not this training's."""
+    other = tmp_path / "other"
+    shutil.copytree(directory, other)
+    (other / "model.ckpt-9.index").write_bytes(b"x" * 500)
+    gone = tmp_path / "gone" / "model.ckpt-8"
+    names = [str(gone), str(other / "model.ckpt-9")]
+    listed = "".join(f'all_model_checkpoint_paths: "{name}"\n' for name in names)
+    (directory / "checkpoint").write_text(f'model_checkpoint_path: "{names[-1]}"\n{listed}')
+    before = sorted(other.iterdir())
+    assert checkpoints.fall_back(str(directory)) == str(directory / "model.ckpt-9")
+    assert sorted(other.iterdir()) == before
+    [said] = warnings()
+    assert all(f"{name} is damaged: " in said for name in names[1:])
