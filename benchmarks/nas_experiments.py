@@ -90,7 +90,7 @@ _REFERENCES = {
 def _of_equal_bottlenecks(bottleneck, depths=(0, 1)):
     """Returns the `Shape` of a network of `pulses_search` whose bottlenecks are all alike."""
     blocks = [[bottleneck] * depth for depth in depths]
-    return Shape(Layers(bottleneck.length, blocks, pulses_search_space.MAX), (8, 16, 32))
+    return Shape(Layers(bottleneck.length, blocks, pulses_search_space.MAX), (16, 32, 64))
 
 
 _PULSES_REFERENCES = {
@@ -100,15 +100,15 @@ _PULSES_REFERENCES = {
     "proxylessnas_mobile": _of_equal_bottlenecks(Bottleneck(7, 3)),
     "mobilenet_v3_large": _of_equal_bottlenecks(Bottleneck(5, 6, True)),
     # The smallest and the largest kernels everywhere, in a shallow network and a deeper one.
-    "all_3": _of_equal_bottlenecks(Bottleneck(3, 1), (1, 2)),
-    "all_11": _of_equal_bottlenecks(Bottleneck(11, 1), (1, 2)),
-    "all_11_shallow": _of_equal_bottlenecks(Bottleneck(11, 1)),
+    "all_3": _of_equal_bottlenecks(Bottleneck(3, 2), (1, 2)),
+    "all_11": _of_equal_bottlenecks(Bottleneck(11, 2), (1, 2)),
+    "all_11_shallow": _of_equal_bottlenecks(Bottleneck(11, 2)),
 }
 
 EXPERIMENTS = {
     "digits": Experiment(digits_search_space.DIGITS_SEARCH, 0.01),
     "mnist5k": Experiment(mnist_search_space.MNIST_SEARCH, 0.12, _REFERENCES),
-    "pulses": Experiment(pulses_search_space.PULSES_SEARCH, 0.06, _PULSES_REFERENCES),
+    "pulses": Experiment(pulses_search_space.PULSES_SEARCH, 0.2, _PULSES_REFERENCES),
 }
 
 

@@ -19,7 +19,7 @@ _CIFAR10 = ((32, 32, 3), 10)
 _INPUTS = {
     digits_search_space.DIGITS_SEARCH: ((8, 8, 1), 10),
     mnist_search_space.MNIST_SEARCH: ((28, 28, 1), 10),
-    pulses_search_space.PULSES_SEARCH: ((1, 128, 1), 10),
+    pulses_search_space.PULSES_SEARCH: ((1, 128, 1), 20),
     cifar10_search_space.CIFAR10_SEARCH: _CIFAR10,
     cifar10_search_space.CIFAR10_MOBILENET_V2: _CIFAR10,
     cifar10_search_space.CIFAR10_PROXYLESSNAS: _CIFAR10,

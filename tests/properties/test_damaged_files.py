@@ -206,3 +206,18 @@ def test_an_argument_that_names_no_function_is_one_line(count, folder, choose, m
         last = errors.getvalue().rstrip("\n").split("error: ")[-1]
         assert last and "Traceback" not in errors.getvalue(), word
         assert not os.listdir(folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([".model:model_fn"], "is not: relative names have a meaning inside of packages only. Run"),
+        (["..model:model_fn"], "relative names have a meaning inside of packages only"),
+        (["os:getcwd", "os:getcwd", "--options", "[" * 100_000], "`--options` must be a JSON obj"),
+    ],
+)
+def test_arguments_that_ended_in_another_error(words, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        planning.main(words)
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err

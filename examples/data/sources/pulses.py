@@ -15,8 +15,8 @@ from examples.data.sources.images_in_memory import ImagesInMemory
 
 _LENGTH = 128
 _NUM_KNOWN, _NUM_TEST = 16000, 4000
-_NUM_CLASSES = 10
-_SPACING = 6  # Class c has a distance of 6 (c + 1) values.
+_NUM_CLASSES = 20
+_SPACING = 3  # Class c has a distance of 3 (c + 1) values.
 _MARGIN = 2  # values between a pulse and an end of its sequence
 _NOISE = 0.2  # standard deviation; pulses are about 1 high
 

@@ -3,18 +3,18 @@
 Kernels, depth and downsampling decide how many values of a sequence a network sees at once: from 8
 to 73.
 
-| block | layers                                        | width                   | length |
-|-------|-----------------------------------------------|-------------------------|--------|
-| 0     | 1×k convolution, two optional bottlenecks     | 4, 6, 8, 12, 16         | 128    |
-|       | downsampling                                  |                         | 64     |
-| 1     | bottleneck, an optional one                   | 4, 6, 8, 12, 16, 24, 32 | 64     |
-| 2     | 1×1 convolution, global average pool          | 8, 16, 32, 64           | 1      |
+| block | layers                                        | width                     | length |
+|-------|-----------------------------------------------|---------------------------|--------|
+| 0     | 1×k convolution, two optional bottlenecks     | 8, 12, 16, 24, 32         | 128    |
+|       | downsampling                                  |                           | 64     |
+| 1     | bottleneck, an optional one                   | 8, 12, 16, 24, 32, 48, 64 | 64     |
+| 2     | 1×1 convolution, global average pool          | 16, 32, 64, 128           | 1      |
 
 The first convolution and all bottlenecks choose a kernel of 1×3, 1×5, 1×7, 1×9 or 1×11, and
-bottlenecks an expansion of 1, 3 or 6, with squeeze-and-excite or without. Downsampling, always by
+bottlenecks an expansion of 2, 3 or 6, with squeeze-and-excite or without. Downsampling, always by
 2, is a 1×3 convolution, a 1×2 maximum pool or a 1×2 average pool. That is 1.9 billion networks:
-5 · (30 + 1)² · 3 · 30 · (30 + 1) · 5 · 7 · 4. For the 10 classes of `pulses` they take from 6,480
-to 2,576,512 multiply-accumulates.
+5 · (30 + 1)² · 3 · 30 · (30 + 1) · 5 · 7 · 4. For the 20 classes of `pulses` they take from 31,040
+to 9,314,816 multiply-accumulates.
 
 An index list has 20 entries: `kernel`, twice `(kernel, expansion, squeeze, outer)`, `downsampling`
 and `w0`; `(kernel, expansion, squeeze)`, `(kernel, expansion, squeeze, outer)` and `w1`; and `w2`.
@@ -40,9 +40,9 @@ from examples.nas_search.schema import OneOf
 
 PULSES_SEARCH = "pulses_search"
 KERNEL_LENGTHS = (3, 5, 7, 9, 11)
-EXPANSIONS = (1, 3, 6)
+EXPANSIONS = (2, 3, 6)
 DOWNSAMPLINGS = ("convolution", MAX, AVERAGE)
-WIDTHS = ((4, 6, 8, 12, 16), (4, 6, 8, 12, 16, 24, 32), (8, 16, 32, 64))
+WIDTHS = ((8, 12, 16, 24, 32), (8, 12, 16, 24, 32, 48, 64), (16, 32, 64, 128))
 DEPTHS = ((0, 2), (1, 2))  # fewest and most bottlenecks of blocks 0 and 1
 _HALF = (1, 2)  # strides
 
