@@ -66,7 +66,7 @@ def test_a_reference_for_sequences_has_its_shape_and_about_the_cost(name):
     shape = PULSES.references[name]
     indices = reference_indices(PULSES.space, shape, PULSES.target, 0.05)
     spec = mobile_classifier_factory.get_model_spec(PULSES.space, indices=indices)
-    cost = network_cost.network_cost(spec, (1, 64, 1), 10).madds
+    cost = network_cost.network_cost(spec, (1, 128, 1), 20).madds
     assert cost == pytest.approx(1e6 * PULSES.target, rel=0.1)
     [stem] = spec.blocks[0].layers[0].kernel_size.choices
     assert stem == (1, shape.layers.stem)

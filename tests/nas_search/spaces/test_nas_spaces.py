@@ -215,7 +215,7 @@ def multipliers(*scales):
         ("mnist_search", MNIST_LAYOUT, "k", [3, 5, 7]),
         ("mnist_search", MNIST_LAYOUT, "e", multipliers(1, 3, 6)),
         ("pulses_search", PULSES_LAYOUT, "k", [(1, 3), (1, 5), (1, 7), (1, 9), (1, 11)]),
-        ("pulses_search", PULSES_LAYOUT, "e", multipliers(1, 3, 6)),
+        ("pulses_search", PULSES_LAYOUT, "e", multipliers(2, 3, 6)),
         ("pulses_search", PULSES_LAYOUT, "x", [False, True]),
         ("pulses_search", PULSES_LAYOUT, "d", DOWNSAMPLINGS),
         ("cifar10_search", PROXYLESS_LAYOUT, "k", [3, 5, 7]),
