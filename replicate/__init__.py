@@ -76,7 +76,7 @@ _MODULES = {
     "tower_report": "reports",
 }
 _RENAMED = {"Gather": "Reduction"}  # New names by old ones.
-_ENDED = {  # What users of version 0.1.0 are told.
+_ENDED = {  # Names of version 0.1.0, and the way out.
     "own_gradients": (
         "`replicate.own_gradients()` ended with 0.2.0: gradients that a `model_fn` takes are one "
         "device's. Leave it out; or, for gradients of the rows of one tower, write the program of "

@@ -122,11 +122,7 @@ class ProgressHook(tf.train.SessionRunHook):
                 f"`log_secs` must be at least 0 seconds, or None, but is {log_secs!r}. Pass 0 for "
                 "a line at every step, or None for none."
             )
-        if not (config is None or getattr(config, "model_dir", None)):
-            raise ValueError(
-                "Summaries go into the directory of the model, but `config` must be a `RunConfig` "
-                f"with a `model_dir`, and is {config!r}. Pass `estimator.config`, or leave it out."
-            )
+        progress_values.check_config(config)
         import_tqdm()  # Raises before training starts if it is missing.
         self._total_steps = total_steps
         self._steps = steps
@@ -146,13 +142,7 @@ class ProgressHook(tf.train.SessionRunHook):
         self._active = self._on_terminal or self._log_secs is not None
         if not self._active:
             return
-        self._global_step = tf.train.get_global_step()
-        if self._global_step is None:
-            raise RuntimeError(
-                "ProgressHook counts global steps, but the graph has no global step. Call "
-                "`tf.train.get_or_create_global_step()` where the graph is built and pass it to "
-                "the optimizer."
-            )
+        self._global_step = progress_values.global_step("ProgressHook")
         self._total = self._total_steps
         self._loss = progress_values.loss_tensor(self._loss_arg)
         self._batch_size = progress_values.batch_size(self._batch_size_arg)

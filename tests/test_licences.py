@@ -11,7 +11,7 @@ from tools import licences
 ALLOWED = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "MPL-2.0", "PSF-2.0"}
 
 pytestmark = pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="the table is of packages for Python 3.11"
+    sys.version_info[:2] != (3, 11), reason="the table lists packages for Python 3.11"
 )
 
 

@@ -61,7 +61,7 @@ def test_all_that_an_environment_imports_is_locked():
         pytest.skip(f"`make` installs by no lock here: {here}")
     wanted = pins(locked(name))
     assert {one: found.get(one) for one in wanted} == wanted
-    # Besides: pip, which `venv` brings, and the library itself.
+    # Nothing else is there but pip, which `venv` brings, and the library itself.
     assert set(found) - set(wanted) <= {"pip", "replicate-estimator"}
 
 

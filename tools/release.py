@@ -9,8 +9,8 @@ CycloneDX. The last line says how to tag the commit.
 """
 
 import argparse
+import filecmp
 import gzip
-import hashlib
 import io
 import os
 import pathlib
@@ -140,15 +140,13 @@ def check_same(folder, other):
     Raises:
         NotReleasableError: If a file differs, or is in one of the folders alone.
     """
-    digests = [
-        {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in place.iterdir()}
-        for place in (folder, other)
-    ]
-    differing = sorted(name for name, _ in set(digests[0].items()) ^ set(digests[1].items()))
+    names = {path.name for place in (folder, other) for path in place.iterdir()}
+    _, different, missing = filecmp.cmpfiles(folder, other, names, shallow=False)
+    differing = sorted([*different, *missing])
     if differing:
         raise NotReleasableError(
             "Two builds of one commit must give the same bytes, but these differ: "
-            f"{', '.join(sorted(set(differing)))}. Compare them with diffoscope."
+            f"{', '.join(differing)}. Compare them with diffoscope."
         )
 
 

@@ -1,4 +1,4 @@
-"""Checks arguments of `ProgressHook`, and finds the loss and the rows of a step in the graph."""
+"""Checks arguments of hooks, and finds the step, its loss and its rows in the graph."""
 
 from __future__ import annotations
 
@@ -27,6 +27,31 @@ def check_count(name: str, value: Any) -> None:
             f"`{name}` must be an integer greater than 0, but is {value}. Leave it out if it is "
             "not known."
         )
+
+
+def check_config(config: tf.estimator.RunConfig | None) -> None:
+    """Raises unless `config` is None or has a directory, for summaries."""
+    if not (config is None or getattr(config, "model_dir", None)):
+        raise ValueError(
+            "Summaries go into the directory of the model, but `config` must be a `RunConfig` "
+            f"with a `model_dir`, and is {config!r}. Pass `estimator.config`, or leave it out."
+        )
+
+
+def global_step(hook: str) -> tf.Variable:
+    """Returns the global step of the default graph, for the hook with this name.
+
+    Raises:
+        RuntimeError: If the graph has none.
+    """
+    step = tf.train.get_global_step()
+    if step is None:
+        raise RuntimeError(
+            f"{hook} counts global steps, but the graph has no global step. Call "
+            "`tf.train.get_or_create_global_step()` where the graph is built and pass it to the "
+            "optimizer."
+        )
+    return step
 
 
 def _tensor_of_graph(argument: str, value: Any) -> Any:

@@ -19,7 +19,7 @@ _MATTERS = 1e7  # Cost of an operation below which it takes no noticeable time o
 _SIGNAL_BYTES = 8  # Size of flags, scales and weights of towers, whose transfer needs no bandwidth.
 
 _last: TowerReport | None = None
-_graph: weakref.ref[tf.Graph] | None = None  # The graph that `_last` is of.
+_graph: weakref.ref[tf.Graph] | None = None  # The graph that `_last` describes.
 
 
 class Crossing(NamedTuple):

@@ -75,11 +75,7 @@ class TowerMonitorHook(tf.train.SessionRunHook):
                 f"`every_secs` must be at least 0 seconds, but is {every_secs!r}. Pass 0 to "
                 "measure every step."
             )
-        if not (config is None or getattr(config, "model_dir", None)):
-            raise ValueError(
-                "Events go into the directory of the model, but `config` must be a `RunConfig` "
-                f"with a `model_dir`, and is {config!r}. Pass `estimator.config`, or leave it out."
-            )
+        progress_values.check_config(config)
         self._every_secs = every_secs
         self._stream_arg = stream
         self._config_arg = config
@@ -88,13 +84,7 @@ class TowerMonitorHook(tf.train.SessionRunHook):
         """Finds what to watch. Called by the session, before the graph is finalized."""
         graph = tf.get_default_graph()
         self._stream = sys.stdout if self._stream_arg is None else self._stream_arg
-        self._global_step = tf.train.get_global_step()
-        if self._global_step is None:
-            raise RuntimeError(
-                "TowerMonitorHook counts global steps, but the graph has no global step. Call "
-                "`tf.train.get_or_create_global_step()` where the graph is built and pass it to "
-                "the optimizer."
-            )
+        self._global_step = progress_values.global_step("TowerMonitorHook")
         self._batch_size = progress_values.batch_size(None)
         self._report = report.last_of(graph)
         config = self._config_arg or config_of(graph)

@@ -136,6 +136,7 @@ def test_the_command_writes_all_three(model, tmp_path):
             ["nowhere.py:model_fn"],
             "`model_fn` must name an object…No such file or directory…nowhere.py",
         ),
+        ([".json:dumps"], "relative names have a meaning inside of packages only"),
         (["json:nothing"], "`model_fn` must name an object as `module:name`…has no attribute"),
         (["json:dumps", "--params", "[1]"], "must name an object as `module:name`"),
     ],

@@ -1,4 +1,4 @@
-"""What 0.1.0 saved goes on with this version, and its names work or say what to write.
+"""Runs of 0.1.0 continue with this version; its names work, or the error says what to write.
 
 `from_0.1.0` was written by commit 728fa26 on TensorFlow 2.15, the last one before graphs were
 partitioned: by `training.py` until step 5, and by `examples.nas_search train`, which Ctrl-C stopped
