@@ -17,6 +17,8 @@ _SLOW = 1.5  # Times the median of the other towers.
 _NOTICEABLE = 1e-3  # Seconds; a tower that takes less more than the others costs nothing.
 # A GPU has statistics of the kernels themselves, beside those of their launch.
 _KERNELS = "/stream:all"
+# Operations that TensorFlow adds to send and receive tensors: they wait, and do not compute.
+_TRANSFER = re.compile(r"/_\d+(:\w+)?$")
 _DEVICE = re.compile(r"device:(\w+):(\d+)")
 
 
@@ -24,7 +26,8 @@ class StepTimes(NamedTuple):
     """Times of one step, in seconds, during which at least one operation was running."""
 
     towers: tuple[float, ...]
-    """On the device of each tower; operations that combine towers' values left out."""
+    """Operations of each tower, on its device. Those that run once, such as updates, are left out:
+    they would make the tower on the consolidation device look slow."""
     meetings: float
     """On all devices: operations that combine values of towers, or hand them to towers."""
 
@@ -36,7 +39,8 @@ def measured(metadata: tf.RunMetadata, devices: Sequence[str]) -> StepTimes:
         metadata: Of a step whose `tf.RunOptions` asked for a trace.
         devices: Device strings of the towers, such as `/device:GPU:0`.
     """
-    found: dict[str, list[tuple[int, int]]] = {}
+    scopes = {f"tower_{index}/": _short(device) for index, device in enumerate(devices)}
+    found: dict[str, list[tuple[int, int]]] = {scope: [] for scope in scopes}
     meetings: list[tuple[int, int]] = []
     kernels = {one.device for one in metadata.step_stats.dev_stats if _KERNELS in one.device}
     for device in metadata.step_stats.dev_stats:
@@ -45,12 +49,15 @@ def measured(metadata: tf.RunMetadata, devices: Sequence[str]) -> StepTimes:
         is_one_stream = "/stream:" in name and name not in kernels
         if known is None or is_one_stream or name + _KERNELS in kernels:
             continue
-        spans = found.setdefault(f"{known[1].upper()}:{known[2]}", [])
+        here = f"{known[1].upper()}:{known[2]}"
         for node in device.node_stats:
             span = (node.all_start_micros, node.all_start_micros + node.all_end_rel_micros)
-            (meetings if node.node_name.startswith(_MEETINGS) else spans).append(span)
-    towers = tuple(_covered(found.get(_short(device), [])) for device in devices)
-    return StepTimes(towers, _covered(meetings))
+            scope = node.node_name.partition("/")[0] + "/"
+            if node.node_name.startswith(_MEETINGS):
+                meetings.append(span)
+            elif scopes.get(scope) == here and not _TRANSFER.search(node.node_name):
+                found[scope].append(span)
+    return StepTimes(tuple(map(_covered, found.values())), _covered(meetings))
 
 
 def slow_tower(seconds: Sequence[float], rows: Sequence[int]) -> int | None:

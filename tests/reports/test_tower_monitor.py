@@ -135,11 +135,17 @@ def test_times_are_those_in_which_anything_runs():
     metadata.step_stats.dev_stats.extend(
         [
             # Two operations overlap, the third follows after a pause.
-            stats("CPU:0", ("a", 100, 10), ("b", 105, 20), ("c", 200, 5)),
+            stats(
+                "CPU:0",
+                *(("tower_0/a", 100, 10), ("tower_0/b", 105, 20), ("tower_0/c", 200, 5)),
+                # Neither an update, which runs once, nor the host's part of another tower counts.
+                *(("Adam/update", 400, 90), ("tower_1/b", 500, 90)),
+                *(("tower_0/c/_51", 600, 90), ("tower_0/c/_50:_Recv", 700, 90)),
+            ),
             # The launch of kernels does not count where kernels themselves are known.
-            stats("GPU:0", ("a", 0, 900)),
-            stats("GPU:0/stream:all", ("a", 50, 40), ("replicate/reduce/sum", 300, 7)),
-            stats("GPU:0/stream:13", ("a", 50, 40)),
+            stats("GPU:0", ("tower_1/a", 0, 900)),
+            stats("GPU:0/stream:all", ("tower_1/a", 50, 40), ("replicate/reduce/sum", 300, 7)),
+            stats("GPU:0/stream:13", ("tower_1/a", 50, 40)),
             tf.RunMetadata().step_stats.dev_stats.add(device="/host:CPU"),
         ]
     )
@@ -176,3 +182,25 @@ def test_bad_arguments(settings, text):
 def test_without_a_global_step(fresh_graph):
     with pytest.raises(RuntimeError, match="TowerMonitorHook counts global steps, but the graph"):
         TowerMonitorHook().begin()
+
+
+def test_towers_are_charged_for_the_same_operations(tmp_path, monkeypatch):
+    """Also the one on the consolidation device, where updates run, too."""
+    names = set()
+
+    def measured(metadata, devices):
+        for device in metadata.step_stats.dev_stats:
+            names.update(node.node_name for node in device.node_stats)
+        return real(metadata, devices)
+
+    real = step_times.measured
+    monkeypatch.setattr(step_times, "measured", measured)
+    train(tmp_path, 2, devices=DEVICES[:2])
+    computing = {name for name in names if not step_times._TRANSFER.search(name)}
+    first, second = (
+        {name[len(scope) :] for name in computing if name.startswith(scope)}
+        for scope in ("tower_0/", "tower_1/")
+    )
+    # Only inputs from another device have a name of their own.
+    assert {name for name in first ^ second if "replicate/given" not in name} == set()
+    assert len(first & second) > 5
