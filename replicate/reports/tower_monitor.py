@@ -108,7 +108,7 @@ class TowerMonitorHook(tf.train.SessionRunHook):
             not self._is_measured or time.perf_counter() - last.time >= self._every_secs
         )
         fetches = {"rows": self._batch_size} if isinstance(self._batch_size, tf.Tensor) else {}
-        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) if self._is_traced else None
+        options = tf.RunOptions(trace_level="FULL_TRACE") if self._is_traced else None
         return tf.train.SessionRunArgs(fetches, options=options)
 
     def after_run(
