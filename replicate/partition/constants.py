@@ -1,22 +1,49 @@
-"""Constants of the graph that each tower copies, instead of receiving them from a device."""
+"""Constants that each tower computes for itself, instead of receiving them from a device."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Container, Dict, NamedTuple, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import partitioning
+from replicate.compat import graph as graph_lib
+from replicate.compat import op_types, partitioning
+from replicate.layouts import Layouts
+from replicate.partition.origins import Origins
 
-_LARGE = 2**16  # Constants with more entries are sent across devices.
+# Constants with more entries are sent across devices, and so is what is computed from constants if
+# an operation has more entries than the second number.
+_LARGE, _LARGE_COMPUTED = 2**16, 2**10
+# They are dead if another branch is taken, or may be fed.
+_NOT_CONSTANT = ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Placeholder")
+
+Waits = Dict[Any, Tuple[Any, ...]]
+"""By operation that depends on constants alone: the operations in towers that a copy waits for."""
 
 
 class Constant(NamedTuple):
-    """A constant to copy: its `NodeDef`, its type, and its serialized value."""
+    """A constant to copy, or an operation that computes one from others.
+
+    Attributes:
+        node: Its `NodeDef`, without inputs.
+        dtype: The type of the output that is taken.
+        output: The index of that output.
+        inputs: The constants that it takes.
+        waits: Names of the operations that it waits for.
+        value: Text or bytes that are equal for operations that compute the same.
+    """
 
     node: Any
     dtype: Any
-    value: bytes
+    output: int
+    inputs: tuple[Constant, ...]
+    waits: tuple[str, ...]
+    value: Any
+
+    @property
+    def key(self) -> Any:
+        """Equal for constants that one operation can compute."""
+        return self.value, self.waits, tuple((one.key, one.output) for one in self.inputs)
 
 
 class Constants:
@@ -24,20 +51,34 @@ class Constants:
 
     Args:
         place: Device string of constants that are not copied.
+        waits: Those operations of the graph that `find` has found.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, waits: Waits) -> None:
         self._place = place
+        self._waits = waits
         self._copied: dict[Any, Constant] = {}
         self._outside: dict[Any, Any] = {}
 
+    def is_copied(self, tensor: Any) -> bool:
+        """Whether a tensor is computed by each tower rather than sent."""
+        return tensor.op in self._waits or _is_small(tensor.op)
+
     def copied(self, tensor: Any) -> Constant:
-        """Returns a constant as it is to be copied."""
-        if tensor.op not in self._copied:
-            node = partitioning.unplaced(tensor.op.node_def)
-            value = node.attr["value"].SerializeToString()
-            self._copied[tensor.op] = Constant(node, tensor.dtype, value)
-        return self._copied[tensor.op]
+        """Returns a tensor of which `is_copied` holds as it is to be copied."""
+        key = graph_lib.reference(tensor)
+        if key not in self._copied:
+            operation = tensor.op
+            node = partitioning.unplaced(operation.node_def)
+            self._copied[key] = Constant(
+                node,
+                tensor.dtype,
+                tensor.value_index,
+                tuple(self.copied(given) for given in operation.inputs),
+                tuple(one.name for one in self._waits.get(operation, ())),
+                (node.op, *sorted((k, v.SerializeToString()) for k, v in node.attr.items())),
+            )
+        return self._copied[key]
 
     def outside(self, tensor: Any) -> Any:
         """Returns a constant of a loop as a tensor outside of the loop."""
@@ -48,9 +89,50 @@ class Constants:
         return self._outside[tensor.op]
 
 
-def is_small(tensor: Any) -> bool:
-    """Whether a tensor is copied rather than sent: a small constant without control inputs."""
-    operation = tensor.op
+def find(
+    operations: Sequence[Any], layouts: Layouts, origins: Origins, copied: Container[Any]
+) -> Waits:
+    """Finds the operations that depend on constants alone.
+
+    Gradients wait for others to bound the memory that a step takes, and so do their constants:
+    that of a square's gradient waits for the gradient that it multiplies. A constant of one device
+    would wait for all towers there. The copy in a tower waits for that tower alone.
+
+    Args:
+        operations: The operations of the graph, in topological order.
+        layouts: Their `Layouts`.
+        origins: Their `Origins`.
+        copied: The operations that towers run.
+    """
+    found: Waits = {}
+    for operation in operations:
+        if not all(tensor.op in found for tensor in operation.inputs):
+            continue
+        if operation in layouts.strategies or not _may_be_constant(operation):
+            continue
+        waits = tuple(origins.waits(operation))
+        if all(one in copied for one in waits):
+            found[operation] = waits
+    return found
+
+
+def _may_be_constant(operation: Any) -> bool:
+    if not operation.inputs and operation.type != "Const":
+        return False
+    if op_types.is_stateful(operation) or op_types.calls_functions(operation):
+        return False
+    if operation.type.startswith(_NOT_CONSTANT) or graph_lib.is_in_control_flow(operation):
+        return False
+    return _has_few_entries(operation)
+
+
+def _has_few_entries(operation: Any) -> bool:
+    sizes = [tensor.shape.num_elements() for tensor in operation.outputs]
+    return bool(sizes) and all(size is not None and size <= _LARGE_COMPUTED for size in sizes)
+
+
+def _is_small(operation: Any) -> bool:
+    """Whether an operation is a small constant without control inputs."""
     if operation.type != "Const" or operation.control_inputs:
         return False
-    return (tensor.shape.num_elements() or 0) <= _LARGE
+    return (operation.outputs[0].shape.num_elements() or 0) <= _LARGE

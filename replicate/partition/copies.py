@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Container, NamedTuple, Sequence
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
@@ -13,8 +12,8 @@ from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
 from replicate.layouts import PER_TOWER, WHOLE, Indices, Shard
 from replicate.partition import aliases, frames, rounds
-from replicate.partition.constants import Constant
-from replicate.partition.inputs import Given, Inputs, TowerTensors
+from replicate.partition.inputs import Inputs, TowerTensors
+from replicate.partition.nodes import Nodes
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
 
@@ -131,11 +130,33 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     copies = Copies(tuple(scopes), by_tower)
     rounds.insert_reductions(plan.copied, plan.layouts, copies.copies_of, placement.devices)
     # Waits for other copies are part of the nodes; those for operations that run once are not.
-    for operation in needed:
-        others = [before for before in plan.waits.get(operation, ()) if before not in copied]
+    waits = [
+        (one, [before for before in plan.waits.get(one, ()) if before not in copied])
+        for one in needed
+    ]
+    _wait_for_all(waits, copies, placement)
+    return copies
+
+
+def _wait_for_all(
+    waits: Sequence[tuple[Any, Sequence[Any]]], copies: Copies, placement: Placement
+) -> None:
+    """Lets copies wait for operations that run once.
+
+    A gradient may wait for the update of every batch norm. Each wait across devices costs time, so
+    one operation waits for all of them, and copies for this one.
+    """
+    groups: dict[tuple[Any, ...], Any] = {}
+    for operation, others in waits:
+        if len(others) > 1 and not any(map(graph_lib.is_in_control_flow, others)):
+            key = tuple(others)
+            if key not in groups:
+                with tf.device(placement.consolidation), tf.control_dependencies(None):
+                    groups[key] = tf.no_op("waits")
+                graph_lib.add_control_inputs(groups[key], others)
+            others = [groups[key]]
         for one in copies.copies_of(operation) if others else ():
             graph_lib.add_control_inputs(one, others)
-    return copies
 
 
 def _wanted(plan: Plan) -> list[Any]:
@@ -189,9 +210,9 @@ def _define(
     placement: Placement,
     tower: int,
     shared: frozenset[str],
-) -> _Nodes:
+) -> Nodes:
     """Returns the `NodeDef`s of a tower."""
-    made = _Nodes(shared)
+    made = Nodes(shared)
     for operation, template in templates:
         node = tf.NodeDef()
         node.CopyFrom(template.node)
@@ -225,63 +246,3 @@ def _entered(tensor: Any) -> Any:
     while graph_lib.in_while_loop(tensor.op):
         tensor = tensor.op.inputs[0]
     return tensor
-
-
-class _Nodes:
-    """The `NodeDef`s of a tower, and the names of their inputs."""
-
-    def __init__(self, shared: frozenset[str]) -> None:
-        self.shared = shared  # Names of frames that all towers share.
-        self.nodes: list[Any] = []
-        self.inputs: dict[str, Any] = {}
-        self._names: dict[Any, str] = {}
-
-    def name_of(self, given: Given, loops: Sequence[Any], tower: int) -> str:
-        """Returns the name by which a node, perhaps within loops, takes an input."""
-        name = self._name_outside(given)
-        # The input enters one loop after the other, once for all nodes that take it there.
-        for depth, loop in enumerate(loops):
-            key = name, *loops[: depth + 1]
-            if key not in self._names:
-                self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
-                dtype = tf.as_dtype(given.dtype)
-                node = frames.enter(self._names[key], name, dtype, loop, tower, self.shared)
-                self.nodes.append(node)
-            name = self._names[key]
-        return name
-
-    def sum_of(self, tensor: Any, other: str) -> str:
-        """Returns the name of the sum of a tower's tensor and of another input."""
-        key = "sum", tensor.name, other
-        if key not in self._names:
-            self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
-            node = tf.NodeDef(name=self._names[key], op="AddV2", input=[tensor.name, other])
-            node.attr["T"].type = tensor.dtype.as_datatype_enum
-            self.nodes.append(node)
-        return self._names[key]
-
-    def _name_outside(self, given: Given) -> str:
-        if isinstance(given, np.ndarray):
-            key: Any = (given.tobytes(), given.shape, given.dtype.str)
-        elif isinstance(given, Constant):  # Graphs have many constants of the same value.
-            key = given.value
-        else:
-            key = given.name
-        if key not in self._names:
-            self._names[key] = f"{partitioning.RESERVED}given_{len(self._names)}"
-            self._add(self._names[key], given)
-        return self._names[key]
-
-    def _add(self, name: str, given: Given) -> None:
-        if not isinstance(given, (np.ndarray, Constant)):
-            self.inputs[name] = given
-            return
-        node = tf.NodeDef()
-        if isinstance(given, Constant):
-            node.CopyFrom(given.node)
-        else:
-            node.op = "Const"
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(given))
-            node.attr["dtype"].type = tf.as_dtype(given.dtype).as_datatype_enum
-        node.name = name
-        self.nodes.append(node)

@@ -49,6 +49,7 @@ class Inputs:
         rows: The `Rows`.
         placement: The `Placement`.
         instead: Tensors that towers take in place of whole ones.
+        known: Those of `Plan.constants`.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Inputs:
         rows: Rows,
         placement: Placement,
         instead: Instead,
+        known: constants.Waits,
     ) -> None:
         self._layouts = layouts
         self._shards = shards
@@ -66,7 +68,7 @@ class Inputs:
         self._instead = instead
         self._splits: dict[Any, Sequence[Any]] = {}
         self._nothing: dict[Any, Any] = {}
-        self._constants = constants.Constants(placement.consolidation)
+        self._constants = constants.Constants(placement.consolidation, known)
         self._formulas = Formulas(rows, self._size_of)
         self._by_tower: TowerTensors = {}
         self._are_made = False
@@ -91,8 +93,8 @@ class Inputs:
             return self._part(tensor, demand.op, tower)
         if key in self._instead:  # A weight from a pack or replica, or a replica's handle.
             return self._instead[key][tower]
-        given = tensor if constants.is_small(tensor) else self._whole(tensor)
-        return self._constants.copied(given) if constants.is_small(given) else given
+        given = tensor if self._constants.is_copied(tensor) else self._whole(tensor)
+        return self._constants.copied(given) if self._constants.is_copied(given) else given
 
     def are_there(self, by_tower: TowerTensors, joined: dict[Any, Any]) -> None:
         """Connects the stand-ins, once the copies exist.

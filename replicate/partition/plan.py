@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, Layouts
-from replicate.partition import named
+from replicate.partition import constants, named
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins, is_size
 
@@ -32,6 +32,8 @@ class Plan(NamedTuple):
             `Origins.waits`.
         behind_sizes: By reference of a fetched tensor that a formula replaces: the operations that
             act before it, and have to be waited for.
+        constants: Operations that run once, but depend on constants alone, so that towers need not
+            be sent their outputs; see `constants.find`.
     """
 
     layouts: Layouts
@@ -45,6 +47,7 @@ class Plan(NamedTuple):
     extra_waits: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
     behind_sizes: dict[Any, list[Any]]
+    constants: constants.Waits
 
 
 def make_plan(
@@ -128,6 +131,7 @@ def make_plan(
         extra_waits=extra_waits,
         unnoticed=unnoticed,
         behind_sizes=behind,
+        constants=constants.find(operations, layouts, origins, needs.copied),
     )
 
 

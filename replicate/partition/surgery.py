@@ -68,7 +68,7 @@ def perform(
         graph_lib.reference(source.tensor): tuple(parts)
         for source, parts in zip(plan.layouts.sources, shards)
     }
-    inputs = Inputs(plan.layouts, by_source, rows, placement, instead)
+    inputs = Inputs(plan.layouts, by_source, rows, placement, instead, plan.constants)
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
         copies = copies_lib.copy(plan, inputs, placement, first)
         joined, packs = _join_all(plan, copies, inputs, rows, placement)

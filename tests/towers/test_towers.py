@@ -215,10 +215,11 @@ def test_each_tower_calls_functions_of_python_with_its_rows():
     assert sorted(called) == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_constants_are_not_copied_by_themselves():
-    values = np.linspace(0, 1, 50, dtype=np.float32)
+@pytest.mark.parametrize(("size", "number"), [(50, 3), (2000, 1)])
+def test_large_constants_are_not_copied_for_what_is_computed_from_them(size, number):
+    values = np.linspace(0, 1, size, dtype=np.float32)
     got = each(lambda index, x: x[0, 0] + tf.reduce_sum(tf.constant(values)))
-    assert sum(op.outputs[0].shape == [50] for op in operations("Const")) == 1
+    assert sum(op.outputs[0].shape == [size] for op in operations("Const")) == number
     np.testing.assert_allclose(run(got), values.sum() + np.array([0, 2, 4]), rtol=1e-5)
 
 
