@@ -8,13 +8,18 @@ import pytest
 from benchmarks import coverage, covered
 from replicate.layouts import rule
 
-# Operations that take joined rows and run once: gradients of a product with a mask as wide as the
-# longest row, and the sparse gradient of a table that is looked up twice, and of ragged rows.
+# The costliest three operations that take joined rows and run once: sums of gradients of repeated
+# rows of a table, gradients of a product with a mask as wide as the longest row, and the sparse
+# gradient of a table that is looked up twice, and of ragged rows.
 ONCE = {
-    "bilstm_crf": {"Sum", "Sum_1"},
+    "bilstm_crf": {"Unique", "Sum", "Sum_1"},
+    "deepfm": {"Unique"},
     "din": {"concat"},
+    "gpt": {"Unique"},
+    "lstm": {"Unique"},
     "ragged_words": {"GatherV2"},
-    "seq2seq": {"Sum", "Sum_1"},
+    "seq2seq": {"Unique", "Sum"},
+    "wide_and_deep": {"Unique"},
 }
 LARGE = ("bert", "mobilenet_v2", "resnet50")  # Built in seconds each.
 pytestmark = pytest.mark.filterwarnings(

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Sequence
 
+import numpy as np
+
 from replicate.compat import graph as graph_lib
+from replicate.layouts.dims import ROWS, ROWS_OR_NONE, Monomial
 from replicate.layouts.layout import (
     ALL,
     ANY,
@@ -82,6 +85,14 @@ def into_tensor(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return moved(op, layouts, (0, 2)) if parts <= set(INTO_TENSORS[op.type]) else None
 
 
+def _is_known(number: np.ndarray | None) -> bool:
+    """Whether a number follows from the number of rows, if it depends on the data at all."""
+    if number is None:
+        return False
+    count = number.item()
+    return not isinstance(count, Monomial) or {ROWS, ROWS_OR_NONE}.issuperset(count.symbols)
+
+
 UNSORTED = {
     "UnsortedSegmentSum": SUM,
     "UnsortedSegmentProd": PROD,
@@ -92,7 +103,12 @@ UNSORTED = {
 
 @rule(*UNSORTED)
 def unsorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Reduces over towers; a tower without rows of a segment has the neutral value there."""
+    """Reduces over towers; a tower without rows of a segment has the neutral value there.
+
+    An optimizer adds up gradients of repeated rows of an embedding. Their ids are whole, and how
+    many segments there are is only known when the graph runs: nearly as many as rows. So a sum in
+    each tower would send no less than the rows, and the sum runs once.
+    """
     data, ids, _ = layouts
     rank, kind = op.rank(1), UNSORTED[op.type]
     if rank is None:
@@ -100,6 +116,8 @@ def unsorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     # Rows on an axis that the ids do not have: each tower has its rows of all segments.
     if isinstance(data, Shard) and data.axis >= rank:
         return Strategy((data, WHOLE, WHOLE), (Shard(data.axis - rank + 1),))
+    if ids == WHOLE and not _is_known(op.value(2)):
+        return None
     for layout in (data, ids):
         if isinstance(layout, Shard):
             return Strategy((layout, layout, WHOLE), (kind,))
