@@ -19,8 +19,8 @@ from replicate.bench.harness import names_of, positive
 ENGINES = ("single", "mirrored", "central", "replicate")
 STEP = ("step_ms_p50", "step_ms_p10", "step_ms_p90")
 TIMES = ("build_s", "session_s", "first_run_s", "first_step_s")
-FIGURES = (*STEP, "cores_used", *TIMES, "ops_at_begin", "ops_in_session", "peak_rss_mb")
-COMPARED = ("step_ms_p50", *TIMES, "ops_in_session", "peak_rss_mb")
+FIGURES = (*STEP, "cores_used", *TIMES, "ops_at_begin", "ops_in_session", "ops_run", "peak_rss_mb")
+COMPARED = ("step_ms_p50", *TIMES, "ops_in_session", "ops_run", "peak_rss_mb")
 SPREAD = ("step_ms_p50", *TIMES, "peak_rss_mb")  # graphs do not differ between rounds
 TITLES = {
     "single": "one device",
@@ -36,6 +36,7 @@ ROWS = {
     "build_s": ("graph build s", "{:.2f}"),
     "first_step_s": ("to the end of the first step s", "{:.2f}"),
     "ops_in_session": ("graph ops", "{:,.0f}"),
+    "ops_run": ("ops run in a step", "{:,.0f}"),
     "peak_rss_mb": ("peak RSS MB", "{:,.0f}"),
 }
 MISSING = "–"  # In a table, where an engine cannot train a case.

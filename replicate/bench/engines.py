@@ -256,6 +256,7 @@ def measure(
         "first_step_s": timer.ended[0] - start,
         "ops_at_begin": timer.ops_at_begin,
         "ops_in_session": timer.ops_in_session,
+        "ops_run": timer.ops_run,
         "peak_rss_mb": timer.peak_rss / 2**20,
         "peak_gpu_mb": timer.peak_gpu and timer.peak_gpu / 2**20,
         "transfers": len(timer.sent),

@@ -7,7 +7,14 @@ from typing import Any, Iterable, Mapping, Sequence
 from replicate.bench import choices, harness, plan
 
 _FIGURES = ("step_ms_p50", "step_ms_p10", "step_ms_p90", "build_s", "cores_used", "peak_rss_mb")
-_OF_GRAPHS = ("transfers", "transfers_of_unknown_size", "bytes", "links", "ops_in_session")
+_OF_GRAPHS = (
+    "transfers",
+    "transfers_of_unknown_size",
+    "bytes",
+    "links",
+    "ops_in_session",
+    "ops_run",
+)
 
 
 def record(

@@ -23,6 +23,7 @@ class StepTimer(tf.train.SessionRunHook):
         created: The same when the session existed and variables were initialised.
         ops_at_begin: Number of ops in the graph at `began`, before savers and initialisers.
         ops_in_session: Number of ops in the graph of the session.
+        ops_run: Number of ops that the traced step ran, as `traffic.operations_run` counts them.
         ended: `time.perf_counter()` seconds at the end of each step.
         cpu: `time.process_time()` seconds, of all threads, at the end of each step.
         losses: The loss that the engine reports, one per step.
@@ -43,6 +44,7 @@ class StepTimer(tf.train.SessionRunHook):
         self.peak_gpu: Any = None
         self.ops_at_begin: int | None = None
         self.ops_in_session: int | None = None
+        self.ops_run: int | None = None
         self.ended: list[float] = []
         self.cpu: list[float] = []
         self.losses: list[float] = []
@@ -84,6 +86,7 @@ class StepTimer(tf.train.SessionRunHook):
             for node in device.node_stats if _IS_DEVICE.search(device.device) else ():
                 if _IS_ARITHMETIC.search(node.timeline_label):
                     self.kernels[device.device] += 1
+        self.ops_run = traffic.operations_run(metadata)
         self.sent = traffic.tensors_sent(metadata)
         self.all_reduced = traffic.all_reduced(metadata)
 

@@ -52,6 +52,15 @@ def tensors_sent(metadata: tf.RunMetadata) -> list[Sent]:
     return found
 
 
+def operations_run(metadata: tf.RunMetadata) -> int:
+    """Returns how many operations a step ran, those of loops once, and sends among them.
+
+    Args:
+        metadata: As `tensors_sent` takes it.
+    """
+    return sum(len(graph.node) for graph in metadata.partition_graphs)
+
+
 def all_reduced(metadata: tf.RunMetadata) -> list[int | None]:
     """Returns the sizes of all-reduced tensors in bytes, one for each device that took part.
 

@@ -19,7 +19,14 @@ def test_a_quick_run_prints_a_line_per_engine_and_a_table():
         ("wide8", "replicate", 8),
     ]
     for line in lines:
-        for figure in ("step_ms_p50", "build_s", "first_step_s", "ops_in_session", "peak_rss_mb"):
+        for figure in (
+            "step_ms_p50",
+            "build_s",
+            "first_step_s",
+            "ops_in_session",
+            "ops_run",
+            "peak_rss_mb",
+        ):
             assert line[figure] > 0
             assert figure in line["ratio_to"]["replicate" if line["towers"] == 1 else "single"]
         assert line["global_batch"] % 8 == 0
