@@ -23,8 +23,8 @@ SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`; those of `TABLES`, which must hold, are not."""
 SLOW_CELLS = 1
 """Slow cells of one parametrised test, after the first, are `thorough` too; not in `RULES`."""
-SLOW_OF_A_FILE = 2
-"""Slow tests of a file of `EXAMPLES`, after the first ones, are `thorough` too."""
+SLOW_OF_A_FILE = 1
+"""Slow tests of a file of `EXAMPLES`, after the first, are `thorough` too."""
 LONG = 20
 """Tests that take longer, in seconds, are `slow` and `thorough`."""
 FURTHER = 0.2
@@ -40,6 +40,8 @@ CORE = ("contract", "graphs")
 # except these files.
 SHARED = ("partition",)
 ALWAYS = ("tests/partition/test_fuzz.py",)
+STATIC = "-2-static]"
+"""Ends the ids of the same models in another graph, of static shapes: these are `thorough` too."""
 ALWAYS_CELLS = 3
 
 
@@ -79,7 +81,8 @@ def marks(items):
         if package in SHARED:
             kept[function] += 1
             is_kept = file in ALWAYS and kept[function] <= ALWAYS_CELLS
-            yield [] if is_kept else ["further"]
+            static = ["thorough"] if name.endswith(STATIC) else []
+            yield [] if is_kept else ["further", *static]
             continue
         taken = max([seconds.get(name, 0), *(seconds.get(f"{file}::{one}", 0) for one in fixtures)])
         limit, most = (0.3, CORE_CELLS) if package in CORE else (LISTED, CELLS)

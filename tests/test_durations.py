@@ -33,6 +33,14 @@ def test_marks(package, seconds, marks, monkeypatch):
     assert list(durations.marks([(name, [])])) == [marks]
 
 
+def test_models_of_static_shapes_are_thorough_where_others_have_unknown_ones():
+    names = [f"tests/partition/test_x.py::test_y[a-{case}]" for case in ("2-static", "3-unknown")]
+    assert list(durations.marks([(name, []) for name in names])) == [
+        ["further", "thorough"],
+        ["further"],
+    ]
+
+
 def test_some_programs_of_the_fuzzer_run_always():
     told = [(f"tests/partition/test_fuzz.py::test_y[{i}]", []) for i in range(5)]
     assert list(durations.marks(told)) == [[]] * 3 + [["further"]] * 2
@@ -72,13 +80,13 @@ def test_of_slow_cells_the_first_runs_in_ci(package, thorough, monkeypatch):
 
 
 @pytest.mark.parametrize(("package", "thorough"), [("revnet", ["thorough"]), ("towers", [])])
-def test_of_slow_tests_of_an_example_two_run_in_ci(package, thorough, monkeypatch):
+def test_of_slow_tests_of_an_example_one_runs_in_ci(package, thorough, monkeypatch):
     names = [f"tests/{package}/test_x.py::test_{i}" for i in range(4)]
     other = f"tests/{package}/test_z.py::test_0"
     seconds = dict.fromkeys([*names, other], durations.SLOW + 1)
     monkeypatch.setattr(durations, "read", lambda: seconds)
     marks = list(durations.marks([(name, []) for name in seconds]))
-    assert marks == [["slow"]] * 2 + [["slow", *thorough]] * 2 + [["slow"]]
+    assert marks == [["slow"]] + [["slow", *thorough]] * 3 + [["slow"]]
 
 
 def test_what_shares_a_long_fixture_runs_in_ci(monkeypatch):
