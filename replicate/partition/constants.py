@@ -11,8 +11,8 @@ from replicate.compat import op_types, partitioning
 from replicate.layouts import Layouts
 from replicate.partition.origins import Origins
 
-# Constants with more entries are sent across devices, and so is what is computed from constants if
-# an operation has more entries than the second number.
+# Constants with more entries are sent across devices; so are results of operations on constants
+# that have, or take, more entries than the second number.
 _LARGE, _LARGE_COMPUTED = 2**16, 2**10
 # They are dead if another branch is taken, or may be fed.
 _NOT_CONSTANT = ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Placeholder")
