@@ -91,10 +91,9 @@ endif
 QUICK := not slow and not further and not thorough and not nightly
 STEADY := not slow and not thorough and not nightly
 ALL := not thorough and not nightly
-EXAMPLES := benchmarks data examples moving nas_search revnet runs
-OF_EXAMPLES := $(EXAMPLES:%=--ignore=tests/%)
+OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_search revnet runs)
 # In TensorFlow 2.15, gradients of tiny convolutions by oneDNN damage memory, which ended the process
-# of tests that train many networks. Tests of the library need its kernels; see tests/conftest.py.
+# of tests of the architecture search. Others need its kernels; see tests/conftest.py.
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
 # Files that `make test` runs on TensorFlow 1.15, and `make test-all` in addition, by package. Tests
 # that belong to no package are in `tests` itself.
@@ -188,8 +187,8 @@ environments:
 test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(STEADY)" --unoptimized
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" --ignore=tests/conformance $(OF_EXAMPLES)
-	$(WITHOUT_ONEDNN) $(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(EXAMPLES:%=tests/%)
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" --ignore=tests/conformance --ignore=tests/nas_search
+	$(WITHOUT_ONEDNN) $(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" tests/nas_search
 
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "thorough and not nightly" $(FIRST_TESTS))
