@@ -40,9 +40,9 @@ CORE = ("contract", "graphs")
 # except these files.
 SHARED = ("partition",)
 ALWAYS = ("tests/partition/test_fuzz.py",)
+ALWAYS_CELLS = 3
 STATIC = "-2-static]"
 """Ends the ids of the same models in another graph, of static shapes: these are `thorough` too."""
-ALWAYS_CELLS = 3
 
 
 def read():

@@ -30,7 +30,7 @@ class Constant(NamedTuple):
         output: The index of that output.
         inputs: The constants that it takes.
         waits: Names of the operations that it waits for.
-        value: Text or bytes that are equal for operations that compute the same.
+        value: Its type and its serialized attributes, equal for operations that compute the same.
     """
 
     node: Any

@@ -66,19 +66,19 @@ class Nodes:
                 node.input.extend([*inputs, *(f"^{one}" for one in given.waits)])
                 self.nodes.append(node)
             return f"{self._names[given.key]}:{given.output}"
-        key: Any = None if isinstance(given, np.ndarray) else given.name
         if isinstance(given, np.ndarray):
             key = given.tobytes(), given.shape, given.dtype.str
-        if key not in self._names:
-            name = self._names[key] = self._new_name()
-            if isinstance(given, np.ndarray):
-                node = tf.NodeDef(name=name, op="Const")
+            if key not in self._names:
+                node = tf.NodeDef(name=self._new_name(), op="Const")
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(given))
                 node.attr["dtype"].type = tf.as_dtype(given.dtype).as_datatype_enum
                 self.nodes.append(node)
-            else:
-                self.inputs[name] = given
-        return self._names[key]
+                self._names[key] = node.name
+            return self._names[key]
+        if given.name not in self._names:
+            self._names[given.name] = self._new_name()
+            self.inputs[self._names[given.name]] = given
+        return self._names[given.name]
 
     def _new_name(self) -> str:
         return f"{partitioning.RESERVED}given_{len(self._names)}"
