@@ -23,12 +23,14 @@ SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`; those of `TABLES`, which must hold, are not."""
 SLOW_CELLS = 1
 """Slow cells of one parametrised test, after the first, are `thorough` too; not in `RULES`."""
-SLOW_OF_A_FILE = 1
-"""Slow tests of a file of `EXAMPLES`, after the first, are `thorough` too."""
-LONG = 20
+SLOW_OF_A_FILE, SLOW_OF_AN_EXAMPLE = 4, 1
+"""After so many slow tests of a file, its others are `thorough` too; fewer in `EXAMPLES`."""
+LONG = 5
 """Tests that take longer, in seconds, are `slow` and `thorough`."""
 FURTHER = 0.2
 """Cells of a parametrised test that take longer are `further` ones, except the first."""
+FURTHER_CELLS = 2
+"""Further cells of a parametrised test, after these, are `thorough` too; not in `RULES`."""
 TABLES = ("conformance", "contract")
 RULES = ("layouts",)  # A cell proves the rule of one operation, and no other cell does.
 PROPERTY = "seconds of a fixture"
@@ -73,7 +75,8 @@ def marks(items):
         For each the list of its marks, strings.
     """
     seconds = read()
-    cells, kept, slow = collections.Counter(), collections.Counter(), collections.Counter()
+    cells, kept = collections.Counter(), collections.Counter()
+    slow, further = collections.Counter(), collections.Counter()
     shared = {_function(name) for name, taken in seconds.items() if taken > SHARED_FIXTURE}
     for name, fixtures in items:
         file, _, _ = name.partition("::")
@@ -90,12 +93,15 @@ def marks(items):
             own = seconds.get(name, 0)  # A test that shares a fixture adds little to its time.
             for counted in (function, file):
                 slow[counted] += own > SLOW
-            is_cell = slow[function] > SLOW_CELLS and package not in RULES
-            is_one_more = own > SLOW and (
-                is_cell or (package in EXAMPLES and slow[file] > SLOW_OF_A_FILE)
-            )
-            more = ["thorough"] if is_one_more or own > LONG else []
-            yield ["slow", *more] if taken > SLOW else ["further"]
+            further[function] += taken <= SLOW
+            of_a_file = SLOW_OF_AN_EXAMPLE if package in EXAMPLES else SLOW_OF_A_FILE
+            is_one_more = own > SLOW and (slow[function] > SLOW_CELLS or slow[file] > of_a_file)
+            is_one_more |= further[function] > FURTHER_CELLS
+            is_left_out = own > LONG or (is_one_more and package not in RULES)
+            yield [
+                "slow" if taken > SLOW else "further",
+                *(["thorough"] if is_left_out else []),
+            ]
             continue
         kept[function] += 1
         is_quick = taken <= limit and package not in EXAMPLES and function not in shared

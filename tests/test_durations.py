@@ -20,8 +20,8 @@ pytest_plugins = ["pytester"]
         ("graphs", 0.3, ["smoke"]),
         ("nas_search", 0, []),
         ("towers", 0.8, ["slow"]),
-        ("nas_search", 20, ["slow"]),
-        ("nas_search", 60, ["slow", "thorough"]),
+        ("nas_search", 5, ["slow"]),
+        ("nas_search", 6, ["slow", "thorough"]),
         ("contract", 60, ["table"]),
         ("contract", 0, ["table", "smoke"]),
         ("partition", 0, ["further"]),
@@ -79,14 +79,29 @@ def test_of_slow_cells_the_first_runs_in_ci(package, thorough, monkeypatch):
     assert marks == [["slow"]] + [["slow", *thorough]] * 3
 
 
-@pytest.mark.parametrize(("package", "thorough"), [("revnet", ["thorough"]), ("towers", [])])
-def test_of_slow_tests_of_an_example_one_runs_in_ci(package, thorough, monkeypatch):
-    names = [f"tests/{package}/test_x.py::test_{i}" for i in range(4)]
+@pytest.mark.parametrize(
+    ("package", "kept"),
+    [
+        ("revnet", durations.SLOW_OF_AN_EXAMPLE),
+        ("towers", durations.SLOW_OF_A_FILE),
+        ("layouts", 6),
+    ],
+)
+def test_of_slow_tests_of_a_file_some_run_in_ci(package, kept, monkeypatch):
+    names = [f"tests/{package}/test_x.py::test_{i}" for i in range(6)]
     other = f"tests/{package}/test_z.py::test_0"
     seconds = dict.fromkeys([*names, other], durations.SLOW + 1)
     monkeypatch.setattr(durations, "read", lambda: seconds)
     marks = list(durations.marks([(name, []) for name in seconds]))
-    assert marks == [["slow"]] + [["slow", *thorough]] * 3 + [["slow"]]
+    assert marks == [["slow"]] * kept + [["slow", "thorough"]] * (6 - kept) + [["slow"]]
+
+
+@pytest.mark.parametrize(("package", "thorough"), [("towers", ["thorough"]), ("layouts", [])])
+def test_of_further_cells_two_run_in_ci(package, thorough, monkeypatch):
+    names = [f"tests/{package}/test_x.py::test_y[{i}]" for i in range(5)]
+    monkeypatch.setattr(durations, "read", lambda: dict.fromkeys(names, durations.SLOW))
+    marks = list(durations.marks([(name, []) for name in names]))
+    assert marks == [[]] + [["further"]] * 2 + [["further", *thorough]] * 2
 
 
 def test_what_shares_a_long_fixture_runs_in_ci(monkeypatch):

@@ -37,7 +37,8 @@ class Record(NamedTuple):
         variables: After each training step all global variables, by name.
         metrics: What was evaluated, by name.
         said: What the library warned of.
-        in_towers: How many operations are in towers.
+        in_towers: The types of the operations that are in towers, by name.
+        once: Those of the others.
         kept_whole: Of each type of operation that takes what towers have and runs once: how many.
     """
 
@@ -45,7 +46,8 @@ class Record(NamedTuple):
     variables: List[Dict[str, Any]]
     metrics: Dict[str, Any]
     said: List[str]
-    in_towers: int
+    in_towers: Dict[str, str]
+    once: Dict[str, str]
     kept_whole: Dict[str, int]
 
     def part(self, name):
@@ -58,6 +60,8 @@ class Record(NamedTuple):
             steps=[own(step) for step in self.steps],
             variables=[own(step) for step in self.variables],
             metrics=own(self.metrics),
+            in_towers=own(self.in_towers),
+            once=own(self.once),
         )
 
 
@@ -169,10 +173,13 @@ def applied(model_fn, batches, num_towers=1, mode=ModeKeys.EVAL):
 
 
 def _towers(made):
-    """Returns how many operations are in towers, and the types of those that are not."""
+    """Returns which operations are in towers and which are not, and what is kept whole."""
     if not made:
-        return 0, {}
-    return len(made[0].plan.copied), dict(made[0].plan.layouts.kept_whole)
+        return {}, {}, {}
+    plan = made[0].plan
+    in_towers = {one.name: one.type for one in plan.copied}
+    once = {one.name: one.type for one in plan.operations if one.name not in in_towers}
+    return in_towers, once, dict(plan.layouts.kept_whole)
 
 
 def assert_close(got, want, rtol, name):
@@ -203,7 +210,7 @@ def assert_same(got, want, rtol=1e-9, is_split=True):
         is_split: Whether towers are to have a part of the work.
     """
     assert got.said == []
-    assert got.in_towers > 0 or not is_split
+    assert got.in_towers or not is_split
     assert len(got.steps) == len(want.steps) and len(got.variables) == len(want.variables)
     for step, (one, other) in enumerate(zip(got.steps, want.steps)):
         _assert_same_values(one, other, rtol, f"in step {step}")

@@ -129,6 +129,10 @@ class Table:
             want, got = self._records(applied, name, batches, num_towers)
             harness.assert_same(got, want, self._rtol, self._is_split)
 
+    def in_towers(self, name, batches, num_towers):
+        """Returns the `Record` of the model `name` that trains in towers, beside all others."""
+        return self._records(harness.trained, name, batches, num_towers)[1]
+
     def _records(self, function, name, batches, num_towers):
         """Returns the `Record`s of a model on one device and in towers.
 

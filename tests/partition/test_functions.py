@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-import selection
 from partition import (
     condition_models,
     function_models,
@@ -69,27 +68,15 @@ WRITE = (
 )
 
 
-def _plan(name, batches):
-    model_fn = MODELS.models[name]
-    with harness.mechanism() as made, harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
-        return made[0].plan
-
-
-@pytest.mark.parametrize(
-    "batches",
-    [
-        selection.cell(STATIC, is_quick=False, id="static"),
-        selection.cell(UNKNOWN, is_quick=True, id="unknown"),
-    ],
-)
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in (*WHOLE, *WRITE)])
-def test_functions_run_in_towers(name, batches):
-    plan = _plan(name, batches)
-    assert not any(one.type in FUNCTIONS for one in plan.operations)
-    in_towers = [one for one in plan.operations if one.type in HEAVY | {"LoopCond"}]
+def test_functions_run_in_towers(name, num_towers, batches):
+    trained = MODELS.in_towers(name, batches, num_towers)
+    assert not FUNCTIONS.intersection([*trained.in_towers.values(), *trained.once.values()])
     if name == "loop_arrays" and not batches.static:  # It reads sizes of what it has written.
         return
-    assert {one.name for one in in_towers} - {one.name for one in plan.copied} == set()
+    assert HEAVY.intersection(trained.in_towers.values())
+    assert not (HEAVY | {"LoopCond"}).intersection(trained.once.values())
 
 
 @pytest.mark.parametrize("placement", ["consolidation", "round_robin", "replicated"])

@@ -37,5 +37,6 @@ def test_sequences_are_trained(name, num_towers, batches):
 
 @pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", sequence_models.NETWORKS)
+@pytest.mark.thorough
 def test_sequences_are_evaluated(name, num_towers, batches):
     SEQUENCES.check_applied(name, batches, num_towers)

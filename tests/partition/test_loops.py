@@ -19,17 +19,14 @@ def test_loops_are_trained(name, num_towers, batches):
     MODELS.check_training(name, batches, num_towers)
 
 
-@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", loop_models.LOSSES)
-def test_loops_run_in_towers(name, batches):
-    model_fn = MODELS.models[name]
-    with harness.mechanism() as made, harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
-        plan = made[0].plan
-    loops = {one for one in plan.operations if one.type == "LoopCond"}
-    in_towers = loops.intersection(plan.copied)
+def test_loops_run_in_towers(name, num_towers, batches):
+    trained = MODELS.in_towers(name, batches, num_towers)
     is_whole = name in loop_models.WHOLE
     is_whole |= name in loop_models.WHOLE_IF_UNKNOWN and not batches.static
-    assert loops and in_towers == (set() if is_whole else loops)
+    assert ("LoopCond" in trained.in_towers.values()) == (not is_whole)
+    assert ("LoopCond" in trained.once.values()) == is_whole
 
 
 @pytest.mark.thorough
