@@ -87,6 +87,7 @@ def make_plan(
     for tensor in apart:
         needs.copy(tensor.op)
     needs.follow()
+    needed = set(needs.met)
     # Depends on the operations that are copied so far, and may add to them.
     for tensor in named.find(operations, needs, layouts, origins):
         needs.whole(tensor)
@@ -99,7 +100,11 @@ def make_plan(
         if graph_lib.reference(tensor) in needs.met
     )
     hidden = _hidden(copied, origins)
-    together = {graph_lib.reference(tensor): origins.together(tensor) for tensor in met}
+    together = {
+        # In a pack, a tensor that is only fetched by name would run whenever the others do.
+        key: origins.together(tensor) if key in needed else key
+        for key, tensor in ((graph_lib.reference(tensor), tensor) for tensor in met)
+    }
     waits, extra_waits = {}, {}
     for operation in operations:
         if operation in needs.copied:
