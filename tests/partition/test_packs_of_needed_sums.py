@@ -1,4 +1,4 @@
-"""Sums that nothing needs, such as gradients of constants, are in no pack: they would run with it."""
+"""Sums that nothing needs, such as gradients of constants, are in no pack, and do not run."""
 
 import numpy as np
 import pytest
