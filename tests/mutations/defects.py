@@ -238,6 +238,12 @@ DEFECTS = (
         "",
     ),
     Defect(
+        "gradients that nothing takes run with the loss",
+        "partition/plan.py",
+        "origins.together(tensor) if key in needed else key\n",
+        "origins.together(tensor)\n",
+    ),
+    Defect(
         "random numbers are one for all towers",
         "partition/copies.py",
         "        change_seed(node, tower)\n",
