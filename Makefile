@@ -77,7 +77,7 @@ $(foreach v,$(BETWEEN),$(eval $(VENV)-$(v)/%: TENSORFLOW = $(v)))
 $(foreach v,$(BETWEEN),$(eval $(VENV)-$(v)/.made: constraints/tf-$(v).txt))
 
 # TensorFlow 1.15 needs a Python 3.7, which few hosts have: on the path, or with pyenv.
-ifneq (,$(filter test% $(FIRST)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter test% environments $(FIRST)/%,$(MAKECMDGOALS)))
 ifndef PYTHON_3_7
 PYTHON_3_7 := $(shell \
     version=$$(pyenv versions --bare 2>/dev/null | grep '^3\.7\.' | tail -n 1); \

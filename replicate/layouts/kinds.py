@@ -13,6 +13,9 @@ STARTS = frozenset(
 # They repeat a value to fill a given shape.
 FILLS = frozenset(["Fill", "BroadcastTo", "Tile"])
 
+# They do so for one value, or as a whole: no entry tells the rows apart, unlike indices of rows.
+REPEATS = frozenset(["Fill", "Tile"])
+
 # They get rows by the shape that they take.
 SOURCES = STARTS | FILLS | frozenset(["Range"])
 

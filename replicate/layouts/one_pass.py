@@ -13,7 +13,7 @@ from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source, put
-from replicate.layouts.kinds import SOURCES, STARTS
+from replicate.layouts.kinds import REPEATS, SOURCES, STARTS
 from replicate.layouts.layout import (
     SIZE,
     WHOLE,
@@ -73,7 +73,7 @@ class Pass:
             self._run(step.operations[0])
 
     def end(self) -> None:
-        """Records, after the last step, random numbers that are not combined with rows."""
+        """Records, after the last step, the values that are not combined with rows."""
         self._learnt.keep(self._starts.idle)
 
     def _run(self, operation: Any) -> None:
@@ -87,9 +87,7 @@ class Pass:
         if maker is not None and not is_array and any(one != WHOLE for one in inputs):
             self._arrays.are_in_towers([maker])  # From the next pass on.
         if operation in self._given or (not is_array and all(one == WHOLE for one in inputs)):
-            if operation.type in STARTS and operation not in self._given:
-                self._start(operation, inputs)
-            else:
+            if not self._start(operation, inputs):
                 self._go_on(operation)
             return
         strategy = self._strategy(operation, inputs)
@@ -202,12 +200,19 @@ class Pass:
             if isinstance(self._layout_of(tensor), Partial) and isinstance(demand, Whole):
                 self._met.add(graph_lib.reference(tensor))
 
-    def _start(self, operation: Any, inputs: Sequence[Layout]) -> None:
-        """Lets towers draw random numbers if the given shape has the rows of the batch."""
+    def _start(self, operation: Any, inputs: Sequence[Layout]) -> bool:
+        """Lets towers draw or repeat values if the given shape has the rows of the batch.
+
+        Returns whether they do.
+        """
+        if operation in self._given or operation.type not in STARTS | REPEATS:
+            return False
         strategy = self._strategy(operation, inputs)
-        if strategy is not None:
-            self._enter(operation, strategy)
-            self._starts.draw(operation)
+        if strategy is None:
+            return False
+        self._enter(operation, strategy)
+        self._starts.begin(operation)
+        return True
 
     def _is_size(self, operation: Any) -> bool:
         return bool(operation.outputs) and all(

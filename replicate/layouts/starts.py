@@ -1,4 +1,4 @@
-"""Other sources of rows than the batch: random numbers, and results of operations that run once."""
+"""Other sources of rows than the batch: random and repeated values, and what runs once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from replicate.layouts.layout import SIZE, WHOLE, Layout
 class Starts:
     """Remembers, in one pass over a graph, the operations that create rows.
 
-    If the graph knows the number of rows, an equal number of random numbers may be something else,
-    such as the initial values of a variable. They count as rows if an operation in towers combines
-    them, or values made from them, with rows of the batch.
+    If the graph knows the number of rows, an equal number of random numbers, or of copies of a
+    value, may be something else, such as the initial values of a variable. They count as rows if an
+    operation in towers combines them, or values made from them, with rows of the batch.
 
     Args:
         facts: The `Facts` of the graph.
@@ -24,9 +24,9 @@ class Starts:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._drawn: set[Any] = set()  # Operations that draw random numbers.
-        self._beside_rows: set[Any] = set()  # Those whose numbers are combined with rows.
-        # By tensor that is made from random numbers alone: the operations that drew them.
+        self._begun: set[Any] = set()  # Operations that draw or repeat values.
+        self._beside_rows: set[Any] = set()  # Those whose values are combined with rows.
+        # By tensor that is made from these values alone: the operations that made them.
         self._from: dict[Any, frozenset[Any]] = {}
         # By whole tensor that towers may split: the unit on axis 0.
         self._splits: dict[Any, str] = {}
@@ -34,20 +34,20 @@ class Starts:
     def copy(self, facts: Facts) -> Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
         other = Starts(facts)
-        other._drawn, other._beside_rows = set(self._drawn), set(self._beside_rows)
+        other._begun, other._beside_rows = set(self._begun), set(self._beside_rows)
         other._from, other._splits = dict(self._from), dict(self._splits)
         return other
 
     @property
     def idle(self) -> set[Any]:
-        """Operations whose random numbers are not combined with rows of the batch."""
-        return self._drawn - self._beside_rows
+        """Operations whose values are not combined with rows of the batch."""
+        return self._begun - self._beside_rows
 
-    def draw(self, operation: Any) -> None:
-        """Records an operation that draws random numbers in towers."""
+    def begin(self, operation: Any) -> None:
+        """Records an operation that draws or repeats values in towers."""
         # An unknown n in the shape leaves no doubt that they are rows.
         if isinstance(self._facts.rows, int):
-            self._drawn.add(operation)
+            self._begun.add(operation)
             for tensor in operation.outputs:
                 self._from[graph_lib.reference(tensor)] = frozenset([operation])
 
@@ -56,7 +56,7 @@ class Starts:
         keys = [graph_lib.reference(tensor) for tensor in operation.inputs]
         given = [key for key, one in zip(keys, layouts) if one not in (WHOLE, SIZE)]
         found = frozenset().union(*(self._from.get(key, frozenset()) for key in given))
-        # Another input has rows of the batch, so the random numbers are rows as well.
+        # Another input has rows of the batch, so these values are rows as well.
         if not self._splits.keys().isdisjoint(keys) or any(key not in self._from for key in given):
             self._beside_rows |= found
         elif found:

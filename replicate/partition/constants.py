@@ -14,6 +14,9 @@ from replicate.partition.origins import Origins
 # Constants with more entries are sent across devices; so are results of operations on constants
 # that have, or take, more entries than the second number.
 _LARGE, _LARGE_COMPUTED = 2**16, 2**10
+# At most so many operations in a row are repeated in each tower. A loss of a thousand terms, added
+# up one by one, has a chain of constants as long.
+_LONGEST_CHAIN = 64
 # They are dead if another branch is taken, or may be fed.
 _NOT_CONSTANT = ("Switch", "Merge", "Enter", "Exit", "NextIteration", "Placeholder")
 
@@ -30,7 +33,7 @@ class Constant(NamedTuple):
         output: The index of that output.
         inputs: The constants that it takes.
         waits: Names of the operations that it waits for.
-        value: Its type and its serialized attributes, equal for operations that compute the same.
+        key: Equal for constants that one operation can compute.
     """
 
     node: Any
@@ -38,12 +41,7 @@ class Constant(NamedTuple):
     output: int
     inputs: tuple[Constant, ...]
     waits: tuple[str, ...]
-    value: Any
-
-    @property
-    def key(self) -> Any:
-        """Equal for constants that one operation can compute."""
-        return self.value, self.waits, tuple((one.key, one.output) for one in self.inputs)
+    key: int
 
 
 class Constants:
@@ -58,6 +56,7 @@ class Constants:
         self._place = place
         self._waits = waits
         self._copied: dict[Any, Constant] = {}
+        self._keys: dict[Any, int] = {}
         self._outside: dict[Any, Any] = {}
 
     def is_copied(self, tensor: Any) -> bool:
@@ -70,13 +69,13 @@ class Constants:
         if key not in self._copied:
             operation = tensor.op
             node = partitioning.unplaced(operation.node_def)
+            inputs = tuple(self.copied(given) for given in operation.inputs)
+            waits = tuple(one.name for one in self._waits.get(operation, ()))
+            attrs = sorted((k, v.SerializeToString()) for k, v in node.attr.items())
+            same = node.op, *attrs, waits, *((one.key, one.output) for one in inputs)
+            number = self._keys.setdefault(same, len(self._keys))
             self._copied[key] = Constant(
-                node,
-                tensor.dtype,
-                tensor.value_index,
-                tuple(self.copied(given) for given in operation.inputs),
-                tuple(one.name for one in self._waits.get(operation, ())),
-                (node.op, *sorted((k, v.SerializeToString()) for k, v in node.attr.items())),
+                node, tensor.dtype, tensor.value_index, inputs, waits, number
             )
         return self._copied[key]
 
@@ -105,30 +104,52 @@ def find(
         copied: The operations that towers run.
     """
     found: Waits = {}
+    lengths: dict[Any, int] = {}
     for operation in operations:
-        if not all(tensor.op in found for tensor in operation.inputs):
+        before = [lengths.get(tensor.op, _LONGEST_CHAIN) for tensor in operation.inputs]
+        if max(before, default=0) >= _LONGEST_CHAIN:
+            continue  # An input is no constant, or made by too many operations.
+        if operation in layouts.strategies or not _may_be_constant(operation, layouts):
             continue
-        if operation in layouts.strategies or not _may_be_constant(operation):
-            continue
-        waits = tuple(origins.waits(operation))
+        waits = _waits(operation, origins, copied)
         if all(one in copied for one in waits):
             found[operation] = waits
+            lengths[operation] = 1 + max(before, default=0)
     return found
 
 
-def _may_be_constant(operation: Any) -> bool:
+def _waits(operation: Any, origins: Origins, copied: Container[Any]) -> tuple[Any, ...]:
+    """Returns the operations that one waits for; a `NoOp` without copies is replaced by its own.
+
+    For example, a quotient has two gradients. One may be a constant, which waits for the other one
+    through a `NoOp`.
+    """
+    found: dict[Any, None] = {}
+    for one in origins.waits(operation):
+        if one.type == "NoOp" and one not in copied:
+            found.update(dict.fromkeys(_waits(one, origins, copied)))
+        else:
+            found[one] = None
+    return tuple(found)
+
+
+def _may_be_constant(operation: Any, layouts: Layouts) -> bool:
     if not operation.inputs and operation.type != "Const":
         return False
     if op_types.is_stateful(operation) or op_types.calls_functions(operation):
         return False
     if operation.type.startswith(_NOT_CONSTANT) or graph_lib.is_in_control_flow(operation):
         return False
-    return _has_few_entries(operation)
+    return bool(operation.outputs) and all(_is_few(one, layouts) for one in operation.outputs)
 
 
-def _has_few_entries(operation: Any) -> bool:
-    sizes = [tensor.shape.num_elements() for tensor in operation.outputs]
-    return bool(sizes) and all(size is not None and size <= _LARGE_COMPUTED for size in sizes)
+def _is_few(tensor: Any, layouts: Layouts) -> bool:
+    """Whether a tensor is known to have few entries, by its static shape or by its value."""
+    size = tensor.shape.num_elements()
+    if size is None:  # For example of axes to sum over.
+        value = layouts.facts.value(tensor)
+        size = None if value is None else value.size
+    return size is not None and size <= _LARGE_COMPUTED
 
 
 def _is_small(operation: Any) -> bool:
