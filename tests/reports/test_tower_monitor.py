@@ -3,6 +3,7 @@
 import glob
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -184,6 +185,10 @@ def test_without_a_global_step(fresh_graph):
         TowerMonitorHook().begin()
 
 
+# TensorFlow numbers the constants that it computes before the first step.
+_FOLDED = re.compile(r"/_\d+__cf__\d+$")
+
+
 def test_towers_are_charged_for_the_same_operations(tmp_path, monkeypatch):
     """Also the one on the consolidation device, where updates run, too."""
     names = set()
@@ -198,7 +203,7 @@ def test_towers_are_charged_for_the_same_operations(tmp_path, monkeypatch):
     train(tmp_path, 2, devices=DEVICES[:2])
     computing = {name for name in names if not step_times._TRANSFER.search(name)}
     first, second = (
-        {name[len(scope) :] for name in computing if name.startswith(scope)}
+        {_FOLDED.sub("", name[len(scope) :]) for name in computing if name.startswith(scope)}
         for scope in ("tower_0/", "tower_1/")
     )
     # Only inputs from another device have a name of their own.
