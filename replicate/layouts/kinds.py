@@ -13,8 +13,9 @@ STARTS = frozenset(
 # They repeat a value to fill a given shape.
 FILLS = frozenset(["Fill", "BroadcastTo", "Tile"])
 
-# They do so for one value, or as a whole: no entry tells the rows apart, unlike indices of rows.
-REPEATS = frozenset(["Fill", "Tile"])
+# Towers may begin with these although no input has rows. Not with `BroadcastTo`: TensorFlow
+# broadcasts the numbers of rows with it, and these are indices, which stay whole.
+BEGIN = STARTS | frozenset(["Fill", "Tile"])
 
 # They get rows by the shape that they take.
 SOURCES = STARTS | FILLS | frozenset(["Range"])

@@ -13,7 +13,7 @@ from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source, put
-from replicate.layouts.kinds import REPEATS, SOURCES, STARTS
+from replicate.layouts.kinds import BEGIN, SOURCES
 from replicate.layouts.layout import (
     SIZE,
     WHOLE,
@@ -205,7 +205,7 @@ class Pass:
 
         Returns whether they do.
         """
-        if operation in self._given or operation.type not in STARTS | REPEATS:
+        if operation in self._given or operation.type not in BEGIN:
             return False
         strategy = self._strategy(operation, inputs)
         if strategy is None:
