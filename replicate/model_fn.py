@@ -178,11 +178,12 @@ def replicate_model_fn(
             contextlib.nullcontext() if on_tpus else tpu_lib.sums_over_replicas_by(cross_tower_sum)
         )
         # The loss of a whole batch is the model's, whatever `loss_reduction` is.
-        in_parts = per_tower or on_tpus
-        with weights.losses_added_up(summed and in_parts), uncollected(), cluster.building(), sums:
-            spec = build(given, arguments, cluster)
-        if given.get("mode") == estimator.ModeKeys.TRAIN and not on_tpus:
-            step_reads.order([spec.train_op, spec.loss], read_step_first)
+        added_up = weights.losses_added_up(summed and (per_tower or on_tpus))
+        with uncollected():
+            with added_up, cluster.building(), sums:
+                spec = build(given, arguments, cluster)
+            if given.get("mode") == estimator.ModeKeys.TRAIN and not on_tpus:
+                step_reads.order([spec.train_op, spec.loss], read_step_first)
         estimator.start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
@@ -225,10 +226,9 @@ def replicate_model_fn(
                 batch_axis=checked.batch_axis,
             )
 
-        is_staged = training and checked.prefetch_to_devices
-        prefetched = prefetching.Prefetched(batch) if is_staged else None
-        shards = coverage = None
-        if prefetched:
+        prefetched = shards = coverage = None
+        if training and checked.prefetch_to_devices:
+            prefetched = prefetching.Prefetched(batch)
             shards = shard(*prefetched.batch)
             shards, batch = prefetched.stage(shards, tower_devices, cluster.worker, not per_tower)
         elif per_tower:

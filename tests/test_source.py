@@ -12,6 +12,7 @@ import pytest
 
 import replicate
 from bodies import source_files
+from each import of_each
 from imports import check_one_way, imported
 
 ROOT = pathlib.Path(replicate.__file__).parent
@@ -98,7 +99,7 @@ def private_attributes(tree):
             yield f"line {node.lineno}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("module", PUBLIC)
+@of_each(PUBLIC)
 def test_private_attributes_of_others_are_touched_in_compat_alone(module):
     assert list(private_attributes(MODULES[module])) == [], "move this to replicate/compat"
 
@@ -108,7 +109,7 @@ def test_the_search_for_private_attributes_finds_them_alone():
     assert list(private_attributes(ast.parse(text))) == ["line 2: op._id"]
 
 
-@pytest.mark.parametrize("module", PUBLIC)
+@of_each(PUBLIC)
 def test_private_tensorflow_is_touched_in_compat_alone(module):
     assert list(private_uses(MODULES[module])) == [], "move this to replicate/compat"
 
@@ -146,7 +147,7 @@ def early_uses(tree, module):
             waiting.extend(ast.iter_child_nodes(node))
 
 
-@pytest.mark.parametrize("module", PUBLIC)
+@of_each(PUBLIC)
 def test_importing_the_library_does_not_import_the_estimator(module):
     # An attribute of `compat.estimator` does. Programs look whether it works before they need it.
     found = list(early_uses(MODULES[module], "estimator"))
@@ -161,7 +162,7 @@ def test_the_search_for_early_uses_finds_them_alone():
     ]
 
 
-@pytest.mark.parametrize("module", PUBLIC)
+@of_each(PUBLIC)
 def test_versions_are_asked_for_in_compat_alone(module):
     asked = [
         node.lineno
@@ -256,14 +257,14 @@ def test_the_drawing_shows_every_floor():
     assert [tuple(names.split()) for _, names in reversed(drawn)] == list(FLOORS)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_each(MODULES)
 def test_imports_run_down(module):
     own_floor = FLOOR_OF[module.split(".")[1]]
     used = [package for package, _, _ in packages_used(module) if module not in FORMER]
     assert [package for package in used if FLOOR_OF[package] >= own_floor] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_each(MODULES)
 def test_packages_are_imported_by_their_init(module):
     # Modules of `compat` have little in common but TensorFlow's versions.
     others = [use for use in packages_used(module) if use[0] != "compat"]
@@ -274,7 +275,7 @@ def test_packages_are_imported_by_their_init(module):
             assert name in importlib.import_module(f"replicate.{package}").__all__
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_each(MODULES)
 def test_nothing_imports_the_flow_but_what_starts_it(module):
     # Comparisons of towers with one device, and benchmarks, run both.
     importers = {
@@ -289,7 +290,7 @@ def test_nothing_imports_the_flow_but_what_starts_it(module):
         assert all(name.startswith("replicate.compat") for name in own(MODULES[module]))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@of_each(MODULES)
 def test_migration_stands_apart(module):
     used = {name for name in imported(MODULES[module]) if name.split(".")[0] == "replicate"}
     if module.startswith("replicate.migration"):
@@ -312,14 +313,14 @@ def test_imports_run_one_way():
     check_one_way({module: own(tree) for module, tree in MODULES.items()})
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda path: path.name)
+@of_each(source_files())
 def test_a_file_holds_one_concept(path):
     lines = path.read_text().splitlines()
     assert len(lines) <= 300
     assert ast.get_docstring(ast.parse(path.read_text())), "its docstring names it"
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda path: path.name)
+@of_each(source_files())
 def test_no_path_of_a_machine(path):
     found = re.findall(
         r"[\"'`( ](/(?:home|root|work|tmp|usr|Users|opt)/[^\s\"']*)", path.read_text()

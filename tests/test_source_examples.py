@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from each import of_each
 from imports import check_one_way, imported
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -138,13 +139,13 @@ def test_what_examples_have_in_common_does_not_name_them(package):
         assert [name for name in programs if name in path.read_text()] == [], path.name
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@of_each(FILES, name_of)
 def test_a_file_holds_one_concept(path):
     assert len(path.read_text().splitlines()) <= 300
     assert ast.get_docstring(ast.parse(path.read_text())), "its docstring names it"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@of_each(FILES, name_of)
 def test_no_path_of_a_machine(path):
     found = re.findall(
         r"[\"'`( ](/(?:home|root|work|tmp|usr|Users|opt)/[^\s\"']*)", path.read_text()

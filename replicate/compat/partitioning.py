@@ -76,33 +76,6 @@ def _c_graph(graph: Any) -> ContextManager[Any]:
     return held.get() if hasattr(held, "get") else contextlib.nullcontext(held)  # 1.15
 
 
-def repeat(
-    operations: Sequence[Any],
-    wanted: Sequence[Any],
-    instead: Mapping[str, Any],
-    scope: str,
-    device: str,
-) -> list[Any]:
-    """Copies operations to another device, which is faster than to make them again in Python.
-
-    Args:
-        operations: The operations.
-        wanted: Some of their tensors.
-        instead: Inputs of the copies, by the names of the tensors that `operations` take from
-            others.
-        scope: As for `import_nodes`.
-        device: Device string of the copies.
-
-    Returns:
-        The copies of `wanted`.
-    """
-    nodes = [operation.node_def for operation in operations]
-    for node in nodes:
-        node.device = ""
-    names = [tensor.name for tensor in wanted]
-    return import_nodes(operations[0].graph, nodes, instead, scope, device, names)[1]
-
-
 def unplaced(node_def: Any) -> Any:
     """Returns a copy of a `NodeDef`, without inputs and without a device."""
     node = tf.NodeDef()

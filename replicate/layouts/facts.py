@@ -76,6 +76,12 @@ class Facts:
         """Returns how many of a `Unit` there are in the batch."""
         return count(unit, self.rows)
 
+    def each(self, tensor: Any, axis: int, unit: Unit) -> int | None:
+        """Returns how many entries of an axis each of a `Unit` has, None if that is not known."""
+        dims = self.dims(tensor)
+        found = None if dims is None else dims_lib.over(dims[axis], self.count(unit))
+        return found if isinstance(found, int) else None
+
     def dims(self, tensor: Any) -> tuple[Dim, ...] | None:
         """Returns the shape of a tensor, None if its rank is not known."""
         key = graph_lib.reference(tensor)

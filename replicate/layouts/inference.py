@@ -17,6 +17,7 @@ from replicate.layouts.dims import Dim
 from replicate.layouts.found import Layouts, Source
 from replicate.layouts.lateness import run_late
 from replicate.layouts.learnt import Learnt, Step
+from replicate.layouts.lookahead import Lookahead
 from replicate.layouts.one_pass import Pass
 
 # The least number of steps between two saved states, and about how many are saved at most.
@@ -47,7 +48,8 @@ def infer(
         for part in ([list(group)] if name is not None else [[one] for one in group])
     ]
     learnt = Learnt(once, steps)
-    one_pass = Pass(sources, rows, learnt)
+    given = [source.tensor.op for source in sources]
+    one_pass = Pass(sources, rows, learnt, Lookahead(operations, given, rows))
     between = max(_BETWEEN, len(steps) // _SAVED)
     saved = [(0, one_pass.copy())]
     at = 0

@@ -29,6 +29,7 @@ from replicate.layouts.layout import (
     Whole,
 )
 from replicate.layouts.learnt import Learnt, Step
+from replicate.layouts.lookahead import Lookahead
 from replicate.layouts.rule import pointing_rule_of, rule_of
 from replicate.layouts.starts import Starts
 
@@ -36,7 +37,14 @@ from replicate.layouts.starts import Starts
 class Pass:
     """The state of inference before a step: the layouts and facts of all earlier operations."""
 
-    def __init__(self, sources: tuple[Source, ...], rows: Dim, learnt: Learnt) -> None:
+    def __init__(
+        self,
+        sources: tuple[Source, ...],
+        rows: Dim,
+        learnt: Learnt,
+        lookahead: Lookahead,
+    ) -> None:
+        self._lookahead = lookahead
         self._facts = Facts(rows, learnt.varying)
         self._sources = sources
         self._learnt = learnt
@@ -208,7 +216,7 @@ class Pass:
         if operation in self._given or operation.type not in BEGIN:
             return False
         strategy = self._strategy(operation, inputs)
-        if strategy is None:
+        if strategy is None or not self._lookahead.may_meet_rows(operation):
             return False
         self._enter(operation, strategy)
         self._starts.begin(operation)

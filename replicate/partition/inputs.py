@@ -171,8 +171,10 @@ class Inputs:
         if key not in self._splits:
             blocks = self.blocks(demand.unit)
             rows = self._rows if blocks is not None else self.rows_of(demand.unit)
+            each = self._layouts.facts.each(tensor, demand.axis, demand.unit)
             with tf.device(self._place), tf.control_dependencies(None):
-                self._splits[key] = splits.split(self._whole(tensor), demand.axis, rows, blocks)
+                whole = self._whole(tensor)
+                self._splits[key] = splits.split(whole, demand.axis, rows, blocks, each)
         return self._splits[key]
 
     def _part(self, tensor: Any, op: str, tower: int) -> Any:

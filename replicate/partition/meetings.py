@@ -71,22 +71,20 @@ def meet(
         hold several of them.
     """
     whole: dict[Any, Any] = {}
-    packs = []
-    for pack in _packs(parts, how):
-        with tf.name_scope(_scope_of(pack[0])), tf.device(pack[0].place):
-            total = _sum_pack(pack, rows, Transport(devices, pack[0].place, how, scale))
-            made = [total]
-            if len(pack) > 1:
-                made = packing.part(total, [part.by_tower[0].shape for part in pack])
-                packs.append(Pack(total, made))
-        for part, value in zip(pack, made):
-            whole[graph_lib.reference(part.tensor)] = value
+    made: list[Pack] = []
+    packs = list(_packs(parts, how))
+    for scope in (collectives.SCOPE, collectives.GRADIENTS_SCOPE):
+        here = [pack for pack in packs if _scope_of(pack[0]) == scope]
+        for pack, total in zip(here, _sum_packs(here, scope, rows, devices, how, scale)):
+            made += [total] if len(pack) > 1 else []
+            for part, value in zip(pack, total.parts):
+                whole[graph_lib.reference(part.tensor)] = value
     for part in parts:
         key = graph_lib.reference(part.tensor)
         if key not in whole:
             with tf.name_scope(_scope_of(part)), tf.device(part.place):
                 whole[key] = _join(part, rows, Transport(devices, part.place, how, scale))
-    return whole, packs
+    return whole, made
 
 
 def _scope_of(part: Part) -> str:
@@ -111,18 +109,53 @@ def _is_sum(layout: Any) -> bool:
     return isinstance(layout, Partial) and layout.op in ("sum", "mean")
 
 
-def _sum_pack(pack: Sequence[Part], rows: Rows, links: Transport) -> Any:
-    """Returns the sum over towers of all tensors of a pack, flat if there are several."""
-    flat, devices = [], links.devices
-    for index, device in enumerate(devices):
-        values = [part.by_tower[index] for part in pack]
-        with tf.device(device):
-            flat.append(packing.join(values) if len(values) > 1 else values[0])
+def _sum_packs(
+    packs: Sequence[Sequence[Part]],
+    scope: str,
+    rows: Rows,
+    devices: Sequence[str],
+    how: Reduction,
+    scale: Any,
+) -> list[Pack]:
+    """Returns the sums over towers of all tensors of some packs, in a name scope."""
+    flat, totals = _flat(packs, scope, devices), []
+    for pack, values in zip(packs, flat):
+        links = Transport(devices, pack[0].place, how, scale)
+        with tf.name_scope(scope), tf.device(links.place):
+            totals.append(_sum(pack[0], values, rows, links))
+    packing_of, names = packing.Packing(), []
+    for pack, total in zip(packs, totals):
+        if len(pack) > 1:
+            shapes = [part.by_tower[0].shape for part in pack]
+            names += packing_of.part(total, total.dtype, shapes, pack[0].place)
+    made = iter(packing_of.make(scope, names))
+    return [
+        Pack(total, [next(made) for _ in pack] if len(pack) > 1 else [total])
+        for pack, total in zip(packs, totals)
+    ]
+
+
+def _flat(
+    packs: Sequence[Sequence[Part]], scope: str, devices: Sequence[str]
+) -> list[Sequence[Any]]:
+    """Returns for each pack the towers' tensors, each flat if the pack has several parts."""
+    packing_of, names = packing.Packing(), []
+    for pack in packs:
+        if len(pack) > 1:
+            for tower, device in enumerate(devices):
+                names.append(packing_of.join([part.by_tower[tower] for part in pack], device))
+    made = iter(packing_of.make(scope, names))
+    return [[next(made) for _ in devices] if len(pack) > 1 else pack[0].by_tower for pack in packs]
+
+
+def _sum(part: Part, by_tower: Sequence[Any], rows: Rows, links: Transport) -> Any:
+    """Returns the sum over towers of the tensors of a pack that holds `part`."""
+    flat, devices = by_tower, links.devices
     # A pack has one layout, so the same rows weight all of its parts.
-    if pack[0].layout.op == "mean":
-        flat = _weighted(flat, pack[0].rows, devices)
+    if part.layout.op == "mean":
+        flat = _weighted(flat, part.rows, devices)
     flat = _counted(flat, rows, devices, _zeros)
-    if not pack[0].is_gradient:
+    if not part.is_gradient:
         return tf.add_n(flat)  # TensorFlow sends the inputs as they are.
     if links.how.where == "nccl":
         return nccl.add(flat, devices, links.place)

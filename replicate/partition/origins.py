@@ -48,8 +48,7 @@ class Origins:
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
         self._formulas: dict[Any, list[int]] = {}  # Indices of inputs that formulas replace.
-        # Read once: TensorFlow makes a new list each time.
-        control_inputs = ((operation, operation.control_inputs) for operation in operations)
+        control_inputs = ((one, one.control_inputs) for one in operations)  # New lists: read once.
         self._control_inputs = {one: before for one, before in control_inputs if before}
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
@@ -295,6 +294,7 @@ class Origins:
 
 def is_size(operation: Any, layouts: Layouts) -> bool:
     """Whether all outputs of an operation are integers with known formulas."""
-    return bool(operation.outputs) and all(
-        layouts.layout_of(tensor) == SIZE for tensor in operation.outputs
-    )
+    outputs = operation.outputs
+    if not outputs or layouts.layout_of(outputs[0]) != SIZE:
+        return False  # Most operations, found faster than by `all`.
+    return all(layouts.layout_of(tensor) == SIZE for tensor in outputs)

@@ -122,14 +122,15 @@ def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) ->
     These packs are sent to the device as one tensor. New packs could make a cycle: one tensor in
     it may depend on an update that takes another one.
     """
-    sent: dict[Any, Any] = {}
+    packing_of = packing.Packing()
+    names: dict[Any, str] = {}
     for whole, parts in packs:
         keys = [graph_lib.reference(part) for part in parts]
         if not all(key in taken for key in keys) or graph_lib.same_device(whole.device, device):
             continue
-        with tf.device(device), tf.name_scope("replicate/"), tf.control_dependencies(None):
-            sent.update(zip(keys, packing.part(whole, [part.shape for part in parts])))
-    return sent
+        shapes = [part.shape for part in parts]
+        names.update(zip(keys, packing_of.part(whole, whole.dtype, shapes, device)))
+    return dict(zip(names, packing_of.make("replicate/", names.values())))
 
 
 class FollowLater(tf.train.SessionRunHook):

@@ -47,6 +47,15 @@ class Rows(NamedTuple):
         return isinstance(self.total, int)
 
     @property
+    def are_disjoint(self) -> bool:
+        """Whether the graph knows that no tower computes the last row once more."""
+        ints = (int, np.integer)
+        return all(
+            count is held or (isinstance(count, ints) and count == held)
+            for count, held in zip(self.counts, self.held)
+        )
+
+    @property
     def dim(self) -> Dim:
         """The number of rows, n, as a `Dim`."""
         if self.are_known:
@@ -77,12 +86,15 @@ def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
         held: How many of the unit each tower computes: N int32 scalar tensors.
     """
     with tf.device(_HOST), tf.control_dependencies(None):
-        have_rows = tf.greater(tf.stack(rows.counts), 0)
         computed = tf.stack(held)
+        if rows.are_disjoint:
+            starts = tf.unstack(tf.cumsum(computed, exclusive=True))
+            return Rows(held, tf.reduce_sum(computed), starts, held, is_ragged=True)
+        have_rows = tf.greater(tf.stack(rows.counts), 0)
         counts = tf.where_v2(have_rows, computed, 0)
         total = tf.reduce_sum(counts)
         # A tower without rows of the batch computes the last row's once more.
-        starts = tf.where_v2(have_rows, tf.cumsum(counts) - counts, total - computed)
+        starts = tf.where_v2(have_rows, tf.cumsum(counts, exclusive=True), total - computed)
         return Rows(tf.unstack(counts), total, tf.unstack(starts), held, is_ragged=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -10,7 +10,9 @@ from replicate.partition import rows as rows_lib
 from replicate.partition.rows import Rows
 
 
-def split(tensor: Any, axis: int, rows: Rows, blocks: Any = None) -> list[Any]:
+def split(
+    tensor: Any, axis: int, rows: Rows, blocks: Any = None, each: int | None = None
+) -> list[Any]:
     """Returns the towers' shards of a tensor.
 
     Args:
@@ -19,23 +21,34 @@ def split(tensor: Any, axis: int, rows: Rows, blocks: Any = None) -> list[Any]:
         axis: The axis.
         rows: The `Rows`.
         blocks: The number of `Blocks` on the axis, for tensors of known rank. None: rows.
+        each: How many entries of the axis each row has, without `blocks`. None: that is found at
+            run time.
     """
     if blocks is not None:
         return _split_blocks(tensor, axis, rows, blocks)
+    if each is not None and rows.are_disjoint:
+        return list(tf.split(tensor, _times(rows.held, each), axis, num=len(rows.held)))
+    if each is not None:
+        begins, counts = _times(rows.starts, each), _times(rows.held, each)
+    else:
+        begins, counts = _places(tensor, axis, rows)
     rank = tensor.shape.rank
-    size = None if rank is None else tensor.shape.as_list()[axis]
-    # A single operation for known sizes. It cannot give the last row to towers without rows.
-    if rows.are_known and size is not None and all(rows.counts):
-        each = size // rows.total
-        return list(tf.split(tensor, [each * count for count in rows.counts], axis))
+    rank_now = tf.rank(tensor) if rank is None else rank
+    return [_slice(tensor, axis, begin, count, rank_now) for begin, count in zip(begins, counts)]
+
+
+def _places(tensor: Any, axis: int, rows: Rows) -> tuple[list[Any], list[Any]]:
+    """Returns where the towers' entries begin, and how many there are, by the size of the axis."""
     entries = rows_lib.size_of(tensor, axis)
     each = entries // tf.maximum(rows.total, 1)
     # A single entry is broadcast, unless there is only one row: then other towers may have none.
     is_one = tf.equal(entries, 1) & tf.not_equal(rows.total, 1)
     begins = tf.unstack(tf.where_v2(is_one, 0, tf.stack(rows.starts) * each))
-    counts = tf.unstack(tf.where_v2(is_one, 1, tf.stack(rows.held) * each))
-    rank_now = tf.rank(tensor) if rank is None else rank
-    return [_slice(tensor, axis, begin, count, rank_now) for begin, count in zip(begins, counts)]
+    return begins, tf.unstack(tf.where_v2(is_one, 1, tf.stack(rows.held) * each))
+
+
+def _times(counts: Sequence[Any], each: int) -> list[Any]:
+    return list(counts) if each == 1 else [count * each for count in counts]
 
 
 def _slice(tensor: Any, axis: int, begin: Any, count: Any, rank: Any) -> Any:

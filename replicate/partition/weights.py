@@ -11,7 +11,6 @@ from typing import Any, Container, Iterator, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import partitioning
 from replicate.layouts import WHOLE
 from replicate.partition.initializers import needed
 from replicate.partition.placement import Instead, Placement
@@ -39,36 +38,25 @@ def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement
         needed_by: By operation: the initializers that need it; see `initializers.needed`.
         placement: The `Placement`.
     """
-    instead: Instead = {}
+    packing_of, sent = packing.Packing(), []
     for one in _packs(weights, needed_by, placement):
-        place = _place(one[0])
+        place, shapes = _place(one[0]), [weight.shape for weight in one]
         others = [each for each in placement.devices if not graph_lib.same_device(each, place)]
-        # A tower on the device of the weights takes them as they are.
-        sent = dict(zip(others, _sent(one, place, others)))
-        by_tower = [sent.get(device, one) for device in placement.devices]
-        for weight, *copies in zip(one, *by_tower):
-            instead[graph_lib.reference(weight)] = tuple(copies)
+        if others:
+            joined = packing_of.join(one, place)
+            slices = [packing_of.slices(joined, one[0].dtype, shapes, each) for each in others]
+            sent.append((one, dict(zip(others, slices))))
+    names = [name for _, there in sent for slices in there.values() for name in slices]
+    made = dict(zip(names, packing_of.make(packing.WEIGHTS_SCOPE, names)))
+    instead: Instead = {}
+    for one, there in sent:
+        for index, weight in enumerate(one):
+            # A tower on the device of the weights takes them as they are.
+            instead[graph_lib.reference(weight)] = tuple(
+                made[there[device][index]] if device in there else weight
+                for device in placement.devices
+            )
     return instead
-
-
-def _sent(weights: Sequence[Any], place: str, devices: Sequence[str]) -> list[Sequence[Any]]:
-    """Returns the weights of a pack on each of some devices."""
-    if not devices:
-        return []
-    graph = tf.get_default_graph()
-    with tf.name_scope(packing.WEIGHTS_SCOPE), tf.control_dependencies(None):
-        with tf.device(place):
-            joined = packing.join(weights)
-        before = len(graph.get_operations())
-        with tf.device(devices[0]):
-            made: list[Sequence[Any]] = [
-                packing.slices(joined, [weight.shape for weight in weights])
-            ]
-    # To import copies of the slices is faster than to build them for each device.
-    operations, scope = graph.get_operations()[before:], f"{packing.WEIGHTS_SCOPE}sent"
-    for device in devices[1:]:
-        made.append(partitioning.repeat(operations, made[0], {joined.name: joined}, scope, device))
-    return made
 
 
 def _reads(plan: Plan) -> list[Any]:

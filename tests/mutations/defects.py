@@ -69,8 +69,8 @@ DEFECTS = (
     Defect(
         "parts of a pack are given out in another order",
         "reduction/packing.py",
-        "    return [reshape(value, shape.as_list()) for value, shape in zip(parts, shapes)]",
-        "    return [reshape(v, s.as_list()) for v, s in zip(reversed(parts), reversed(shapes))]",
+        'self._reshape(f"{parted}:{index}"',
+        'self._reshape(f"{parted}:{len(sizes) - 1 - index}"',
     ),
     Defect(
         "what crosses devices in half precision stays there",

@@ -72,16 +72,20 @@ def towers_without_rows_count(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def packs_parted_in_another_order(patch: pytest.MonkeyPatch) -> None:
-    part = packing.part
+    patch.setattr(packing.Packing, "part", _mixed(packing.Packing.part))
 
-    def mixed(joined: Any, shapes: Sequence[Any]) -> list[Any]:
-        made = part(joined, shapes)
+
+def _mixed(part: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """Returns `part` so that tensors of one shape change places."""
+
+    def mixed(self: Any, joined: Any, dtype: Any, shapes: Sequence[Any], device: str) -> list[str]:
+        made = part(self, joined, dtype, shapes, device)
         by_shape: dict[str, list[int]] = {}
         for index, shape in enumerate(shapes):
             by_shape.setdefault(str(shape), []).append(index)
         return [made[_next(index, by_shape[str(shape)])] for index, shape in enumerate(shapes)]
 
-    patch.setattr(packing, "part", mixed)
+    return mixed
 
 
 def _next(index: int, same: list[int]) -> int:
@@ -153,8 +157,8 @@ def _takes_no_sizes(take: Callable[..., None]) -> Callable[..., None]:
 
 @plant
 def weights_packed_in_another_order(patch: pytest.MonkeyPatch) -> None:
-    slices = packing.slices
-    patch.setattr(packing, "slices", lambda joined, shapes: slices(tf.reverse(joined, [0]), shapes))
+    # Not `part`, which gives these slices their matrices and which sums of gradients use as well.
+    patch.setattr(packing.Packing, "slices", _mixed(packing.Packing.slices))
 
 
 @plant

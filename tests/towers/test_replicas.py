@@ -64,7 +64,7 @@ def test_no_weight_crosses_devices_in_a_step(num_towers, wrapped):
     powers = [each.size for each in crossing if each.kind == "weights"]
     assert powers == [LAYERS * 2 * 2 * 4] * (num_towers - 1)
     # Reduced gradients go to each other tower, and nothing else that is as large.
-    to_updates = re.compile(r"replicate/(tower_\d+/update/|split)")
+    to_updates = re.compile(r"replicate/(tower_\d+/update/|packs)")
     updates = [each for each in crossing if to_updates.match(each.taker.name) and each.size > 4]
     assert sum(each.size for each in updates) == (num_towers - 1) * BYTES
     # With variables on one device, all cross.
