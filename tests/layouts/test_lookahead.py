@@ -44,7 +44,7 @@ CASES = [(noisy, 1), (noisy_later, 1), (reshaped, 1), (counted, 0), (initialised
 
 
 class Run(NamedTuple):
-    """An inference: its operations in towers, and how many steps it took for how many operations."""
+    """An inference: its operations in towers, its steps, and how many operations there are."""
 
     in_towers: list[Any]
     steps: int
