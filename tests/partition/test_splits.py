@@ -1,0 +1,56 @@
+"""A whole tensor is split among towers, by one operation if no tower repeats a row."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from replicate.partition import splits
+from replicate.partition.rows import Rows, ragged
+
+COUNTS = {"each has some": [3, 1, 2], "one has none": [4, 0, 2], "only one has some": [0, 0, 6]}
+
+
+def kinds() -> list[str]:
+    return [one.type for one in tf.get_default_graph().get_operations()]
+
+
+def run(tensors: Sequence[Any]) -> list[Any]:
+    with tf.Session() as session:
+        return list(session.run(list(tensors)))
+
+
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
+def test_entries_of_a_ragged_unit_are_split_by_one_operation(counts, each, fresh_graph):
+    whole = np.arange(6.0 * each * 2).reshape(2, 6 * each)
+    held = [tf.constant(count) for count in counts]
+    rows = ragged(Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1]), held)
+    parts = splits.split(tf.constant(whole), 1, rows, each=each)
+    wanted = np.split(whole, np.cumsum(counts)[:-1] * each, axis=1)
+    for got, want in zip(run(parts), wanted):
+        np.testing.assert_array_equal(got, want)
+    assert kinds().count("SplitV") == 1 and "Slice" not in kinds()
+    assert run(rows.starts) == [0, *np.cumsum(counts)[:-1]]
+
+
+@pytest.mark.parametrize("each", [None, 1])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_tower_without_rows_gets_the_last_row_again(is_known, each, fresh_graph):
+    def count(value: int) -> Any:
+        return value if is_known else tf.constant(value)
+
+    counts, starts, held = [1, 1, 0], [0, 1, 1], [1, 1, 1]
+    rows = Rows([count(one) for one in counts], count(2), starts, held)
+    assert not rows.are_disjoint
+    parts = splits.split(tf.constant([5.0, 7.0]), 0, rows, each=each)
+    assert [part.tolist() for part in run(parts)] == [[5.0], [7.0], [7.0]]
+
+
+def test_a_single_entry_is_for_all_towers(fresh_graph):
+    rows = Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1])
+    parts = splits.split(tf.constant([[5.0]]), 0, rows)
+    assert [part.tolist() for part in run(parts)] == [[[5.0]]] * 3
