@@ -40,8 +40,7 @@ def infer(
         once: Operations that run once, whatever their rule says.
     """
     sources = tuple(sources)
-    if operations:
-        lists.forget(operations[0].graph)
+    lists.forget()
     steps = [
         Step(name is not None, part)
         for name, group in itertools.groupby(operations, key=_outermost_loop)
@@ -62,7 +61,7 @@ def infer(
         at += 1
         if at == len(steps):
             one_pass.end()
-        # Most of what a pass learns can wait for its end; a few things would make the rest wrong.
+        # After most discoveries, the pass can continue; after urgent ones, its rest would be wrong.
         if at == len(steps) or learnt.is_urgent:
             first = learnt.first()
             while first is not None and saved[-1][0] > first:

@@ -12,7 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from bodies import EVAL, PREDICT, TRAIN, build, spec
+from bodies import EVAL, PREDICT, TRAIN, build, control_flow, spec
 from replicate.partition import Program
 from soak import long_training
 
@@ -61,7 +61,28 @@ def _fails(index, features):
     raise ArithmeticError
 
 
-MODELS = {TRAIN: _trains, EVAL: _measures, PREDICT: _predicts, "failing": _fails}
+def _loops(index, features):
+    """In TensorFlow 2, the loop stores its results for the gradient in lists of tensors."""
+    weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
+    with control_flow(2):
+        last = tf.while_loop(
+            lambda round, _: round < 3,
+            lambda round, value: (round + 1, tf.tanh(value * weight)),
+            [0, features],
+        )[1]
+        optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
+        train_op = optimizer.minimize(tf.reduce_mean(last))
+    return spec(TRAIN, tf.reduce_mean(last), train_op)
+
+
+MODELS = {
+    TRAIN: _trains,
+    EVAL: _measures,
+    PREDICT: _predicts,
+    "failing": _fails,
+    "loop": _loops,
+}
+MODES = {"failing": TRAIN, "loop": TRAIN}
 
 
 @pytest.mark.parametrize("per_tower", [False, pytest.param(True, marks=pytest.mark.thorough)])
@@ -80,7 +101,7 @@ def test_a_graph_goes_with_its_towers(mode, per_tower):
             with contextlib.suppress(ArithmeticError):
                 build(
                     body,
-                    mode=TRAIN if mode == "failing" else mode,
+                    mode=MODES.get(mode, mode),
                     num_towers=3,
                     per_tower=per_tower,
                 )
