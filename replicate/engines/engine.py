@@ -50,15 +50,14 @@ class Engine(abc.ABC):
         """
 
     def counted(self, tensor: Any) -> Any:
-        """Returns `tensor`, or zeros in a tower without rows, so that `add` does not count it."""
+        """Returns `tensor`, or zeros in a tower without rows, whose values do not count."""
         return tensor
 
     def pending_weight(self, dtype: Any) -> Any:
-        """Returns the weight of this tower's loss, if backward passes do not start from it.
+        """Returns the weight of this tower's loss in the loss of the whole batch.
 
         Returns:
-            A scalar tensor of `dtype`; None if all losses have equal weight, or if backward passes
-            start from the weight.
+            A scalar tensor of `dtype`; None if the losses of all towers have equal weight.
         """
         del dtype
 
@@ -128,6 +127,9 @@ class Alone(Engine):
 
     def apply_gradients(self, optimizer: Any, grads_and_vars: Any, args: Any, kwargs: Any) -> Any:
         """Applies the gradients."""
-        chosen.say(optimizer.step.how, grads_and_vars)
+        step = optimizer.step
+        # Without towers, nothing crosses, so the graph gets no read of the scale.
+        scale = step.communication_scale() if chosen.is_listening() else None
+        chosen.say(step.how, grads_and_vars, scale)
         with optimizer.step.checked(grads_and_vars):
             return optimizer.step.apply(grads_and_vars, args, kwargs)

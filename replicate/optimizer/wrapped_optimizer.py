@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import keras, mixed_precision, tpu
 from replicate.graphs import Eager, GraphLocal, graph_here, graph_of_variables
 from replicate.optimizer import loss_scaling
+from replicate.reduction import chosen
 
 
 class _Wrapped(NamedTuple):
@@ -24,7 +25,7 @@ class WrappedOptimizer:
         given: The optimizer or function.
         loss_scale: As `loss_scale_of` takes it.
         accumulates: Whether some steps only accumulate gradients.
-        loss_scale_of: `replicate.loss_scale.get`, which is on the same level as this package.
+        loss_scale_of: `replicate.loss_scale.get`, passed in so that this module need not import it.
 
     Raises:
         TypeError: If `given` is not and does not make an optimizer.
@@ -47,7 +48,7 @@ class WrappedOptimizer:
         is_factory = callable(given) and not _is_optimizer(given)
         self._given: Any = given if is_factory else self._unwrap(given)
         # By graph, because a factory's optimizer may hold tensors, and because after
-        # `apply_gradients` all towers of a graph give access to the optimizer of tower 0.
+        # `apply_gradients` all replicas in a graph give access to the optimizer of replica 0.
         self._by_graph = GraphLocal()
         self.saved = tf.Module()
         """The state for object-based checkpoints, without that of the optimizer."""
@@ -94,6 +95,7 @@ class WrappedOptimizer:
 
     def scaled(self, loss: Any) -> Any:
         """Returns `loss` times the loss scale, if there is one."""
+        chosen.say_loss(loss)
         scale = self.loss_scale
         return loss if scale is None else loss_scaling.scaled(loss, scale())
 
@@ -103,7 +105,8 @@ class WrappedOptimizer:
         if scale is None:
             return grads
         value = scale()
-        return [loss_scaling.unscaled(gradient, value) for gradient in grads]
+        with chosen.unscaling():
+            return [loss_scaling.unscaled(gradient, value) for gradient in grads]
 
     def attribute(self, name: str) -> Any:
         """Returns an attribute of the optimizer, or of the one around it that scales losses.

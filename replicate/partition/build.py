@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Collection, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -26,6 +26,8 @@ def partition(
     asked: Iterable[Any] = (),
     runs_once: Callable[[Any], bool] = lambda operation: False,
     gradients: Iterable[Any] = (),
+    losses: Iterable[Any] = (),
+    unscaling: Collection[Any] = (),
     is_measured: bool = False,
     of_all_rows: bool = False,
 ) -> Partitioned:
@@ -37,12 +39,17 @@ def partition(
         rows: The `Rows`.
         placement: The `Placement`.
         operations: The operations, in the order in which they were made.
-        asked: Tensors that are fetched, and operations that are run, in addition to those that
-            other operations take.
-        runs_once: Function of an operation that returns whether it runs once, whatever its rule.
+        asked: Tensors and operations that sessions fetch; the tensors are needed whole.
+        runs_once: Function of an operation that returns whether it must run once, even if there is
+            a rule by which towers could run it.
         gradients: The gradients that optimizers apply.
+        losses: As `make_plan` takes them.
+        unscaling: Likewise.
         is_measured: Whether to measure which share of the operations runs in towers.
         of_all_rows: Whether fused batch norm uses the moments of all rows.
+
+    Returns:
+        The `Partitioned`. Its `whole` takes tensors and operations of the graph as it was before.
     """
     asked = list(asked)
     given = in_order(operations)
@@ -60,7 +67,7 @@ def partition(
     layouts = infer(operations, sources, rows.dim, filter(runs_once, operations))
     applied = [now(leaf) for leaf in _tensors(gradients)]
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
-    plan = make_plan(operations, layouts, needed, applied)
+    plan = make_plan(operations, layouts, needed, applied, (), map(now, losses), unscaling)
     run = [now(one) for one in asked] if is_measured else []
     # It walks through the graph of one device, so it comes before the change.
     measured = coverage.measure(plan, run, len(placement.devices)) if run else None

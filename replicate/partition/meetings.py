@@ -28,6 +28,7 @@ class Part(NamedTuple):
         rows: The `Rows` by which partials are weighted, or those of a ragged unit.
         is_gradient: Whether it is a gradient that an optimizer applies. Such a tensor crosses
             devices as the `Reduction` says.
+        is_scaled: Whether it is a gradient that is still multiplied by the loss scale.
         blocks: How many `Blocks` of rows the axis of a shard has, or how many rounds have added to
             a `Grown` tensor; None for others.
     """
@@ -39,6 +40,7 @@ class Part(NamedTuple):
     place: str
     rows: Rows
     is_gradient: bool = False
+    is_scaled: bool = False
     blocks: Any = None
 
 
@@ -64,7 +66,7 @@ def meet(
         rows: The `Rows`.
         devices: Device strings of the towers.
         how: The `Reduction`.
-        scale: Factor of gradients while they cross devices in float16, or None.
+        scale: The loss scale, if gradients cross devices in float16; else None.
 
     Returns:
         The whole tensors, by references of the tensors of one device's graph; and the packs that
@@ -83,8 +85,13 @@ def meet(
         key = graph_lib.reference(part.tensor)
         if key not in whole:
             with tf.name_scope(_scope_of(part)), tf.device(part.place):
-                whole[key] = _join(part, rows, Transport(devices, part.place, how, scale))
+                links = _links(part, devices, how, scale)
+                whole[key] = _join(part, rows, links)
     return whole, made
+
+
+def _links(part: Part, devices: Sequence[str], how: Reduction, scale: Any) -> Transport:
+    return Transport(devices, part.place, how, None if part.is_scaled else scale)
 
 
 def _scope_of(part: Part) -> str:
@@ -99,7 +106,7 @@ def _packs(parts: Sequence[Part], how: Reduction) -> Iterator[list[Part]]:
         # A pack is flat, and taken apart by the shapes of tower 0.
         static = all(value.shape == part.by_tower[0].shape for value in part.by_tower)
         size = packing.size_of(part.by_tower[0]) if static else None
-        kind = part.layout, part.tensor.dtype, part.is_gradient
+        kind = part.layout, part.tensor.dtype, part.is_gradient, part.is_scaled
         return (part.together, part.place, kind), size
 
     return packing.packs(sums, describe, how)
@@ -120,7 +127,7 @@ def _sum_packs(
     """Returns the sums over towers of all tensors of some packs, in a name scope."""
     flat, totals = _flat(packs, scope, devices), []
     for pack, values in zip(packs, flat):
-        links = Transport(devices, pack[0].place, how, scale)
+        links = _links(pack[0], devices, how, scale)
         with tf.name_scope(scope), tf.device(links.place):
             totals.append(_sum(pack[0], values, rows, links))
     packing_of, names = packing.Packing(), []
@@ -172,16 +179,15 @@ def _join(part: Part, rows: Rows, links: Transport) -> Any:
         grown = [value[layout.begin :] for value in by_tower]
         added = _join(part._replace(layout=Shard(0), by_tower=tuple(grown)), rows, links)
         return tf.concat([by_tower[0][: layout.begin], added], 0)
-    if isinstance(layout, Shard) and part.blocks is not None:
-        counted = _counted(by_tower, rows, devices, _without_entries(layout.axis))
-        # The towers' rows are joined within each block.
-        blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]
-        return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
     if isinstance(layout, Shard):
         counted = _counted(by_tower, rows, devices, _without_entries(layout.axis))
         if part.is_gradient:
             counted = [links.send(value, index) for index, value in enumerate(counted)]
-        return tf.concat(counted, layout.axis)
+        if part.blocks is None:
+            return tf.concat(counted, layout.axis)
+        # The towers' rows are joined within each block.
+        blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]
+        return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
     # A repeated value changes a product, but none of the reductions below.
     if layout.op == "prod":
         return tf.reduce_prod(tf.stack(_counted(by_tower, rows, devices, _ones)), 0)

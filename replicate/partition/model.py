@@ -38,7 +38,7 @@ class Exact(NamedTuple):
     moments: bool = False
 
     def runs_once(self, operation: Any) -> bool:
-        """Whether these options let an operation run once."""
+        """Whether these options make an operation run once, with the rows of the whole batch."""
         if operation.type in RANDOM:
             return self.random
         return self.moments and takes_moments(operation)
@@ -75,7 +75,11 @@ def build(
         placement: The `Placement`.
         exact: The `Exact`.
         is_trained: Whether the model is trained, so that every batch has a row.
-        added: The number of operations in the graph that one device would not have.
+        added: The number of operations in the graph that one device would not have. TensorFlow
+            1.15 makes seeds from the number of operations.
+
+    Returns:
+        The `Built`, whose spec has the values of the whole batch.
 
     Raises:
         TypeError: If the model returns no `EstimatorSpec`.
@@ -103,6 +107,8 @@ def build(
         specs.asked_of(spec, is_trained),
         exact.runs_once,
         choice.gradients or _applied(operations),
+        [*choice.losses, *([] if spec.loss is None else [spec.loss])],
+        choice.unscaling,
         is_measured=is_trained,
         of_all_rows=exact.moments,
     )
@@ -113,7 +119,7 @@ def build(
 
 
 def _applied(operations: Sequence[Any]) -> list[Any]:
-    """Returns the gradients that plain optimizers apply, which announce nothing."""
+    """Returns the gradients that kernels apply, for optimizers that do not announce theirs."""
     found = map(op_types.applied_gradient, operations)
     return [gradient for gradient in found if gradient is not None]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Any, Collection, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.graphs import ancestors
 from replicate.layouts import SIZE, Layouts
 from replicate.partition import constants, named
 from replicate.partition.needs import Needs
@@ -20,11 +21,13 @@ class Plan(NamedTuple):
         layouts: The `Layouts` of its tensors.
         operations: All of its operations, in order.
         copied: Operations that towers run, in order.
-        met: Tensors of which towers have shards or partials and which are needed whole, in order.
+        met: Tensors that towers compute, mostly as shards or partials, and that are needed whole,
+            in order.
         apart: Tensors whose per-tower values are taken one by one.
         together: By reference of each tensor in `met`: a key. Tensors of one key may cross devices
             in one pack.
-        gradients: References of tensors in `met` that become gradients for optimizers.
+        gradients: By reference of each tensor in `met` that becomes a gradient for optimizers:
+            whether it is still multiplied by the loss scale.
         waits: By operation that towers run: the operations that its copies wait for.
         extra_waits: By operation that runs once: further operations to wait for, because a formula
             replaced an input that followed them.
@@ -32,8 +35,9 @@ class Plan(NamedTuple):
             `Origins.waits`.
         behind_sizes: By reference of a fetched tensor that a formula replaces: the operations that
             act before it, and have to be waited for.
-        constants: Operations that run once, but depend on constants alone, so that towers need not
-            be sent their outputs; see `constants.find`.
+        constants: By operation that runs once and depends on constants alone, so that each tower
+            runs a copy instead of receiving the output: the operations that a tower's copy waits
+            for; see `constants.find`.
     """
 
     layouts: Layouts
@@ -42,7 +46,7 @@ class Plan(NamedTuple):
     met: tuple[Any, ...]
     apart: tuple[Any, ...]
     together: dict[Any, Any]
-    gradients: frozenset[Any]
+    gradients: dict[Any, bool]
     waits: dict[Any, list[Any]]
     extra_waits: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
@@ -56,6 +60,8 @@ def make_plan(
     asked: Iterable[Any],
     gradients: Iterable[Any] = (),
     apart: Iterable[Any] = (),
+    losses: Iterable[Any] = (),
+    unscaling: Collection[Any] = (),
 ) -> Plan:
     """Returns the `Plan` of a graph.
 
@@ -65,6 +71,9 @@ def make_plan(
         asked: Tensors that are fetched, and so needed whole.
         gradients: The gradients that optimizers apply: tensors, `tf.IndexedSlices`, or None.
         apart: Tensors whose per-tower values are taken one by one.
+        losses: The losses of these gradients. Tensors that lead to them are no gradients, although
+            gradients may be computed from them.
+        unscaling: Operations that divide gradients by the loss scale.
     """
     origins = Origins(operations, layouts)
     needs = Needs(layouts, origins)
@@ -88,7 +97,7 @@ def make_plan(
         needs.copy(tensor.op)
     needs.follow()
     needed = set(needs.met)
-    # Depends on the operations that are copied so far, and may add to them.
+    # A generator: as it goes on, it reads `needs`, to which each call of `whole` adds.
     for tensor in named.find(operations, needs, layouts, origins):
         needs.whole(tensor)
     needs.follow()
@@ -118,7 +127,7 @@ def make_plan(
             others += origins.hidden(operation) + origins.dead_with(operation)
             if others:
                 extra_waits[operation] = others
-    applied = _behind(gradients, needs)
+    applied = _behind(gradients, needs, losses, unscaling)
     behind = {
         graph_lib.reference(tensor): origins.actors(tensor.op)
         for tensor in asked
@@ -195,26 +204,44 @@ def _unnoticed(
     return found
 
 
-def _behind(gradients: Iterable[Any], needs: Needs) -> frozenset[Any]:
-    """Returns references of the joined tensors from which gradients are computed."""
+def _behind(
+    gradients: Iterable[Any], needs: Needs, losses: Iterable[Any], unscaling: Collection[Any]
+) -> dict[Any, bool]:
+    """Returns the joined tensors from which gradients are computed; arguments as `make_plan`."""
     leaves = tf.nest.flatten(list(gradients), expand_composites=True)
-    pending = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
-    seen, found = {graph_lib.reference(tensor) for tensor in pending}, set()
+    pending = [(leaf, False) for leaf in leaves if isinstance(leaf, tf.Tensor)]
+    applied = {graph_lib.reference(leaf) for leaf, _ in pending}
+    seen: set[tuple[Any, bool]] = set()
+    found: dict[Any, bool] = {}
+    computed = []
     while pending:
-        tensor = pending.pop()
+        tensor, is_scaled = pending.pop()
         key = graph_lib.reference(tensor)
-        if key in needs.met:
-            found.add(key)
-            continue  # Tensors before the meeting are in towers.
-        for given in tensor.op.inputs:
-            if graph_lib.reference(given) not in seen:
-                seen.add(graph_lib.reference(given))
-                pending.append(given)
-    return frozenset(found)
+        if (key, is_scaled) in seen:
+            continue
+        seen.add((key, is_scaled))
+        if key in needs.met:  # Tensors before the meeting are in towers.
+            found[key] = found.get(key, False) or is_scaled
+            if key not in applied:
+                computed.append(tensor)
+            continue
+        is_scaled = is_scaled or tensor.op in unscaling
+        pending += [(given, is_scaled) for given in tensor.op.inputs]
+    if computed:
+        # Gradients that run once take activations of the forward pass, too.
+        forward = ancestors(losses, waits=False)
+        for tensor in computed:
+            if tensor.op in forward:
+                found.pop(graph_lib.reference(tensor), None)
+    return found
 
 
 def runs_once(operation: Any, layouts: Layouts) -> bool:
-    """Whether an original operation runs; a `NoOp` in towers does as well, next to its copies."""
+    """Whether the original of an operation runs in a step.
+
+    It does if towers do not run the operation, or if it is a `NoOp` outside of control flow, which
+    runs in addition to its copies.
+    """
     if operation not in layouts.strategies:
         return True
     return operation.type == "NoOp" and not graph_lib.is_in_control_flow(operation)

@@ -31,7 +31,8 @@ class Partitioned(NamedTuple):
     Attributes:
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
-        by_tower: The towers' tensors for those that are needed outside of their copies.
+        by_tower: By reference of a tensor of the batch, or of one that is needed outside of the
+            copies: the N towers' tensors.
         packs: The packs in which several tensors were reduced together.
         hooks: Hooks that it needs in training.
         coverage: The `Coverage`, None if it was not measured.
@@ -114,10 +115,9 @@ def _join_all(
         if isinstance(layout, Grown):
             with tf.control_dependencies(None):
                 blocks = inputs.rounds(tensor, by_tower[0])
-        part = meetings.Part(
-            tensor, layout, plan.together[key], by_tower, place, counted, is_gradient
-        )
-        parts.append(part._replace(blocks=blocks))
+        part = meetings.Part(tensor, layout, plan.together[key], by_tower, place, counted)
+        is_scaled = plan.gradients.get(key, False)
+        parts.append(part._replace(is_gradient=is_gradient, is_scaled=is_scaled, blocks=blocks))
     return meetings.meet(
         parts, rows, placement.devices, placement.reduction, placement.gradient_scale
     )

@@ -1,6 +1,7 @@
-"""How the gradients of a model are reduced that is partitioned after it is built.
+"""Collects how the gradients of a model are to be reduced, while the model is built.
 
-Its optimizers run as on one device. While they are built, they announce their options here.
+Towers, and the sums over them, are made after the model is built. So its `TowerOptimizer`s
+announce their options here, and partitioning reads them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import contextlib
 import contextvars
 from typing import Any, Iterator, Sequence
 
+import tensorflow.compat.v1 as tf
+
+from replicate.compat import graph as graph_lib
 from replicate.reduction.options import Reduction
 
 
@@ -21,6 +25,8 @@ class Choice:
         variables: The variables that they were applied to.
         scale: Factor of gradients while they cross devices in float16, a scalar tensor; None for
             no factor.
+        losses: Losses that gradients were computed from.
+        unscaling: Operations that divide gradients by the loss scale.
     """
 
     def __init__(self) -> None:
@@ -28,6 +34,8 @@ class Choice:
         self.gradients: list[Any] = []
         self.variables: list[Any] = []
         self.scale: Any = None
+        self.losses: list[Any] = []
+        self.unscaling: set[Any] = set()
 
 
 _choice: contextvars.ContextVar[Any] = contextvars.ContextVar("replicate_reduction", default=None)
@@ -63,3 +71,23 @@ def say(how: Reduction, grads_and_vars: Sequence[tuple[Any, Any]], scale: Any = 
         choice.scale = scale
         choice.gradients += [gradient for gradient, _ in grads_and_vars]
         choice.variables += [variable for _, variable in grads_and_vars]
+
+
+def say_loss(loss: Any) -> None:
+    """Announces a loss whose gradients are going to be computed; functions are ignored."""
+    choice = _choice.get()
+    if choice is not None and isinstance(loss, tf.Tensor):
+        choice.losses.append(loss)
+
+
+@contextlib.contextmanager
+def unscaling() -> Iterator[None]:
+    """A scope whose operations divide gradients by the loss scale."""
+    choice = _choice.get()
+    if choice is None:
+        yield
+        return
+    graph = tf.get_default_graph()
+    before = graph_lib.count(graph)
+    yield
+    choice.unscaling.update(graph.get_operations()[before:])
