@@ -28,8 +28,8 @@ def cross_tower_sum(x: Any) -> Any:
     """Sums `x` over all towers.
 
     The gradient is that of the whole loss: on tower i it is Σⱼ (wⱼ/wᵢ)·dyⱼ, where dyⱼ is the
-    gradient of tower j's loss with respect to the result and wⱼ the weight of that loss. If
-    backward passes start from the weights, as those for variables do in towers, it is Σⱼ dyⱼ.
+    gradient of tower j's loss with respect to the result and wⱼ the weight of that loss in the
+    whole loss. If all losses have equal weight, it is Σⱼ dyⱼ.
 
     Args:
         x: Nested structure of numeric tensors, or of values that convert to them. Each must have
@@ -121,8 +121,8 @@ def _gradient_of_sum(name: str, *upstream: tf.Tensor | None) -> list[tf.Tensor |
         )
 
     def add_gradients(known: list[tf.Tensor]) -> list[tf.Tensor]:
-        # If backward passes start from 1, tower i's gradient is Σⱼ (wⱼ/wᵢ)·dyⱼ; if from wᵢ, Σⱼ dyⱼ.
-        # This sum is differentiable, too, so second derivatives work.
+        # Tower i's gradient is Σⱼ (wⱼ/wᵢ)·dyⱼ, since it will be weighted by wᵢ, as tower i's loss
+        # is. This sum is differentiable, too, so second derivatives work.
         weights = [engine.pending_weight(dy.dtype) for dy in known]
         weighted = [dy if w is None else dy * w for dy, w in zip(known, weights)]
         sums = _differentiable_sum(engine, weighted, f"gradient of {name}")

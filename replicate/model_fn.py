@@ -59,8 +59,8 @@ def replicate_model_fn(
     partitioned: operations that can run on shards run in towers, all others run once. Optimizers
     need no change. `replicate.TowerOptimizer` around them has options.
 
-    On one device, and in a graph for a SavedModel, `model_fn` is called without towers; so it is
-    inside a TPU computation, such as that of `TPUEstimator(use_tpu=True)`.
+    On one device, in a graph for a SavedModel, and inside a TPU computation, such as that of
+    `TPUEstimator(use_tpu=True)`, `model_fn` is called without towers.
 
     `model_fn` may return a `TPUEstimatorSpec`. The result is then an `EstimatorSpec`, which both
     Estimator and `TPUEstimator(use_tpu=False)` take: `eval_metrics` and `host_call` are called
@@ -125,12 +125,12 @@ def replicate_model_fn(
             those of all rows.
         random: `'tower'`: each tower draws random numbers for its rows, e.g. for dropout.
             `'batch'`: they are drawn once for the batch, as on one device, and split.
-        per_tower: Whether `model_fn` is the program of one tower instead, as it is on TPU cores:
-            called with the rows of the first tower and a copy of `params`, and copied for the
-            others. Each tower draws separate random numbers and has a `tower_index()`. Values are
-            reduced only where the program asks for it: in `TowerOptimizer`, `cross_tower_sum`,
-            `cross_tower_mean` and `merge_call`. The loss and results are averaged by rows, metrics
-            are summed, predictions concatenated.
+        per_tower: Whether `model_fn` builds the program of one tower, as on TPU cores, instead of
+            one device's graph. It is called with the rows of the first tower and a copy of
+            `params`, and its graph is copied for the others. Each tower draws separate random
+            numbers and has a `tower_index()`. Values are reduced only where the program asks for
+            it: in `TowerOptimizer`, `cross_tower_sum`, `cross_tower_mean` and `merge_call`. Scalars
+            other than the loss are averaged by rows, metrics summed, predictions concatenated.
         read_step_first: Whether a training step that assigns the global step itself does so after
             it has read it. Otherwise the order is open, on one device, too; a warning is logged.
 
@@ -284,7 +284,7 @@ def replicate_model_fn(
         return on_rows
 
     replicated: Any = functools.update_wrapper(replicated_model_fn, model_fn, updated=())
-    replicated.__signature__ = call.signature  # The Estimator passes the arguments in here.
+    replicated.__signature__ = call.signature  # Estimators pass the arguments that it names.
     replicated.is_replicated = True
     return replicated
 

@@ -30,11 +30,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
         train_op = optimizer.minimize(loss, tf.train.get_global_step())
 
-    `minimize` and `apply_gradients` process the gradient of the whole batch's loss in this order:
-    unscale, accumulate, check that it is finite, `transform_gradients`, clip to `clip_norm`,
-    apply. One device does the same. In the program of one tower, with `per_tower=True`,
-    `apply_gradients` first sums the gradients of all towers. If the wrapped optimizer is one of
-    Keras 2, `isinstance` accepts this as one, too.
+    `minimize` processes the gradient of the whole batch's loss in this order, as on one device:
+    unscale, `check_finite`, accumulate, `transform_gradients`, clip to `clip_norm`, apply.
+    `apply_gradients` takes unscaled gradients. In the program of one tower, with `per_tower=True`,
+    it first sums those of all towers. If the wrapped optimizer belongs to Keras 2, this object
+    passes `isinstance` checks for its class.
 
     In replicas, `apply_gradients` reduces unscaled gradients. After it, every replica gives access
     to slots and variables. Replicas of a TPU apply the mean of their gradients, a cross-replica
@@ -292,9 +292,9 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return self._wrapped.attribute(name)
 
     def answer_as(self, first: TowerOptimizer) -> None:
-        """Makes this optimizer give the state of another tower's optimizer; engines call it.
+        """Makes this optimizer give the state of another replica's optimizer; engines call it.
 
         Args:
-            first: The `TowerOptimizer` of the tower that applied the gradients.
+            first: The `TowerOptimizer` of replica 0.
         """
         self._wrapped.answer_as(first._wrapped)

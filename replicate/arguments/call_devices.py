@@ -44,8 +44,8 @@ def place(
 def with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool) -> Sequence[str]:
     """Returns the devices whose towers have rows, as far as the static shapes of the batch tell.
 
-    In training, a batch of fewer rows than devices uses only as many devices, with a warning. A
-    batch without rows uses the first one, with a warning.
+    In training, a batch of k rows, fewer than there are devices, uses the first k devices. A batch
+    without a tensor of rank 1 or more uses the first device. Both log a warning.
     """
     sizes, size = sharding.static_rows(features, labels), len(devices)
     if not sizes and tf.nest.flatten(features):

@@ -11,6 +11,7 @@ import copy
 import numbers
 from typing import Any, Callable, NoReturn, Sequence
 
+from replicate.batch import sharding
 from replicate.graphs import names_in
 
 _KEY = "batch_size"
@@ -21,7 +22,9 @@ def is_for_tpus(model_fn: Callable[..., Any], config: Any) -> bool:
     return hasattr(config, "tpu_config") or "TPUEstimatorSpec" in names_in(model_fn)
 
 
-def params_of_towers(params: Any, shards: Any, for_tpus: bool, is_per_tower: bool | None) -> Any:
+def params_of_towers(
+    params: Any, shards: sharding.Shards, for_tpus: bool, is_per_tower: bool | None
+) -> Any:
     """Returns the `params` for building the model, the same for all towers.
 
     Args:
@@ -128,7 +131,7 @@ def _is_integer(size: Any) -> bool:
     return isinstance(size, numbers.Integral) and not isinstance(size, bool)
 
 
-def _sizes(size: int, shards: Any) -> list[int]:
+def _sizes(size: int, shards: sharding.Shards) -> list[int]:
     """Returns the rows of each shard; if they are unknown, those of a batch of `size` rows."""
     count = len(shards.features)
     total, rows = shards.total, shards.rows

@@ -1,7 +1,7 @@
 """The state of a staged batch, which one run of the session takes at most.
 
 An operation that depends on a dead value, in the sense of TensorFlow 1's control flow, does not
-run. So a run takes the batch, ends the input or fails by the state that it finds.
+run. So the state that a run finds decides whether it takes the batch, ends the input or fails.
 """
 
 from __future__ import annotations

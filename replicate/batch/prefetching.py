@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.batch import fresh_batch, input_graph
 from replicate.batch.initialising import OF_SESSION
-from replicate.batch.sharding import PREFETCH_SCOPE, Shards
+from replicate.batch.sharding import PREFETCH_SCOPE, Shards, Split
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.compat.graph import last_id, reference
@@ -144,11 +144,10 @@ class Prefetched:
         )
         return staged, batch
 
-    def _stage_leaf(self, one: Any, devices: Sequence[str]) -> Any:
-        """Returns the staged form of an element of `Shards.split`."""
-        leaf, axis, each, parts = one
-        staged = [self._stage_all(part, device) for part, device in zip(parts, devices)]
-        return self._stage_all(leaf, _HOST), axis, each, staged
+    def _stage_leaf(self, one: Split, devices: Sequence[str]) -> Split:
+        """Returns the staged form of a leaf that was split."""
+        staged = [self._stage_all(part, device) for part, device in zip(one.shards, devices)]
+        return one._replace(leaf=self._stage_all(one.leaf, _HOST), shards=staged)
 
     def _all(self, operations: Sequence[tf.Operation]) -> tf.Operation:
         """Returns an operation that runs after `operations`, and also if there is no batch."""

@@ -29,6 +29,22 @@ PREFETCH_SCOPE = "replicate/prefetch/"  # Name scope of those that stage the nex
 _A_LIST = " (a Python list)"  # Follows the path of a Python list in messages.
 
 
+class Split(NamedTuple):
+    """A leaf of features or labels that was split.
+
+    Attributes:
+        leaf: The dense, sparse or ragged tensor.
+        axis: Its axis of rows.
+        per_row: The number of entries of each row on that axis, None if known only at run time.
+        shards: Its N shards.
+    """
+
+    leaf: Any
+    axis: int
+    per_row: int | None
+    shards: Sequence[Any]
+
+
 class Shards(NamedTuple):
     """The shards of one batch.
 
@@ -39,8 +55,7 @@ class Shards(NamedTuple):
             scalar tensors if known only at run time.
         total: The number of rows of the batch, an integer or an int32 scalar tensor.
         axes: The axis of rows of each leaf of features and labels; () if it is 0 in all of them.
-        split: For each leaf of features and labels that was split: the leaf, its axis of rows, the
-            number of entries of each row on it (None if known only at run time), and its N shards.
+        split: The `Split` of each leaf of features and labels that was split.
         starts: The first row of the batch that each shard holds.
         held: The number of rows that each shard holds; a shard without rows holds a copy of the
             batch's last row.
@@ -51,7 +66,7 @@ class Shards(NamedTuple):
     rows: list[Any]
     total: Any
     axes: Sequence[int] = ()
-    split: Sequence[Any] = ()
+    split: Sequence[Split] = ()
     starts: Sequence[Any] = ()
     held: Sequence[Any] = ()
 
@@ -139,7 +154,7 @@ def shard(
         shards_of_features, shards_of_labels = ([part[key] for part in shards] for key in batch)
     per_row = [repeats.get(key) if isinstance(repeats.get(key), int) else None for key in keys]
     found = [
-        (leaf, axis, each, part)
+        Split(leaf, axis, each, part)
         for leaf, axis, each, part, split in zip(leaves, axes, per_row, checked, splitters)
         if split
     ]

@@ -166,10 +166,10 @@ def _split_sparse(leaf: tf.SparseTensor, spans: Spans, axis: int) -> list[tf.Spa
 
 
 def in_order(leaf: Any, shards: list[Any]) -> list[Any]:
-    """Returns shards whose values, in turn, are all values of `leaf`; else a step fails.
+    """Returns the shards of `leaf`, with a check of the order of values in a sparse tensor.
 
-    This holds for a sparse tensor if its values are in the order of their rows. An operation that
-    uses the returned shards fails with a `tf.errors.InvalidArgumentError` if they are not.
+    Its values are those of the shards, concatenated, only if they are in the order of their rows.
+    If not, operations that use the returned shards fail with a `tf.errors.InvalidArgumentError`.
     """
     if not isinstance(leaf, tf.SparseTensor):
         return shards

@@ -14,7 +14,7 @@ from replicate.reduction import chosen
 
 
 def make_variable(initial: Callable[[], Any], name: str, shape: Any = None, **kwargs: Any) -> Any:
-    """Makes a variable that one tower, or all of them together, add up in; it is saved.
+    """Makes a variable in which one tower, or all towers together, add up values; it is saved.
 
     Args:
         initial: Function without arguments that returns the initial value.
@@ -25,8 +25,9 @@ def make_variable(initial: Callable[[], Any], name: str, shape: Any = None, **kw
     Returns:
         The variable.
     """
-    # Each worker of a cluster adds up its batches separately, and the chief saves only its totals.
-    # If the user's saver leaves the variable out, it starts at its initial value.
+    # Local in a cluster, since each worker adds up its batches separately; the chief saves only its
+    # totals. Local in any replicated model, so that a session initialises it if the user's saver
+    # leaves it out.
     is_local = bool(worker_here()) or chosen.is_listening()
     if is_local:
         kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, OF_SESSION]

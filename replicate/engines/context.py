@@ -43,7 +43,7 @@ def is_cross_tower() -> bool:
 
 
 def call_once(fn: Callable[[], T], label: str) -> T:
-    """Calls `fn` once for all towers, from wherever this is; returns its result.
+    """Calls `fn` once for all towers, also from code that runs once already; returns its result.
 
     Args:
         fn: Function without arguments. It may use only values that are the same in all towers.

@@ -200,24 +200,24 @@ class CrossReplicaEngine(Engine):
         self._name = type(strategy).__name__
 
     def mean_share(self, value: Any) -> Any:
-        """Raises: replicas are one here."""
+        """Raises a RuntimeError: here, code runs once for all replicas."""
         raise RuntimeError(self._refusal("a cross-tower mean"))
 
     def add(self, tensors: Any, label: str) -> Any:
-        """Raises: replicas are one here."""
+        """Raises a RuntimeError: here, code runs once for all replicas."""
         del tensors, label
         raise RuntimeError(self._refusal("a cross-tower sum"))
 
     def meet(self, fn: Any, args: Any, label: str) -> Any:
-        """Raises: replicas are one here."""
+        """Raises a RuntimeError: here, code runs once for all replicas."""
         raise RuntimeError(self._refusal(label))
 
     def compute_gradients(self, optimizer: Any, loss: Any, args: Any, kwargs: Any) -> Any:
-        """Raises: replicas are one here."""
+        """Raises a RuntimeError: here, code runs once for all replicas."""
         raise RuntimeError(self._refusal("`compute_gradients`"))
 
     def apply_gradients(self, optimizer: Any, grads_and_vars: Any, args: Any, kwargs: Any) -> Any:
-        """Raises: replicas are one here."""
+        """Raises a RuntimeError: here, code runs once for all replicas."""
         raise RuntimeError(self._refusal("`apply_gradients`"))
 
     def _refusal(self, reached: str) -> str:

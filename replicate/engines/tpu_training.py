@@ -75,7 +75,7 @@ def whole_batch(features: Any, labels: Any, num_cores: int) -> Any:
 
 def train(
     model: Callable[..., Any],
-    shards: Any,
+    shards: sharding.Shards,
     devices: Sequence[str],
     summed: bool,
     session_config: Any,

@@ -147,7 +147,7 @@ class Arrays(lists.Elements):
         return Shard(found.axis + axes) if isinstance(found, Shard) else found
 
     def put(self, maker: Any, layout: Layout, axes: int = 0) -> Layout | None:
-        """Returns the layout in which a tensor is written that has `layout`, None if impossible.
+        """Returns the layout in which a tensor of `layout` is written, None if it cannot be.
 
         The first layout other than `Whole` becomes that of all elements. A value of another layout
         cannot be written then, unless it is whole: it is split before the write.
@@ -157,8 +157,8 @@ class Arrays(lists.Elements):
                 return None  # Each element would be a row, and towers have different ones.
             layout = Shard(layout.axis - axes)
         if maker not in self._elements and lists.is_of_list(maker):
-            # A list is made with its elements' shape, of which a shard is only a tower's share: the
-            # maker, which comes first, has to be inferred again.
+            # A list is made with the shape of its elements, which is a tower's share if these are
+            # shards. So its maker, an earlier operation, has to be inferred again.
             self.changed.update([maker] if layout != WHOLE else ())
         before = self._elements.setdefault(maker, layout)
         if before == WHOLE != layout:

@@ -55,7 +55,7 @@ class Facts:
         self.ragged: set[str] = set()
         self.sums: dict[str, tuple[Dim, ...]] = {}
         self._dims: dict[Any, tuple[Dim, ...] | None] = {}
-        self._values: dict[Any, np.ndarray | None] = {}
+        self._values: dict[Any, np.ndarray[Any, Any] | None] = {}
         self._counted: dict[Any, Any] = {}  # By source of a count: the first tensor that has it.
         self._depth = 0
 
@@ -224,7 +224,7 @@ class Facts:
         made[axis] = dims_lib.times(self.rows, each)
         self._dims[graph_lib.reference(tensor)] = tuple(made)
 
-    def value(self, tensor: Any) -> np.ndarray | None:
+    def value(self, tensor: Any) -> np.ndarray[Any, Any] | None:
         """Returns the integers that a tensor holds, as an array of `Dim`s, None if not known."""
         key = graph_lib.reference(tensor)
         if key in self._values:

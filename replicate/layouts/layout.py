@@ -42,7 +42,7 @@ class Shard(NamedTuple):
 
     `unit` says what the axis counts: `ROWS` of the batch, `Blocks` of them, or a ragged unit, such
     as the values of a sparse tensor. A row has any number of a ragged unit, so a tower may have
-    none. Its name is the symbol of how many there are in the batch.
+    none. A ragged unit is named by the symbol for its number in the batch.
     """
 
     axis: int
@@ -58,7 +58,7 @@ class Indices(NamedTuple):
     Attributes:
         unit: The unit that axis 0 counts.
         within: The unit that is indexed, as in `Shard.unit`.
-        each: How many entries each of these has, on the axis that is indexed.
+        each: The number of entries per element of `within`, on the axis that is indexed.
         is_matrix: Whether only column 0 is an index, as in those of a sparse tensor, [m, rank].
         is_full: Whether they are in ascending order and every entry is indexed.
     """

@@ -1,9 +1,9 @@
-"""Tells from the graph alone whether values that no row leads to may be combined with rows.
+"""Tells, from the graph alone, whether values made without rows may be combined with rows.
 
 Inference lets towers draw random numbers, or repeat a value, if the given shape has as many rows as
-the batch. If it finds at its end that these are combined with no rows, it has to step back. So most
-of these are found before: initial values of variables, or the ones that a loss adds up to count
-its rows.
+the batch. If it finds at its end that no rows are combined with these values, it has to step back.
+So most of them are recognised in advance: initial values of variables, for example, or a vector of
+ones that a loss sums to count its rows.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Pass:
             self._whole["while"] += 1
 
     def _only_waits(self, operation: Any) -> bool:
-        """Whether an operation only waits for others, of which some run in towers.
+        """Whether an operation is a `NoOp` that waits for operations in towers.
 
         Each tower's copy waits for that tower alone. Gradients wait for each other like this, layer
         by layer.

@@ -32,7 +32,7 @@ class Op:
         self,
         operation: Any,
         dims: Callable[[Any], tuple[Dim, ...] | None],
-        value: Callable[[Any], np.ndarray | None],
+        value: Callable[[Any], np.ndarray[Any, Any] | None],
         rows: Dim,
         entry: Callable[[Any, int], Dim],
         rest: Callable[[Dim, Dim], Dim | None],
@@ -47,8 +47,10 @@ class Op:
         self.entry_of = entry
         self.rest = rest
 
-    def beside(self, operation: Any, value: Callable[[Any], np.ndarray | None] | None = None) -> Op:
-        """Returns another operation with the same facts, or with integers by `value`."""
+    def beside(
+        self, operation: Any, value: Callable[[Any], np.ndarray[Any, Any] | None] | None = None
+    ) -> Op:
+        """Returns the view of another operation; `value` may replace the function for integers."""
         known = self._value if value is None else value
         return Op(operation, self._dims, known, self.rows, self.entry_of, self.rest)
 
@@ -56,7 +58,7 @@ class Op:
         """Returns the shape of any tensor; see the class."""
         return self._dims(tensor)
 
-    def value_of(self, tensor: Any) -> np.ndarray | None:
+    def value_of(self, tensor: Any) -> np.ndarray[Any, Any] | None:
         """Returns the integers of any tensor; see the class."""
         return self._value(tensor)
 
@@ -79,7 +81,7 @@ class Op:
         """Returns the rank of an output, None if it is not known."""
         return _rank(self._dims(self.outputs[index]))
 
-    def value(self, index: int) -> np.ndarray | None:
+    def value(self, index: int) -> np.ndarray[Any, Any] | None:
         """Returns the integers of an input; see the class."""
         return self._value(self.inputs[index])
 

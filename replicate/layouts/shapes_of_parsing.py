@@ -55,7 +55,7 @@ def _shapes(op: Op) -> Values:
     ]
 
 
-def _shape(op: Op, tensor: Any, rows: Dim) -> np.ndarray | None:
+def _shape(op: Op, tensor: Any, rows: Dim) -> np.ndarray[Any, Any] | None:
     rank = tensor.shape.num_elements()
     if rank is None:
         return None

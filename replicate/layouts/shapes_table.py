@@ -13,8 +13,8 @@ Shape = Sequence[Optional[Dim]]
 # Function of an operation and the index of an output; returns None if its shape is unknown.
 Function = Callable[[Op, int], Optional[Shape]]
 
-# Function of an operation, the index of an output and an axis that returns the sizes whose sum the
-# axis has.
+# Function of an operation, the index of an output and an axis that returns the sizes that add up to
+# the size of the axis.
 Summands = Callable[[Op, int, int], Optional[Sequence[Dim]]]
 
 _functions: dict[str, Function] = {}
@@ -42,7 +42,7 @@ def summands(*types: str) -> Callable[[Summands], Summands]:
 
 
 def summands_of(op: Op, index: int, axis: int) -> Sequence[Dim] | None:
-    """Returns the sizes whose sum an axis of output `index` is, None if that is not known."""
+    """Returns the sizes that add up to that of an axis of output `index`, None if not known."""
     function = _summands.get(op.type)
     return None if function is None else function(op, index, axis)
 

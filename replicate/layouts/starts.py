@@ -1,4 +1,4 @@
-"""Other sources of rows than the batch: random and repeated values, and what runs once."""
+"""Sources of rows other than the batch: random numbers, fills, and operations that run once."""
 
 from __future__ import annotations
 

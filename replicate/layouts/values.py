@@ -25,7 +25,7 @@ def values_of(op: Op) -> Values:
     return [None if value is None or None in list(value.flat) else value for value in made]
 
 
-def entries(op: Op, index: int) -> np.ndarray | None:
+def entries(op: Op, index: int) -> np.ndarray[Any, Any] | None:
     """Returns the integers of an input, with None in place of each that is not known.
 
     Returns None if not even their number is known, or if there are more than `LARGEST`.
@@ -34,8 +34,8 @@ def entries(op: Op, index: int) -> np.ndarray | None:
 
 
 def _entries(
-    tensor: Any, op: Op, found: dict[Any, np.ndarray | None], depth: int
-) -> np.ndarray | None:
+    tensor: Any, op: Op, found: dict[Any, np.ndarray[Any, Any] | None], depth: int
+) -> np.ndarray[Any, Any] | None:
     key = graph_lib.reference(tensor)
     if key not in found:
         value = op.value_of(tensor)

@@ -16,7 +16,9 @@ from replicate.layouts.values_table import Values, array, least, numbers, values
 Function = Callable[[Dim, Dim], Optional[Dim]]
 
 
-def _combined(function: Function, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _combined(
+    function: Function, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
     """Returns a function of each pair of entries; the arrays are broadcast."""
     x, y = np.broadcast_arrays(x, y)
     made = [None if a is None or b is None else function(a, b) for a, b in zip(x.flat, y.flat)]
@@ -120,7 +122,7 @@ def _binary(op: Op) -> Values:
     return [array(known, made.shape)]
 
 
-def _at_least_one(op: Op) -> np.ndarray | None:
+def _at_least_one(op: Op) -> np.ndarray[Any, Any] | None:
     """Returns x if an operation divides by max(x, 1), as gradients of sums do, else None."""
     divisor = op.inputs[1].op
     if divisor.type != "Maximum":
@@ -227,7 +229,7 @@ def _select(op: Op) -> Values:
     return [np.where(truths, x, y)]
 
 
-def _truths(op: Op) -> np.ndarray | None:
+def _truths(op: Op) -> np.ndarray[Any, Any] | None:
     condition = op.inputs[0].op
     if condition.type == "Const":
         return np.asarray(tf.make_ndarray(condition.get_attr("value")))

@@ -17,7 +17,7 @@ def _same(op: Op) -> Values:
 
 
 # By type: the function of NumPy of an array and of the integers of the second input.
-_ARRANGED: dict[str, Callable[[np.ndarray, Any], np.ndarray]] = {
+_ARRANGED: dict[str, Callable[[np.ndarray[Any, Any], Any], np.ndarray[Any, Any]]] = {
     "BroadcastTo": np.broadcast_to,
     "ExpandDims": lambda value, axis: np.expand_dims(value, axis[0]),
     "Reshape": np.reshape,
@@ -51,7 +51,7 @@ def _concat(op: Op) -> Values:
     return None if axis is None else _joined(np.concatenate, parts, axis.item())
 
 
-def _joined(function: Any, parts: list[np.ndarray | None], axis: Any) -> Values:
+def _joined(function: Any, parts: list[np.ndarray[Any, Any] | None], axis: Any) -> Values:
     """Joins arrays; if one is unknown, so is its shape, and the result is unknown."""
     if any(part is None for part in parts) or not isinstance(axis, int):
         return None

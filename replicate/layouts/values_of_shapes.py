@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -82,7 +82,7 @@ def _concat_offset(op: Op) -> Values:
     axis = op.ints(0)
     if axis is None:
         return None
-    made: list[np.ndarray | None] = []
+    made: list[np.ndarray[Any, Any] | None] = []
     offset: Dim | None = 0
     for index in range(1, len(op.inputs)):
         shape = op.value(index)
@@ -142,7 +142,7 @@ def _broadcast_gradient_args(op: Op) -> Values:
     return [_summed(pairs), _summed([(y, x) for x, y in pairs])]
 
 
-def _summed(pairs: Sequence[tuple[Dim | None, Dim | None]]) -> np.ndarray | None:
+def _summed(pairs: Sequence[tuple[Dim | None, Dim | None]]) -> np.ndarray[Any, Any] | None:
     """Returns the axes where the first size is 1, None if one may be 1 and the other is not."""
     for size, other in pairs:
         same = size is not None and size == other

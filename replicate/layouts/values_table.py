@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from replicate.layouts.dims import ROWS, Dim, Monomial
 from replicate.layouts.rule import Op
 
-Values = Optional[List[Optional[np.ndarray]]]
+Values = Optional[List[Optional["np.ndarray[Any, Any]"]]]
 Function = Callable[[Op], Values]
 
 # The most entries of a tensor whose integers are inferred. Shapes and axes are far smaller.
@@ -49,7 +49,7 @@ def evaluate(op: Op) -> Values:
     return [_checked(value, tensor.dtype) for value, tensor in zip(made, op.outputs)]
 
 
-def _checked(value: np.ndarray | None, dtype: tf.DType) -> np.ndarray | None:
+def _checked(value: np.ndarray[Any, Any] | None, dtype: tf.DType) -> np.ndarray[Any, Any] | None:
     """Drops integers that do not fit their type, and arrays that are too large."""
     if value is None or not dtype.is_integer or value.size > LARGEST:
         return None
@@ -70,7 +70,9 @@ def _range(dtype: tf.DType) -> tuple[int, int]:
     return int(dtype.min), int(dtype.max)
 
 
-def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> np.ndarray:
+def array(
+    entries: Sequence[Dim | None], shape: Sequence[int] | None = None
+) -> np.ndarray[Any, Any]:
     """Returns `Dim`s as an array of `shape`, by default a vector."""
     made = np.empty(len(entries), object)
     for index, entry in enumerate(entries):
@@ -78,18 +80,18 @@ def array(entries: Sequence[Dim | None], shape: Sequence[int] | None = None) -> 
     return made if shape is None else made.reshape(shape)
 
 
-def as_array(entry: Any) -> np.ndarray:
+def as_array(entry: Any) -> np.ndarray[Any, Any]:
     """Returns an entry of an array, a `Dim` or None, as an array; an array as it is."""
     return entry if isinstance(entry, np.ndarray) else array([entry], ())
 
 
-def plain(value: Any) -> np.ndarray:
+def plain(value: Any) -> np.ndarray[Any, Any]:
     """Returns an array of numbers as one of `Dim`s."""
     value = np.asarray(value)
     return array([int(entry) for entry in value.flat], value.shape)
 
 
-def numbers(value: np.ndarray | None) -> np.ndarray | None:
+def numbers(value: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any] | None:
     """Returns an array of integers, None unless all of them are known numbers."""
     if value is None or not all(isinstance(entry, int) for entry in value.flat):
         return None

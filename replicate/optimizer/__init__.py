@@ -1,4 +1,4 @@
-"""Stages of an update: accumulate, unscale, check, transform, clip and apply gradients."""
+"""Stages of an update: unscale, check, accumulate, transform, clip and apply gradients."""
 
 from replicate.optimizer import ancestor
 from replicate.optimizer.training_step import TrainingStep

@@ -56,7 +56,7 @@ def update_from_reduced(scale: Any, grads: Any) -> Any:
     Returns:
         The result of the loss scale's `update`.
     """
-    # An update that ignores the gradients must not change the scale before it divides them.
+    # Even if the update ignores the gradients, they must be divided before the scale changes.
     parts = [getattr(gradient, "values", gradient) for gradient in tf.nest.flatten(grads)]
     divided = [part for part in parts if isinstance(part, tf.Tensor)]
 

@@ -1,7 +1,8 @@
 """The processing of gradients after they are reduced, the same on every engine.
 
-In this order: check that they are finite, transform, clip, apply. With accumulation, this happens
-in each step that completes an update.
+In this order: check that they are finite (`check_finite`), accumulate, transform, clip, apply. The
+first two happen in every step, the others in each step that completes an update, unless a dynamic
+loss scale skips it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ class TrainingStep:
 
     Args:
         wrapped: The `WrappedOptimizer`.
-        clip_norm: As `TowerOptimizer` takes it, like all that follow.
-        transform_gradients: As there.
-        accumulate_steps: As there.
-        accumulate_reduction: As there.
-        check_finite: As there.
-        reduction: As there.
+        clip_norm: See `TowerOptimizer`.
+        transform_gradients: See `TowerOptimizer`.
+        accumulate_steps: See `TowerOptimizer`.
+        accumulate_reduction: See `TowerOptimizer`.
+        check_finite: See `TowerOptimizer`.
+        reduction: See `TowerOptimizer`.
 
     Raises:
         TypeError: If `transform_gradients` cannot be called, or `reduction` is of another type.

@@ -16,7 +16,7 @@ _PASS_ON = frozenset(["Identity", "StopGradient", "PreventGradient", "Snapshot"]
 
 
 def find(plan: Plan) -> Callable[[Any], Any]:
-    """Returns a function of a tensor that returns the tensor which it is an alias of, or itself.
+    """Returns a function from a tensor to the one that it is an alias of, or to itself.
 
     Args:
         plan: The `Plan`.

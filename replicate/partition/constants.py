@@ -64,7 +64,7 @@ class Constants:
         return tensor.op in self._waits or _is_small(tensor.op)
 
     def copied(self, tensor: Any) -> Constant:
-        """Returns a tensor of which `is_copied` holds as it is to be copied."""
+        """Returns the `Constant` by which each tower computes a tensor that `is_copied`."""
         key = graph_lib.reference(tensor)
         if key not in self._copied:
             operation = tensor.op
@@ -93,9 +93,9 @@ def find(
 ) -> Waits:
     """Finds the operations that depend on constants alone.
 
-    Gradients wait for others to bound the memory that a step takes, and so do their constants:
-    that of a square's gradient waits for the gradient that it multiplies. A constant of one device
-    would wait for all towers there. The copy in a tower waits for that tower alone.
+    To bound the memory of a step, TensorFlow lets gradients wait for others, with the constants in
+    them: the 2 in a square's gradient waits for the gradient that it multiplies. The original
+    constant would wait for all towers. Its copy in a tower waits for that tower alone.
 
     Args:
         operations: The operations of the graph, in topological order.

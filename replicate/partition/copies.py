@@ -19,11 +19,11 @@ from replicate.partition.plan import Plan
 
 
 class Copies(NamedTuple):
-    """The copies.
+    """The towers' copies of operations.
 
     Attributes:
         scopes: The name scopes of the towers, None for a tower that runs the original operations.
-        by_tower: The towers' tensors for those that are needed outside of the copies.
+        by_tower: By reference of a tensor that is needed outside of the copies: the N towers'.
     """
 
     scopes: tuple[str | None, ...]

@@ -75,8 +75,8 @@ class Coverage(NamedTuple):
     Attributes:
         towers: Cost of operations in towers, each for a tower's rows.
         one_device: Cost of operations that run once, on the consolidation device.
-        updates: Cost of operations that no tower waits for and no row leads to, such as updates of
-            variables.
+        updates: Cost of all others: updates of variables, and operations that neither precede those
+            in towers nor follow from joined rows.
         multiplied: The share of matrix products and convolutions in `towers`, and in `one_device`.
         joined: Operations that run once since they take concatenated rows, in order.
         operations: All operations of the step, in order.

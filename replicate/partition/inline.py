@@ -38,7 +38,7 @@ class Place(NamedTuple):
     Attributes:
         scope: The name scope.
         device: The device string.
-        is_quiet: Whether no read there could notice a write, there or before.
+        is_quiet: Whether no operation there, or before it, writes state that could be read there.
     """
 
     scope: str

@@ -36,7 +36,7 @@ _HOST = "/device:CPU:0"  # Kernels take sizes from the host's memory.
 
 TowerTensors = Dict[Any, Tuple[Any, ...]]
 """The tensors of N towers, by references of the tensors of one device's graph."""
-Given = Union[np.ndarray, Constant, Any]
+Given = Union["np.ndarray[Any, Any]", Constant, Any]
 """An input of a copy: a tensor, or a value that becomes a constant."""
 
 
@@ -118,7 +118,7 @@ class Inputs:
         """Returns the whole batch's integers of a tensor whose layout is `Size`."""
         return self._formulas.whole(self._value(tensor), tensor.dtype)
 
-    def _value(self, tensor: Any) -> np.ndarray:
+    def _value(self, tensor: Any) -> np.ndarray[Any, Any]:
         """Returns the formulas of integers that are known before the graph runs."""
         value = self._layouts.facts.value(tensor)
         assert value is not None, f"{tensor.name} has no formula"
@@ -255,8 +255,8 @@ class Inputs:
     def _size_in_towers(self, measure: Measure) -> Any:
         """Returns a size that all towers share, an int32 scalar tensor.
 
-        The first tower is measured, which is never empty. An entry of a shape, however, is the
-        largest of the towers': such as the length of the longest row of a sparse tensor.
+        The first tower is measured, since it has a row if any tower has. For an entry of a shape,
+        such as the length of a sparse tensor's longest row, it is the maximum over towers.
         """
         by_tower = self._by_tower[graph_lib.reference(measure.tensor)]
         if isinstance(self._layouts.layout_of(measure.tensor), Grown):

@@ -32,8 +32,8 @@ _RESERVED = 3  # The outputs from this index on are reserved for the gradient.
 def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
     """Rewrites fused batch norm of rows in training.
 
-    Batch norm in loops and branches is left as it is, as is that which updates moving averages
-    itself.
+    A kernel is left as it is if it is in a loop or branch, updates moving averages itself, has an
+    input of unknown rank, or gives its reserved outputs to anything other than its gradient.
 
     Args:
         operations: The operations of the graph, in topological order.

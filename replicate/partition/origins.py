@@ -24,7 +24,7 @@ class Origin(NamedTuple):
         acts: Operations that change state, draw random numbers or have to be fed.
         fails: Operations that may fail.
         reads: Operations that read a variable, which others may write afterwards.
-        branches: Branches of conditions in which the operation is: it is dead if another is taken.
+        branches: Branches of conditions that contain the operation: dead unless all are taken.
     """
 
     meetings: int = 0
@@ -190,7 +190,7 @@ class Origins:
         return list(dict.fromkeys(waits))
 
     def _in_place_of_sizes(self, operations: Iterable[Any]) -> list[Any]:
-        """Returns operations, each that a formula replaces in turn replaced by its predecessors.
+        """Returns operations, with the predecessors of those that formulas replace in their place.
 
         Operations in a loop never wait for those outside of it, so the search ends there.
         """

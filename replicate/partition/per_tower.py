@@ -134,8 +134,8 @@ class _Pass:
             return True
         if array_of(operation) in self._known or self._goes_back(operation):
             return True
-        # An iterator calls functions, but draws no random numbers itself. Nor is a number drawn for
-        # each tower if it initializes a variable, or was drawn explicitly once.
+        # An iterator calls functions, but draws no random numbers itself. Initial values of
+        # variables, and numbers drawn in `running_once`, are the same for all towers.
         draws = state.draws(operation) and not state.makes_state(operation)
         draws = draws and operation not in self._runs_once
         return draws and operation not in self._first_values

@@ -59,9 +59,9 @@ class Program:
         summed: Whether the towers' losses are added up, instead of averaged by rows.
 
     Attributes:
-        merging: Whether operations that are built now run once, for all towers.
-        layouts: By reference of a tensor whose towers' values are joined: the layout by which they
-            are.
+        merging: Whether a merge function is being called, which runs once for all towers.
+        layouts: By reference of a tensor whose values in towers are reduced or concatenated: the
+            layout that defines how.
         per_tower: Tensors whose values differ among towers, each a `PerTowerTensor`.
         of_towers: Marks for the values of single towers, each an `OfTower`.
     """

@@ -134,7 +134,7 @@ def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) ->
 
 
 class FollowLater(tf.train.SessionRunHook):
-    """Copies updates for replicas that hooks before this one have added to the graph.
+    """Copies the updates that earlier hooks have added to the graph, for the variables' replicas.
 
     Args:
         replicas: The `Replicas`.

@@ -124,7 +124,7 @@ class Formulas:
         with tf.device(_HOST), tf.control_dependencies(None):
             return self._times(each, count, dtype)
 
-    def whole(self, value: np.ndarray, dtype: Any) -> Any:
+    def whole(self, value: np.ndarray[Any, Any], dtype: Any) -> Any:
         """Returns the integers of the whole batch as a tensor.
 
         Args:
@@ -134,7 +134,13 @@ class Formulas:
         return self._make(value, dtype, self._rows.total, None, -1)
 
     def share(
-        self, value: np.ndarray, dtype: Any, axis: int, tower: int, count: Dim, held: Count
+        self,
+        value: np.ndarray[Any, Any],
+        dtype: Any,
+        axis: int,
+        tower: int,
+        count: Dim,
+        held: Count,
     ) -> Any:
         """Returns the integers of a tower: those of the whole batch, with its share at `axis`.
 
@@ -148,7 +154,7 @@ class Formulas:
         """
         return self._make(value, dtype, held, axis % value.size, tower, count)
 
-    def constant_share(self, value: np.ndarray, axis: int, tower: int) -> Any:
+    def constant_share(self, value: np.ndarray[Any, Any], axis: int, tower: int) -> Any:
         """Returns the result of `share` as an array of integers, None if they are not known."""
         if not self._rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
             return None
@@ -158,7 +164,13 @@ class Formulas:
         return made
 
     def _make(
-        self, value: np.ndarray, dtype: Any, held: Count, axis: Any, tower: int, count: Dim = 1
+        self,
+        value: np.ndarray[Any, Any],
+        dtype: Any,
+        held: Count,
+        axis: Any,
+        tower: int,
+        count: Dim = 1,
     ) -> Any:
         entries = list(value.flat)
         key = tuple(entries), value.shape, dtype, axis, tower, count

@@ -54,8 +54,8 @@ def size_of_variable(variable: Any) -> int:
 class Packing:
     """Operations that pack tensors, and take packs apart, on any devices.
 
-    They are made together, by an import: that takes a sixth of the time of making each in Python.
-    But every import takes as long as the graph is large, so make all packs with one object.
+    They are imported together, which takes a sixth of the time of making each in Python. But the
+    time of an import also grows with the size of the graph, so make all packs with one object.
     """
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
+from replicate.batch import sharding
 from replicate.graphs import line_of
 from replicate.reduction import packing
 from replicate.reports import transfers
@@ -54,7 +55,7 @@ class TowerReport(NamedTuple):
     loss_reduction: str | None
     """How the towers' losses are combined with `per_tower=True`; None if there is only one loss."""
     variables: int
-    """Number of variables that all towers share or replicate."""
+    """Number of global variables, which towers share or replicate, without the global step."""
     variable_bytes: int
     variable_devices: tuple[str, ...]
     """Device strings of these variables; of tower 0's if they are replicated."""
@@ -143,7 +144,7 @@ def last_of(graph: tf.Graph) -> TowerReport | None:
 
 def publish(
     placement: Any,
-    shards: Any,
+    shards: sharding.Shards,
     loss_reduction: str | None,
     spec: tf.estimator.EstimatorSpec,
     coverage: Any = None,

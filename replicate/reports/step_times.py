@@ -14,7 +14,7 @@ from replicate.reduction import collectives, packing
 # Name scopes of operations that combine values of towers, or hand them to towers.
 _MEETINGS = (collectives.SCOPE, partition.SCOPE, packing.WEIGHTS_SCOPE)
 _SLOW = 1.5  # Times the median of the other towers.
-_NOTICEABLE = 1e-3  # Seconds; a tower that takes less more than the others costs nothing.
+_NOTICEABLE = 1e-3  # Seconds that a slow tower must cost a step to be reported.
 # A GPU has statistics of the kernels themselves, beside those of their launch.
 _KERNELS = "/stream:all"
 # Operations that TensorFlow adds to send and receive tensors: they wait, and do not compute.

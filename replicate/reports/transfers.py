@@ -95,7 +95,7 @@ def crossing(fetches: Sequence[Any]) -> list[Transfer]:
 
 
 def _device_of(op: Any, known: dict[Any, str]) -> str:
-    """Returns the device of an operation, and adds it to `known` devices, which it reads as well.
+    """Returns the device of an operation, "" if TensorFlow chooses it; `known` caches the results.
 
     TensorFlow places an operation that takes a handle with the variable or table that the handle
     names, even if the operation names another device.

@@ -32,10 +32,10 @@ def moved(op: Op, layouts: Sequence[Layout], data: Sequence[int] = (0,)) -> Stra
 
 
 def entry_of_rows(op: Op, index: int) -> int | None:
-    """Returns the index of the size in a shape, an input, that is the number of rows, or None.
+    """Returns the place of the number of rows, or a multiple, in a shape (input `index`), or None.
 
-    It must be the only one that depends on n. If the graph knows n, it must be the only one that
-    equals n; sizes that are multiples of a known n are mostly so by chance.
+    It must be the only entry that depends on n; or, if the graph knows n, the only one that equals
+    n, since multiples of a known n are mostly a coincidence.
     """
     value = op.value(index)
     if value is None or value.ndim != 1:

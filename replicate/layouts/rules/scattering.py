@@ -7,7 +7,7 @@ they are, and so do rows on them.
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def into_tensor(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return moved(op, layouts, (0, 2)) if parts <= set(INTO_TENSORS[op.type]) else None
 
 
-def _is_known(number: np.ndarray | None) -> bool:
+def _is_known(number: np.ndarray[Any, Any] | None) -> bool:
     """Whether a number follows from the number of rows, if it depends on the data at all."""
     if number is None:
         return False
