@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Pattern, Sequence, Tuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Made(NamedTuple):
         dtype: Its type.
         high: Integers are less.
         is_wild: Whether its entries may be large, so that it is to be squashed.
-        is_coarse: Whether it is computed in float32.
+        computed: The type in which it is computed, one of `TYPES`.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Made(NamedTuple):
     dtype: str = "float"
     high: int = 0
     is_wild: bool = False
-    is_coarse: bool = False
+    computed: str = "float64"
 
 
 Form = Callable[["Draft"], Made]
@@ -75,8 +75,9 @@ class Draft:
         n: The number of rows of the first step.
         is_static: Whether the graph knows it.
         exact_random: Whether random numbers may be drawn.
-        coarse: Whether float32 may occur.
+        types: Types other than float64 that may occur.
         features: Those of the program.
+        refused: Pattern of texts that may not occur, None for none.
     """
 
     def __init__(
@@ -85,19 +86,21 @@ class Draft:
         n: int,
         is_static: bool,
         exact_random: bool,
-        coarse: bool,
+        types: Sequence[str],
         features: Sequence[Feature],
+        refused: Pattern[str] | None = None,
     ) -> None:
         self.draw = draw
         self.n = n
         self.is_static = is_static
         self.exact_random = exact_random
-        self.coarse = coarse
+        self.types = types
         self.statements: list[Statement] = []
         self.values: list[Value] = [feature.value for feature in features]
         self.updates: list[str] = []
         self._uses: dict[str, int] = {}
         self._counts: dict[str, int] = {}
+        self._refused = refused
 
     # Randomness
 
@@ -198,6 +201,8 @@ class Draft:
     def add(self, made: Made) -> Value:
         """Adds what a form made as a statement."""
         shape = tuple(made.shape)
+        if self._refused is not None and self._refused.search(made.text):
+            raise UnfitError
         if max(np.prod(shape, axis=0)) > LARGEST if shape else False:
             raise UnfitError
         at = PROBES.index(self.n)
@@ -208,7 +213,7 @@ class Draft:
         if made.dtype == "float" and (made.is_wild or self.chance(0.07)):
             last = self.one_of("tf.tanh({})", ".7 * tf.sin({})", "tf.sigmoid({}) - .5").format(last)
         lines = (*before, f"{value.name} = {last}")
-        self.statements.append(Statement(value, lines, is_coarse=made.is_coarse))
+        self.statements.append(Statement(value, lines, dtype=made.computed))
         self.values.append(value)
         return value
 

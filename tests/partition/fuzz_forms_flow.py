@@ -32,7 +32,7 @@ def cross_entropy(d: Draft) -> Made:
 @form(1)
 def losses(d: Draft) -> Made:
     """Losses of TensorFlow 1, which are in float32."""
-    if not d.coarse:
+    if "float32" not in d.types:
         raise UnfitError
     x = d.pick(least=1)
     y = d.pick(where=lambda v: v.shape == x.shape)
@@ -49,21 +49,21 @@ def losses(d: Draft) -> Made:
         "tf.losses.cosine_distance({y}, {x}, axis=0{r})",
     )
     text = text.format(x=x.name, y=y.name, w=weights, r=reduction)
-    return Made(f"tf.cast({text}, tf.float64)", (), is_coarse=True)
+    return Made(f"tf.cast({text}, tf.float64)", (), computed="float32")
 
 
 @form(0.5)
 def fused_batch_norm(d: Draft) -> Made:
     """The fused kernel, in float32, by moments that are no batch's."""
     x = d.pick(rank=4, where=lambda v: is_fixed(v.shape[3]))
-    if not d.coarse:
+    if "float32" not in d.types:
         raise UnfitError
     ones = f"tf.ones([{x.shape[3][0]}])"
     text = (
         f"tf.cast(tf.nn.fused_batch_norm(tf.cast({x.name}, tf.float32), {ones}, .1 * {ones}, "
         f"mean=.2 * {ones}, variance=2. * {ones}, is_training=False)[0], tf.float64)"
     )
-    return Made(text, x.shape, is_coarse=True)
+    return Made(text, x.shape, computed="float32")
 
 
 @form(1.2)

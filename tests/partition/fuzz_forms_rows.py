@@ -333,7 +333,7 @@ def pairs_of_labels(d: Draft) -> Made:
 @form(0.3)
 def searched(d: Draft) -> Made:
     x = d.pick(rank=2)
-    text = f"tf.cast(tf.searchsorted(tf.sort({x.name}, axis=1), {x.name}), tf.float64)"
+    text = f"tf.cast(tf.searchsorted(tf.sort({x.name}, axis=1), {x.name} + 1e-7), tf.float64)"
     return Made(text, x.shape)
 
 

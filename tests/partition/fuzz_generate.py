@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import Sequence
 
 import numpy as np
@@ -14,6 +16,7 @@ from partition import (
     fuzz_forms_rows,
     fuzz_forms_shapes,
     fuzz_forms_sparse,
+    fuzz_forms_types,
 )
 from partition.fuzz_draft import Draft, Made, UnfitError, forms, has_rows
 from partition.fuzz_program import ROWS, Feature, Program, Setting, Statement, Train, Value, fixed
@@ -26,6 +29,14 @@ _TABLES = (
     fuzz_forms_rows,
     fuzz_forms_shapes,
     fuzz_forms_sparse,
+    fuzz_forms_types,
+)
+
+# Kernels take NaN in a maximum, or in an order, by the place of an entry in memory, and turn it into
+# any integer; so one device's results depend on the number of rows, too.
+_BY_PLACE = re.compile(
+    "max|min|relu|elu|clip|top_k|sort|arg|unique|pool|percentile|histogram|bincount|scan|crop"
+    r"|tf\.u?int|to_int|segment|hinge|huber|softplus|swish|sigmoid_cross|weighted_cross|map_fn"
 )
 
 
@@ -39,8 +50,11 @@ def generate(seed: int, towers: int | None = None) -> Program:
     draw = np.random.RandomState(seed)
     features = _features(draw)
     setting = _setting(draw, features, towers, seed)
-    coarse = bool(draw.rand() < 0.12)
-    d = Draft(draw, setting.sizes[0], setting.is_static, setting.exact_random, coarse, features)
+    types = _types(draw.rand())
+    refused = _BY_PLACE if setting.has_nan else None
+    d = Draft(
+        draw, setting.sizes[0], setting.is_static, setting.exact_random, types, features, refused
+    )
     _body(d, 5 + int(36 * draw.rand() ** 1.7))
     terms = _terms(d)
     train = _train(d) if d.chance(0.85) else None
@@ -58,6 +72,15 @@ def generate(seed: int, towers: int | None = None) -> Program:
         tuple(named),
         tuple(metrics),
     )
+
+
+def _types(drawn: float) -> tuple[str, ...]:
+    """Returns the types other than float64 that occur, from a number below 1."""
+    if drawn < 0.03:
+        return ("float32", "float16")
+    if drawn < 0.06:
+        return ("float32", "bfloat16")
+    return ("float32",) if drawn < 0.14 else ()
 
 
 def _features(draw: np.random.RandomState) -> list[Feature]:
@@ -103,7 +126,7 @@ def _setting(
         by_sharding = bool(draw.rand() < 0.5) and all(f.per_row == 1 for f in features)
     at_first = all(f.axis == 0 and f.per_row == 1 for f in features)
     sources = ["feed", "default", "dataset"] if at_first else ["feed", "default"]
-    flag = draw.rand(8)
+    flag = draw.rand(9)
     replicates = bool(flag[6] < 0.15)
     return Setting(
         sizes=tuple(sizes),
@@ -120,6 +143,7 @@ def _setting(
         new_flow=bool(flag[4] < 0.3),
         exact_random=bool(flag[5] < 0.1),
         others=int(draw.choice([0, 0, 3, 10])),
+        has_nan=bool(flag[8] < 0.08),
         seed=seed,
     )
 
@@ -168,12 +192,19 @@ def _scalar(d: Draft, value: Value) -> str:
     return str(d.one_of(*options))
 
 
+def _term(d: Draft, value: Value) -> str:
+    """Adds a scalar that is made of a value; returns its name."""
+    while True:
+        with contextlib.suppress(UnfitError):  # Its text is refused.
+            return d.add(Made(_scalar(d, value), ())).name
+
+
 def _terms(d: Draft) -> tuple[str, ...]:
     """Adds one to three scalars, and perhaps a penalty of the weights."""
     made = []
     for _ in range(int(d.draw.randint(1, 4))):
         value = d.pick(where=lambda v: v.name[0] == "t") if d.chance(0.9) else d.pick()
-        made.append(d.add(Made(_scalar(d, value), ())).name)
+        made.append(_term(d, value))
     variables = [s.value.name for s in d.statements if s.is_variable]
     if variables and d.chance(0.2):
         made.append(d.add(Made(f".01 * tf.nn.l2_loss({variables[0]})", ())).name)
@@ -210,6 +241,7 @@ def _train(d: Draft) -> Train:
         average=d.chance(0.15),
         second=d.chance(0.15) and not d.has_loops,
         updates=tuple(d.updates),
+        loss_scale=float(d.one_of(8.0, 2.0**12)) if d.chance(0.4 if d.types else 0.05) else None,
     )
 
 

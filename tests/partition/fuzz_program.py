@@ -16,6 +16,9 @@ Size = Tuple[int, ...]
 
 ROWS: Size = PROBES
 
+TYPES = ("float64", "float32", "float16", "bfloat16")
+"""The types in which a program may compute, from the finest to the coarsest."""
+
 
 def fixed(size: int) -> Size:
     """Returns a size that does not depend on the number of rows."""
@@ -77,13 +80,13 @@ class Statement(NamedTuple):
         value: What is defined; its name occurs in the lines.
         lines: The lines.
         is_variable: Whether it is a variable to train.
-        is_coarse: Whether it computes in float32.
+        dtype: The type in which it computes, one of `TYPES`.
     """
 
     value: Value
     lines: tuple[str, ...]
     is_variable: bool = False
-    is_coarse: bool = False
+    dtype: str = "float64"
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -104,6 +107,8 @@ class Train(NamedTuple):
         average: Whether there are moving averages.
         second: Whether the norms of the gradients are a part of the loss.
         updates: Names of operations to run in each step.
+        loss_scale: Factor of the loss. Gradients are divided by it, and no variable changes in a
+            step whose gradients are not all finite. None: there is no such factor.
     """
 
     optimizers: tuple[str, ...]
@@ -113,6 +118,7 @@ class Train(NamedTuple):
     average: bool = False
     second: bool = False
     updates: tuple[str, ...] = ()
+    loss_scale: float | None = None
 
 
 class Setting(NamedTuple):
@@ -135,6 +141,8 @@ class Setting(NamedTuple):
         new_flow: Whether control flow is that of TensorFlow 2.
         exact_random: Whether random numbers are drawn once.
         others: How many of a hundred tensors of the graph are fetched by their names.
+        has_nan: Whether an entry of the batch is NaN in the first step. Infinity is left out:
+            towers have NaN where one device multiplies a sum over rows by infinity.
         seed: Of the numbers of the batch.
     """
 
@@ -152,6 +160,7 @@ class Setting(NamedTuple):
     new_flow: bool = False
     exact_random: bool = False
     others: int = 0
+    has_nan: bool = False
     seed: int = 0
 
 
@@ -179,9 +188,9 @@ class Program(NamedTuple):
     metrics: tuple[str, ...] = ()
 
     @property
-    def is_coarse(self) -> bool:
-        """Whether something is computed in float32."""
-        return any(statement.is_coarse for statement in self.body)
+    def dtype(self) -> str:
+        """The coarsest type in which something is computed."""
+        return max((statement.dtype for statement in self.body), key=TYPES.index, default=TYPES[0])
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -235,11 +244,18 @@ def _training(train: Train, variables: tuple[str, ...]) -> list:
             "inner = [g for g in tf.gradients(loss, variables) if g is not None]",
             "loss += .1 * sum(tf.reduce_sum(tf.tanh(tf.convert_to_tensor(g))) for g in inner)",
         ]
+    scale = train.loss_scale
     lines += [
-        f"gradients = tf.gradients(loss, variables{train.gradients})",
+        f"gradients = tf.gradients({scale or 1.0} * loss, variables{train.gradients})",
         "pairs = [(g, v) for g, v in zip(gradients, variables) if g is not None]",
         "gradients, variables = [g for g, _ in pairs], [v for _, v in pairs]",
     ]
+    if scale is not None:
+        lines += [
+            "gradients = [tf.convert_to_tensor(g) for g in gradients]",
+            "finite = tf.reduce_all([tf.reduce_all(tf.is_finite(g)) for g in gradients] or [True])",
+            f"gradients = [tf.where_v2(finite, g / {scale}, 0. * tf.ones_like(g)) for g in gradients]",
+        ]
     if train.gate == "clip":
         lines += [
             "gradients, norm = tf.clip_by_global_norm(gradients, .5)",

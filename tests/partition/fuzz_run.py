@@ -21,8 +21,10 @@ from replicate.partition import Partitioned, Placement, Rows, partition, splits
 from replicate.partition import model as model_lib
 from replicate.reduction import Reduction
 
-TOLERANCE, COARSE = 1e-9, 1e-4  # Relative ones, of programs in float64, and in float32.
-_NUDGE, _COARSE_NUDGE = 1e-13, 1e-7  # Changes of inputs, to see their influence.
+# Relative tolerances of programs, by the coarsest type in which they compute.
+TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-1}
+# Relative changes of inputs, to see their influence.
+_NUDGES = {"float64": 1e-13, "float32": 1e-7, "float16": 1e-3, "bfloat16": 1e-2}
 
 OK, FAILED, DISCARDED, INVALID = "ok", "failed", "discarded", "invalid"
 
@@ -121,7 +123,8 @@ def _check(program: Program) -> Outcome:
     differ = _difference(one, towers, _tolerances(program, one, nudged))
     if differ is None:
         return Outcome(DISCARDED, "ill-conditioned", coverage)
-    if not all(np.all(np.isfinite(value)) for step in one for value in step.values()):
+    finite = all(np.all(np.isfinite(value)) for step in one for value in step.values())
+    if not finite and not program.setting.has_nan:
         return Outcome(DISCARDED, f"not finite on one device: {differ}", coverage)
     if program.setting.optimize:  # It leaves out what acts behind what is only asked for its shape.
         plain = program._replace(setting=program.setting._replace(optimize=False))
@@ -301,9 +304,17 @@ def value_of(program: Program, feature: Feature, step: int, nudge: int | None = 
         return draw.rand(*shape) < 0.5
     value = np.asarray(draw.randn(*shape))
     if nudge is not None:
-        size = _COARSE_NUDGE if program.is_coarse else _NUDGE
-        value *= 1 + size * np.random.RandomState([nudge, step]).randn(*shape)
+        value *= 1 + _NUDGES[program.dtype] * np.random.RandomState([nudge, step]).randn(*shape)
+    is_spoiled = program.setting.has_nan and not step and feature == _first_floats(program)
+    if is_spoiled and value.size:
+        value.flat[draw.randint(value.size)] = np.nan
     return value
+
+
+def _first_floats(program: Program) -> Feature | None:
+    """Returns the first feature of the batch that holds floats, None if there is none."""
+    found = (f for f in program.features if f.value.dtype == "float" and f.axis is not None)
+    return next(found, None)
 
 
 # Partitioning
@@ -474,12 +485,12 @@ def _config(program: Program) -> Any:
 
 def _tolerances(program: Program, one: Values, nudged: Sequence[Values]) -> list[dict[str, float]]:
     """Returns how much values may deviate, more where a nudge changes them much."""
-    relative = COARSE if program.is_coarse else TOLERANCE
+    relative = TOLERANCES[program.dtype]
     made = []
     for step, values in enumerate(one):
         own = {}
         for label, value in values.items():
-            allowed = (COARSE if _is_float32(value) else relative) * _scale(value)
+            allowed = max(relative, TOLERANCES.get(_dtype_of(value), 0.0)) * _scale(value)
             for other in nudged:
                 if label in other[step]:
                     allowed = max(allowed, 10 * _distance(value, other[step][label]))
@@ -488,8 +499,8 @@ def _tolerances(program: Program, one: Values, nudged: Sequence[Values]) -> list
     return made
 
 
-def _is_float32(value: Any) -> bool:
-    return getattr(value, "dtype", None) == np.float32
+def _dtype_of(value: Any) -> str:
+    return str(getattr(value, "dtype", ""))
 
 
 def _scale(value: Any) -> float:

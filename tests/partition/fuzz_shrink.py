@@ -77,6 +77,7 @@ def _weight(program: Program) -> tuple[float, ...]:
         setting.source != "feed",
         setting.exact_random,
         setting.apart,
+        setting.has_nan,
         setting.others / 10,
         not setting.is_static,
         any(feature.is_hidden for feature in program.features),
@@ -161,6 +162,7 @@ def _settings(program: Program) -> Iterator[Program]:
         "source": "feed",
         "exact_random": False,
         "apart": False,
+        "has_nan": False,
     }
     yield program._replace(setting=setting._replace(**plain))
     for name, value in plain.items():
@@ -204,8 +206,12 @@ def _endings(program: Program) -> Iterator[Program]:
             optimizers=("tf.train.GradientDescentOptimizer(.1)",), gradients="", gate="control"
         )
         yield program._replace(
-            train=plain._replace(by_hand=False, average=False, second=False, updates=())
+            train=plain._replace(
+                by_hand=False, average=False, second=False, updates=(), loss_scale=None
+            )
         )
+        if train.loss_scale is not None:
+            yield program._replace(train=train._replace(loss_scale=None))
         for name in ("by_hand", "average", "second"):
             if getattr(train, name):
                 yield program._replace(train=train._replace(**{name: False}))
@@ -285,7 +291,7 @@ def _as_feature(program: Program, statement: Statement) -> Program | None:
     if not axes:
         numbers = ", ".join(str(size[0]) for size in value.shape)
         line = f"{value.name} = tf.constant(np.float64(np.random.RandomState(1).randn({numbers})))  # constant"
-        other = statement._replace(lines=(line,), is_coarse=False)
+        other = statement._replace(lines=(line,), dtype="float64")
         body = tuple(other if each is statement else each for each in program.body)
         return program._replace(body=body)
     each = multiple(value.shape[axes[0]])

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import selection
 from partition import fuzz, fuzz_generate, fuzz_run, fuzz_shrink
-from partition.fuzz_program import describe, model
+from partition.fuzz_program import TYPES, describe, model
 
 pytestmark = pytest.mark.conformance
 
@@ -53,6 +53,13 @@ def test_a_seed_decides_a_program() -> None:
     texts = {describe(fuzz_generate.generate(seed)) for seed in range(20)}
     assert texts == {describe(fuzz_generate.generate(seed)) for seed in range(20)}
     assert len(texts) == 20
+
+
+def test_programs_are_of_all_types_and_some_have_nan() -> None:
+    programs = [fuzz_generate.generate(seed) for seed in range(300)]
+    assert {program.dtype for program in programs} == set(TYPES)
+    assert sum(program.setting.has_nan for program in programs) > 10
+    assert sum(bool(p.train and p.train.loss_scale) for p in programs) > 10
 
 
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
