@@ -123,7 +123,7 @@ def _gradient_of_sum(name: str, *upstream: tf.Tensor | None) -> list[tf.Tensor |
     def add_gradients(known: list[tf.Tensor]) -> list[tf.Tensor]:
         # Tower i's gradient is Σⱼ (wⱼ/wᵢ)·dyⱼ, since it will be weighted by wᵢ, as tower i's loss
         # is. This sum is differentiable, too, so second derivatives work.
-        weights = [engine.pending_weight(dy.dtype) for dy in known]
+        weights = [engine.loss_weight(dy.dtype) for dy in known]
         weighted = [dy if w is None else dy * w for dy, w in zip(known, weights)]
         sums = _differentiable_sum(engine, weighted, f"gradient of {name}")
         # A tower without rows has weight 0, and its summand did not count: its gradient is 0.

@@ -12,7 +12,7 @@ from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
 from replicate import partition
 from replicate.arguments import call_arguments, call_devices, surroundings, tower_params
-from replicate.batch import initialising, prefetching, sharding, weights
+from replicate.batch import initialising, loss_sums, prefetching, sharding
 from replicate.clusters import Cluster
 from replicate.compat import environment, estimator, renamed, servers
 from replicate.compat import graph as graph_lib
@@ -178,7 +178,7 @@ def replicate_model_fn(
             contextlib.nullcontext() if on_tpus else tpu_lib.sums_over_replicas_by(cross_tower_sum)
         )
         # The loss of a whole batch is the model's, whatever `loss_reduction` is.
-        added_up = weights.losses_added_up(summed and (per_tower or on_tpus))
+        added_up = loss_sums.losses_added_up(summed and (per_tower or on_tpus))
         with uncollected():
             with added_up, cluster.building(), sums:
                 spec = build(given, arguments, cluster)

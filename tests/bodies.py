@@ -19,7 +19,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import replicate
-from replicate.batch import weights
+from replicate.batch import loss_sums
 
 DEVICES = [f"/cpu:{index}" for index in range(3)]
 TRAIN, EVAL, PREDICT = "train", "eval", "infer"
@@ -101,7 +101,7 @@ def seen(tag):
         "threads": threading.enumerate(),
         "entering": graph.as_default,
         "engine": (replicate.num_towers(), replicate.tower_index()),
-        "losses": weights.losses_are_added_up(),
+        "losses": loss_sums.losses_are_added_up(),
         # Neither has a public name; both reach into operations made later.
         "original op": graph._default_original_op,
         "control flow": graph._get_control_flow_context(),

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate import devices as devices_lib
-from replicate.batch import weights
+from replicate.batch import loss_sums
 from replicate.comparing.batches import Batches
 from replicate.comparing.deviations import comparable, largest_of
 from replicate.comparing.task import Task
@@ -61,7 +61,7 @@ def one_device_model(task: Task) -> Model:
         default = devices_lib.is_default_device(first)
         placed = contextlib.nullcontext() if default else tf.device(first)
         # Accumulated batches must be reduced as in towers, by sum or mean.
-        with placed, weights.losses_added_up(task.summed):
+        with placed, loss_sums.losses_added_up(task.summed):
             yield
 
     return Model(task.original, scope)

@@ -119,6 +119,12 @@ def loops_of(op: tf.Operation) -> list[tuple[str, int]]:
     return found[::-1]
 
 
+def outermost_loop(op: tf.Operation) -> tuple[str, int] | None:
+    """Returns the first of `loops_of`, None if an operation is in no loop."""
+    found = loops_of(op)
+    return found[0] if found else None
+
+
 def enters_as_a_wait(op: tf.Operation) -> bool:
     """Whether a value enters a loop of TensorFlow 1 only as a control dependency."""
     if op.type not in ENTER:

@@ -53,7 +53,7 @@ class Engine(abc.ABC):
         """Returns `tensor`, or zeros in a tower without rows, whose values do not count."""
         return tensor
 
-    def pending_weight(self, dtype: Any) -> Any:
+    def loss_weight(self, dtype: Any) -> Any:
         """Returns the weight of this tower's loss in the loss of the whole batch.
 
         Returns:

@@ -53,7 +53,7 @@ class TowerEngine(Engine):
         share = self._program.share(tensor.dtype)
         return tensor * tf.cast(share > 0, tensor.dtype)
 
-    def pending_weight(self, dtype: Any) -> Any:
+    def loss_weight(self, dtype: Any) -> Any:
         """Returns the weight of this tower's loss; None if all losses have equal weight."""
         return None if self._program.summed else self._program.share(dtype)
 

@@ -97,8 +97,12 @@ class Arrays(lists.Elements):
         self._in_towers: set[Any] = set()
         self._refused: set[Any] = set()
 
-    def are_in_towers(self, makers: Sequence[Any]) -> bool:
-        """Whether these arrays are in towers; if not, they will be in the next pass if allowed."""
+    def put_in_towers(self, makers: Sequence[Any]) -> bool:
+        """Puts these arrays in towers from the next pass on, unless they are known to be whole.
+
+        Returns:
+            Whether they are in towers now, so that this pass may go on.
+        """
         if not self._refused.isdisjoint(makers):
             return False
         self.changed.update(maker for maker in makers if maker not in self._in_towers)

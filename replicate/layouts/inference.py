@@ -43,7 +43,7 @@ def infer(
     lists.forget()
     steps = [
         Step(name is not None, part)
-        for name, group in itertools.groupby(operations, key=_outermost_loop)
+        for name, group in itertools.groupby(operations, key=graph_lib.outermost_loop)
         for part in ([list(group)] if name is not None else [[one] for one in group])
     ]
     learnt = Learnt(once, steps)
@@ -69,8 +69,3 @@ def infer(
             if first is not None:
                 at, one_pass = saved[-1][0], saved[-1][1].copy()
     return run_late(operations, one_pass.layouts())
-
-
-def _outermost_loop(operation: Any) -> Any:
-    found = graph_lib.loops_of(operation)
-    return found[0] if found else None

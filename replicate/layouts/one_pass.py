@@ -93,7 +93,7 @@ class Pass:
         maker = array_of(operation)
         is_array = self._arrays.has(maker)
         if maker is not None and not is_array and any(one != WHOLE for one in inputs):
-            self._arrays.are_in_towers([maker])  # From the next pass on.
+            self._arrays.put_in_towers([maker])  # From the next pass on.
         if operation in self._given or (not is_array and all(one == WHOLE for one in inputs)):
             if not self._start(operation, inputs):
                 self._go_on(operation)
@@ -147,7 +147,7 @@ class Pass:
         makers = makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
-        if has_rows and self._kept.isdisjoint(operations) and self._arrays.are_in_towers(makers):
+        if has_rows and self._kept.isdisjoint(operations) and self._arrays.put_in_towers(makers):
             loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays)
             found = loop.infer()
         self._learnt.vary(loop_variables.varying(operations, self._facts), operations)

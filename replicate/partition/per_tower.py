@@ -103,7 +103,7 @@ class _Pass:
         return Inferred(operations, layouts, frozenset(self._may_be_dead), self._known)
 
     def run(self, operations: Sequence[Any]) -> None:
-        for name, group in itertools.groupby(operations, key=_outermost_loop):
+        for name, group in itertools.groupby(operations, key=graph_lib.outermost_loop):
             if name is None:
                 for operation in group:
                     if self._differs(operation):
@@ -179,8 +179,3 @@ def _leading_to_initial_values() -> set[Any]:
     given = [getattr(variable, "initializer", None) for variable in variables]
     made = [getattr(one, "op", one) for one in given]
     return ancestors([one for one in made if isinstance(one, tf.Operation)], waits=False)
-
-
-def _outermost_loop(operation: Any) -> Any:
-    found = graph_lib.loops_of(operation)
-    return found[0] if found else None
