@@ -138,12 +138,14 @@ def test_names_that_terminals_cannot_print(path, capsys, monkeypatch):
     assert "  \\u202e\\n\\xe4\\udcff.py:3: tf.contrib" in printed
 
 
-def test_whoever_reads_may_have_enough(path, monkeypatch):
+@pytest.mark.parametrize("command", [["scan", "."], []], ids=str)
+def test_a_reader_may_close_the_output(command, path, monkeypatch):
+    """As in `python -m replicate scan . | head -1`."""
     reads, writes = os.pipe()
     os.close(reads)
     with os.fdopen(writes, "w") as file:
         monkeypatch.setattr(sys, "stdout", file)
-        assert run(".") == 1
+        assert main.main(command) == 1
 
 
 def test_an_interruption(path, monkeypatch, capsys):

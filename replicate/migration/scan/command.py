@@ -49,12 +49,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Scans what the command line `argv` names; returns the exit status."""
     try:
-        status = _main(argv)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # The reader, such as `head`, has closed the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _main(argv)
     except KeyboardInterrupt:
         print("Interrupted: nothing is left half done.", file=sys.stderr)
         return 130
