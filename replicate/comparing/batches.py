@@ -108,6 +108,20 @@ class Batches:
             found.append(counts.pop() if len(counts) == 1 else None)
         return tuple(found)
 
+    def in_reverse(self) -> Batches | None:
+        """Returns the batches with their rows in reverse order.
+
+        None if that is not known: if tensors of a batch disagree on the number of its rows, or are
+        components of sparse or ragged ones.
+        """
+        dense = [leaf for leaf in tf.nest.flatten(self._structure) if isinstance(leaf, tf.Tensor)]
+        if len(dense) < len(self.tensors) or None in self.rows:
+            return None
+        made = Batches(self._structure)
+        for arrays in self._arrays:
+            made.add([array[::-1] if array.ndim else array for array in arrays])
+        return made
+
     def begin_again(self) -> None:
         """Makes the first batch the next one, also for an `input_fn` that has started already."""
         self._next = 0

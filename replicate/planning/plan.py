@@ -112,7 +112,7 @@ def make_plan(
     Args:
         model_fn: The plain `model_fn`.
         input_fn: The `input_fn` of the whole batch.
-        params: The `params` of both functions, or None.
+        params: The `params` of both functions. None: an empty dict, as in an Estimator.
         config: The `RunConfig`, or None.
         devices: Device names of the towers. None: every GPU, or two CPU devices if there are fewer
             than two.
@@ -126,7 +126,8 @@ def make_plan(
         devices = devices if len(devices) > 1 else ["/cpu:0", "/cpu:1"]
     config = estimator.RunConfig() if config is None else config
     mode = estimator.ModeKeys.TRAIN
-    given = {"mode": mode, "params": params, "config": config}
+    # An Estimator gives an empty dict as well.
+    given = {"mode": mode, "params": {} if params is None else params, "config": config}
     with tf.Graph().as_default() as graph:
         tf.train.get_or_create_global_step()
         made = input_fn(**_accepted(input_fn, given))

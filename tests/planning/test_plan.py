@@ -150,6 +150,20 @@ def test_wrong_arguments_are_refused(arguments, told, capsys):
 ALONE = "Only a model that runs in several towers has a plan, but this one runs on one device…"
 
 
+def test_without_params_a_model_gets_an_empty_dict():
+    given = []
+
+    def model_fn(features, labels, mode, params):
+        given.append(params)
+        weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
+        loss = tf.reduce_mean(features * weight)
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    plan.make_plan(model_fn, lambda params: (tf.ones([4, params.get("width", 3)]), None))
+    assert given == [{}]
+
+
 def test_a_model_on_one_device_has_none():
     def model_fn(features, mode):
         loss = tf.reduce_mean(features * tf.get_variable("w", []))
