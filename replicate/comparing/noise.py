@@ -1,12 +1,16 @@
 """Finds variables that rounding alone moves, such as a bias before batch norm.
 
 The gradient of such a variable is 0 except for rounding. So one device deviates from itself as far
-as towers do from it, if the rows of each batch come in another order.
+as towers do from it, if the rows of each batch come in another order. The gradient of a loss does
+not depend on that order if the loss does not; other state may, such as the last row. So only
+trained variables count, their slots and their averages.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping
+
+import tensorflow.compat.v1 as tf
 
 from replicate.comparing import runs
 from replicate.comparing.batches import Batches
@@ -25,7 +29,7 @@ def of_one_device(
     directory: Any,
     coarsest: float,
 ) -> dict[str, float]:
-    """Returns by name how far one device's variables deviate with the rows in reverse order.
+    """Returns by name how far one device's trained variables deviate with the rows reversed.
 
     Args:
         asked: The `Task`.
@@ -42,16 +46,29 @@ def of_one_device(
     turned = batches.in_reverse()
     if turned is None:
         return {}
-    tally = Tally(asked.tolerance, coarsest, values.largest)
-    other = runs.Run(runs.one_device_model(asked), asked, directory, run.start)
-    other.train(turned, lambda step, got: tally.add(step, got, values.read(step) or {}))
+    tally, model = Tally(asked.tolerance, coarsest, values.largest), runs.one_device_model(asked)
+    other = runs.Run(model, asked, directory, run.start)
+    trained: set[str] = set()
+
+    def on_values(step: int, got: dict[str, Any]) -> None:
+        if not step:
+            with tf.convert_to_tensor(model.spec.loss).graph.as_default():
+                trained.update(variable.op.name for variable in tf.trainable_variables())
+        tally.add(step, got, values.read(step) or {})
+
+    other.train(turned, on_values)
     losses = [
         deviation("the loss", got, want, asked.tolerance, coarsest)
         for got, want in zip(other.losses, run.losses)
     ]
     if len(other.losses) != len(run.losses) or not all(one.passes for one in losses):
         return {}
-    return {one.what: one.value for one in tally.deviations()}
+    # The name of a slot begins with that of its variable.
+    return {
+        one.what: one.value
+        for one in tally.deviations()
+        if any(f"{one.what}/".startswith(f"{name}/") for name in trained)
+    }
 
 
 def allowed(made: Comparison, noise: Mapping[str, float]) -> Comparison:
