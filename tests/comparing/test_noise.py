@@ -85,7 +85,7 @@ def test_a_variable_that_really_differs():
 
 @pytest.mark.parametrize("in_loss", [True, False])
 def test_a_model_in_which_the_order_of_rows_matters(in_loss):
-    """A state differs in reverse order, which says nothing of rounding, whatever the loss does."""
+    """A state differs in reverse order, whatever the loss does; that is not rounding."""
 
     def with_state(more):
         def model_fn(features, labels, mode):
