@@ -180,10 +180,15 @@ def _headline(analysis):
     elif accuracy is not None:
         note = "of the networks drawn of late, with shared weights"
         yield "validation accuracy", f"{accuracy:.1%}", note
+    note_on_madds = "for one image"
     for cost in analysis.costs:
-        note = f"target {cost.target:.4g}, {cost.estimate / cost.target - 1:+.1%}"
+        away = f"{cost.estimate / cost.target - 1:+.1%}"
+        if cost.label == "madds" and round(1e6 * cost.estimate) == analysis.madds:
+            note_on_madds += f"; target {1e6 * cost.target:,.0f}, {away}"
+            continue
+        note = f"target {cost.target:.4g}, {away}"
         yield cost.label, f"{cost.estimate:.4g} {cost.unit_and_device}", note
-    yield "multiply-adds", f"{analysis.madds:,}", "for one image"
+    yield "multiply-adds", f"{analysis.madds:,}", note_on_madds
     yield "parameters", f"{analysis.params:,}", "of the network alone"
     if analysis.evaluations is not None:
         return

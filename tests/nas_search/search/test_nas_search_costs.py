@@ -260,7 +260,8 @@ def test_each_cost_has_a_panel_and_a_headline(tmp_path):
     assert f"target {found.costs[1].target:.4g}" in panels["madds\n(million MAdds)"]
     page = report.page(found)
     assert f"<dt>latency</dt><dd>{100 * MADDS:.4g} ms on Abacus 1, batch 1, 2 threads" in page
-    assert f"<dt>madds</dt><dd>{MADDS:.4g} million MAdds<small>target" in page
+    of_one = f"<dd>{round(1e6 * MADDS):,}<small>for one image; target"
+    assert f"<dt>multiply-adds</dt>{of_one}" in page and "<dt>madds</dt>" not in page
 
 
 def small_model_fn(features, labels, mode, params):
