@@ -40,7 +40,8 @@ def infer(
         once: Operations that run once, whatever their rule says.
     """
     sources = tuple(sources)
-    lists.forget()
+    if operations:
+        lists.forget(operations[0].graph)
     steps = [
         Step(name is not None, part)
         for name, group in itertools.groupby(operations, key=graph_lib.outermost_loop)

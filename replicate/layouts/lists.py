@@ -68,26 +68,29 @@ def maker_of(operation: Any) -> Any:
 
     Returns None if an operation uses the list that is not known here.
     """
-    if operation not in _makers:
+    of_graph = _makers.setdefault(operation.graph, weakref.WeakKeyDictionary())
+    if operation not in of_graph:
         together, others = _together(operation)
         known = all(is_of_list(one) or one.type in PASS_ON for one in (*together, *others))
         makers = [one for one in together if one.type in _MAKE and known]
         first = min(makers, key=graph_lib.id_of, default=None)
         maker = None if first is None else weakref.ref(first)
         # All of them have the same maker, so each connected group is searched once.
-        _makers.update(dict.fromkeys(filter(is_of_list, together), maker))
-    found = _makers[operation]
+        of_graph.update(dict.fromkeys(filter(is_of_list, together), maker))
+    found = of_graph[operation]
     return None if found is None else found()
 
 
-def forget() -> None:
-    """Forgets the lists of all graphs, since one of them has changed."""
-    _makers.clear()
+def forget(graph: Any) -> None:
+    """Forgets the lists of a graph, which has changed."""
+    _makers.pop(graph, None)
 
 
-# By operation: the operation that makes its list. References are weak on both sides, because an
+# By graph, and by operation: the operation that makes its list. All references are weak, because an
 # operation keeps its graph alive.
-_makers: weakref.WeakKeyDictionary[Any, weakref.ref[Any] | None] = weakref.WeakKeyDictionary()
+_makers: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, weakref.ref[Any] | None]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _together(operation: Any, with_zeros: bool = True) -> tuple[list[Any], list[Any]]:

@@ -67,7 +67,8 @@ def partition(
     layouts = infer(operations, sources, rows.dim, filter(runs_once, operations))
     applied = [now(leaf) for leaf in _tensors(gradients)]
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
-    plan = make_plan(operations, layouts, needed, applied, (), map(now, losses), unscaling)
+    forward = [now(loss) for loss in losses]
+    plan = make_plan(operations, layouts, needed, applied, losses=forward, unscaling=unscaling)
     run = [now(one) for one in asked] if is_measured else []
     # It walks through the graph of one device, so it comes before the change.
     measured = coverage.measure(plan, run, len(placement.devices)) if run else None

@@ -107,7 +107,7 @@ def build(
         specs.asked_of(spec, is_trained),
         exact.runs_once,
         choice.gradients or _applied(operations),
-        [*choice.losses, *([] if spec.loss is None else [spec.loss])],
+        [loss for loss in (*choice.losses, spec.loss) if loss is not None],
         choice.unscaling,
         is_measured=is_trained,
         of_all_rows=exact.moments,
