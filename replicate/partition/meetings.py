@@ -5,13 +5,13 @@ The device is the consolidation device; for gradients, the user's `Reduction` ma
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import WHOLE, Grown, Partial, Shard
-from replicate.partition import splits
+from replicate.partition import counted, splits
 from replicate.partition.rows import Rows
 from replicate.reduction import Reduction, Transport, collectives, nccl, packing
 
@@ -74,19 +74,20 @@ def meet(
     """
     whole: dict[Any, Any] = {}
     made: list[Pack] = []
+    has_rows = counted.has_rows(rows, devices)
     packs = list(_packs(parts, how))
     for scope in (collectives.SCOPE, collectives.GRADIENTS_SCOPE):
         here = [pack for pack in packs if _scope_of(pack[0]) == scope]
-        for pack, total in zip(here, _sum_packs(here, scope, rows, devices, how, scale)):
+        others = [part for part in parts if not _is_sum(part.layout) and _scope_of(part) == scope]
+        values = _counted([*here, *([part] for part in others)], scope, devices, has_rows, how)
+        for pack, total in zip(here, _sum_packs(here, values, scope, devices, how, scale)):
             made += [total] if len(pack) > 1 else []
             for part, value in zip(pack, total.parts):
                 whole[graph_lib.reference(part.tensor)] = value
-    for part in parts:
-        key = graph_lib.reference(part.tensor)
-        if key not in whole:
-            with tf.name_scope(_scope_of(part)), tf.device(part.place):
-                links = _links(part, devices, how, scale)
-                whole[key] = _join(part, rows, links)
+        for part, by_tower in zip(others, values[len(here) :]):
+            with tf.name_scope(scope), tf.device(part.place):
+                joined = _join(part, by_tower, has_rows, _links(part, devices, how, scale))
+                whole[graph_lib.reference(part.tensor)] = joined
     return whole, made
 
 
@@ -116,20 +117,66 @@ def _is_sum(layout: Any) -> bool:
     return isinstance(layout, Partial) and layout.op in ("sum", "mean")
 
 
-def _sum_packs(
+def _counted(
     packs: Sequence[Sequence[Part]],
     scope: str,
-    rows: Rows,
+    devices: Sequence[str],
+    has_rows: Sequence[Any],
+    how: Reduction,
+) -> list[Sequence[Any]]:
+    """Returns for each pack the towers' tensors, each flat if the pack has several parts.
+
+    Towers without rows do not count; see `counted`. Shards that need nothing else are concatenated,
+    so that one tensor is returned. All of that is made by one import.
+
+    Args:
+        packs: The packs; a single part is one, too.
+        scope: Name scope of the operations.
+        devices: Device strings of the towers.
+        has_rows: The result of `counted.has_rows`.
+        how: The `Reduction`.
+    """
+    packing_of, found = packing.Packing(), []
+    for pack in packs:
+        first, by_tower = pack[0], pack[0].by_tower
+        if len(pack) > 1:
+            parts_by_tower = zip(*(part.by_tower for part in pack))
+            by_tower = tuple(map(packing_of.join, parts_by_tower, devices))
+        dtype = first.by_tower[0].dtype.base_dtype
+        values = counted.if_counted(first.layout, by_tower, dtype, has_rows, devices, packing_of)
+        if _are_concatenated(first, how):
+            axis = packing_of.constant(first.layout.axis, first.place)
+            inputs = [*map(packing_of.name_of, values), axis]
+            attrs = {"N": len(values), "Tidx": tf.int32}
+            values = [packing_of.add("ConcatV2", inputs, dtype, first.place, **attrs)]
+        found.append(values)
+    # Tensors that stay as they are have no name here.
+    names = [value for values in found for value in values if isinstance(value, str)]
+    made = dict(zip(names, packing_of.make(scope, names)))
+    return [[made[v] if isinstance(v, str) else v for v in values] for values in found]
+
+
+def _are_concatenated(part: Part, how: Reduction) -> bool:
+    """Whether the towers' values are shards that need nothing else."""
+    is_narrowed = part.is_gradient and how.narrows(part.tensor.dtype.base_dtype)
+    is_plain = isinstance(part.layout, Shard) and part.blocks is None and not is_narrowed
+    return is_plain and len(part.by_tower) > 1  # `ConcatV2` takes at least two.
+
+
+def _sum_packs(
+    packs: Sequence[Sequence[Part]],
+    by_tower: Sequence[Sequence[Any]],
+    scope: str,
     devices: Sequence[str],
     how: Reduction,
     scale: Any,
 ) -> list[Pack]:
     """Returns the sums over towers of all tensors of some packs, in a name scope."""
-    flat, totals = _flat(packs, scope, devices), []
-    for pack, values in zip(packs, flat):
+    totals = []
+    for pack, values in zip(packs, by_tower):
         links = _links(pack[0], devices, how, scale)
         with tf.name_scope(scope), tf.device(links.place):
-            totals.append(_sum(pack[0], values, rows, links))
+            totals.append(_sum(pack[0], values, links))
     packing_of, names = packing.Packing(), []
     for pack, total in zip(packs, totals):
         if len(pack) > 1:
@@ -142,26 +189,12 @@ def _sum_packs(
     ]
 
 
-def _flat(
-    packs: Sequence[Sequence[Part]], scope: str, devices: Sequence[str]
-) -> list[Sequence[Any]]:
-    """Returns for each pack the towers' tensors, each flat if the pack has several parts."""
-    packing_of, names = packing.Packing(), []
-    for pack in packs:
-        if len(pack) > 1:
-            for tower, device in enumerate(devices):
-                names.append(packing_of.join([part.by_tower[tower] for part in pack], device))
-    made = iter(packing_of.make(scope, names))
-    return [[next(made) for _ in devices] if len(pack) > 1 else pack[0].by_tower for pack in packs]
-
-
-def _sum(part: Part, by_tower: Sequence[Any], rows: Rows, links: Transport) -> Any:
+def _sum(part: Part, by_tower: Sequence[Any], links: Transport) -> Any:
     """Returns the sum over towers of the tensors of a pack that holds `part`."""
     flat, devices = by_tower, links.devices
     # A pack has one layout, so the same rows weight all of its parts.
     if part.layout.op == "mean":
         flat = _weighted(flat, part.rows, devices)
-    flat = _counted(flat, rows, devices, _zeros)
     if not part.is_gradient:
         return tf.add_n(flat)  # TensorFlow sends the inputs as they are.
     if links.how.where == "nccl":
@@ -169,29 +202,36 @@ def _sum(part: Part, by_tower: Sequence[Any], rows: Rows, links: Transport) -> A
     return tf.add_n([links.send(value, index) for index, value in enumerate(flat)])
 
 
-def _join(part: Part, rows: Rows, links: Transport) -> Any:
-    """Returns the whole of a tensor that is no partial sum or mean."""
-    layout, by_tower, devices = part.layout, part.by_tower, links.devices
-    if layout == WHOLE:  # The same in all towers.
+def _join(part: Part, by_tower: Sequence[Any], has_rows: Sequence[Any], links: Transport) -> Any:
+    """Returns the whole of a tensor that is no partial sum or mean.
+
+    Args:
+        part: The `Part`.
+        by_tower: Its tensors from `_counted`.
+        has_rows: The result of `counted.has_rows`.
+        links: The `Transport`.
+    """
+    layout = part.layout
+    # The same in all towers, or there already.
+    if layout == WHOLE or _are_concatenated(part, links.how):
         return by_tower[0]
     if isinstance(layout, Grown):
         # Each round has appended a block of rows, after the entries that are the same in all.
         grown = [value[layout.begin :] for value in by_tower]
-        added = _join(part._replace(layout=Shard(0), by_tower=tuple(grown)), rows, links)
+        added = _join(part._replace(layout=Shard(0)), grown, has_rows, links)
         return tf.concat([by_tower[0][: layout.begin], added], 0)
     if isinstance(layout, Shard):
-        counted = _counted(by_tower, rows, devices, _without_entries(layout.axis))
         if part.is_gradient:
-            counted = [links.send(value, index) for index, value in enumerate(counted)]
+            by_tower = [links.send(value, index) for index, value in enumerate(by_tower)]
         if part.blocks is None:
-            return tf.concat(counted, layout.axis)
+            return tf.concat(by_tower, layout.axis)
         # The towers' rows are joined within each block.
-        blocks = [splits.apart(value, layout.axis, part.blocks) for value in counted]
+        blocks = [splits.apart(value, layout.axis, part.blocks) for value in by_tower]
         return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
     # A repeated value changes a product, but none of the reductions below.
     if layout.op == "prod":
-        return tf.reduce_prod(tf.stack(_counted(by_tower, rows, devices, _ones)), 0)
-    return _REDUCE[layout.op](tf.stack(_or_first(by_tower, rows)), 0)
+        return tf.reduce_prod(tf.stack(by_tower), 0)
+    return _REDUCE[layout.op](tf.stack(counted.or_first(by_tower, has_rows)), 0)
 
 
 def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[Any]:
@@ -204,7 +244,7 @@ def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> li
             if rows.is_ragged:
                 counts = (count > 0) | tf.equal(rows.total, 0)
                 value = tf.where_v2(counts, value, tf.zeros([], value.dtype))
-            # If the batch has no rows, each weight is 1, and `_counted` keeps tower 0's mean.
+            # If the batch has no rows, each weight is 1: `_counted` has kept tower 0's mean alone.
             if rows.are_known:
                 share = tf.constant(count / rows.total if rows.total else 1.0, value.dtype)
             else:
@@ -213,58 +253,6 @@ def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> li
                 share = tf.cast(count / tf.cast(tf.maximum(rows.total, 1), tf.float64), value.dtype)
             weighted.append(value * share)
     return weighted
-
-
-def _counted(
-    by_tower: Sequence[Any], rows: Rows, devices: Sequence[str], instead: Callable[[Any], Any]
-) -> list[Any]:
-    """Returns the towers' values, replaced in towers without rows of the batch.
-
-    Such a tower computes the last row once more. Values of other towers pass through a `Switch`
-    and a `Merge`, which neither copy nor read them.
-
-    Args:
-        by_tower: N tensors, the towers'. Tower 0's always counts: it has rows if any tower has.
-        rows: The `Rows`.
-        devices: Device strings of the towers.
-        instead: Function of a value that returns its replacement, made from it by operations.
-    """
-    made = [by_tower[0]]
-    for value, count, device in zip(by_tower[1:], rows.counts[1:], devices[1:]):
-        with tf.device(device):
-            if not isinstance(count, int):
-                without, counts = tf.raw_ops.Switch(data=value, pred=count > 0)
-                made.append(tf.raw_ops.Merge(inputs=[instead(without), counts])[0])
-            elif count:
-                made.append(value)
-            else:  # Known in advance: nothing depends on that tower, so it does not run at all.
-                made.append(instead(by_tower[0]))
-    return made
-
-
-def _or_first(by_tower: Sequence[Any], rows: Rows) -> list[Any]:
-    """Returns the towers' values, with tower 0's in place of those of towers without rows."""
-    made = [by_tower[0]]
-    for value, count in zip(by_tower[1:], rows.counts[1:]):
-        if isinstance(count, int):
-            made.append(value if count else by_tower[0])
-        else:
-            made.append(tf.where_v2(count > 0, value, by_tower[0]))
-    return made
-
-
-def _without_entries(axis: int) -> Callable[[Any], Any]:
-    return lambda value: value[(slice(None),) * axis + (slice(0, 0),)]
-
-
-# Raw operations, which are dead if their input is. TensorFlow's functions make a constant if the
-# shape is known; it is never dead, so the `Merge` in `_counted` would have two inputs.
-def _zeros(value: Any) -> Any:
-    return tf.raw_ops.ZerosLike(x=value)
-
-
-def _ones(value: Any) -> Any:
-    return tf.raw_ops.OnesLike(x=value)
 
 
 _REDUCE = {

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import partitioning
+from replicate.graphs import NodeBuilder
 from replicate.reduction.options import Reduction
 
 WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that pack weights.
@@ -51,17 +51,8 @@ def size_of_variable(variable: Any) -> int:
     return (variable.shape.num_elements() or 0) * variable.dtype.base_dtype.size
 
 
-class Packing:
-    """Operations that pack tensors, and take packs apart, on any devices.
-
-    They are imported together, which takes a sixth of the time of making each in Python. But the
-    time of an import also grows with the size of the graph, so make all packs with one object.
-    """
-
-    def __init__(self) -> None:
-        self._nodes: list[Any] = []
-        self._inputs: dict[str, Any] = {}
-        self._constants: dict[tuple[str, str], str] = {}
+class Packing(NodeBuilder):
+    """A `NodeBuilder` that also packs tensors, and takes packs apart, on any devices."""
 
     def join(self, tensors: Sequence[Any], device: str) -> str:
         """Returns the name of a tensor of rank 1 that holds the values of `tensors`, of one type.
@@ -73,9 +64,9 @@ class Packing:
         flat = []
         for tensor in tensors:
             shape = tensor.shape.as_list()
-            flat.append(self._reshape(self._given(tensor), tensor.dtype, shape, [-1], device))
-        inputs = [*flat, self._constant(0, device)]
-        return self._add("ConcatV2", inputs, tensors[0].dtype, device, N=len(flat), Tidx=tf.int32)
+            flat.append(self._reshape(self.name_of(tensor), tensor.dtype, shape, [-1], device))
+        inputs = [*flat, self.constant(0, device)]
+        return self.add("ConcatV2", inputs, tensors[0].dtype, device, N=len(flat), Tidx=tf.int32)
 
     def part(self, joined: Any, dtype: Any, shapes: Sequence[Any], device: str) -> list[str]:
         """Returns the names of the tensors of which a pack was made.
@@ -86,10 +77,9 @@ class Packing:
             shapes: The static shapes of the tensors.
             device: Device string of the operations.
         """
-        joined = joined if isinstance(joined, str) else self._given(joined)
         sizes = [shape.num_elements() for shape in shapes]
-        inputs = [joined, self._constant(sizes, device), self._constant(0, device)]
-        parted = self._add("SplitV", inputs, dtype, device, num_split=len(sizes), Tlen=tf.int32)
+        inputs = [self.name_of(joined), self.constant(sizes, device), self.constant(0, device)]
+        parted = self.add("SplitV", inputs, dtype, device, num_split=len(sizes), Tlen=tf.int32)
         return [
             self._reshape(f"{parted}:{index}", dtype, [size], shape.as_list(), device)
             for index, (size, shape) in enumerate(zip(sizes, shapes))
@@ -102,40 +92,15 @@ class Packing:
         the first output of the operation that gives the scale or the offset, even if the model
         uses another one.
         """
-        joined = joined if isinstance(joined, str) else self._given(joined)
         made, begin = self.part(joined, dtype, shapes, device), 0
         for position, shape in enumerate(shapes):
             size = shape.num_elements()
             if shape.rank == 1:  # All others come from a reshape, which has one output.
-                place = [self._constant([begin], device), self._constant([size], device)]
-                made[position] = self._add("Slice", [joined, *place], dtype, device, Index=tf.int32)
+                place = [self.constant([begin], device), self.constant([size], device)]
+                inputs = [self.name_of(joined), *place]
+                made[position] = self.add("Slice", inputs, dtype, device, Index=tf.int32)
             begin += size
         return made
-
-    def make(self, scope: str, wanted: Iterable[str]) -> list[Any]:
-        """Makes the operations in a name scope; returns the tensors of some names."""
-        names = [name if ":" in name else f"{name}:0" for name in wanted]
-        if not names:
-            return []
-        graph, within = tf.get_default_graph(), f"{scope}packs"
-        nodes, inputs = self._nodes, self._inputs
-        return partitioning.import_nodes(graph, nodes, inputs, within, "", names)[1]
-
-    def _given(self, tensor: Any) -> str:
-        """Returns the name by which operations take a tensor of the graph."""
-        name = f"given_{len(self._inputs)}"
-        self._inputs[name] = tensor
-        return name
-
-    def _constant(self, value: Any, device: str) -> str:
-        """Returns the name of a constant, an integer or a list of them."""
-        key = str(value), device
-        if key not in self._constants:
-            node = self._node("Const", [], device)
-            node.attr["dtype"].type = tf.int32.as_datatype_enum
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
-            self._constants[key] = node.name
-        return self._constants[key]
 
     def _reshape(
         self, name: str, dtype: Any, shape: list[int], wanted: list[int], device: str
@@ -143,30 +108,5 @@ class Packing:
         """Returns the name of a tensor of the shape `wanted`; vectors stay as they are."""
         if len(shape) == len(wanted) == 1:
             return name
-        inputs = [name, self._constant(wanted, device)]
-        return self._add("Reshape", inputs, dtype, device, Tshape=tf.int32)
-
-    def _add(self, kind: str, inputs: list[str], dtype: Any, device: str, **attrs: Any) -> str:
-        """Adds an operation; returns its name.
-
-        Args:
-            kind: Its type.
-            inputs: The names of its inputs.
-            dtype: The type of its tensors.
-            device: Its device string.
-            **attrs: Other attributes: integers or types.
-        """
-        node = self._node(kind, inputs, device)
-        node.attr["T"].type = dtype.as_datatype_enum
-        for name, value in attrs.items():
-            if isinstance(value, int):
-                node.attr[name].i = value
-            else:
-                node.attr[name].type = value.as_datatype_enum
-        return str(node.name)
-
-    def _node(self, kind: str, inputs: list[str], device: str) -> Any:
-        name = f"{kind}_{len(self._nodes)}"
-        node = tf.NodeDef(name=name, op=kind, input=inputs, device=device)
-        self._nodes.append(node)
-        return node
+        inputs = [name, self.constant(wanted, device)]
+        return self.add("Reshape", inputs, dtype, device, Tshape=tf.int32)

@@ -233,9 +233,9 @@ DEFECTS = (
     ),
     Defect(
         "a tower without rows counts in sums",
-        "partition/meetings.py",
-        "    flat = _counted(flat, rows, devices, _zeros)\n",
-        "",
+        "partition/counted.py",
+        "    if is_without:\n",
+        "    if is_without or isinstance(layout, Partial):\n",
     ),
     Defect(
         "gradients that nothing takes run with the loss",

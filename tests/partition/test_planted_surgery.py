@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from partition import fuzz
 from replicate.compat import graph as graph_lib
 from replicate.layouts import Shard, dims, facts, found
-from replicate.partition import inputs, meetings, origins, replicas, rows, splits
+from replicate.partition import counted, inputs, meetings, origins, replicas, rows, splits
 from replicate.reduction import packing
 
 GRAPHS = 200  # Those of `test_fuzz`.
@@ -52,12 +52,16 @@ def shards_joined_on_another_axis(patch: pytest.MonkeyPatch) -> None:
 
 
 def _before_join(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
-    join = meetings._join
-    patch.setattr(
-        meetings,
-        "_join",
-        lambda part, *rest: join(change(part) if isinstance(part.layout, Shard) else part, *rest),
-    )
+    count = meetings._counted
+
+    def with_changes(packs: Any, *rest: Any) -> Any:
+        changed = [
+            [change(part) if isinstance(part.layout, Shard) else part for part in pack]
+            for pack in packs
+        ]
+        return count(changed, *rest)
+
+    patch.setattr(meetings, "_counted", with_changes)
 
 
 @plant
@@ -67,7 +71,7 @@ def largest_is_that_of_the_first_tower(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def towers_without_rows_count(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(meetings, "_counted", lambda by_tower, *_: list(by_tower))
+    patch.setattr(counted, "if_counted", lambda _, by_tower, *__: list(by_tower))
 
 
 @plant
