@@ -23,10 +23,11 @@ def _by_type(ask: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
     @functools.wraps(ask)
     def answer(operation: Any) -> bool:
-        if operation.type not in known:
+        name = operation.type  # Read once, since TensorFlow 1.15 asks C++ for it each time.
+        if name not in known:
             definition = operation.op_def
-            known[operation.type] = definition is None or ask(definition)
-        return known[operation.type]
+            known[name] = definition is None or ask(definition)
+        return known[name]
 
     return answer
 

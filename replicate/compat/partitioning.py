@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Container, ContextManager, Iterable, Mapping, Sequence
+from typing import Any, Container, ContextManager, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import importer
@@ -73,14 +73,32 @@ def _add_made(graph: Any) -> None:
     Unlike TensorFlow's `_add_new_tf_operations`, it reads no inputs, calls no device functions and
     applies no scopes: copies have their attributes, devices and control inputs already.
     """
-    in_use = graph._names_in_use
     if hasattr(graph, "new_operations"):
         new = graph.new_operations()
     else:
-        new = importer.c_api_util.new_tf_operations(graph)  # TensorFlow 2.12 and older.
-    make = getattr(tf.Operation, "_from_c_op", tf.Operation)  # A constructor until then.
+        new = list(_made_last(graph))
+    make = getattr(tf.Operation, "_from_c_op", tf.Operation)  # 2.12 and older: a constructor.
     for c_operation in new:
-        in_use.setdefault(make(c_operation, graph).name.lower(), 1)
+        graph._names_in_use.setdefault(make(c_operation, graph).name.lower(), 1)
+
+
+def _made_last(graph: Any) -> Iterator[Any]:
+    """Yields the C++ operations without a Python one, on TensorFlow 2.12 and older.
+
+    TensorFlow's own function looks at all operations of the graph, for each import. C++ numbers
+    them, beginning with 2, so the new ones have numbers behind the others. But there are gaps in
+    place of operations that could not be made, so some older ones may come first.
+    """
+    number = graph_lib.count(graph) + 1
+    while True:
+        with _c_graph(graph) as c_graph:
+            c_operation, number = importer.c_api.TF_GraphNextOperation(c_graph, number)
+        if c_operation is None:
+            return
+        try:
+            graph._get_operation_by_tf_operation(c_operation)
+        except KeyError:
+            yield c_operation
 
 
 def _c_graph(graph: Any) -> ContextManager[Any]:

@@ -22,9 +22,8 @@ def find(plan: Plan) -> Callable[[Any], Any]:
         plan: The `Plan`.
     """
     copied = set(plan.copied)
-    waited_for = {
-        before for operation in plan.operations for before in operation.control_inputs
-    }.union(*plan.waits.values(), *plan.extra_waits.values())
+    waits = plan.control_inputs, plan.waits, plan.extra_waits
+    waited_for = set().union(*(before for one in waits for before in one.values()))
     passed: dict[Any, Any] = {}
     for operation in plan.copied:
         if operation in waited_for or plan.waits.get(operation) or not operation.inputs:

@@ -124,8 +124,9 @@ def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
     """
     layouts, copied = plan.layouts, set(plan.copied)
     costs = Costs(layouts.facts, {ROWS: towers * _ROWS_PER_TOWER})
-    running = ancestors(list(asked))
-    leading = ancestors(plan.copied) if plan.copied else frozenset()
+    known: dict[Any, list[Any]] = {}
+    running = ancestors(list(asked), known=known)
+    leading = ancestors(plan.copied, known=known) if plan.copied else frozenset()
     rounds = _rounds(plan, costs)
     sums = {"towers": 0.0, "one_device": 0.0, "updates": 0.0}
     multiplied = {"towers": 0.0, "one_device": 0.0, "updates": 0.0}

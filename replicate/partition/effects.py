@@ -123,9 +123,8 @@ _TOTAL = frozenset(
 
 def acts(operation: Any) -> bool:
     """Whether an operation changes state, draws random numbers or has to be fed."""
-    if operation.type == "Placeholder":
-        return True
-    return operation.type not in READS and op_types.is_stateful(operation)
+    name = operation.type
+    return name == "Placeholder" or (name not in READS and op_types.is_stateful(operation))
 
 
 def is_inside(operation: Any) -> bool:
@@ -146,6 +145,7 @@ def leaves(operation: Any) -> bool:
 
 def may_fail(operation: Any) -> bool:
     """Whether an operation may fail for some values of its inputs."""
-    if operation.type in ("FloorDiv", "Pow"):
+    name = operation.type
+    if name in ("FloorDiv", "Pow"):
         return bool(operation.outputs[0].dtype.is_integer)  # Division by 0; a negative power.
-    return operation.type not in _TOTAL and operation.type not in READS
+    return name not in _TOTAL and name not in READS

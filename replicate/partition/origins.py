@@ -43,13 +43,16 @@ class Origins:
     Args:
         operations: The operations, in the order in which they were made.
         layouts: Their `Layouts`.
+
+    Attributes:
+        all_control_inputs: By operation that has any: its control inputs.
     """
 
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
         self._layouts = layouts
         self._formulas: dict[Any, list[int]] = {}  # Indices of inputs that formulas replace.
         control_inputs = ((one, one.control_inputs) for one in operations)  # New lists: read once.
-        self._control_inputs = {one: before for one, before in control_inputs if before}
+        self.all_control_inputs = {one: before for one, before in control_inputs if before}
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
@@ -89,7 +92,7 @@ class Origins:
 
     def control_inputs(self, operation: Any) -> Sequence[Any]:
         """Returns the operations that an operation waits for in the graph of one device."""
-        return self._control_inputs.get(operation, ())
+        return self.all_control_inputs.get(operation, ())
 
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
@@ -98,10 +101,9 @@ class Origins:
     def waits(self, operation: Any) -> list[Any]:
         """Returns the control inputs of an operation that can make a difference.
 
-        A control input makes none if it changes nothing, cannot fail, and reads no variable that
-        could be written too early; nor if it leads to the operation anyway. The gradients of an
-        operation wait for each other, for example. But if weights are the memory of a reference
-        variable, gradients that take them must be waited for.
+        A control input makes none if it leads to the operation anyway; nor if it changes nothing,
+        cannot fail, and reads no variable that could be written too early, such as a reference
+        variable's memory. The gradients of an operation wait for each other, for example.
         """
         if operation not in self._waits:
             self._waits[operation] = self._noticed(operation)
@@ -224,8 +226,6 @@ class Origins:
                     by_formula |= acts
                 else:
                     otherwise |= acts
-        if not by_formula & ~otherwise:
-            return []
         dead = 0
         for operation in operations:
             dead |= self.origin_of(operation).branches
@@ -250,7 +250,7 @@ class Origins:
         """
         return [
             actor
-            for index, actor in enumerate(self._actors)
+            for index, actor in enumerate(self._actors if acts else ())
             if acts >> index & 1
             and not self.origin_of(actor).branches & ~dead
             and not effects.is_inside(actor)

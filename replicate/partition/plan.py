@@ -28,6 +28,8 @@ class Plan(NamedTuple):
             in one pack.
         gradients: By reference of each tensor in `met` that becomes a gradient for optimizers:
             whether it is still multiplied by the loss scale.
+        control_inputs: By operation that has any: the operations that it waits for in the graph of
+            one device.
         waits: By operation that towers run: the operations that its copies wait for.
         extra_waits: By operation that runs once: further operations to wait for, because a formula
             replaced an input that followed them.
@@ -47,6 +49,7 @@ class Plan(NamedTuple):
     apart: tuple[Any, ...]
     together: dict[Any, Any]
     gradients: dict[Any, bool]
+    control_inputs: dict[Any, list[Any]]
     waits: dict[Any, list[Any]]
     extra_waits: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
@@ -141,6 +144,7 @@ def make_plan(
         apart=apart,
         together=together,
         gradients=applied,
+        control_inputs=origins.all_control_inputs,
         waits=waits,
         extra_waits=extra_waits,
         unnoticed=unnoticed,

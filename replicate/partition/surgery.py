@@ -175,8 +175,9 @@ def _reconnect(
                 partitioning.take(operation, index, whole(tensor))
         # A round of one device's loop cannot wait for a round of a tower's loop.
         if once and not (is_formula and graph_lib.in_while_loop(operation)):
-            gone = plan.unnoticed.get(operation, ())
-            partitioning.wait_instead(operation, instead, gone)
+            if operation in plan.control_inputs:
+                gone = plan.unnoticed.get(operation, ())
+                partitioning.wait_instead(operation, instead, gone)
             extra_waits = [
                 copy
                 for before in plan.extra_waits.get(operation, ())
@@ -190,9 +191,9 @@ def _waited_for(plan: Plan, copied: Any) -> list[Any]:
     """Returns operations in towers for which an operation that runs once waits."""
     return [
         before
-        for operation in plan.operations
+        for operation, control_inputs in plan.control_inputs.items()
         if runs_once(operation, plan.layouts)
-        for before in operation.control_inputs
+        for before in control_inputs
         if before in copied
         and not runs_once(before, plan.layouts)
         and before not in plan.unnoticed.get(operation, ())
