@@ -73,10 +73,7 @@ def _add_made(graph: Any) -> None:
     Unlike TensorFlow's `_add_new_tf_operations`, it reads no inputs, calls no device functions and
     applies no scopes: copies have their attributes, devices and control inputs already.
     """
-    if hasattr(graph, "new_operations"):
-        new = graph.new_operations()
-    else:
-        new = list(_made_last(graph))
+    new = graph.new_operations() if hasattr(graph, "new_operations") else list(_made_last(graph))
     make = getattr(tf.Operation, "_from_c_op", tf.Operation)  # 2.12 and older: a constructor.
     for c_operation in new:
         graph._names_in_use.setdefault(make(c_operation, graph).name.lower(), 1)
