@@ -36,16 +36,23 @@ _OUTPUTS: dict[str, lists.Outputs] = {
 }
 
 
+# Operations that make or use an array or a list, or may do so.
+_USERS = frozenset([*_MAKE, *_OUTPUTS, *lists.TYPES])
+
+
 def array_of(operation: Any) -> Any:
     """Returns the operation that makes the array which an operation makes or uses, else None.
 
     An array and the array of its gradients count as one.
     """
-    if operation.type in _MAKE:
+    kind = operation.type
+    if kind not in _USERS:
+        return None  # Most operations.
+    if kind in _MAKE:
         return operation
     if lists.is_of_list(operation):
         return lists.maker_of(operation)
-    if operation.type not in _OUTPUTS:
+    if kind not in _OUTPUTS:
         return None
     maker = operation.inputs[0].op
     # The handle may have passed into loops, and a gradient's array is made from the forward one.

@@ -266,4 +266,7 @@ _STRATEGIES: dict[str, Outputs] = {
     "TensorListStack": gives_stack,
 }
 
-__all__ = ["forget", "is_of_list", "maker_of", "strategy", "written"]
+# Types of operations that make or use a list, or may do so.
+TYPES = frozenset([*_STRATEGIES, *_COMBINE])
+
+__all__ = ["TYPES", "forget", "is_of_list", "maker_of", "strategy", "written"]
