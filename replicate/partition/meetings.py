@@ -79,12 +79,12 @@ def meet(
     for scope in (collectives.SCOPE, collectives.GRADIENTS_SCOPE):
         here = [pack for pack in packs if _scope_of(pack[0]) == scope]
         others = [part for part in parts if not _is_sum(part.layout) and _scope_of(part) == scope]
-        values = _counted([*here, *([part] for part in others)], scope, devices, has_rows, how)
-        for pack, total in zip(here, _sum_packs(here, values, scope, devices, how, scale)):
+        begun = _begin([*here, *([part] for part in others)], scope, devices, has_rows, how)
+        for pack, total in zip(here, _sum_packs(here, begun, scope, devices, how, scale)):
             made += [total] if len(pack) > 1 else []
             for part, value in zip(pack, total.parts):
                 whole[graph_lib.reference(part.tensor)] = value
-        for part, by_tower in zip(others, values[len(here) :]):
+        for part, (by_tower, _) in zip(others, begun[len(here) :]):
             with tf.name_scope(scope), tf.device(part.place):
                 joined = _join(part, by_tower, has_rows, _links(part, devices, how, scale))
                 whole[graph_lib.reference(part.tensor)] = joined
@@ -117,17 +117,29 @@ def _is_sum(layout: Any) -> bool:
     return isinstance(layout, Partial) and layout.op in ("sum", "mean")
 
 
-def _counted(
+class _Begun(NamedTuple):
+    """A meeting that one import has made, or begun.
+
+    Attributes:
+        values: The towers' tensors, each flat if the pack has several parts; or the sum or the
+            concatenation of them, if the meeting needs nothing else.
+        parts: The parts of a flat sum; else empty.
+    """
+
+    values: list[Any]
+    parts: list[Any]
+
+
+def _begin(
     packs: Sequence[Sequence[Part]],
     scope: str,
     devices: Sequence[str],
     has_rows: Sequence[Any],
     how: Reduction,
-) -> list[Sequence[Any]]:
-    """Returns for each pack the towers' tensors, each flat if the pack has several parts.
+) -> list[_Begun]:
+    """Makes most operations of the meetings of some packs by one import.
 
-    Towers without rows do not count; see `counted`. Shards that need nothing else are concatenated,
-    so that one tensor is returned. All of that is made by one import.
+    Towers without rows do not count; see `counted`.
 
     Args:
         packs: The packs; a single part is one, too.
@@ -136,24 +148,42 @@ def _counted(
         has_rows: The result of `counted.has_rows`.
         how: The `Reduction`.
     """
-    packing_of, found = packing.Packing(), []
+    nodes, found = packing.Packing(), []
     for pack in packs:
         first, by_tower = pack[0], pack[0].by_tower
         if len(pack) > 1:
-            parts_by_tower = zip(*(part.by_tower for part in pack))
-            by_tower = tuple(map(packing_of.join, parts_by_tower, devices))
+            by_tower = tuple(map(nodes.join, zip(*(part.by_tower for part in pack)), devices))
         dtype = first.by_tower[0].dtype.base_dtype
-        values = counted.if_counted(first.layout, by_tower, dtype, has_rows, devices, packing_of)
+        values = counted.if_counted(first.layout, by_tower, dtype, has_rows, devices, nodes)
+        parts: list[Any] = []
         if _are_concatenated(first, how):
-            axis = packing_of.constant(first.layout.axis, first.place)
-            inputs = [*map(packing_of.name_of, values), axis]
-            attrs = {"N": len(values), "Tidx": tf.int32}
-            values = [packing_of.add("ConcatV2", inputs, dtype, first.place, **attrs)]
-        found.append(values)
+            axis = nodes.constant(first.layout.axis, first.place)
+            inputs, attrs = [*map(nodes.name_of, values), axis], {"N": len(values)}
+            values = [nodes.add("ConcatV2", inputs, dtype, first.place, Tidx=tf.int32, **attrs)]
+        elif _are_added(first, how):
+            inputs, attrs = [*map(nodes.name_of, values)], {"N": len(values)}
+            values = [nodes.add("AddN", inputs, dtype, first.place, **attrs)]
+            if len(pack) > 1:
+                parts = nodes.part(values[0], dtype, _shapes(pack), first.place)
+        found.append(_Begun(values, parts))
     # Tensors that stay as they are have no name here.
-    names = [value for values in found for value in values if isinstance(value, str)]
-    made = dict(zip(names, packing_of.make(scope, names)))
-    return [[made[v] if isinstance(v, str) else v for v in values] for values in found]
+    wanted = [one for begun in found for many in begun for one in many if isinstance(one, str)]
+    made = dict(zip(wanted, nodes.make(scope, wanted)))
+    return [
+        _Begun(*([made[one] if isinstance(one, str) else one for one in many] for many in begun))
+        for begun in found
+    ]
+
+
+def _shapes(pack: Sequence[Part]) -> list[Any]:
+    return [part.by_tower[0].shape for part in pack]
+
+
+def _are_added(part: Part, how: Reduction) -> bool:
+    """Whether the towers' values are partial sums that need nothing else."""
+    is_sent = how.where == "nccl" or how.narrows(part.tensor.dtype.base_dtype)
+    is_sum = isinstance(part.layout, Partial) and part.layout.op == "sum"
+    return is_sum and not (part.is_gradient and is_sent)
 
 
 def _are_concatenated(part: Part, how: Reduction) -> bool:
@@ -165,27 +195,30 @@ def _are_concatenated(part: Part, how: Reduction) -> bool:
 
 def _sum_packs(
     packs: Sequence[Sequence[Part]],
-    by_tower: Sequence[Sequence[Any]],
+    begun: Sequence[_Begun],
     scope: str,
     devices: Sequence[str],
     how: Reduction,
     scale: Any,
 ) -> list[Pack]:
     """Returns the sums over towers of all tensors of some packs, in a name scope."""
-    totals = []
-    for pack, values in zip(packs, by_tower):
+    totals, nodes, names = [], packing.Packing(), []  # type: list[Any], Any, list[str]
+    for pack, (values, parts) in zip(packs, begun):
+        if _are_added(pack[0], how):
+            totals.append(Pack(values[0], parts or values))
+            continue
         links = _links(pack[0], devices, how, scale)
         with tf.name_scope(scope), tf.device(links.place):
-            totals.append(_sum(pack[0], values, links))
-    packing_of, names = packing.Packing(), []
-    for pack, total in zip(packs, totals):
+            total = _sum(pack[0], values, links)
+        parts = [total]
         if len(pack) > 1:
-            shapes = [part.by_tower[0].shape for part in pack]
-            names += packing_of.part(total, total.dtype, shapes, pack[0].place)
-    made = iter(packing_of.make(scope, names))
+            parts = nodes.part(total, total.dtype, _shapes(pack), links.place)
+            names += parts
+        totals.append(Pack(total, parts))
+    made = dict(zip(names, nodes.make(scope, names)))
     return [
-        Pack(total, [next(made) for _ in pack] if len(pack) > 1 else [total])
-        for pack, total in zip(packs, totals)
+        total._replace(parts=[made[one] if isinstance(one, str) else one for one in total.parts])
+        for total in totals
     ]
 
 
@@ -207,7 +240,7 @@ def _join(part: Part, by_tower: Sequence[Any], has_rows: Sequence[Any], links: T
 
     Args:
         part: The `Part`.
-        by_tower: Its tensors from `_counted`.
+        by_tower: Its tensors from `_begin`.
         has_rows: The result of `counted.has_rows`.
         links: The `Transport`.
     """
@@ -244,7 +277,7 @@ def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> li
             if rows.is_ragged:
                 counts = (count > 0) | tf.equal(rows.total, 0)
                 value = tf.where_v2(counts, value, tf.zeros([], value.dtype))
-            # If the batch has no rows, each weight is 1: `_counted` has kept tower 0's mean alone.
+            # If the batch has no rows, each weight is 1: `counted` has kept tower 0's mean alone.
             if rows.are_known:
                 share = tf.constant(count / rows.total if rows.total else 1.0, value.dtype)
             else:

@@ -52,7 +52,7 @@ def shards_joined_on_another_axis(patch: pytest.MonkeyPatch) -> None:
 
 
 def _before_join(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
-    count = meetings._counted
+    count = meetings._begin
 
     def with_changes(packs: Any, *rest: Any) -> Any:
         changed = [
@@ -61,7 +61,7 @@ def _before_join(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> Non
         ]
         return count(changed, *rest)
 
-    patch.setattr(meetings, "_counted", with_changes)
+    patch.setattr(meetings, "_begin", with_changes)
 
 
 @plant
