@@ -1,4 +1,4 @@
-"""Measures the table of the conformance suite: `python -m tests.conformance [--page PATH]`."""
+"""Measures the complete programs of the table: `python -m tests.conformance [--page PATH]`."""
 
 import argparse
 import json
@@ -33,12 +33,13 @@ def main():
 
     replicate.compat.install()  # Code shared with the contract uses `tf.estimator`.
     warnings.simplefilter("ignore")  # Warnings about the rows' code are expected.
-    from conformance import harness, table
+    from conformance import harness
+    from contract import models
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     print(f"TensorFlow {tf.__version__}")
     results = []
-    for name in args.rows or table.rows():
+    for name in args.rows or models.rows("program"):
         for towers in args.towers:
             start = time.time()
             result = _run(harness, name, towers, args)

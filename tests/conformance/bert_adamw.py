@@ -11,7 +11,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -170,7 +170,7 @@ def rows(total):
     return features, labels.astype("int32")
 
 
-ROW = table.Row(
+PROGRAM = program.Program(
     lambda: model_fn_builder(create_tower_optimizer),
     rows,
     make_original=lambda: model_fn_builder(create_optimizer),

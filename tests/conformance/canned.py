@@ -1,4 +1,4 @@
-"""Every canned Estimator, with every way to say its optimizer, one line changed: `ROWS`, a table.
+"""Every canned Estimator, with every way to say its optimizer, one line changed: `PROGRAMS`.
 
 By each name that Estimators know, by default, as an instance, by a function, and with a rate that
 decays by the global step. Nobody wraps the optimizers, nor says how the loss is made: those of
@@ -11,7 +11,7 @@ import operator
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from conformance import data, head_api, rnn_canned, table, version_2
+from conformance import data, head_api, program, rnn_canned, version_2
 from replicate import estimator
 from versions import legacy
 
@@ -163,7 +163,7 @@ def metric(features, labels, predictions):
     return {"mean_hours": mean}
 
 
-# By names and versions: what makes arguments, of columns and of labels; rows; more of the `Row`.
+# By names and versions: what makes arguments, of columns and of labels; rows; more of `Program`.
 ESTIMATORS = {
     ("LinearClassifier", "v1 v2"): ([linear, classes], class_rows, {}),
     ("LinearRegressor", "v1 v2"): ([linear, targets], target_rows, {}),
@@ -195,7 +195,7 @@ ESTIMATORS = {
 COARSE = {("v2", "LinearEstimator", "Adam"): {"tolerance": 5e-4}}
 
 
-def make_row(name, version, way, optimizer):
+def make_program(name, version, way, optimizer):
     arguments, rows, more = ESTIMATORS[name]
     more = {**more, **COARSE.get((version, name[0], way), {})}
 
@@ -210,11 +210,11 @@ def make_row(name, version, way, optimizer):
         has_hours = "RNN" not in name[0] and heads not in arguments
         return (api.add_metrics(canned, metric) if has_hours else canned).model_fn
 
-    return table.Row(make_model_fn, rows, **more)
+    return program.Program(make_model_fn, rows, **more)
 
 
-ROWS = {
-    f"{version}-{name[0]}-{way}": make_row(name, version, way, optimizer)
+PROGRAMS = {
+    f"{version}-{name[0]}-{way}": make_program(name, version, way, optimizer)
     for name in ESTIMATORS
     for version in name[1].split()
     for way, optimizer in OPTIMIZERS[version].items()

@@ -7,7 +7,7 @@ the rows, so that `replicate_model_fn` is told `SUM`. Equal on uneven shards.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -35,4 +35,4 @@ def make_model_fn():
     return classifier.model_fn
 
 
-ROW = table.Row(make_model_fn, data.census, reduction=table.SUM)
+PROGRAM = program.Program(make_model_fn, data.census, reduction=program.SUM)

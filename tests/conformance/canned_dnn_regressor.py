@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -53,4 +53,6 @@ def rows(total):
 
 # Batch norm hardly sees the biases below it. Their gradients cancel up to rounding errors, which
 # one device has as well when the rows of its batches change places.
-ROW = table.Row(make_model_fn, rows, batches=table.TILED, tolerance=10 * table.FLOAT32)
+PROGRAM = program.Program(
+    make_model_fn, rows, batches=program.TILED, tolerance=10 * program.FLOAT32
+)

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -35,4 +35,4 @@ def rows(total):
     return features, labels
 
 
-ROW = table.Row(make_model_fn, rows, reduction=table.SUM)
+PROGRAM = program.Program(make_model_fn, rows, reduction=program.SUM)

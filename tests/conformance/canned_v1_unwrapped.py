@@ -5,7 +5,7 @@ Nobody wraps them, nor says that the loss is a sum over rows. Equal on uneven sh
 
 import tensorflow.compat.v1 as tf
 
-from conformance import canned_wide_deep, data, table
+from conformance import canned_wide_deep, data, program
 from replicate import estimator
 
 
@@ -28,4 +28,4 @@ def rows(total):
     return features, labels
 
 
-ROW = table.Row(make_model_fn, rows)
+PROGRAM = program.Program(make_model_fn, rows)

@@ -1,6 +1,6 @@
 """V2's `BaselineClassifier`, one line changed: a bias for each class, by an optimizer of Keras."""
 
-from conformance import canned_v2_dnn, table, version_2
+from conformance import canned_v2_dnn, program, version_2
 from versions import legacy
 
 
@@ -9,4 +9,4 @@ def make_model_fn():
     return classifier.model_fn
 
 
-ROW = table.Row(make_model_fn, canned_v2_dnn.rows)
+PROGRAM = program.Program(make_model_fn, canned_v2_dnn.rows)

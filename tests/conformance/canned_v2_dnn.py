@@ -5,7 +5,7 @@ Equal on uneven shards.
 
 import tensorflow.compat.v1 as tf
 
-from conformance import data, table, version_2
+from conformance import data, program, version_2
 
 
 def make_model_fn():
@@ -23,4 +23,4 @@ def rows(total):
     return {"x": x}, label[:, None]
 
 
-ROW = table.Row(make_model_fn, rows)
+PROGRAM = program.Program(make_model_fn, rows)

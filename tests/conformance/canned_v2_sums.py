@@ -7,7 +7,7 @@ uneven shards.
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
 
-from conformance import canned_linear_regressor, data, table, version_2
+from conformance import canned_linear_regressor, data, program, version_2
 
 
 def make_model_fn():
@@ -23,4 +23,4 @@ def make_model_fn():
     return regressor.model_fn
 
 
-ROW = table.Row(make_model_fn, canned_linear_regressor.rows)
+PROGRAM = program.Program(make_model_fn, canned_linear_regressor.rows)

@@ -7,7 +7,7 @@ rows have weights. Equal on uneven shards.
 
 import tensorflow.compat.v1 as tf
 
-from conformance import canned_linear, data, table, version_2
+from conformance import canned_linear, data, program, version_2
 from versions import legacy
 
 
@@ -39,4 +39,4 @@ def metrics(labels, predictions, features):
     return {"mean_error": mean}
 
 
-ROW = table.Row(make_model_fn, canned_linear.rows)
+PROGRAM = program.Program(make_model_fn, canned_linear.rows)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -44,4 +44,4 @@ def rows(total):
     return features, random.randint(0, 3, size=(total, 1)).astype(np.int64)
 
 
-ROW = table.Row(make_model_fn, rows, reduction=table.SUM)
+PROGRAM = program.Program(make_model_fn, rows, reduction=program.SUM)

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 EXAMPLES = 33.0
@@ -77,4 +77,4 @@ def rows(total):
     return {"x": x}, np.sin(x.sum(axis=1)).astype(np.float32)
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows)

@@ -1,4 +1,4 @@
-"""Exports a row of the table for serving, from towers and from one device, and serves both.
+"""Exports a complete program for serving, from towers and from one device, and serves both.
 
 Both export what towers have trained. The receiver is a string for each row, a `tf.train.Example`,
 as it must be for classifiers and regressors to be served by all of their signatures. A SavedModel
@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf import rewriter_config_pb2, saved_model_pb2
 
-from conformance import harness, table
+from conformance import harness, program
 from replicate import estimator
 
 SERVED = (1, 5)
@@ -41,7 +41,7 @@ class Export(NamedTuple):
 
 def by_both(name):
     """Trains a step of a row over towers; returns the `Export`s of towers and of one device."""
-    row = table.load(name)
+    row = program.load(name)
     with tempfile.TemporaryDirectory(prefix=f"exported_{name}_") as directory:
         directory = pathlib.Path(directory)
         with harness.making(name, TOWERS, directory / "model") as model:

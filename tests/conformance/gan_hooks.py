@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import table
+from conformance import program
 from replicate import estimator
 
 
@@ -88,4 +88,4 @@ def drive(model, input_fn, hooks):
     return {}
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, drive=drive)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, drive=drive)

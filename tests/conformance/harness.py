@@ -1,6 +1,6 @@
-"""Trains a row of the conformance table on one device and on towers, and compares the two.
+"""Trains a complete program on one device and on towers, and compares the two.
 
-A row is a complete `model_fn` in the style of the code it stands for. On one device it runs without
+A program is a `model_fn` in the style of the code it stands for. On one device it runs without
 `replicate`: unwrapped, and with optimizers that `TowerOptimizer` leaves as they are. Both runs
 start from the same checkpoint, since most default initialisers ignore the graph's seed, and see the
 same batches, of which the last is smaller. Compared are the loss of every step, the names and
@@ -28,7 +28,8 @@ import tensorflow.compat.v1 as tf
 import contract
 import replicate
 import versions
-from conformance import table
+from conformance import program
+from contract import models
 from replicate import estimator
 from replicate.comparing.deviations import TOLERANCES, deviation
 
@@ -72,8 +73,8 @@ def compare(name, num_towers, placement="consolidation", one_line=False):
     Returns:
         List of `Deviation`s, one for each thing compared; that which is worst first.
     """
-    row = table.load(name)
-    if table.is_plain(row):
+    row = program.load(name)
+    if program.is_plain(row):
         found, steps = _by_library(name, num_towers, placement, one_line)
     else:
         want, got = _run(name, 1), _run(name, num_towers, placement, one_line)
@@ -99,7 +100,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
         file: Where the report is printed. None: nowhere.
         one_line: As `compare` takes it.
     """
-    row, directory = table.load(name), _directory(name)
+    row, directory = program.load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # Keras' initialisers draw from it, on some versions.
     with tf.Graph().as_default():  # By which Keras counts the names of layers.
@@ -117,7 +118,7 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
             # The library finds the tolerance of a type by itself.
             tolerance=None if row.tolerance in TOLERANCES.values() else row.tolerance,
             file=file or io.StringIO(),
-            loss_reduction=table.MEAN if one_line else row.reduction,
+            loss_reduction=program.MEAN if one_line else row.reduction,
             variable_placement=placement,
         )
 
@@ -125,8 +126,8 @@ def report(name, num_towers, placement="consolidation", file=None, one_line=Fals
 def _by_library(name, num_towers, placement, one_line):
     """Returns the `Deviation`s of a plain row, and for how many steps it trains."""
     made = report(name, num_towers, placement, one_line=one_line)
-    is_coarser = versions.IS_1 and name in table.rows("coarser_in_1")
-    if made.tolerance != table.load(name).tolerance and not is_coarser:
+    is_coarser = versions.IS_1 and name in models.rows("coarser_in_1")
+    if made.tolerance != program.load(name).tolerance and not is_coarser:
         raise ValueError(f"row {name} has tolerance {made.tolerance}")
     if made.not_compared:
         raise ValueError(f"row {name} is not compared in all: {made.not_compared}")
@@ -181,7 +182,7 @@ def _directory(name):
     """Returns a directory for a row's files, which it has filled; removed when Python ends."""
     holder = tempfile.TemporaryDirectory(prefix=f"conformance_{name}_")
     _HOLDERS.append(holder)
-    row = table.load(name)
+    row = program.load(name)
     if row.prepare is not None:
         with _without_replicate(), tf.Graph().as_default():
             row.prepare(pathlib.Path(holder.name))
@@ -191,7 +192,7 @@ def _directory(name):
 @functools.lru_cache(maxsize=None)
 def _run(name, num_towers, placement="consolidation", one_line=False):
     """Returns the `Run` of a row; 1 tower is one device, without `replicate`."""
-    row, directory = table.load(name), _directory(name)
+    row, directory = program.load(name), _directory(name)
     model_dir = directory / f"towers_{num_towers}"  # Of a placement before, it is removed.
     one = directory / "towers_1"
     shutil.rmtree(model_dir, ignore_errors=True)  # A run that failed may have left files.
@@ -217,7 +218,7 @@ def _run(name, num_towers, placement="consolidation", one_line=False):
 @contextlib.contextmanager
 def making(name, num_towers, model_dir, placement="consolidation", one_line=False):
     """A scope with the Estimator of a row; 1 tower is one device, without `replicate`."""
-    row, directory = table.load(name), _directory(name)
+    row, directory = program.load(name), _directory(name)
     devices = [f"/cpu:{index}" for index in range(num_towers)]
     random.seed(SEED)  # Keras' initialisers draw from it, on some versions.
     unwrapped = num_towers == 1 or one_line
@@ -228,7 +229,7 @@ def making(name, num_towers, model_dir, placement="consolidation", one_line=Fals
         if num_towers > 1:
             model_fn = replicate.replicate_model_fn(
                 model_fn,
-                table.MEAN if one_line else row.reduction,
+                program.MEAN if one_line else row.reduction,
                 devices=devices,
                 variable_placement=placement,
             )

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -40,4 +40,4 @@ def rows(total):
     return {"x": x}, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows)

@@ -5,7 +5,7 @@ Equal on uneven shards.
 
 import tensorflow.compat.v1 as tf
 
-from conformance import head_api, table
+from conformance import head_api, program
 from replicate import estimator
 from versions import legacy
 
@@ -29,4 +29,4 @@ def model_fn(features, labels, mode):
     )
 
 
-ROW = table.Row(table.as_model_fn(model_fn), head_api.rows)
+PROGRAM = program.Program(program.as_model_fn(model_fn), head_api.rows)

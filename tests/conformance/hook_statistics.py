@@ -7,7 +7,7 @@ in rows, and training does not read it.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import gan_hooks, table
+from conformance import gan_hooks, program
 from replicate import estimator
 
 
@@ -48,4 +48,4 @@ def model_fn(features, labels, mode, params):
     )
 
 
-ROW = table.Row(table.as_model_fn(model_fn), gan_hooks.rows, drive=gan_hooks.drive)
+PROGRAM = program.Program(program.as_model_fn(model_fn), gan_hooks.rows, drive=gan_hooks.drive)

@@ -10,7 +10,7 @@ import pathlib
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -70,4 +70,4 @@ def pretrain(directory):
         tf.train.Saver().save(session, str(directory / "pretrained" / "encoder"))
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, same_start=False, prepare=pretrain)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, same_start=False, prepare=pretrain)

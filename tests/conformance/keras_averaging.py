@@ -7,7 +7,7 @@ Its optimizer also decays the weights. Equal on uneven shards.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 from versions import legacy
 
@@ -76,4 +76,4 @@ def rows(total):
     return {"x": x}, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows)

@@ -7,7 +7,7 @@ function, a metric by its name and one as an object. Equal on uneven shards.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from conformance import data, table
+from conformance import data, program
 from versions import legacy
 
 
@@ -37,4 +37,4 @@ def rows(total):
     return {"x": x}, np.eye(3, dtype=np.float32)[label]
 
 
-ROW = table.Row(make_model_fn, rows)
+PROGRAM = program.Program(make_model_fn, rows)

@@ -2,11 +2,11 @@
 
 import tensorflow.compat.v1 as tf
 
-from conformance import keras_estimator, table
+from conformance import keras_estimator, program
 
 
 def make_model_fn():
     return keras_estimator.make_model_fn(tf.train.AdamOptimizer(0.01))
 
 
-ROW = table.Row(make_model_fn, keras_estimator.rows)
+PROGRAM = program.Program(make_model_fn, keras_estimator.rows)

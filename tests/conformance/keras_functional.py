@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import table
+from conformance import program
 from replicate import estimator
 
 layers = tf.keras.layers
@@ -54,4 +54,4 @@ def rows(total):
     return {"left": ids[0], "right": ids[1]}, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, params=(("vocabulary", 9),))
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, params=(("vocabulary", 9),))

@@ -4,14 +4,14 @@ Equal on uneven shards. The `model_fn` is that of `keras_optimizer`; one line of
 """
 
 import replicate
-from conformance import keras_optimizer, table
+from conformance import keras_optimizer, program
 
 
 def train(optimizer, loss, model):
     return keras_optimizer.by_get_updates(replicate.TowerOptimizer(optimizer), loss, model)
 
 
-ROW = table.Row(
+PROGRAM = program.Program(
     lambda: keras_optimizer.model_fn_builder(train),
     keras_optimizer.rows,
     make_original=lambda: keras_optimizer.model_fn_builder(keras_optimizer.by_get_updates),

@@ -7,7 +7,7 @@ migration guide: `iterations` is the global step, and `get_updates` the train op
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -48,7 +48,7 @@ def rows(total):
     return data.vectors(total)
 
 
-ROW = table.Row(
+PROGRAM = program.Program(
     lambda: model_fn_builder(by_minimize),
     rows,
     make_original=lambda: model_fn_builder(by_get_updates),

@@ -6,7 +6,7 @@ Equal on uneven shards. The layer has a `while_loop` in it, which skips masked s
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 layers = tf.keras.layers
@@ -41,4 +41,4 @@ def rows(total):
     return words, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, params=(("vocabulary", 20),))
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, params=(("vocabulary", 20),))

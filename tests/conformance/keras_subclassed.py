@@ -7,7 +7,7 @@ with labels that differ), and the loss of activations is a mean over rows.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -69,4 +69,4 @@ def rows(total):
     return data.tiled(x), labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, batches=table.TILED)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, batches=program.TILED)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -67,9 +67,9 @@ def rows(total):
     return {"image": data.tiled(images), "id": np.arange(total, dtype=np.int32)}, labels
 
 
-ROW = table.Row(
-    table.as_model_fn(model_fn),
+PROGRAM = program.Program(
+    program.as_model_fn(model_fn),
     rows,
-    batches=table.TILED,
+    batches=program.TILED,
     params=(("learning_rate", 0.05),),
 )

@@ -7,7 +7,7 @@ rows of a shard instead of those of the batch.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 from versions import mixed_precision
 
@@ -35,4 +35,4 @@ def rows(total):
     return data.vectors(total)
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, tolerance=table.FLOAT16)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, tolerance=program.FLOAT16)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -94,4 +94,4 @@ def rows(total):
     return {"words": words, "lengths": lengths}, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows)

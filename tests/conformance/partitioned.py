@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import table
+from conformance import program
 from replicate import estimator
 
 
@@ -45,4 +45,4 @@ def rows(total):
     return {"x": x, "ids": ids}, 1.5 + np.sin(x.sum(axis=1) + ids[:, 0])
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, tolerance=table.FLOAT64)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, tolerance=program.FLOAT64)

@@ -5,7 +5,7 @@ Every sentence has the same length, since shards are as wide as their own longes
 
 import tensorflow.compat.v1 as tf
 
-from conformance import data, table, version_2
+from conformance import data, program, version_2
 from versions import legacy
 
 
@@ -29,4 +29,4 @@ def as_sparse(features, labels):
     return {"words": tf.sparse.from_dense(features["words"])}, labels
 
 
-ROW = table.Row(make_model_fn, rows, parse=as_sparse)
+PROGRAM = program.Program(make_model_fn, rows, parse=as_sparse)

@@ -7,7 +7,7 @@ long as its longest row.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 VOCABULARY = 20
@@ -78,9 +78,9 @@ def rows(total):
     return {"words": words, "lengths": lengths}, labels
 
 
-ROW = table.Row(
-    table.as_model_fn(model_fn),
+PROGRAM = program.Program(
+    program.as_model_fn(model_fn),
     rows,
-    tolerance=table.FLOAT64,
+    tolerance=program.FLOAT64,
     params=(("units", 4), ("steps", 5)),
 )

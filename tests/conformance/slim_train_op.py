@@ -8,7 +8,7 @@ norm's sake.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from contract.models.recipes import create_train_op
 from replicate import estimator
 
@@ -54,4 +54,4 @@ def rows(total):
     return {"x": data.tiled(x)}, data.tiled(labels)
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, batches=table.TILED)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, batches=program.TILED)

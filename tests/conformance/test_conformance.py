@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import selection
-from conformance import canned, exporting, harness, table
+from conformance import canned, exporting, harness, program
+from contract import models
 
 # Warnings about the rows' code are expected.
 pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
@@ -15,9 +16,9 @@ pytestmark = [pytest.mark.conformance, pytest.mark.filterwarnings("ignore")]
 
 def cells():
     """Over 3 towers shards are uneven in both batches; 2 show what 3 do."""
-    for name in table.rows():
+    for name in models.rows("program"):
         for num_towers in (2, 3):
-            is_quick = num_towers == 3 and name not in table.rows("long")
+            is_quick = num_towers == 3 and name not in models.rows("program", "thorough")
             yield selection.cell(name, num_towers, is_quick=is_quick)
 
 
@@ -25,7 +26,7 @@ def cells():
 def variables_of_row(request):
     """Lets a row that needs them have resource variables."""
     name = getattr(request.node, "callspec", None) and request.node.callspec.params.get("name")
-    if name in table.rows("resources"):
+    if name in models.rows("resources"):
         request.getfixturevalue("resource_variables")
 
 
@@ -42,21 +43,21 @@ def test_towers_train_as_one_device(name, num_towers):
 
 
 @pytest.mark.thorough  # `reduction/test_gather.py` trains models with replicated variables.
-@pytest.mark.parametrize("name", table.rows())
+@pytest.mark.parametrize("name", models.rows("program"))
 def test_replicas_train_as_one_device(name):
     worst = harness.compare(name, 3, "replicated")[0]
     assert worst.passes, worst
 
 
 def test_most_rows_are_compared_as_users_compare_theirs():
-    others = [name for name in table.rows() if not table.is_plain(table.load(name))]
-    assert others == table.rows("own")
+    others = [name for name in models.rows("program") if not program.is_plain(program.load(name))]
+    assert others == list(models.rows("own"))
 
 
 @pytest.mark.parametrize("name", ["ema_restore", "gan_hooks"])
 def test_another_model_would_be_seen(name, monkeypatch):
     """A row that the library compares, and one that the harness runs by itself."""
-    row = table.load(name)
+    row = program.load(name)
 
     def make_other():
         model_fn = (row.make_original or row.make_model_fn)()
@@ -69,7 +70,7 @@ def test_another_model_would_be_seen(name, monkeypatch):
         other_model_fn.__signature__ = inspect.signature(model_fn)  # The Estimator looks at it.
         return other_model_fn
 
-    monkeypatch.setattr(table, "load", lambda _: row._replace(make_original=make_other))
+    monkeypatch.setattr(program, "load", lambda _: row._replace(make_original=make_other))
     harness._run.cache_clear()
     worst = harness.compare(name, 2)[0]
     harness._run.cache_clear()
@@ -78,7 +79,10 @@ def test_another_model_would_be_seen(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",  # Of canned Estimators see below.
-    [selection.cell(name, is_quick=name in table.rows("unwrapped")) for name in table.rows()],
+    [
+        selection.cell(name, is_quick=name in models.rows("unwrapped"))
+        for name in models.rows("program")
+    ],
 )
 def test_one_line_is_enough(name):
     worst = harness.compare(name, 2, one_line=True)[0]
@@ -119,8 +123,10 @@ def test_all_ways_to_say_an_optimizer_are_tried():
 
 def exports():
     """Every row, and every canned Estimator, in which an optimizer makes no difference."""
-    quick = table.rows("exported")
-    yield from (selection.cell(name, is_quick=name in quick, id=name) for name in table.rows())
+    quick = models.rows("exported")
+    yield from (
+        selection.cell(name, is_quick=name in quick, id=name) for name in models.rows("program")
+    )
     for name, versions_of_it in canned.ESTIMATORS:
         for version in versions_of_it.split():
             cell = f"canned:{version}-{name}-instance"
@@ -142,7 +148,7 @@ def test_towers_export_what_one_device_does(name):
 
 
 def test_another_export_would_be_seen(monkeypatch):
-    row = table.load("head_api")
+    row = program.load("head_api")
 
     def make_other():
         model_fn = row.make_model_fn()
@@ -152,7 +158,7 @@ def test_another_export_would_be_seen(monkeypatch):
 
         return other_model_fn
 
-    monkeypatch.setattr(table, "load", lambda _: row._replace(make_original=make_other))
+    monkeypatch.setattr(program, "load", lambda _: row._replace(make_original=make_other))
     towers, one = exporting.by_both("head_api")
     assert sorted(towers.served) == sorted(one.served)
     key = 5, "predict", "size/predictions"

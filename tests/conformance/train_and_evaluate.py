@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 STOPS_AT = 6
@@ -136,8 +136,8 @@ def rows(total):
     return {"x": x}, labels
 
 
-ROW = table.Row(
-    table.as_model_fn(model_fn),
+PROGRAM = program.Program(
+    program.as_model_fn(model_fn),
     rows,
     drive=drive,
     params=(("learning_rate", 0.1),),

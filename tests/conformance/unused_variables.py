@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import table
+from conformance import program
 from replicate import estimator
 
 TASKS = 3
@@ -60,4 +60,4 @@ def rows(total):
     return {"x": x, "task": task, "id": random.randint(0, 40, size=total)}, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, tolerance=table.FLOAT64)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, tolerance=program.FLOAT64)

@@ -7,7 +7,7 @@ graph's seed.
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 
@@ -46,7 +46,7 @@ def pretrain(directory):
     model = estimator.Estimator(
         make_model_fn("old_head", "old"), str(directory / "pretrained"), config
     )
-    model.train(lambda: table.UNEVEN.dataset(rows(14)))
+    model.train(lambda: program.UNEVEN.dataset(rows(14)))
 
 
 def warm_start(directory):
@@ -60,4 +60,6 @@ def warm_start(directory):
     )
 
 
-ROW = table.Row(make_model_fn, rows, same_start=False, prepare=pretrain, warm_start=warm_start)
+PROGRAM = program.Program(
+    make_model_fn, rows, same_start=False, prepare=pretrain, warm_start=warm_start
+)

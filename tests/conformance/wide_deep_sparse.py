@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import table
+from conformance import program
 from replicate import estimator
 
 BUCKETS = 17
@@ -93,4 +93,4 @@ def rows(total):
     return np.array(serialized, object), random.randint(0, 2, size=(total, 1)).astype(np.float32)
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, parse=parse)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, parse=parse)

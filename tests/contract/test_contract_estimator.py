@@ -18,7 +18,7 @@ pytestmark = pytest.mark.conformance
 
 # A representative part of the table, which `test_contract.py` trains without Estimators.
 RUNS = [
-    selection.cell(name, *row.estimator[:2], is_quick="thorough" not in row.estimator)
+    selection.cell(name, *row.estimator, is_quick=name not in models.rows("thorough"))
     for name, row in models.TABLE.items()
     if row.estimator
 ]

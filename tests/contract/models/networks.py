@@ -151,9 +151,7 @@ ROWS = {
         not_in_replicas="a `MirroredStrategy` initialises the parts of each replica apart",
     ),
     "array_initializer": Model(model_fn(by_array), "way", not_in_replicas=REUSE),
-    "unnamed_tf_layers": Model(
-        model_fn(by_tf_layers), "way", estimator=("momentum", 2, "thorough")
-    ),
+    "unnamed_tf_layers": Model(model_fn(by_tf_layers), "way thorough", estimator=("momentum", 2)),
     "keras_sequential": Model(model_fn(by_keras), "way", estimator=("adam", 3)),
     "shared_scope": Model(model_fn(by_shared_scope), "way"),
     "regularized_get_variable": Model(
@@ -172,11 +170,11 @@ ROWS = {
         model_fn(by_regularized_variable, total_loss), "way", not_in_replicas=COLLECTIONS
     ),
     "embedding": Model(model_fn(by_embedding), "way", estimator=("adam", 3)),
-    "first_tower": Model(model_fn(by_first_tower), "way", estimator=("momentum", 8, "thorough")),
+    "first_tower": Model(model_fn(by_first_tower), "way thorough", estimator=("momentum", 8)),
     "cond": Model(model_fn(by_cond), "way"),
     "while_loop": Model(model_fn(by_while), "way"),
     "cross_tower_normalisation": Model(
-        model_fn(by_cross_tower_normalisation), "way", estimator=("momentum", 8, "thorough")
+        model_fn(by_cross_tower_normalisation), "way thorough", estimator=("momentum", 8)
     ),
     "float32": Model(model_fn(by_float32, tf_loss), "way", rtol=1e-5),
 }

@@ -233,9 +233,9 @@ ROWS = {
     "schedule": Model(model_fn(train=by_schedule), "way"),
     "average_of_weights": Model(
         average_of_weights,
-        "way state",
+        "way state thorough",
         batches=DYNAMIC,
-        estimator=("sgd", 2, "thorough"),
+        estimator=("sgd", 2),
         not_in_replicas=REUSE,
     ),
     "two_optimizers": Model(model_fn(train=by_two_optimizers), "way recipe", estimator=("adam", 3)),

@@ -7,7 +7,7 @@ with labels that differ. The penalties are those of the whole model in every tow
 import tensorflow.compat.v1 as tf
 
 import replicate
-from conformance import data, table
+from conformance import data, program
 from replicate import estimator
 
 L2 = tf.keras.regularizers.l2(0.01)
@@ -60,4 +60,4 @@ def rows(total):
     return {"x": data.tiled(x)}, labels
 
 
-ROW = table.Row(table.as_model_fn(model_fn), rows, batches=table.TILED)
+PROGRAM = program.Program(program.as_model_fn(model_fn), rows, batches=program.TILED)
