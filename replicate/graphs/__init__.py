@@ -6,12 +6,10 @@ from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
 from replicate.graphs.garbage import uncollected
 from replicate.graphs.graph_local import Eager, GraphLocal, graph_here, graph_of_variables
-from replicate.graphs.node_builder import NodeBuilder
 
 __all__ = [
     "Eager",
     "GraphLocal",
-    "NodeBuilder",
     "ancestors",
     "call_site",
     "code_of",

@@ -9,7 +9,7 @@ from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.graphs import NodeBuilder
+from replicate.compat.node_builder import NodeBuilder
 from replicate.layouts import WHOLE, Grown, Partial
 from replicate.partition.rows import Rows
 from replicate.reduction import collectives

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.graphs import NodeBuilder
+from replicate.compat.node_builder import NodeBuilder
 from replicate.reduction.options import Reduction
 
 WEIGHTS_SCOPE = "replicate/packed_weights/"  # Name scope of the operations that pack weights.

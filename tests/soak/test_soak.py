@@ -14,7 +14,7 @@ from soak import long_training
 
 pytestmark = pytest.mark.nightly
 
-STEPS, ROUNDS = 20_000, 50
+STEPS, ROUNDS = 50_000, 50
 MORE = 1.01  # times as much memory as after warm-up is flat
 
 
