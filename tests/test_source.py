@@ -43,6 +43,7 @@ TESTS = pathlib.Path(__file__).parent
 NO_PACKAGES = {
     "towers",
     "benchmarks",
+    "chaos",
     "conformance",
     "contract",
     "examples",
