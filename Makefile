@@ -107,7 +107,7 @@ FIRST_MORE := \
     $(patsubst %,tests/test_%.py,cross_tower devices hooks loss_scale metrics normalization \
     public_api tower_optimizer) \
     $(call in,arguments,call_arguments estimators_model_fn) \
-    $(call in,batch,batches_of_all_kinds sharding) \
+    $(call in,batch,sharded_training sharding) \
     $(call in,clusters,cluster_faults cluster_training) \
     $(call in,comparing,compare) \
     $(call in,compat,keras_class) \

@@ -23,7 +23,6 @@ WITH_CASES = (
     "test_tower_optimizer",
     "arguments/test_bad_input",
     "arguments/test_call_arguments",
-    "batch/test_batch_axis",
     "batch/test_sharding",
     "bench/test_bench",
     "checking/test_check_gpus",

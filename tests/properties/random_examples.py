@@ -4,6 +4,9 @@ Each is run twice: as part of the usual tests, of the same examples every time, 
 `make nightly`, of ten times as many that are others every time; a failure prints how to repeat it.
 """
 
+import os
+import tempfile
+
 import hypothesis
 import pytest
 import tensorflow.compat.v1 as tf
@@ -11,6 +14,10 @@ import tensorflow.compat.v1 as tf
 import contract
 import replicate
 
+# Keeps what Hypothesis writes out of the repository; it reads this when it writes.
+os.environ.setdefault(
+    "HYPOTHESIS_STORAGE_DIRECTORY", os.path.join(tempfile.gettempdir(), "hypothesis")
+)
 PER_RUN, PER_NIGHT = 200, 2_000
 
 
