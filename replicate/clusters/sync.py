@@ -63,6 +63,9 @@ class SyncHook(tf.train.SessionRunHook):
         self._is_ready = optimizer.ready_for_local_init_op
         workers = sync_replicas.waits_for_all(optimizer)
         self._rounds = Rounds(workers) if workers > 1 else None
+        # With further tokens, workers may begin the first step more than once.
+        is_exact = self._rounds is not None and not self._num_tokens
+        self._own_tokens = sync_replicas.Tokens(optimizer) if is_exact else None
         if self._is_chief:
             self._leftovers = sync_replicas.Leftovers(optimizer)
             self._init = tf.group(optimizer.chief_init_op)
@@ -88,12 +91,20 @@ class SyncHook(tf.train.SessionRunHook):
             if self._rounds:
                 self._rounds.join(session, coord)
             session.run(self._optimizer.local_step_init_op)
+        self._coord = coord
+        if self._own_tokens:
+            self._own_tokens.begin(session)
         if self._rounds:
             self._rounds.watch(session, coord)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Stops watching the round after the last step: saving must not be interrupted."""
+        """Lets the worker wait for its next step.
+
+        After the last one, stops watching the round: saving must not be interrupted.
+        """
         del run_values
+        if self._own_tokens:
+            self._own_tokens.settle(run_context.session, self._coord)
         if self._rounds and run_context.stop_requested:
             self._rounds.stop()
 

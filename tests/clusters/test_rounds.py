@@ -21,8 +21,8 @@ class Task:
     Initial values take the place of a checkpoint.
     """
 
-    def __init__(self, target, is_chief, num_workers=2, sparse=False):
-        self._target, self._is_chief = target, is_chief
+    def __init__(self, target, index, num_workers=2, sparse=False):
+        self._target, self._is_chief = target, index == 0
         with tf.Graph().as_default() as self._graph:
             self.rows = tf.placeholder(tf.float64, [None, 3])
             self.weights = tf.get_variable("w", [3], tf.float64, tf.zeros_initializer())
@@ -33,12 +33,16 @@ class Task:
             sync = tf.train.SyncReplicasOptimizer(sgd, num_workers, num_workers)
             optimizer = replicate.TowerOptimizer(sync)
             step = tf.train.get_or_create_global_step()
-            self.train_op = optimizer.minimize(loss, step)
-            kinds = ("AccumulatorApplyGradient", "SparseAccumulatorApplyGradient")
-            self.pushes = [op for op in self._graph.get_operations() if op.type in kinds]
+            # Tasks of a cluster are processes with local variables of their own.
+            with tf.name_scope(f"task_{index}"):
+                self.train_op = optimizer.minimize(loss, step)
+                self.hook = optimizer.make_session_run_hook(self._is_chief)
+                self.hook.begin()
+            self.global_step, self.tokens = step, sync._sync_token_queue.size()
+            kind = "AccumulatorApplyGradient"  # Its beginning tells references from resources.
+            self.pushes = [op for op in self._graph.get_operations() if op.type.endswith(kind)]
+            assert len(self.pushes) == 2
             self._initial = tf.global_variables_initializer()
-            self.hook = optimizer.make_session_run_hook(is_chief)
-            self.hook.begin()
         self.sessions = 0
         self.make_session()
 
@@ -61,9 +65,15 @@ class Task:
             except tf.errors.AbortedError:
                 self.make_session()
 
-    def step(self, rows):
-        """Returns a thread that makes a step."""
-        return started(lambda: self.session.run(self.train_op, {self.rows: rows}))
+    def step(self, *batches):
+        """Returns a thread that makes a step with each of some rows."""
+        return started(lambda: self._step(batches))
+
+    def _step(self, batches):
+        for rows in batches:
+            values = self.session.run(self.train_op, {self.rows: rows})
+            context = tf.train.SessionRunContext(None, self.session)
+            self.hook.after_run(context, tf.train.SessionRunValues(values, None, None))
 
     def is_over(self):
         """Whether its session ends, after a while at most."""
@@ -95,7 +105,7 @@ def job():
 
     def make(num_workers, **kwargs):
         for index in range(num_workers):
-            tasks.append(Task(server.target, index == 0, num_workers, **kwargs))
+            tasks.append(Task(server.target, index, num_workers, **kwargs))
         return tasks
 
     yield make
@@ -106,13 +116,20 @@ def job():
 
 def assert_one_step_is_that_of_one_device(tasks):
     join(*(task.step(rows) for task, rows in zip(tasks, np.split(_ROWS, len(tasks)))))
+    assert_trained(tasks, [_ROWS])
+
+
+def assert_trained(tasks, batches):
+    """Asserts that tasks have the weights of one device, after a step with each batch."""
     with tf.Graph().as_default(), tf.Session() as session:
         weights = tf.get_variable("w", [3], tf.float64, tf.zeros_initializer())
         bias = tf.get_variable("b", [], tf.float64, tf.zeros_initializer())
-        loss = tf.reduce_mean(tf.squared_difference(_ROWS, weights + bias))
+        rows = tf.placeholder(tf.float64, [None, 3])
+        loss = tf.reduce_mean(tf.squared_difference(rows, weights + bias))
         train_op = tf.train.GradientDescentOptimizer(0.25).minimize(loss)
         session.run(tf.global_variables_initializer())
-        session.run(train_op)
+        for batch in batches:
+            session.run(train_op, {rows: batch})
         expected = session.run(weights)
     for task in tasks:
         np.testing.assert_allclose(task.session.run(task.weights), expected, rtol=1e-14)
@@ -133,6 +150,31 @@ def test_a_step_that_was_cut_short_is_made_as_if_it_had_not_been(job, sparse):
     join(waits)
     chief.make_session()
     join(chief.enter(), back)
+    assert_one_step_is_that_of_one_device(tasks)
+
+
+def test_a_fast_worker_takes_no_token_of_a_slow_one(job):
+    fast, slow = tasks = job(2)
+    join(*(task.enter() for task in tasks))
+    batches = [_ROWS + number for number in range(4)]
+    of_fast, of_slow = zip(*(np.split(batch, 2) for batch in batches))
+    # Its gradients are sent, but it is too slow to take a token before the other one is back.
+    slow.session.run(slow.pushes, {slow.rows: of_slow[0]})
+    going = fast.step(*of_fast)
+    for _ in range(20 * _LIMIT_S):
+        if slow.session.run(slow.global_step) and not slow.session.run(slow.tokens):
+            break  # The other one has taken both tokens.
+        assert going.is_alive() and not slow.coord.wait_for_stop(0.05)
+    slow.session.run(slow.hook._own_tokens._take)  # The rest of its step.
+    join(going, slow.step(*of_slow[1:]))
+    assert_trained(tasks, batches)
+
+
+def test_a_run_without_a_step_takes_no_token(job):
+    tasks = job(2)
+    join(*(task.enter() for task in tasks))
+    for task in tasks:
+        task.hook.after_run(tf.train.SessionRunContext(None, task.session), None)
     assert_one_step_is_that_of_one_device(tasks)
 
 
