@@ -77,7 +77,7 @@ $(foreach v,$(BETWEEN),$(eval $(VENV)-$(v)/%: TENSORFLOW = $(v)))
 $(foreach v,$(BETWEEN),$(eval $(VENV)-$(v)/.made: constraints/tf-$(v).txt))
 
 # TensorFlow 1.15 needs a Python 3.7, which few hosts have: on the path, or with pyenv.
-ifneq (,$(filter test% environments $(FIRST)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter test% nightly environments $(FIRST)/%,$(MAKECMDGOALS)))
 ifndef PYTHON_3_7
 PYTHON_3_7 := $(shell \
     version=$$(pyenv versions --bare 2>/dev/null | grep '^3\.7\.' | tail -n 1); \
@@ -203,8 +203,11 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
 	@echo "Thousands of random examples, new ones each time: make nightly"
 
-nightly: $(VENV)/.test
+nightly: $(VENV)/.test $(NEWEST)/.test
 	$(VENV)/bin/python -m pytest -n 2 -m nightly --timeout 0
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -m nightly --timeout 0 tests/chaos
+	$(if $(PYTHON_3_7),$(MAKE) --no-print-directory $(FIRST)/.test PYTHON_3_7=$(PYTHON_3_7))
+	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -m nightly --timeout 0 tests/chaos)
 
 # Measures packages of the library. Runs their tests, and tests that train with all of them, or only:
 #   COVERAGE_TESTS=tests/layouts/test_shapes.py make coverage
