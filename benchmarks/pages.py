@@ -32,12 +32,14 @@ def write(path, name, text):
     path.write_text(f"{before}{first}\n{text}\n\n{last}{after}", encoding="utf-8")
 
 
-def measured_on(record):
-    """Returns in words where and how a record was measured, as one line.
+def measured_on(records):
+    """Returns in words where and how records were measured, as one line.
 
     Args:
-        record: One with the fields of `harness.machine()`, versions, and `rounds`.
+        records: Some with the fields of `harness.machine()`, versions, `rounds`, and
+            `load_average_max`, the largest of which is told.
     """
+    record = max(records, key=lambda record: record["load_average_max"])
     return (
         f"TensorFlow {record['tf']}, Python {record['python']}, {record['cpu']}, "
         f"{record['cores']} cores, {record['date']}; rounds: {record['rounds']}; load of the "

@@ -1,7 +1,7 @@
 """Answers questions about a graph: its state, its source lines, the ancestors of operations."""
 
 from replicate.graphs import state, step_reads
-from replicate.graphs.ancestors import ancestors, descendants, takers
+from replicate.graphs.ancestors import ancestors, descendants, followers, takers
 from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
 from replicate.graphs.garbage import uncollected
@@ -14,6 +14,7 @@ __all__ = [
     "call_site",
     "code_of",
     "descendants",
+    "followers",
     "graph_here",
     "graph_of_variables",
     "line_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 
@@ -41,6 +41,22 @@ def descendants(operations: Iterable[Any], waits: bool = True) -> set[Any]:
         waits: Whether to follow control dependencies as well.
     """
     return _reached(operations, lambda op: takers(op, waits))
+
+
+def followers(operations: Iterable[Any], known: Mapping[Any, Sequence[Any]]) -> set[Any]:
+    """Returns the operations that follow from some, like `descendants`, among known ones.
+
+    To ask TensorFlow for an operation's takers is slow.
+
+    Args:
+        operations: Operations.
+        known: The predecessors of operations, as `ancestors` keeps them.
+    """
+    taking: dict[Any, list[Any]] = {}
+    for operation, others in known.items():
+        for other in others:
+            taking.setdefault(other, []).append(operation)
+    return _reached(operations, lambda op: taking.get(op, []))
 
 
 def takers(op: Any, waits: bool = True) -> list[Any]:

@@ -8,12 +8,12 @@ the values from before it, as with resource variables.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.graphs import ancestors, state
+from replicate.graphs import ancestors, followers, state
 
 _SCOPE = "replicate/references/"
 # Operations that hold the memory of a reference.
@@ -36,7 +36,7 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     running = ancestors(fetches, known=known)
     writes = [op for op in running if state.assigns(op) and _is_reference(op.inputs[0])]
     begun = sorted({_begins(op) for op in writes} - {None}, key=graph_lib.id_of)
-    later = _after(begun, known)  # Reads after a write, which must not come before it.
+    later = followers(begun, known)  # Reads after a write, which must not come before it.
     by_device: dict[str, list[Any]] = {}
     for op in running - later if begun else ():
         if op.type not in _SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):
@@ -48,22 +48,6 @@ def read_before_written(fetches: Sequence[Any]) -> None:
         read = _wait_for(by_now, begun[0].device)
     for op in begun:
         graph_lib.add_control_inputs(op, [read])
-
-
-def _after(operations: Iterable[Any], before: Mapping[Any, Sequence[Any]]) -> set[Any]:
-    """Returns the operations that follow from some, including these, by their predecessors."""
-    takers: dict[Any, list[Any]] = {}
-    for operation, others in before.items():
-        for other in others:
-            takers.setdefault(other, []).append(operation)
-    pending = list(operations)
-    found = set(pending)
-    while pending:
-        for taker in takers.get(pending.pop(), ()):
-            if taker not in found:
-                found.add(taker)
-                pending.append(taker)
-    return found
 
 
 def _begins(write: Any) -> Any:
