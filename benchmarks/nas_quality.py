@@ -2,6 +2,7 @@
 
     python -m benchmarks.nas_quality --preset digits --out runs/nas_quality
     python -m benchmarks.nas_quality --preset mnist5k --out runs/nas_mnist5k --latency
+    python -m benchmarks.nas_quality --preset pulses --strategy evolution --out runs/nas_pulses
 
 Searches the space of a preset from several seeds, draws random networks that cost about what the
 searches aim at, makes references in the shape of published networks, see `nas_experiments.py`, and
@@ -9,7 +10,7 @@ trains them all alone in the same way. Accuracies are on test images, which neit
 trainings ever see; a network's is the mean over several trainings. Seconds are those of the
 processor, of all threads: other programs, and pauses, make no difference. A second run in the same
 directory goes on where the first stopped; with another --preset or --target, or with --quick in one
-of them alone, it is refused.
+of them alone, it is refused. Searches of several strategies may share a directory.
 
 Prints JSON: one line per network, those found with the entropy of the search's controller by step,
 in nats; then one line that compares. `nas_pictures.py` draws them. In it
@@ -27,7 +28,7 @@ in nats; then one line that compares. `nas_pictures.py` draws them. In it
                               to the network, not to the luck of the training that was chosen
     preference                is Spearman's correlation of the controllers' log probability with the
                               accuracy over the random networks: the mean over searches, and that of
-                              the searches' mean
+                              the searches' mean; None if the strategy has no controller
     references                lists for each reference its accuracy and cost, the share of searches
                               that are better, and Welch's p, of them against its trainings
 
@@ -51,7 +52,7 @@ def main(argv=None):
     from benchmarks import nas_statistics
 
     for seed in range(args.num_searches):  # Before anything is trained.
-        nas_search_runs.settings(args, "reinforce", seed)
+        nas_search_runs.settings(args, args.strategy, seed)
     random, references = nas_search_runs.random_networks(args), _references(args)
     with nas_trainings.workers(args.processes) as pool:
 
@@ -64,7 +65,8 @@ def main(argv=None):
         found = [search["indices"] for search in searches]
         trained = {**dict(trainings), **dict(train(found))}
     for number, search in enumerate(searches):
-        figures = {**trained[search["indices"]], "entropy": search["entropy"]}
+        entropy = {} if search["entropy"] is None else {"entropy": search["entropy"]}
+        figures = {**trained[search["indices"]], **entropy}
         print(json.dumps({"network": f"search {number}", **figures}))
     for number, indices in enumerate(random):
         print(json.dumps({"network": f"random {number}", **trained[indices]}))
@@ -74,11 +76,11 @@ def main(argv=None):
         [trained[indices] for indices in found],
         [trained[indices] for indices in random],
         {name: trained[indices] for name, indices in references.items()},
-        [[search["log_probability"][indices] for indices in random] for search in searches],
+        _preferences(searches, random),
         statistics.mean(search["seconds"] for search in searches),
     )
     asked = {"preset": args.preset, "target_madds": 1e6 * args.target, "window": args.window}
-    asked["num_trainings"] = args.num_trainings
+    asked.update(num_trainings=args.num_trainings, strategy=args.strategy)
     print(
         json.dumps({**comparison, **asked, **harness.machine(), **nas_trainings.versions()}),
         flush=True,
@@ -91,6 +93,9 @@ def main(argv=None):
 def _parse(argv):
     parser = nas_search_runs.arguments(__doc__.splitlines()[0])
     parser.add_argument("--latency", action="store_true", help="search for a latency, too")
+    parser.add_argument(
+        "--strategy", choices=nas_search_runs.STRATEGIES, default="reinforce", help="of searches"
+    )
     return nas_search_runs.parse(parser, argv)
 
 
@@ -99,17 +104,19 @@ def _search(args, seed):
 
     Returns:
         Dict of `indices`, `seconds`, `log_probability` of each random network, by indices, and
-        `entropy`, nats of the controller by step.
+        `entropy`, nats of the controller by step; both None if the strategy has no controller.
     """
     from examples.nas_search.reports import network_distribution
     from examples.nas_search.spaces import search_spaces
 
-    analysis, seconds = nas_search_runs.run(args, "reinforce", seed)
+    analysis, seconds = nas_search_runs.run(args, args.strategy, seed)
+    found = {"indices": nas_trainings.text_of(analysis.indices), "seconds": seconds}
+    if args.strategy != "reinforce":
+        return {**found, "log_probability": None, "entropy": None}
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
     rows = analysis.probabilities[analysis.global_step]
     return {
-        "indices": nas_trainings.text_of(analysis.indices),
-        "seconds": seconds,
+        **found,
         "entropy": analysis.history["entropy"],
         "log_probability": {
             indices: network_distribution.log_probability(
@@ -118,6 +125,13 @@ def _search(args, seed):
             for indices in nas_search_runs.random_networks(args)
         },
     }
+
+
+def _preferences(searches, random):
+    """Returns each controller's log probabilities of the networks `random`; None without one."""
+    if searches[0]["log_probability"] is None:
+        return None
+    return [[search["log_probability"][indices] for indices in random] for search in searches]
 
 
 def _search_for_latency(args, random):

@@ -6,6 +6,8 @@ import pathlib
 
 from benchmarks import nas_trainings
 
+STRATEGIES = ("reinforce", "random", "evolution")
+
 
 def arguments(description):
     """Returns a parser of the arguments that both have."""

@@ -16,7 +16,8 @@ def compare(found, random, references, log_probabilities, search_seconds):
             with the accuracies `validation` and `test` of each training.
         random: List of such dicts of R random networks.
         references: Dict of such dicts by name; may be empty.
-        log_probabilities: Float [searches, R]: what each search's controller makes of each of them.
+        log_probabilities: Float [searches, R]: what each search's controller makes of each of them;
+            None if searches have no controllers.
         search_seconds: How long a search took.
 
     Returns:
@@ -43,8 +44,6 @@ def compare(found, random, references, log_probabilities, search_seconds):
         )
         for number, networks in enumerate(trainings)
     ]
-    each = [stats.spearmanr(row, theirs).statistic for row in log_probabilities]
-    together = stats.spearmanr(np.mean(log_probabilities, axis=0), theirs)
     return {
         "searches": len(found),
         "random_networks": len(random),
@@ -66,12 +65,20 @@ def compare(found, random, references, log_probabilities, search_seconds):
         "affordable": affordable,
         "best_of_k": statistics.mean(best),
         "best_of_k_again": statistics.mean(again) if len(trainings) > 1 else None,
-        "preference": float(np.mean(each)),
-        "preference_min": float(min(each)),
-        "preference_of_mean": float(together.statistic),
-        "preference_of_mean_p": float(together.pvalue),
+        **_preference(log_probabilities, theirs),
         "references": {name: beside(found, network) for name, network in references.items()},
     }
+
+
+def _preference(log_probabilities, accuracies):
+    """Returns the figures on what controllers prefer, all None if there are no controllers."""
+    names = ("preference", "preference_min", "preference_of_mean", "preference_of_mean_p")
+    if log_probabilities is None:
+        return dict.fromkeys(names)
+    each = [stats.spearmanr(row, accuracies).statistic for row in log_probabilities]
+    together = stats.spearmanr(np.mean(log_probabilities, axis=0), accuracies)
+    figures = (np.mean(each), min(each), together.statistic, together.pvalue)
+    return dict(zip(names, map(float, figures)))
 
 
 def beside(found, reference):

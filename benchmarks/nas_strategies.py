@@ -31,7 +31,6 @@ import statistics
 from benchmarks import nas_search_runs, nas_trainings
 from replicate.bench import harness
 
-STRATEGIES = ("reinforce", "random", "evolution")
 SHORT = (200, 600)  # steps of the searches that tell how long steps take
 
 
@@ -52,7 +51,7 @@ def main(argv=None):
 
         searches = {"reinforce": search("reinforce", None)}
         seconds = statistics.mean(each["seconds"] for each in searches["reinforce"])
-        for strategy in STRATEGIES[1:]:
+        for strategy in nas_search_runs.STRATEGIES[1:]:
             steps = pool.submit(_steps, args, strategy, seconds).result()
             searches[strategy] = search(strategy, steps)
         found = [each["indices"] for group in searches.values() for each in group]

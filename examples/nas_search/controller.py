@@ -48,11 +48,12 @@ def independent_sample(
     name=None,
     temperature=1.0,
     seed=None,
+    initial_logits=None,
 ):
     """Draws a network, each choice by itself.
 
-    The trainable variables `<name>/<path of the choice>` hold the logits, 0 at first, so that all
-    options are equally probable; a choice with a single option has one, too.
+    The trainable variables `<name>/<path of the choice>` hold the logits; a choice with a single
+    option has one, too.
 
     Args:
         structure: A space, see `schema`.
@@ -67,6 +68,8 @@ def independent_sample(
             are more uniform.
         seed: None draws again in every run, from the graph's generator. An integer tensor [2] makes
             the draw a function of it.
+        initial_logits: For each choice, in visiting order, the logits at first, numbers [options].
+            None: all are 0, so that all options are equally probable.
 
     Returns:
         Pair of the structure whose every `OneOf` has a mask, float32 [options], and a dictionary:
@@ -88,7 +91,7 @@ def independent_sample(
             "option is always drawn."
         )
     with tf.variable_scope(name, "independent_sample"):
-        choices, variables = _make_choices(structure)
+        choices, variables = _make_choices(structure, initial_logits)
         if not choices:
             return structure, _dist_info(tf.zeros([]), tf.zeros([]), [], [])
         # Read once, so that the whole step agrees on one distribution.
@@ -137,19 +140,21 @@ def _check_probability(argument, value):
         )
 
 
-def _make_choices(structure):
+def _make_choices(structure, initial_logits):
     """Returns the `_Choice`s of a structure, in visiting order, and their variables."""
     choices, variables = [], []
+    given = None if initial_logits is None else iter(initial_logits)
 
     def make(path, oneof):
         choice = _Choice(path, oneof)
         choices.append(choice)
+        zeros = tf.zeros_initializer()
         variables.append(
             tf.get_variable(
                 choice.name or "root",
                 [choice.size],
                 tf.float32,
-                initializer=tf.zeros_initializer(),
+                initializer=zeros if given is None else tf.constant_initializer(next(given)),
                 use_resource=True,
             )
         )

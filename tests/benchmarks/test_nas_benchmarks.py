@@ -11,6 +11,7 @@ import pytest
 import programs
 from benchmarks import (
     nas_quality,
+    nas_search_runs,
     nas_speed,
     nas_statistics,
     nas_steps,
@@ -63,6 +64,16 @@ def test_the_comparison_is_that_of_means_and_ranks():
     assert got["best_of_k_again"] == pytest.approx((0.5 + 0.90) / 2)
 
 
+def test_a_strategy_without_a_controller_prefers_nothing():
+    found = [network(0.94), network(0.96)]
+    with_controllers = nas_statistics.compare(found, RANDOM, {}, [[1, 2, 3, 4]] * 2, 6.0)
+    without = nas_statistics.compare(found, RANDOM, {}, None, 6.0)
+    assert {key for key in without if without[key] != with_controllers[key]} == {
+        *("preference", "preference_min", "preference_of_mean", "preference_of_mean_p")
+    }
+    assert without["preference"] is None
+
+
 def test_a_difference_that_cost_explains_is_none_at_equal_cost():
     def of(madds):
         return network(0.1 * np.log(madds), madds=madds)
@@ -106,7 +117,7 @@ def args(tmp_path):
     """Arguments of a benchmark of two searches and a random network."""
     numbers = {"num_searches": 2, "num_random": 1, "num_trainings": 1}
     shared = {"preset": "digits", "target": 0.01, "window": 0.05, "quick": True}
-    return argparse.Namespace(out=tmp_path, **shared, **numbers)
+    return argparse.Namespace(out=tmp_path, strategy="reinforce", **shared, **numbers)
 
 
 def test_what_was_stopped_is_no_result(args, monkeypatch):
@@ -171,9 +182,11 @@ def test_trainings_of_other_settings_are_refused(args):
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_a_quick_comparison_of_networks(tmp_path):
+@pytest.mark.parametrize("strategy", ["reinforce", "evolution"])
+def test_a_quick_comparison_of_networks(tmp_path, strategy):
     numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
     args = ["-m", "benchmarks.nas_quality", "--quick", f"--out={tmp_path}", *numbers]
+    args.append(f"--strategy={strategy}")
     result = programs.run(*args)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
@@ -182,6 +195,9 @@ def test_a_quick_comparison_of_networks(tmp_path):
     ]
     assert all(9_500 <= line["madds"] <= 10_500 for line in lines[2:4])
     assert lines[-1]["random_mean"] == np.mean([line["test"] for line in lines[2:4]])
+    has_controller = strategy == "reinforce"
+    assert [("entropy" in line) for line in lines[:2]] == [has_controller] * 2
+    assert (lines[-1]["preference"] is not None) == has_controller
 
 
 def test_strategies_are_compared_with_random_networks_and_with_each_other():
@@ -224,7 +240,7 @@ def test_a_quick_comparison_of_strategies(tmp_path):
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     named = [line.get("network") or line["strategy"] for line in lines]
-    strategies = list(nas_strategies.STRATEGIES)
+    strategies = list(nas_search_runs.STRATEGIES)
     assert named == [f"{each} {number}" for each in strategies for number in range(2)] + strategies
     for number, line in enumerate(lines[6:]):
         networks = lines[2 * number : 2 * number + 2]

@@ -80,18 +80,21 @@ def model_fn(features, labels, mode, params, config=None):
         schema_io.save(space, params["checkpoint_dir"], "model_spec.json")
     increase_ops_prob = linear_decay(step, params["increase_ops_warmup_steps"])
     increase_filters_prob = linear_decay(step, params["increase_filters_warmup_steps"])
+    costs = []
+    if params["enable_cost_model"]:
+        costs = search_costs.load(params, keep=cluster.writes(config))
     with tf.variable_scope("rl_controller") as controller_scope:
         network, draw = controller.independent_sample(
             space,
+            initial_logits=strategies.initial_logits(costs, params),
             increase_ops_probability=increase_ops_prob,
             increase_filters_probability=increase_filters_prob,
             seed=_seed_of_draw(step, params, config),
         )
 
     # 2. What does it cost?
-    costs, estimates = [], []
-    if params["enable_cost_model"]:
-        costs = search_costs.load(params, keep=cluster.writes(config))
+    estimates = []
+    if costs:
         cost_features = cost_model_lib.coupled_tf_features(network)
         estimates = [cost_model_lib.estimate_cost(cost_features, cost.model) for cost in costs]
 

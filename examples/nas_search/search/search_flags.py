@@ -40,6 +40,14 @@ FLAGS = (
         SHARE,
     ),
     Flag(
+        "cost_window",
+        float,
+        None,
+        "of random and evolution: share of the target that the cost of a network that they "
+        "evaluate may be away (default: 0.05)",
+        (0, ANY),
+    ),
+    Flag(
         "evolution_population_size",
         int,
         None,

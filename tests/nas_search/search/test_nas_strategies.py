@@ -120,7 +120,7 @@ def test_reinforce_has_the_graph_of_before(tmp_path):
 )
 def test_others_train_weights_in_the_first_part_of_the_steps(strategy, more):
     params = resolve(strategy=strategy)
-    own = {"supernet_steps_fraction": 0.75, "supernet_steps": 75, **more}
+    own = {"supernet_steps_fraction": 0.75, "cost_window": 0.05, "supernet_steps": 75, **more}
     assert set(params) == {*BEFORE, "strategy", *own}
     assert {name: params[name] for name in own} == own
     assert params["max_global_step"] == 100
@@ -184,15 +184,19 @@ def evaluation(position, indices, reward, **changes):
     return made._replace(**changes)
 
 
-def draw(propose, rewards, count=1, **params):
+def no_misses(networks):
+    return np.zeros(len(networks))
+
+
+def draw(propose, rewards, count=1, misses=no_misses, **params):
     """Returns networks of a position each, after a history of uniform ones with given rewards."""
     params = {"seed": 3, **params}
     past = [
-        evaluation(place, proposals.uniform(place, [], SIZES, {"seed": 9}), reward)
+        evaluation(place, proposals.uniform(place, [], SIZES, {"seed": 9}, no_misses), reward)
         for place, reward in enumerate(rewards)
     ]
     positions = range(len(past), len(past) + count)
-    return past, [propose(position, past, SIZES, params) for position in positions]
+    return past, [propose(position, past, SIZES, params, misses) for position in positions]
 
 
 def test_random_networks_are_uniform_and_depend_on_seed_and_position_alone():
@@ -220,43 +224,53 @@ def test_evolution_begins_with_a_uniform_population():
         )
 
 
-def test_offspring_differs_from_its_parent_in_one_open_choice():
-    one = {"evolution_population_size": 1, "evolution_sample_size": 1}
-    past, networks = draw(proposals.offspring, [0.9, 0.8], 2_000, **one)
+ONE = {"evolution_population_size": 1, "evolution_sample_size": 1}
+
+
+def test_offspring_differs_from_its_parent_in_a_few_open_choices():
+    past, networks = draw(proposals.offspring, [0.9, 0.8], 2_000, **ONE)
     parent = past[-1].indices
     differences = [changed(parent, network) for network in networks]
-    assert {len(places) for places in differences} == {1}
-    counts = collections.Counter(places[0] for places in differences)
+    counts = collections.Counter(place for places in differences for place in places)
     assert sorted(counts) == OPEN
-    np.testing.assert_allclose([counts[place] / 2_000 for place in OPEN], 1 / 5, atol=0.04)
-    options = {network[4] for network in networks}
-    assert options == set(range(SIZES[4]))
+    # One that is picked, and each other with a probability of 0.1.
+    share = 1 / 5 + 4 / 5 * 0.1
+    np.testing.assert_allclose([counts[place] / 2_000 for place in OPEN], share, atol=0.04)
+    sizes = collections.Counter(map(len, differences))
+    assert min(sizes) == 1 and sizes[1] / 2_000 == pytest.approx(0.9**4, abs=0.04)
+    options = collections.Counter(network[4] for network in networks)
+    others = [options[option] / 2_000 for option in range(SIZES[4]) if option != parent[4]]
+    np.testing.assert_allclose(others, share / 3, atol=0.03)
 
 
-def parents(past, networks):
-    """Returns the positions of those of the past of which a network may be offspring."""
-    return [
-        [member.position for member in past if len(changed(member.indices, network)) == 1]
-        for network in networks
-    ]
+@pytest.mark.parametrize("propose", [proposals.uniform, proposals.offspring])
+def test_networks_cost_what_they_should_or_come_closest(propose):
+    def sum_misses(networks, most):
+        return np.maximum(np.sum(networks, axis=1) - most, 0) * 0.1
+
+    def sums(most):
+        networks = draw(propose, [0.9, 0.8], 200, lambda each: sum_misses(each, most), **ONE)[1]
+        return {sum(network) for network in networks}
+
+    assert max(sums(4)) <= 4
+    assert len(sums(99)) > 4
+    # None has such a sum: those come closest that have the least of many.
+    assert max(sums(-1)) <= min(sums(99)) + 1
 
 
-def test_the_parent_is_the_best_of_a_sample_of_the_latest_networks():
+def test_the_parent_is_the_best_of_a_sample_of_the_latest_networks(monkeypatch):
     """The best one of all is older than the population: it is dead."""
+    monkeypatch.setattr(proposals, "_mutated", lambda parent, *_: np.array([parent]))
     rewards = [0.9, 0.1, 0.2, 0.7, 0.3, 0.4]
     everyone = {"evolution_population_size": 4, "evolution_sample_size": 100}
     past, networks = draw(proposals.offspring, rewards, 50, **everyone)
     assert len({member.indices for member in past}) == 6
-    assert all(3 in possible for possible in parents(past, networks))
+    assert set(networks) == {past[3].indices}
     # Of samples of two with replacement, the best of four is in 7 of 16, and the worst is in 1.
     past, networks = draw(proposals.offspring, rewards, 4_000, **EVOLUTION)
-    counts = collections.Counter(
-        min(possible, key=lambda place: -rewards[place])
-        for possible in parents(past[2:], networks)
-        if len(possible) == 1
-    )
-    shares = np.array([counts[place] for place in (3, 5, 4, 2)]) / sum(counts.values())
-    np.testing.assert_allclose(shares, np.array([7, 5, 3, 1]) / 16, atol=0.06)
+    counts = collections.Counter(networks)
+    shares = np.array([counts[past[place].indices] for place in (3, 5, 4, 2)]) / 4_000
+    np.testing.assert_allclose(shares, np.array([7, 5, 3, 1]) / 16, atol=0.03)
 
 
 def test_evolution_finds_better_networks_than_chance():
@@ -264,7 +278,7 @@ def test_evolution_finds_better_networks_than_chance():
         past = []
         large = {"evolution_population_size": 20, "evolution_sample_size": 5}
         for position in range(400):
-            network = propose(position, past, (4,) * 12, {"seed": 0, **large})
+            network = propose(position, past, (4,) * 12, {"seed": 0, **large}, no_misses)
             past.append(evaluation(position, network, float(sum(network))))
         return max(member.reward for member in past)
 
@@ -273,7 +287,8 @@ def test_evolution_finds_better_networks_than_chance():
 
 def test_spaces_without_open_choices_have_one_network():
     full = [evaluation(place, (0, 0), 0.1) for place in range(5)]
-    assert proposals.offspring(5, full, (1, 1), {"seed": 0, **EVOLUTION}) == (0, 0)
+    given = (5, full, (1, 1), {"seed": 0, **EVOLUTION}, no_misses)
+    assert proposals.offspring(*given) == (0, 0)
 
 
 # The history.

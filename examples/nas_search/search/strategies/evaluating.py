@@ -9,6 +9,7 @@ from examples.nas_search.search import network_rewards
 from examples.nas_search.search.search_costs import SearchCost
 from examples.nas_search.search.shared_weights import SharedWeights
 from examples.nas_search.search.strategies import history
+from examples.nas_search.search.strategies.aims import Aim
 from examples.nas_search.search.strategies.found import best
 from examples.nas_search.search.strategies.history import Evaluation
 from examples.nas_search.search.strategies.proposals import Network
@@ -36,6 +37,7 @@ def evaluate(
     """
     directory = params["checkpoint_dir"]
     costs = network_rewards.costs_of_search(params, keep=True)
+    aim = Aim(costs, params)
     first, last = params["supernet_steps"], params["max_global_step"]
     towers = params["num_towers"]
     evaluations = history.read(directory)
@@ -51,7 +53,7 @@ def evaluate(
         with SharedWeights(params) as shared:
             while step < last and not stop.is_stopped:
                 step += 1
-                made = _step(params, shared, costs, evaluations, step)
+                made = _step(params, shared, costs, aim, evaluations, step)
                 history.append(directory, made)
                 evaluations += made
                 display.show(step, _note(evaluations))
@@ -64,13 +66,14 @@ def _step(
     params: Mapping[str, Any],
     shared: SharedWeights,
     costs: Sequence[SearchCost],
+    aim: Aim,
     evaluations: Sequence[Evaluation],
     step: int,
 ) -> List[Evaluation]:
     """Proposes and evaluates a network for each tower."""
     start = time.process_time()
     position = len(evaluations)
-    networks = _proposed(params, evaluations, position + shared.num_towers)
+    networks = _proposed(params, aim, evaluations, position + shared.num_towers)
     accuracies = shared.accuracies(networks)
     estimates = network_rewards.estimate(costs, params["ssd"], networks)
     rewards = network_rewards.rewards(accuracies, estimates, costs, params)
@@ -84,14 +87,15 @@ def _step(
 
 
 def _proposed(
-    params: Mapping[str, Any], evaluations: Sequence[Evaluation], end: int
+    params: Mapping[str, Any], aim: Aim, evaluations: Sequence[Evaluation], end: int
 ) -> List[Network]:
     """Returns the networks of the positions after the history up to `end`."""
     propose = strategy_of(params).propose
     sizes = network_batch.option_counts(search_spaces.get_search_space_spec(params["ssd"]))
     assert propose is not None
     return [
-        propose(position, evaluations, sizes, params) for position in range(len(evaluations), end)
+        propose(position, evaluations, sizes, params, aim.misses)
+        for position in range(len(evaluations), end)
     ]
 
 

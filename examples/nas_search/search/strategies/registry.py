@@ -3,9 +3,13 @@
 A strategy of your own is an entry of `STRATEGIES`, and a flag for each of its settings.
 """
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
+import numpy as np
+
+from examples.nas_search.search.search_costs import SearchCost
 from examples.nas_search.search.strategies import proposals
+from examples.nas_search.search.strategies.aims import Aim
 from examples.runs.flags import SettingsError
 
 
@@ -16,7 +20,7 @@ class Strategy(NamedTuple):
     propose: Optional[Callable[..., proposals.Network]] = None  # None: it has a controller
 
 
-_TWO_PARTS = {"supernet_steps_fraction": 0.75}
+_TWO_PARTS = {"supernet_steps_fraction": 0.75, "cost_window": 0.05}
 STRATEGIES: Dict[str, Strategy] = {
     "reinforce": Strategy({}),
     "random": Strategy(_TWO_PARTS, proposals.uniform),
@@ -45,6 +49,18 @@ def strategy_of(params: Mapping[str, Any]) -> Strategy:
 def has_controller(params: Mapping[str, Any]) -> bool:
     """Returns whether a controller picks the network of a search, by its settings."""
     return strategy_of(params).propose is None
+
+
+def initial_logits(
+    costs: Sequence[SearchCost], params: Mapping[str, Any]
+) -> Optional[List[np.ndarray]]:
+    """Returns the logits by which training draws networks at first; None if all are 0.
+
+    Args:
+        costs: The costs of the search.
+        params: Its settings.
+    """
+    return None if has_controller(params) else Aim(costs, params).logits()
 
 
 def training_steps(params: Mapping[str, Any]) -> int:
