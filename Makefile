@@ -187,7 +187,8 @@ environments:
 test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(STEADY)" --unoptimized
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" --ignore=tests/conformance --ignore=tests/nas_search
+	$(VENV)/bin/python -m pytest -n 0 -m "$(ALL)" tests/chaos
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(patsubst %,--ignore=tests/%,chaos conformance nas_search)
 	$(WITHOUT_ONEDNN) $(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" tests/nas_search
 
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest

@@ -23,13 +23,13 @@ SLOW = 0.5
 """Tests that take longer, in seconds, are `slow`; those of `TABLES`, which must hold, are not."""
 SLOW_CELLS = 1
 """Slow cells of one parametrised test, after the first, are `thorough` too; not in `RULES`."""
-SLOW_OF_A_FILE, SLOW_OF_AN_EXAMPLE = 4, 1
+SLOW_OF_A_FILE, SLOW_OF_AN_EXAMPLE = 3, 1
 """After so many slow tests of a file, its others are `thorough` too; fewer in `EXAMPLES`."""
 LONG = 5
 """Tests that take longer, in seconds, are `slow` and `thorough`."""
 FURTHER = 0.2
 """Cells of a parametrised test that take longer are `further` ones, except the first."""
-FURTHER_CELLS = 2
+FURTHER_CELLS = 1
 """Further cells of a parametrised test, after these, are `thorough` too; not in `RULES`."""
 TABLES = ("conformance", "contract")
 RULES = ("layouts",)  # A cell proves the rule of one operation, and no other cell does.

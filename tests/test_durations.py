@@ -97,11 +97,12 @@ def test_of_slow_tests_of_a_file_some_run_in_ci(package, kept, monkeypatch):
 
 
 @pytest.mark.parametrize(("package", "thorough"), [("towers", ["thorough"]), ("layouts", [])])
-def test_of_further_cells_two_run_in_ci(package, thorough, monkeypatch):
+def test_of_further_cells_a_few_run_in_ci(package, thorough, monkeypatch):
     names = [f"tests/{package}/test_x.py::test_y[{i}]" for i in range(5)]
     monkeypatch.setattr(durations, "read", lambda: dict.fromkeys(names, durations.SLOW))
     marks = list(durations.marks([(name, []) for name in names]))
-    assert marks == [[]] + [["further"]] * 2 + [["further", *thorough]] * 2
+    kept = durations.FURTHER_CELLS
+    assert marks == [[]] + [["further"]] * kept + [["further", *thorough]] * (4 - kept)
 
 
 def test_what_shares_a_long_fixture_runs_in_ci(monkeypatch):

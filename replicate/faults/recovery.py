@@ -6,6 +6,7 @@ from typing import Any
 
 from replicate.compat import estimator
 from replicate.faults import accumulation_hook, loss_scale_hook
+from replicate.faults.cancelled_steps import CancelledStepHook
 from replicate.faults.checkpoints import FallBackHook
 from replicate.faults.preemption import remember
 
@@ -26,4 +27,6 @@ def prepare(spec: Any, mode: str | None, config: Any) -> Any:
     remember(spec.scaffold, config)
     hook = FallBackHook(model_dir)
     spec = spec._replace(training_chief_hooks=(*spec.training_chief_hooks, hook))
+    if config.cluster_spec:
+        spec = spec._replace(training_hooks=(*spec.training_hooks, CancelledStepHook()))
     return accumulation_hook.save_at_end(loss_scale_hook.end_stalled(spec), config)

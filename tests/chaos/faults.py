@@ -14,7 +14,7 @@ import time
 from chaos import plan
 from chaos.record import CHIEF
 
-GRACE_S = 20  # From SIGTERM to SIGKILL.
+GRACE_S = 30  # From SIGTERM to SIGKILL, as Kubernetes has it.
 _GONE_S = 60  # Limit until a process that was killed is gone.
 _SAVE_S = 30  # Limit until a save begins.
 _LOOK_S = 0.05

@@ -49,11 +49,13 @@ class Job:
 
     Attributes:
         is_sync: Whether its tasks wait for one another.
+        stall_secs: How long its `StallHook`s wait for a step, in seconds.
     """
 
     def __init__(self, setting, name, *flags):
         self.name = name
         self.is_sync = "--sync" in flags
+        self.stall_secs = setting.stall_secs
         self.record = Record()
         self.directory = setting.disk / name
         self.directory.mkdir()

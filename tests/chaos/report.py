@@ -13,7 +13,9 @@ from chaos.record import CHIEF
 _AFTER_S = {"port": 30, "disk": 15, "hang": 150, "all": 10}
 """Seconds after a fault in which tasks may still end by it, if more than `_SOON_S`."""
 _SOON_S = 5
+_BACK_S = 60  # Until a server or the chief is back at its steps.
 LEFT, KILLED, TOLD = 143, -9, -15  # Statuses of tasks that are preempted.
+STALLED = 138  # `StallHook.EXIT_STATUS`; that module imports TensorFlow.
 
 
 def losses(events):
@@ -136,17 +138,23 @@ def costs(job, happened):
     }
 
 
-def excuses(happened):
-    """Returns which tasks faults let end, and when; see `verdict.end_problems`."""
+def excuses(happened, stall_secs):
+    """Returns which tasks faults let end, and when: a list of `verdict.Excuse`.
+
+    A worker may wait without end for a server, or for the chief, that was started again. Then its
+    `StallHook` ends the process, `stall_secs` later, as docs/faults.md says.
+    """
     found = []
     for one in happened:
         if one.begun is None or one.fault.kind in ("stop", "slow"):
             continue
         task = None if one.fault.kind in ("hang", "all") else one.fault.task
-        until = (one.begun if one.ended is None else one.ended) + _AFTER_S.get(
-            one.fault.kind, _SOON_S
-        )
-        found.append((task, one.begun - 1, until))
+        over = one.begun if one.ended is None else one.ended
+        until = over + _AFTER_S.get(one.fault.kind, _SOON_S)
+        found.append(verdict.Excuse(one.begun - 1, until, task))
+        if not one.fault.task.startswith("worker/"):
+            stalled = over + _BACK_S + stall_secs
+            found.append(verdict.Excuse(one.begun + stall_secs, stalled, status=STALLED))
     return found
 
 
@@ -183,7 +191,7 @@ def common_problems(disturbed, groups):
     problems += [
         f"{one.fault}: {one.facts['skipped']}" for one in happened if "failed" in one.facts
     ]
-    problems += verdict.end_problems(events, excuses(happened))
+    problems += verdict.end_problems(events, excuses(happened, job.stall_secs))
     problems += preemption_problems(job, happened, groups)
     problems += verdict.restore_problems(events, causes, damaged(happened), is_sync)
     return problems + verdict.told_problems(events, damaged(happened), is_sync)

@@ -7,6 +7,7 @@ import pytest
 
 from chaos import plan, record, report, verdict
 from chaos.record import Event
+from replicate.hooks import StallHook
 
 # Records of jobs of a chief and a worker that never ran.
 
@@ -180,10 +181,11 @@ def test_steps_that_are_lost_or_counted_twice_are_found(counted):
 
 def test_a_task_that_ends_without_a_fault_is_found():
     events = [end("worker/0", 10.0), end("chief/0", 12.0, 1), end("chief/0", 20.0, 0)]
-    excuses = [("worker/0", 9.0, 11.0), ("chief/0", 9.0, 11.0)]
+    excuses = [verdict.Excuse(9.0, 11.0, task) for task in ("worker/0", "chief/0")]
     (problem,) = verdict.end_problems(events, excuses)
     assert problem == "chief/0 ended with status 1 at 12.0 s, but no fault had hit it"
-    assert verdict.end_problems(events, [(None, 9.0, 13.0)]) == []
+    assert verdict.end_problems(events, [verdict.Excuse(9.0, 13.0)]) == []
+    assert len(verdict.end_problems(events, [verdict.Excuse(9.0, 13.0, status=1)])) == 1
 
 
 def test_a_fault_costs_the_time_until_a_step_that_began_after_it():
@@ -249,8 +251,21 @@ def test_faults_excuse_the_ends_of_their_tasks_alone():
         happening("kill", "worker/2", None, None),
     ]
     ends = [end(f"worker/{i}", at) for i in range(3) for at in (11.0, 53.0)]
-    found = verdict.end_problems(ends, report.excuses(happened))
+    found = verdict.end_problems(ends, report.excuses(happened, 90))
     assert [problem.partition(" ")[0] for problem in found] == ["worker/1", "worker/2"]
+
+
+@pytest.mark.parametrize("task", ["ps/0", "chief/0", "worker/1"])
+def test_a_lost_server_or_chief_excuses_workers_that_stand_still(task):
+    excuses = report.excuses([happening("kill", task, 10.0, 12.0)], 90)
+
+    def are_excused(*ends):
+        return verdict.end_problems(ends, excuses) == []
+
+    assert are_excused(end("worker/0", 105.0, report.STALLED)) == (task != "worker/1")
+    for at, status in ((105.0, 1), (50.0, report.STALLED), (170.0, report.STALLED)):
+        assert not are_excused(end("worker/0", at, status))
+    assert report.STALLED == StallHook.EXIT_STATUS
 
 
 @pytest.mark.parametrize(

@@ -254,19 +254,40 @@ def count_problems(events, trainers, counted):
     ]
 
 
+class Excuse(NamedTuple):
+    """Lets a task end with an error.
+
+    Attributes:
+        begin: The time from which a fault lets it end.
+        end: The time until which it does.
+        task: The name of the task; None: any.
+        status: Its status; None: any.
+    """
+
+    begin: float
+    end: float
+    task: str = None
+    status: int = None
+
+    def holds_for(self, event):
+        """Returns whether a task may end as the `Event` says."""
+        return (
+            self.begin <= event.at <= self.end
+            and self.task in (None, event.task)
+            and self.status in (None, event.status)
+        )
+
+
 def end_problems(events, excuses):
     """A task ends with an error only if a fault hit it.
 
     Args:
         events: List of `Event`.
-        excuses: List of a task's name, or None for any, and of the times from which and until which
-            a fault lets it end.
+        excuses: List of `Excuse`.
     """
     problems = []
     for event in (event for event in events if event.kind == "end" and event.status):
-        if not any(
-            task in (None, event.task) and begin <= event.at <= end for task, begin, end in excuses
-        ):
+        if not any(excuse.holds_for(event) for excuse in excuses):
             problems.append(
                 f"{event.task} ended with status {event.status} at {event.at:.1f} s, but no fault "
                 "had hit it"

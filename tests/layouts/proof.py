@@ -35,7 +35,7 @@ from replicate.layouts.layout import Demand, Partial, Strategy
 # Each type has so many examples, and more until rules were asked often enough. Two of each
 # generator, a rich and a plain one, are enough where rules were asked very often by then, and for a
 # type with the rule and the generators of others.
-EXAMPLES, MOST, ENOUGH, VERY_OFTEN, FEW = 4, 16, 500, 1500, 2
+EXAMPLES, MOST, ENOUGH, VERY_OFTEN, FEW = 4, 16, 400, 1000, 2
 
 
 def types(names: Sequence[str] = (), broken: list[str] | None = None) -> dict[str, list[Generator]]:
