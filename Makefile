@@ -92,6 +92,7 @@ QUICK := not slow and not further and not thorough and not nightly
 STEADY := not slow and not thorough and not nightly
 ALL := not thorough and not nightly
 OF_EXAMPLES := $(addprefix --ignore=tests/,benchmarks data examples moving nas_search revnet runs)
+OF_CONFORMANCE = $(shell grep -rl mark.conformance tests)
 # In TensorFlow 2.15, gradients of tiny convolutions by oneDNN damage memory, which ended the process
 # of tests of the architecture search. Others need its kernels; see tests/conftest.py.
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
@@ -113,6 +114,7 @@ FIRST_MORE := \
     $(call in,compat,keras_class) \
     $(call in,contract,checkpoints export silent_defects) \
     $(call in,examples,digits) \
+    $(call in,faults,cancelled_steps) \
     $(call in,reduction,reduction packing) \
     $(call in,optimizer,accumulation gradients same_graph scaled_training) \
     $(call in,layouts,registry) \
@@ -153,7 +155,7 @@ release: $(VENV)/.test $(RELEASE)/.release
 
 test-newest: $(NEWEST)/.test
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(QUICK)" \
-	    --unoptimized $(shell grep -rl mark.conformance tests)
+	    --unoptimized $(OF_CONFORMANCE)
 
 ifneq (,$(PYTHON_3_7))
 test-1.15: $(FIRST)/.test
@@ -186,7 +188,8 @@ environments:
 
 test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(STEADY)" --unoptimized
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(STEADY)" \
+	    --unoptimized $(OF_CONFORMANCE)
 	$(VENV)/bin/python -m pytest -n 0 -m "$(ALL)" tests/chaos
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(patsubst %,--ignore=tests/%,chaos conformance nas_search)
 	$(WITHOUT_ONEDNN) $(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" tests/nas_search

@@ -32,9 +32,10 @@ SYNC_FLAGS = ("--batch_size", 60, "--save_steps", 25)
 # Few rows, since a task that starts again skips the rows of all steps.
 ASYNC_FLAGS = ("--batch_size", 12, "--save_steps", 300)
 
-# Groups of faults in a minute of the whole run; each costs half a minute or so.
+# Groups of faults in a minute of the whole run, without those in which the three clusters start;
+# each costs half a minute or so.
 _GROUPS = {"asynchronous": 1.0, "synchronous": 0.9}
-_LEAST_GROUPS = 3
+_STARTS_MINUTES = 2
 # Shares of the time: for the steps of the uninterrupted job, and of the rest for the asynchronous.
 _UNINTERRUPTED, _ASYNCHRONOUS = 0.08, 0.42
 _COST_S = 30  # Of a group of faults; short runs take longer rather than leave faults out.
@@ -72,7 +73,8 @@ def run(minutes, seed, directory, is_mounted, stall_secs):
     begun, disk = time.monotonic(), directory / "disk"
     _say({"seed": seed, "minutes": minutes, "logs": str(directory / "logs")})
     setting = jobs.Setting(directory, disk, is_mounted, WORKERS, PS, stall_secs, _say)
-    counts = [max(_LEAST_GROUPS, round(minutes * share)) for share in _GROUPS.values()]
+    disturbed = max(minutes - _STARTS_MINUTES, 1)
+    counts = [max(1, round(disturbed * share)) for share in _GROUPS.values()]
     rare = minutes >= _RARE_FROM
     of_async, of_sync = plan.draw(seed, counts, WORKERS, PS, rare)
 

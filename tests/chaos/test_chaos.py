@@ -103,8 +103,8 @@ def happened(told):
 @pytest.mark.slow  # Alone: beside other tests it takes twice as long.
 @pytest.mark.timeout(900)
 def test_a_cluster_survives_a_few_faults(tmp_path):
-    told = run(tmp_path, "--minutes", "3", "--seed", "7", limit=840)
-    assert len(happened(told)) >= 3
+    told = run(tmp_path, "--minutes", "3", "--seed", "31", limit=840)
+    assert happened(told) == {"checkpoint", "stop", "save", "preempt"}
 
 
 @pytest.mark.nightly
