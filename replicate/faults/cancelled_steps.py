@@ -32,6 +32,10 @@ class CancelledStepHook(tf.train.SessionRunHook):
             except tf.errors.CancelledError as error:
                 if not _LOST.search(error.message):
                     raise
-                raise tf.errors.AbortedError(error.node_def, error.op, error.message) from error
+                raise tf.errors.AbortedError(
+                    error.node_def,
+                    error.op,
+                    f"A task that took part in the step was lost. {error.message}",
+                ) from error
 
         session.run = run_or_tell

@@ -39,6 +39,7 @@ WITH_CASES = (
     "engines/test_tpu",
     "engines/test_tpu_specs",
     "engines/test_tpu_training",
+    "faults/test_cancelled_steps",
     "faults/test_damaged_checkpoints",
     "faults/test_nan_batch",
     "faults/test_preemption",

@@ -1,6 +1,7 @@
 """A step that is cancelled because a task was lost is repeated; others end training."""
 
 import json
+import types
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -9,13 +10,14 @@ import replicate
 from replicate import estimator
 from replicate.faults.cancelled_steps import CancelledStepHook
 
-# As TensorFlow 2.15 and 1.15 tell of a parameter server that was started again.
+# Texts of TensorFlow 2.15 and 1.15 after a parameter server was started again.
 LOST = (
     "From /job:ps/replica:0/task:0:\nRecvAsync is cancelled.\n\t [[{{node Merge}}]]\n"
     "ABORTED: From /job:ps/replica:0/task:1:\nThe same RunGraph request was received twice.",
     "2 root error(s) found.\n  (0) Cancelled: RecvAsync is cancelled.\n"
     "  (1) Unavailable: Socket closed",
 )
+RULE = "A task that took part in the step was lost."
 
 
 class Fails(tf.train.SessionRunHook):
@@ -54,6 +56,18 @@ def test_a_step_that_was_cancelled_by_a_lost_task_is_made_in_a_new_session(messa
     fails = Fails(message)
     assert train(fails) == 5
     assert fails.sessions == 2
+
+
+@pytest.mark.parametrize("message", LOST)
+def test_the_error_says_what_was_lost(message):
+    def run():
+        raise tf.errors.CancelledError(None, None, message)
+
+    session = types.SimpleNamespace(run=run)
+    CancelledStepHook().after_create_session(session, None)
+    with pytest.raises(tf.errors.AbortedError) as raised:
+        session.run()
+    assert raised.value.message == f"{RULE} {message}"
 
 
 def test_a_step_that_was_cancelled_otherwise_ends_training():

@@ -22,7 +22,7 @@ _FASTEST = 0.3  # Share by which a step changes the mean cost, at most.
 
 
 class Aim:
-    """What networks should cost.
+    """The cost that networks should have.
 
     Args:
         costs: The K costs of a search. Without any, every network costs what it should.
@@ -78,7 +78,7 @@ class Aim:
                 _mean_by_option(options, ratios, len(row)) - mean
                 for options, row in zip(drawn, logits)
             ]
-            # What the mean changes by if logits do by their differences.
+            # The mean changes by so much if logits change by their differences.
             slope = sum(
                 np.sum(_softmax(row) * difference**2)
                 for row, difference in zip(logits, differences)
