@@ -14,7 +14,9 @@ _WIDTH = 100
 _LARGE = 1e-2  # Rounding cannot cause larger deviations within a few steps.
 _ROUNDING = (
     "but rounding may: it grows from step to step, and is large relative to values near 0. Compute "
-    "in float64 if the model can: a loss that deviates by more than 1e-9 there is not rounding"
+    "in float64 if the model can: a loss that deviates by more than 1e-9 there is not rounding, "
+    "with two exceptions. `tf.losses` compute in float32. And where values are equal except for "
+    "rounding, `top_k`, maxima and comparisons take either; leave them out to see that"
 )
 _NOISE = (
     "moved by rounding alone: one device deviates from itself as far, with the rows of each batch "
