@@ -107,11 +107,12 @@ def _search(args, seed):
         `entropy`, nats of the controller by step; both None if the strategy has no controller.
     """
     from examples.nas_search.reports import network_distribution
+    from examples.nas_search.search import strategies
     from examples.nas_search.spaces import search_spaces
 
     analysis, seconds = nas_search_runs.run(args, args.strategy, seed)
     found = {"indices": nas_trainings.text_of(analysis.indices), "seconds": seconds}
-    if args.strategy != "reinforce":
+    if not strategies.has_controller(analysis.settings):
         return {**found, "log_probability": None, "entropy": None}
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
     rows = analysis.probabilities[analysis.global_step]
