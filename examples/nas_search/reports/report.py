@@ -32,8 +32,8 @@ _RECENT = 10  # Late values in a report are means over the last tenth.
 _MAX_ROWS, _MAX_STEPS = 20, 6  # of tables of what was at which step
 _NOTE = (
     "Each panel is a choice: the probabilities of its alternatives over the steps. "
-    '<span class="alternative"><span class="swatch" style="background:{}"></span>taken</span> The '
-    "pale ones the network found does not reach, because the layer that they belong to is skipped."
+    '<span class="alternative"><span class="swatch" style="background:{}"></span>taken</span> '
+    "Pale ones are not reached by the network found, because it skips their layer."
 )
 
 
