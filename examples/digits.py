@@ -245,14 +245,14 @@ def main(argv=None):
 
 
 def quiet_tensorflow():
-    """Keeps TensorFlow's log to what `replicate` says.
+    """Keeps TensorFlow's log to what `replicate` says, and why it makes a new session.
 
     TensorFlow 2 announces the deprecation of every part of an Estimator, at length.
     """
     warnings.filterwarnings("ignore", message=r"`tf\.layers", category=UserWarning)
     log = tf.get_logger()
     log.setLevel(logging.INFO)
-    log.addFilter(lambda record: record.getMessage().startswith("replicate:"))
+    log.addFilter(lambda record: record.getMessage().startswith(("replicate:", "An error")))
 
 
 if __name__ == "__main__":

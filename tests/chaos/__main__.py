@@ -122,6 +122,7 @@ def run(minutes, seed, directory, is_mounted, stall_secs):
         "groups_left": sum(done.left for done in both),
         "steps_repeated": second.job.record.repeated(),
         "largest_deviation": {"losses": losses, "weights": weights},
+        "connections_lost": [said for done in both for said in report.connections_lost(done.job)],
         "problems": problems,
     }
     if problems:

@@ -8,11 +8,13 @@ import time
 from typing import NamedTuple
 
 CHIEF = "chief/0"
+_MOST_TEXT = 300
 _LINES = (
     ("ready", re.compile(r"^ready at step (\d+)$")),
     ("step", re.compile(r"^step (\d+) loss (\S+)$")),
     ("told", re.compile(r"told to leave; step (\d+) is saved")),
 )
+_LOST = re.compile(r"^INFO:tensorflow:An error was raised\b.* Error: (.*)$")
 
 
 class Event(NamedTuple):
@@ -22,12 +24,15 @@ class Event(NamedTuple):
     """Seconds since the record began."""
     task: str
     kind: str
-    """`start` or `end` of its process; `ready`: it has a session; `step`: it made one; `told`: it
-    saved because it was told to leave; `saved`: the newest checkpoint is another one."""
+    """`start` or `end` of its process; `ready`: it has a session; `lost`: TensorFlow gives its
+    session up; `step`: it made one; `told`: it saved because it was told to leave; `saved`: the
+    newest checkpoint is another one."""
     step: int = -1
     loss: float = float("nan")
     status: int = 0
     """Exit status, of an end."""
+    text: str = ""
+    """The error, of a session that is lost."""
 
 
 class Record:
@@ -41,6 +46,7 @@ class Record:
         self._clock = clock
         self._begun = clock()
         self._lock = threading.Lock()
+        self._begun_errors = {}  # By task: the first line of an error that has more.
         self.events = []
 
     def now(self):
@@ -54,6 +60,13 @@ class Record:
 
     def heard(self, task, line):
         """Takes a line that a task printed."""
+        error = self._begun_errors.pop(task, None)
+        lost = _LOST.search(line)
+        if lost and lost[1].startswith("From /job:"):  # The next line says what happened there.
+            self._begun_errors[task] = lost[1]
+        elif lost or error:
+            text = lost[1] if lost else f"{error} {line.strip()}"
+            self.add(task, "lost", text=text[:_MOST_TEXT])
         for kind, pattern in _LINES:
             match = pattern.search(line)
             if match:

@@ -183,8 +183,7 @@ def common_problems(disturbed, groups):
     """Returns the problems of a job of either kind."""
     job, happened = disturbed.job, disturbed.happened
     events, is_sync = list(job.record.events), job.is_sync
-    servers = [name for name in job.cluster.names() if name.startswith("ps/")]
-    causes = job.cluster.names() if is_sync else [CHIEF, *servers]
+    causes = _causes(job)
     problems = [] if disturbed.has_ended else ["the job did not end by itself in time"]
     if all(one.begun is None for one in happened):
         problems.append("no fault happened to the job")
@@ -195,6 +194,21 @@ def common_problems(disturbed, groups):
     problems += preemption_problems(job, happened, groups)
     problems += verdict.restore_problems(events, causes, damaged(happened), is_sync)
     return problems + verdict.told_problems(events, damaged(happened), is_sync)
+
+
+def connections_lost(job):
+    """Returns a sentence for each time that the chief restored though no task was lost."""
+    return [
+        f"{job.name}: at {restore.at:.1f} s: {restore.error}"
+        for restore in verdict.unexplained(list(job.record.events), _causes(job))
+        if restore.error
+    ]
+
+
+def _causes(job):
+    """Returns the names of the tasks whose loss makes the chief restore."""
+    names = job.cluster.names()
+    return names if job.is_sync else [n for n in names if n == CHIEF or n.startswith("ps/")]
 
 
 def damaged(happened):

@@ -118,6 +118,27 @@ def test_a_chief_that_restores_without_a_cause_is_found():
     assert problem == "the chief restored step 5 at 3.0 s, but no task was lost since it did before"
 
 
+def test_a_connection_that_breaks_is_told_and_no_problem():
+    """TensorFlow makes a new session then, as for a lost task; the checkpoint must be right."""
+    events = [event for event in synchronous() if event.kind != "end"]
+    lost = Event(2.0, "chief/0", "lost", text="Socket closed")
+    made = joined(events, lost)
+    assert verdict.restore_problems(made, ANY, set(), True) == []
+    record_of = types.SimpleNamespace(events=made)
+    cluster = types.SimpleNamespace(names=lambda: list(ANY))
+    job = types.SimpleNamespace(name="mine", record=record_of, cluster=cluster, is_sync=True)
+    assert report.connections_lost(job) == ["mine: at 3.0 s: Socket closed"]
+    # Only an error of the session before explains it, and only one of the chief.
+    for other in (lost._replace(at=3.5), lost._replace(task="worker/0")):
+        assert len(verdict.restore_problems(joined(events, other), ANY, set(), True)) == 1
+    # The loss of a task that happened is its cause.
+    record_of.events = joined(synchronous(), lost)
+    assert report.connections_lost(job) == []
+    older = joined(made, saved(1.2, 7))
+    (problem,) = verdict.restore_problems(older, ANY, set(), True)
+    assert problem == "the chief restored step 5 at 3.0 s, but step 7 was saved"
+
+
 def test_a_checkpoint_that_is_older_than_the_last_is_found():
     events = joined(synchronous(), saved(1.2, 2))
     found = verdict.restore_problems(events, ANY, set(), True)
@@ -223,6 +244,20 @@ def test_lines_of_tasks_are_events():
     ]
     assert made.events[1].loss == 0.25
     assert made.step() == 5
+
+
+def test_the_error_of_a_lost_session_may_have_two_lines():
+    made = record.Record()
+    begin = "INFO:tensorflow:An error was raised. This may be due to a preemption. Error: "
+    made.heard("chief/0", begin + "From /job:ps/replica:0/task:0:")
+    made.heard("worker/0", begin + "Step was cancelled.")
+    made.heard("worker/0", "Socket closed")
+    made.heard("chief/0", "Socket closed")
+    made.heard("chief/0", "Additional GRPC error information")
+    assert [(event.task, event.kind, event.text) for event in made.events] == [
+        ("worker/0", "lost", "Step was cancelled."),
+        ("chief/0", "lost", "From /job:ps/replica:0/task:0: Socket closed"),
+    ]
 
 
 @pytest.mark.parametrize(

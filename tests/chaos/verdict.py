@@ -133,24 +133,45 @@ class Restore(NamedTuple):
     """The step of the newest checkpoint shortly before, 0 if there was none."""
     whole: int
     """The step of the newest that no fault ever damaged."""
+    error: str
+    """The last error by which TensorFlow gave up a session of the chief since the one before."""
 
 
 def restores(events, damaged=()):
     """Returns the `Restore`s of a job, in order; `damaged` has steps of checkpoints."""
-    found, saved = [], [(float("-inf"), 0)]
+    found, saved, error = [], [(float("-inf"), 0)], ""
     for event in events:
         if event.kind == "saved":
             saved.append((event.at, event.step))
+        elif event.kind == "lost" and event.task == CHIEF:
+            error = event.text
         elif event.kind == "ready" and event.task == CHIEF:
             # It saves at once what it has restored.
             until = [step for at, step in saved if at < event.at - _RESTORE_S]
             whole = [step for step in until if step not in damaged] or [0]
-            found.append(Restore(event.at, event.step, until[-1], whole[-1]))
+            found.append(Restore(event.at, event.step, until[-1], whole[-1], error))
+            error = ""
     return found
+
+
+def unexplained(events, causes):
+    """Returns the `Restore`s of the chief before which no task was lost.
+
+    Args:
+        events: List of `Event`.
+        causes: Names of the tasks whose loss makes the chief restore.
+    """
+    lost = [event.at for event in events if event.kind == "end" and event.task in causes]
+    found = restores(events)
+    pairs = zip(found, found[1:])
+    return [new for old, new in pairs if not any(old.at < at < new.at for at in lost)]
 
 
 def restore_problems(events, causes, damaged, is_sync):
     """The chief goes back only if a task was lost, and then to the newest whole checkpoint.
+
+    A connection that breaks on an overloaded machine is such a loss, too: TensorFlow tells the two
+    by nothing. Then it gives an error, which the verdict has among its `connections_lost`.
 
     Args:
         events: List of `Event`.
@@ -158,14 +179,13 @@ def restore_problems(events, causes, damaged, is_sync):
         damaged: Steps of the checkpoints that faults damaged, a set.
         is_sync: Whether tasks wait for one another. If not, they go on while the chief restores.
     """
-    problems, before = [], float("-inf")
-    lost = [event.at for event in events if event.kind == "end" and event.task in causes]
-    for number, restore in enumerate(restores(events, damaged)):
-        if number and not any(before < at < restore.at for at in lost):
-            problems.append(
-                f"the chief restored step {restore.ready} at {restore.at:.1f} s, but no task was "
-                "lost since it did before"
-            )
+    problems = [
+        f"the chief restored step {restore.ready} at {restore.at:.1f} s, but no task was lost "
+        "since it did before"
+        for restore in unexplained(events, causes)
+        if not restore.error
+    ]
+    for restore in restores(events, damaged):
         is_newest = restore.ready >= restore.whole
         if is_sync:  # One that was damaged may have been saved again.
             is_newest = restore.ready in (restore.newest, restore.whole)
@@ -174,7 +194,6 @@ def restore_problems(events, causes, damaged, is_sync):
                 f"the chief restored step {restore.ready} at {restore.at:.1f} s, but step "
                 f"{restore.newest} was saved"
             )
-        before = restore.at
     saved = [event for event in events if event.kind == "saved"]
     for older, newer in zip(saved, saved[1:]):
         if newer.step < older.step and older.step not in damaged:
