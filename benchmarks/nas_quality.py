@@ -1,8 +1,9 @@
-"""Does the architecture search find better networks than chance, at the same cost?
+r"""Does the architecture search find better networks than chance, at the same cost?
 
     python -m benchmarks.nas_quality --preset digits --out runs/nas_quality
     python -m benchmarks.nas_quality --preset mnist5k --out runs/nas_mnist5k --latency
-    python -m benchmarks.nas_quality --preset pulses --strategy evolution --out runs/nas_pulses
+    python -m benchmarks.nas_quality --preset pulses --strategy evolution --finalists 8 \
+        --num_trainings 1 --out runs/nas_pulses
 
 Searches the space of a preset from several seeds, draws random networks that cost about what the
 searches aim at, makes references in the shape of published networks, see `nas_experiments.py`, and
@@ -11,6 +12,10 @@ trainings ever see; a network's is the mean over several trainings. Seconds are 
 processor, of all threads: other programs, and pauses, make no difference. A second run in the same
 directory goes on where the first stopped; with another --preset or --target, or with --quick in one
 of them alone, it is refused. Searches of several strategies may share a directory.
+
+With --finalists N, a search leads to the best of the N networks that it puts first: each is trained
+once, and validation images tell. The time of these trainings is part of the search's. The accuracy
+of the best is that of new trainings, in which nothing was chosen.
 
 Prints JSON: one line per network, those found with the entropy of the search's controller by step,
 in nats; then one line that compares. `nas_pictures.py` draws them. In it
@@ -37,6 +42,8 @@ With --latency, when all that is done: measures the latency of random networks o
 found, and trains it; see `nas_latency.py`. Nothing else should run then.
 """
 
+import argparse
+import functools
 import json
 import os
 import statistics
@@ -62,25 +69,25 @@ def main(argv=None):
 
         trainings = train([*random, *references.values()])
         searches = list(pool.map(_search, [args] * args.num_searches, range(args.num_searches)))
-        found = [search["indices"] for search in searches]
-        trained = {**dict(trainings), **dict(train(found))}
+        searches = _decided(args, pool, searches)
+        found = dict(_trained_again(args, pool, [search["indices"] for search in searches]))
+        trained = dict(trainings)
     for number, search in enumerate(searches):
-        entropy = {} if search["entropy"] is None else {"entropy": search["entropy"]}
-        figures = {**trained[search["indices"]], **entropy}
-        print(json.dumps({"network": f"search {number}", **figures}))
+        more = {name: search[name] for name in ("entropy", "finalists") if search[name]}
+        print(json.dumps({"network": f"search {number}", **found[search["indices"]], **more}))
     for number, indices in enumerate(random):
         print(json.dumps({"network": f"random {number}", **trained[indices]}))
     for name, indices in references.items():
         print(json.dumps({"network": f"reference {name}", **trained[indices]}))
     comparison = nas_statistics.compare(
-        [trained[indices] for indices in found],
+        [found[search["indices"]] for search in searches],
         [trained[indices] for indices in random],
         {name: trained[indices] for name, indices in references.items()},
         _preferences(searches, random),
         statistics.mean(search["seconds"] for search in searches),
     )
     asked = {"preset": args.preset, "target_madds": 1e6 * args.target, "window": args.window}
-    asked.update(num_trainings=args.num_trainings, strategy=args.strategy)
+    asked.update(num_trainings=args.num_trainings, strategy=args.strategy, finalists=args.finalists)
     print(
         json.dumps({**comparison, **asked, **harness.machine(), **nas_trainings.versions()}),
         flush=True,
@@ -96,6 +103,9 @@ def _parse(argv):
     parser.add_argument(
         "--strategy", choices=nas_search_runs.STRATEGIES, default="reinforce", help="of searches"
     )
+    parser.add_argument(
+        "--finalists", type=int, default=1, help="networks of each search that are trained"
+    )
     return nas_search_runs.parse(parser, argv)
 
 
@@ -103,15 +113,18 @@ def _search(args, seed):
     """Searches.
 
     Returns:
-        Dict of `indices`, `seconds`, `log_probability` of each random network, by indices, and
-        `entropy`, nats of the controller by step; both None if the strategy has no controller.
+        Dict of `indices`, `first`, the indices of the networks that it puts first, `seconds`,
+        `log_probability` of each random network, by indices, and `entropy`, nats of the controller
+        by step; both None if the strategy has no controller.
     """
-    from examples.nas_search.reports import network_distribution
+    from examples.nas_search.reports import finalists, network_distribution
     from examples.nas_search.search import strategies
     from examples.nas_search.spaces import search_spaces
 
     analysis, seconds = nas_search_runs.run(args, args.strategy, seed)
-    found = {"indices": nas_trainings.text_of(analysis.indices), "seconds": seconds}
+    first = map(nas_trainings.text_of, finalists.finalists(analysis, args.finalists))
+    found = {"indices": nas_trainings.text_of(analysis.indices), "first": [*first]}
+    found["seconds"] = seconds
     if not strategies.has_controller(analysis.settings):
         return {**found, "log_probability": None, "entropy": None}
     oneofs = network_distribution.open_nodes(search_spaces.get_search_space_spec(analysis.ssd))
@@ -126,6 +139,44 @@ def _search(args, seed):
             for indices in nas_search_runs.random_networks(args)
         },
     }
+
+
+def _decided(args, pool, searches):
+    """Trains the finalists of searches once, and takes the best of each by validation.
+
+    Returns:
+        The searches, with the best as `indices`, and the figures of the `finalists`, None if there
+        is one; `seconds` has their trainings but one, as the network found is trained anyway.
+    """
+    if args.finalists == 1:
+        return [{**search, "finalists": None} for search in searches]
+    distinct = list(dict.fromkeys(one for search in searches for one in search["first"]))
+    once = argparse.Namespace(**{**vars(args), "num_trainings": 1})
+    trained = dict(zip(distinct, pool.map(nas_trainings.train, [once] * len(distinct), distinct)))
+    decided = []
+    for search in searches:
+        finalists = [trained[indices] for indices in search["first"]]
+        best = max(finalists, key=lambda network: network["validation"])
+        seconds = sum(network["seconds"] for network in finalists) - best["seconds"]
+        shown = ("indices", "validation", "test")
+        decided.append(
+            {
+                **search,
+                "indices": best["indices"],
+                "seconds": search["seconds"] + seconds,
+                "finalists": [{name: network[name] for name in shown} for network in finalists],
+            }
+        )
+    return decided
+
+
+def _trained_again(args, pool, networks):
+    """Trains networks, after the training in which finalists were chosen; returns pairs."""
+    distinct = list(dict.fromkeys(networks))
+    seed = 0 if args.finalists == 1 else 1
+    return zip(
+        distinct, pool.map(functools.partial(nas_trainings.train, args, seed=seed), distinct)
+    )
 
 
 def _preferences(searches, random):

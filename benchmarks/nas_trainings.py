@@ -32,14 +32,15 @@ def workers(number):
     return concurrent.futures.ProcessPoolExecutor(number, context, quiet)
 
 
-def train(args, indices):
-    """Trains a network alone, several times; returns its figures."""
+def train(args, indices, seed=0):
+    """Trains a network alone, several times, the first with a seed; returns its figures."""
     from examples.nas_search.fronts import alone
 
     runs = alone.train(
         args.out / "alone",
         indices,
         args.num_trainings,
+        seed,
         preset=args.preset,
         ssd=experiment(args).space,
         epochs=1 if args.quick else None,

@@ -232,6 +232,7 @@ def test_the_page_of_a_search_says_how_to_train_what_it_found(tmp_path):
 SMALL = {
     ("examples.nas_search", "search"): "--max_global_step=2 --train_batch_size=8",
     ("examples.nas_search", "rank"): "--num_networks=2",
+    ("examples.nas_search", "finalists"): "--num_networks=2 --epochs=1",
     ("examples.nas_search", "train"): "--max_global_step=2 --train_batch_size=8",
     ("examples.nas_search", "fit-cost"): "--num_networks=20 --repeats=3",
     ("examples.nas_search", "front"): "--num_random=1 --max_global_step=2 --epochs=1",

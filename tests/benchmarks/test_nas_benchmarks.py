@@ -117,7 +117,7 @@ def args(tmp_path):
     """Arguments of a benchmark of two searches and a random network."""
     numbers = {"num_searches": 2, "num_random": 1, "num_trainings": 1}
     shared = {"preset": "digits", "target": 0.01, "window": 0.05, "quick": True}
-    return argparse.Namespace(out=tmp_path, strategy="reinforce", **shared, **numbers)
+    return argparse.Namespace(out=tmp_path, strategy="reinforce", finalists=1, **shared, **numbers)
 
 
 def test_what_was_stopped_is_no_result(args, monkeypatch):
@@ -180,13 +180,51 @@ def test_trainings_of_other_settings_are_refused(args):
         nas_trainings.train(args, indices)
 
 
+class HerePool:
+    """A pool whose only process is this one."""
+
+    map = staticmethod(map)
+
+
+def test_of_the_finalists_the_best_by_validation_is_found(args, monkeypatch):
+    # By network: accuracies in trainings of which one chooses, and in others.
+    validation = {"a": 0.5, "b": 0.7, "c": 0.6, "d": 0.1}
+    trainings = []
+
+    def train(args, indices, seed=0):
+        trainings.append((indices, seed, args.num_trainings))
+        test = validation[indices] - 0.05 * seed
+        return {"indices": indices, "validation": validation[indices], "test": test, "seconds": 9.0}
+
+    monkeypatch.setattr(nas_trainings, "train", train)
+    args.finalists, args.num_trainings = 3, 2
+    searches = [
+        {"indices": "a", "first": ["a", "b", "c"], "seconds": 100.0},
+        {"indices": "d", "first": ["d", "c"], "seconds": 200.0},
+    ]
+    first, second = nas_quality._decided(args, HerePool, searches)
+    assert trainings == [(indices, 0, 1) for indices in "abcd"]
+    assert (first["indices"], second["indices"]) == ("b", "c")
+    assert (first["seconds"], second["seconds"]) == (118.0, 209.0)
+    assert [one["indices"] for one in first["finalists"]] == ["a", "b", "c"]
+    again = dict(nas_quality._trained_again(args, HerePool, ["b", "c", "b"]))
+    assert trainings[4:] == [("b", 1, 2), ("c", 1, 2)]
+    assert again["b"]["test"] == pytest.approx(0.65)
+    # Without finalists the search decides alone.
+    args.finalists = 1
+    undecided = nas_quality._decided(args, HerePool, searches)
+    assert [one["indices"] for one in undecided] == ["a", "d"]
+    assert undecided[0]["finalists"] is None and len(trainings) == 6
+    assert dict(nas_quality._trained_again(args, HerePool, ["a"]))["a"]["test"] == 0.5
+
+
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("strategy", ["reinforce", "evolution"])
 def test_a_quick_comparison_of_networks(tmp_path, strategy):
     numbers = ["--num_searches=2", "--num_random=2", "--num_trainings=1", "--processes=1"]
     args = ["-m", "benchmarks.nas_quality", "--quick", f"--out={tmp_path}", *numbers]
-    args.append(f"--strategy={strategy}")
+    args += [f"--strategy={strategy}", "--finalists=2"]
     result = programs.run(*args)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]

@@ -9,6 +9,7 @@ PROGRAM = Program(
         "search": "search for a network that is accurate at a given cost",
         "analyze": "tell what a search found, what it costs, and how sure the controller is",
         "rank": "order networks by their accuracy with the shared weights of a search",
+        "finalists": "train the networks that a search puts first, and tell the best",
         "train": "train a network alone, and measure how accurate it is",
         "evaluate": "measure a network that was trained alone",
         "export": "make a SavedModel of a network that was trained alone",

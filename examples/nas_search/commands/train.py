@@ -45,7 +45,7 @@ def main(args):
         return 0
     mobile_train_eval.check(params)  # before anything is announced
     if params["search_dir"]:
-        _tell_if_searching(params["search_dir"])
+        tell_if_searching(params["search_dir"])
     network = f"{params['ssd']} {params['indices']}".strip()
     where = params["tpu"] if params["use_tpu"] else _count(params["num_towers"], "tower")
     say(f"Training {network} on {where}: {params['max_global_step']:,} steps.")
@@ -60,7 +60,7 @@ def main(args):
     return commands.train(PROGRAM, params, train)
 
 
-def _tell_if_searching(directory):
+def tell_if_searching(directory):
     """Tells that another network may be found yet, if the search in a directory goes on."""
     from examples.nas_search.search import strategies
     from examples.runs import settings_file

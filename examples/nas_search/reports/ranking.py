@@ -27,8 +27,9 @@ def read_networks(path: str) -> List[Network]:
     """Returns the networks in a file.
 
     Args:
-        path: File of a JSON list of objects, as `sample` prints it, or of an object in each line;
-            the networks are their `indices`. Objects without are left out.
+        path: File of a JSON list of objects, as `sample` prints it, of an object in each line, or
+            of an object that has them as its `networks`, as `rank` and `finalists` write it; the
+            networks are their `indices`. Objects without are left out.
 
     Raises:
         UserError: If it cannot be read, or has no networks.
@@ -206,10 +207,9 @@ def _network(record: Mapping[str, Any], path: str) -> Network:
 
 
 def _records(path: str) -> Iterator[Dict[str, Any]]:
-    """Yields the objects with indices in a file: of a list, or of lines."""
+    """Yields the objects with indices in a file; see `read_networks`."""
     try:
-        text = json_file.read_text(path)
-        values = json_file.loads(text) if text.lstrip().startswith("[") else _lines(text)
+        values = _values(json_file.read_text(path))
     except (tf.errors.OpError, json_file.JsonError) as error:
         raise UserError(
             f"Networks must be in a file of JSON, but {path} cannot be read: "
@@ -218,8 +218,15 @@ def _records(path: str) -> Iterator[Dict[str, Any]]:
     yield from (value for value in values if isinstance(value, dict) and "indices" in value)
 
 
-def _lines(text: str) -> List[Any]:
-    return [json_file.loads(line) for line in text.splitlines() if line.strip()]
+def _values(text: str) -> List[Any]:
+    if text.lstrip().startswith("["):
+        return json_file.loads(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines[:1] != ["{"]:
+        return [json_file.loads(line) for line in lines]
+    # An object of many lines.
+    listed = json_file.loads(text).get("networks")
+    return listed if isinstance(listed, list) else []
 
 
 def _metrics(directory: str) -> Iterator[Dict[str, Any]]:

@@ -185,6 +185,7 @@ ACCURATE = [{"indices": indices, "test": 0.5} for indices in NETWORKS]
         ),
         ("networks", lines_of({"cost": 1}), "must have an object with `indices` for each, but {}"),
         ("networks", lines_of({"indices": "a"}), "separated by colons, but in {} some are 'a'"),
+        ("networks", '{\n"networks": 3\n}', "must have an object with `indices` for each, but {}"),
         ("networks", "{", "Networks must be in a file of JSON, but {} cannot be read: A text must"),
     ],
 )

@@ -298,7 +298,7 @@ def test_a_search_that_goes_on_is_told_of(tmp_path, capsys):
     for end in (9, 5):
         (tmp_path / "params.json").write_text(json.dumps({"max_global_step": end}))
         nas_searches.save_checkpoint(tmp_path, 5)
-        train._tell_if_searching(str(tmp_path))
+        train.tell_if_searching(str(tmp_path))
     notice = f"The search in {tmp_path} is at step 5 of 9: this is no final result.\n"
     assert capsys.readouterr().err == notice
 
