@@ -32,14 +32,14 @@ SYNC_FLAGS = ("--batch_size", 60, "--save_steps", 25)
 # Few rows, since a task that starts again skips the rows of all steps.
 ASYNC_FLAGS = ("--batch_size", 12, "--save_steps", 300)
 
-# Groups of faults in a minute of the whole run, without those in which the three clusters start;
-# each costs half a minute or so.
-_GROUPS = {"asynchronous": 1.0, "synchronous": 0.9}
+# Groups of faults in a minute of the whole run, without those in which the three clusters start.
+_GROUPS = {"asynchronous": 0.45, "synchronous": 0.9}
 _STARTS_MINUTES = 2
 # Shares of the time: for the steps of the uninterrupted job, and of the rest for the asynchronous.
 _UNINTERRUPTED, _ASYNCHRONOUS = 0.08, 0.42
 _COST_S = 30  # Of a group of faults; short runs take longer rather than leave faults out.
-_RATE = 1.2  # Steps of an asynchronous task, for each that a synchronous one makes.
+_LEAST_S = 30  # Of asynchronous steps.
+_RATE = 1.1  # Steps of an asynchronous task, for each that a synchronous one makes.
 _RARE_FROM = 15  # Minutes.
 _MORE_S = 240  # A job may take so much longer than planned.
 
@@ -83,9 +83,11 @@ def run(minutes, seed, directory, is_mounted, stall_secs):
     facts = {"steps_per_s": round(expected.steps_per_s, 1), "start_s": round(expected.start_s, 1)}
     _say({"job": "uninterrupted", "steps": expected.steps, **facts})
 
-    secs = max(expected.start_s + _COST_S * len(of_async), left * _ASYNCHRONOUS)
+    # As many steps as faults leave time for: if there were more, no time would be left for faults.
+    without_steps = expected.start_s + _COST_S * len(of_async)
+    secs = max(without_steps + _LEAST_S, left * _ASYNCHRONOUS)
     rate = expected.steps_per_s * (WORKERS + 1) * _RATE
-    steps = round(rate * (secs - expected.start_s))
+    steps = round(rate * (secs - without_steps))
     secs += expected.start_s  # The rate is a guess.
     _say({"job": "asynchronous", "steps": steps})
     job = jobs.Job(setting, "asynchronous", "--steps", steps, *ASYNC_FLAGS)

@@ -8,13 +8,15 @@ import time
 from typing import NamedTuple
 
 CHIEF = "chief/0"
-_MOST_TEXT = 300
+_MOST_TEXT = 100
 _LINES = (
     ("ready", re.compile(r"^ready at step (\d+)$")),
     ("step", re.compile(r"^step (\d+) loss (\S+)$")),
     ("told", re.compile(r"told to leave; step (\d+) is saved")),
 )
 _LOST = re.compile(r"^INFO:tensorflow:An error was raised\b.* Error: (.*)$")
+# Lines of its error that only lead to the next: "Graph execution error:", "From /job:ps/task:0:".
+_LEADS = re.compile(r"^(.*:|=*)$")
 
 
 class Event(NamedTuple):
@@ -46,7 +48,7 @@ class Record:
         self._clock = clock
         self._begun = clock()
         self._lock = threading.Lock()
-        self._begun_errors = {}  # By task: the first line of an error that has more.
+        self._in_error = set()  # Tasks whose next lines say why the session is lost.
         self.events = []
 
     def now(self):
@@ -60,12 +62,12 @@ class Record:
 
     def heard(self, task, line):
         """Takes a line that a task printed."""
-        error = self._begun_errors.pop(task, None)
         lost = _LOST.search(line)
-        if lost and lost[1].startswith("From /job:"):  # The next line says what happened there.
-            self._begun_errors[task] = lost[1]
-        elif lost or error:
-            text = lost[1] if lost else f"{error} {line.strip()}"
+        text = lost[1] if lost else line.strip()
+        if lost:
+            self._in_error.add(task)
+        if task in self._in_error and not _LEADS.match(text):
+            self._in_error.remove(task)
             self.add(task, "lost", text=text[:_MOST_TEXT])
         for kind, pattern in _LINES:
             match = pattern.search(line)
