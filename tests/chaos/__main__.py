@@ -125,6 +125,7 @@ def run(minutes, seed, directory, is_mounted, stall_secs):
         "steps_repeated": second.job.record.repeated(),
         "largest_deviation": {"losses": losses, "weights": weights},
         "connections_lost": [said for done in both for said in report.connections_lost(done.job)],
+        "stalled": [said for done in both for said in report.stalled(done.job)],
         "problems": problems,
     }
     if problems:

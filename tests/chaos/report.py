@@ -13,7 +13,6 @@ from chaos.record import CHIEF
 _AFTER_S = {"port": 30, "disk": 15, "hang": 150, "all": 10}
 """Seconds after a fault in which tasks may still end by it, if more than `_SOON_S`."""
 _SOON_S = 5
-_BACK_S = 60  # Until a server or the chief is back at its steps.
 LEFT, KILLED, TOLD = 143, -9, -15  # Statuses of tasks that are preempted.
 STALLED = 138  # `StallHook.EXIT_STATUS`; that module imports TensorFlow.
 
@@ -138,12 +137,8 @@ def costs(job, happened):
     }
 
 
-def excuses(happened, stall_secs):
-    """Returns which tasks faults let end, and when: a list of `verdict.Excuse`.
-
-    A worker may wait without end for a server, or for the chief, that was started again. Then its
-    `StallHook` ends the process, `stall_secs` later, as docs/faults.md says.
-    """
+def excuses(happened):
+    """Returns which tasks faults let end, and when: a list of `verdict.Excuse`."""
     found = []
     for one in happened:
         if one.begun is None or one.fault.kind in ("stop", "slow"):
@@ -152,9 +147,6 @@ def excuses(happened, stall_secs):
         over = one.begun if one.ended is None else one.ended
         until = over + _AFTER_S.get(one.fault.kind, _SOON_S)
         found.append(verdict.Excuse(one.begun - 1, until, task))
-        if not one.fault.task.startswith("worker/"):
-            stalled = over + _BACK_S + stall_secs
-            found.append(verdict.Excuse(one.begun + stall_secs, stalled, status=STALLED))
     return found
 
 
@@ -190,7 +182,8 @@ def common_problems(disturbed, groups):
     problems += [
         f"{one.fault}: {one.facts['skipped']}" for one in happened if "failed" in one.facts
     ]
-    problems += verdict.end_problems(events, excuses(happened, job.stall_secs))
+    stalled = verdict.stalls(events, STALLED, job.stall_secs)
+    problems += verdict.end_problems(events, excuses(happened), stalled)
     problems += preemption_problems(job, happened, groups)
     problems += verdict.restore_problems(events, causes, damaged(happened), is_sync)
     return problems + verdict.told_problems(events, damaged(happened), is_sync)
@@ -202,6 +195,14 @@ def connections_lost(job):
         f"{job.name}: at {restore.at:.1f} s: {restore.error}"
         for restore in verdict.unexplained(list(job.record.events), _causes(job))
         if restore.error
+    ]
+
+
+def stalled(job):
+    """Returns a sentence for each task that stood still until it was ended."""
+    return [
+        f"{job.name}: {stall.task} from {stall.begin:.1f} to {stall.end:.1f} s"
+        for stall in verdict.stalls(list(job.record.events), STALLED, job.stall_secs)
     ]
 
 

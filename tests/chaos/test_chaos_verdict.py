@@ -206,7 +206,6 @@ def test_a_task_that_ends_without_a_fault_is_found():
     (problem,) = verdict.end_problems(events, excuses)
     assert problem == "chief/0 ended with status 1 at 12.0 s, but no fault had hit it"
     assert verdict.end_problems(events, [verdict.Excuse(9.0, 13.0)]) == []
-    assert len(verdict.end_problems(events, [verdict.Excuse(9.0, 13.0, status=1)])) == 1
 
 
 def test_a_fault_costs_the_time_until_a_step_that_began_after_it():
@@ -287,21 +286,29 @@ def test_faults_excuse_the_ends_of_their_tasks_alone():
         happening("kill", "worker/2", None, None),
     ]
     ends = [end(f"worker/{i}", at) for i in range(3) for at in (11.0, 53.0)]
-    found = verdict.end_problems(ends, report.excuses(happened, 90))
+    found = verdict.end_problems(ends, report.excuses(happened))
     assert [problem.partition(" ")[0] for problem in found] == ["worker/1", "worker/2"]
 
 
-@pytest.mark.parametrize("task", ["ps/0", "chief/0", "worker/1"])
-def test_a_lost_server_or_chief_excuses_workers_that_stand_still(task):
-    excuses = report.excuses([happening("kill", task, 10.0, 12.0)], 90)
-
-    def are_excused(*ends):
-        return verdict.end_problems(ends, excuses) == []
-
-    assert are_excused(end("worker/0", 105.0, report.STALLED)) == (task != "worker/1")
-    for at, status in ((105.0, 1), (50.0, report.STALLED), (170.0, report.STALLED)):
-        assert not are_excused(end("worker/0", at, status))
+@pytest.mark.parametrize(
+    ("at", "status", "is_right"),
+    [(105.0, 138, True), (105.0, 1, False), (89.0, 138, False)],
+)
+def test_a_task_that_stood_still_may_end(at, status, is_right):
+    events = joined(Event(0.0, "worker/0", "start"), session("worker/0", 8.0, 0, 19))  # To 10 s.
+    events.append(end("worker/0", at, status))
+    job = types.SimpleNamespace(
+        name="mine", record=types.SimpleNamespace(events=events), stall_secs=90
+    )
+    assert report.stalled(job) == (["mine: worker/0 from 10.0 to 105.0 s"] if is_right else [])
+    stalled = verdict.stalls(events, report.STALLED, 90)
+    assert (verdict.end_problems(events, [], stalled) == []) == is_right
     assert report.STALLED == StallHook.EXIT_STATUS
+
+
+def test_a_task_that_stands_still_from_its_start_may_end():
+    events = [Event(5.0, "worker/0", "start"), end("worker/0", 105.0, 138)]
+    assert verdict.stalls(events, 138, 90) == [("worker/0", 5.0, 105.0)]
 
 
 @pytest.mark.parametrize(

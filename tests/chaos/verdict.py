@@ -280,33 +280,60 @@ class Excuse(NamedTuple):
         begin: The time from which a fault lets it end.
         end: The time until which it does.
         task: The name of the task; None: any.
-        status: Its status; None: any.
     """
 
     begin: float
     end: float
     task: str = None
-    status: int = None
 
     def holds_for(self, event):
         """Returns whether a task may end as the `Event` says."""
-        return (
-            self.begin <= event.at <= self.end
-            and self.task in (None, event.task)
-            and self.status in (None, event.status)
-        )
+        return self.begin <= event.at <= self.end and self.task in (None, event.task)
 
 
-def end_problems(events, excuses):
-    """A task ends with an error only if a fault hit it.
+class Stall(NamedTuple):
+    """A task that stood still, until its `StallHook` ended it."""
+
+    task: str
+    begin: float
+    """The time of its last step, or start."""
+    end: float
+
+
+def stalls(events, status, limit_secs):
+    """Returns the `Stall`s of a job.
+
+    Args:
+        events: List of `Event`.
+        status: That of a process that `StallHook` ends.
+        limit_secs: How long its `StallHook`s wait for a step.
+    """
+    found, last = [], {}
+    for event in events:
+        if event.kind in ("start", "step"):
+            last[event.task] = event.at
+        elif event.kind == "end" and event.status == status:
+            begin = last.get(event.task, 0.0)
+            if event.at - begin >= limit_secs:
+                found.append(Stall(event.task, begin, event.at))
+    return found
+
+
+def end_problems(events, excuses, stalled=()):
+    """A task ends with an error only if a fault hit it, or it stood still.
+
+    TensorFlow may wait forever, e.g. for an answer that was lost; `StallHook` ends the task then.
 
     Args:
         events: List of `Event`.
         excuses: List of `Excuse`.
+        stalled: List of `Stall`.
     """
     problems = []
+    known = {(stall.task, stall.end) for stall in stalled}
     for event in (event for event in events if event.kind == "end" and event.status):
-        if not any(excuse.holds_for(event) for excuse in excuses):
+        is_excused = any(excuse.holds_for(event) for excuse in excuses)
+        if not is_excused and (event.task, event.at) not in known:
             problems.append(
                 f"{event.task} ended with status {event.status} at {event.at:.1f} s, but no fault "
                 "had hit it"
