@@ -1,9 +1,8 @@
-r"""Does the architecture search find better networks than chance, at the same cost?
+"""Does the architecture search find better networks than chance, at the same cost?
 
     python -m benchmarks.nas_quality --preset digits --out runs/nas_quality
     python -m benchmarks.nas_quality --preset mnist5k --out runs/nas_mnist5k --latency
-    python -m benchmarks.nas_quality --preset pulses --strategy evolution --finalists 8 \
-        --num_trainings 1 --out runs/nas_pulses
+    python -m benchmarks.nas_quality --preset pulses --strategy random --finalists 8
 
 Searches the space of a preset from several seeds, draws random networks that cost about what the
 searches aim at, makes references in the shape of published networks, see `nas_experiments.py`, and

@@ -19,7 +19,7 @@ from examples.nas_search.search import search_loop, search_settings
 from examples.nas_search.training import train_settings
 from examples.revnet.commands import PROGRAM as REVNET
 from examples.revnet.training import train_settings as revnet_settings
-from nas_search import nas_searches
+from nas_search import nas_fronts, nas_searches
 
 # Which are not of this repository, have no parser, or need what is not there to parse.
 FOREIGN = ("pytest", "venv", "pip")
@@ -35,6 +35,7 @@ OF_PYTHON = [(name, words) for name, words in SHOWN if "-m" in words]
 # Modules that compose the commands that they print, as tests below have them.
 TOGETHER = {
     "examples/classifiers/commands.py",
+    "examples/nas_search/commands/finalists.py",
     "examples/nas_search/commands/fit_cost.py",
     "examples/nas_search/commands/front.py",
     "examples/nas_search/commands/search.py",
@@ -216,6 +217,22 @@ def test_a_front_that_was_stopped_goes_on(tmp_path, monkeypatch, capsys):
     line = ["--targets", "0.01", "0.02", "--num_random=2", f"--out={given['out']}"]
     assert NAS_SEARCH.main(["front", *line]) == 130
     assert printed(capsys.readouterr().out) == {"front": argparse.Namespace(**given)}
+
+
+def test_finalists_that_were_stopped_go_on_and_the_best_can_be_exported(tmp_path, capsys):
+    history = [nas_searches.evaluation(0, nas_searches.INDICES, 0.5)]
+    search = nas_searches.write_evaluated(tmp_path / "a run", history)
+    line = ["finalists", f"--search_dir={search}", "--num_networks=2"]
+    with nas_fronts.stand_ins() as stand_in:
+        stand_in.stops_at = 0
+        assert NAS_SEARCH.main(line) == 130
+        given = argparse.Namespace(search_dir=search, num_networks=2)
+        assert printed(capsys.readouterr().err) == {"finalists": given}
+        stand_in.stops_at = None
+        assert NAS_SEARCH.main(line) == 0
+    (command,) = printed(capsys.readouterr().out).items()
+    assert command[0] == "export"
+    assert vars(command[1])["export_dir"] == f"{vars(command[1])['checkpoint_dir']}-exported"
 
 
 def test_the_page_of_a_search_says_how_to_train_what_it_found(tmp_path):

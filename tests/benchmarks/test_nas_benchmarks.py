@@ -187,7 +187,7 @@ class HerePool:
 
 
 def test_of_the_finalists_the_best_by_validation_is_found(args, monkeypatch):
-    # By network: accuracies in trainings of which one chooses, and in others.
+    # By network: the accuracy in the training that decides; others are worse.
     validation = {"a": 0.5, "b": 0.7, "c": 0.6, "d": 0.1}
     trainings = []
 

@@ -1,6 +1,7 @@
 """Directories as a search leaves them, written without searching, and measured cost models."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -9,10 +10,17 @@ import tensorflow.compat.v1 as tf
 from examples.nas_search import mobile_classifier_factory, mobile_cost_model, schema_io
 from examples.nas_search.costs import cost_model_io
 from examples.nas_search.reports import network_distribution
+from examples.nas_search.search.strategies import history
+from examples.nas_search.search.strategies.history import Evaluation
 
 SSD = "digits_search"
 # A network that skips the optional layer of block 1 (the sixth choice) but not that of block 2.
 INDICES = [0, 1, 1, 0, 1, 1, 2, 0, 0, 1, 0, 0, 1, 0]
+# The same one, except the kernel size of the layer that it skips.
+UNREACHED = [*INDICES[:3], 1, *INDICES[4:]]
+# Four networks that differ in two widths.
+_WIDTHS = itertools.product([0, 1], [0, 1])
+FOUR = [[*INDICES[:2], first, *INDICES[3:12], last, 0] for first, last in _WIDTHS]
 PARAMS = {
     "ssd": SSD,
     "enable_cost_model": True,
@@ -58,6 +66,18 @@ def write_search(directory, steps=None, spec=None, **changes):
             scalars["rlcontroller/estimated_cost"] = 0.4
     log(directory, steps)
     return directory
+
+
+def evaluation(place, network, reward):
+    """Returns the `Evaluation` of a network at a place of a history, in a step after the 20th."""
+    return Evaluation(place, 21 + place, tuple(network), 0.5, reward, (0.02,), 1.0)
+
+
+def write_evaluated(directory, evaluations, **changes):
+    """Writes a search by `random` whose first part ended at step 20; returns its directory."""
+    write_search(directory, **{"strategy": "random", "supernet_steps": 20, **changes})
+    history.start(str(directory), evaluations)
+    return str(directory)
 
 
 def save_checkpoint(directory, step=1, **values):

@@ -137,9 +137,10 @@ def _in_words(record):
             f"{network['validation']:>10.2%} {network['test']:>8.2%} {network['madds']:>13,} "
             f"{network['place']:>6}  {network['indices']}"
         )
-    yield f"The best is in {networks[0]['checkpoint_dir']}. Export it with"
-    chosen = f"--checkpoint_dir={networks[0]['checkpoint_dir']}"
-    yield f"    {PROGRAM.command_line('export', chosen, '--export_dir=EXPORTED')}"
+    best = networks[0]["checkpoint_dir"]
+    yield f"The best is in {best}. Export it with"
+    given = ("--checkpoint_dir", best, "--export_dir", f"{best}-exported")
+    yield f"    {PROGRAM.command_line('export', *given)}"
 
 
 def _text(network):

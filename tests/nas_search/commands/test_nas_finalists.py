@@ -6,9 +6,7 @@ import pytest
 
 from examples.nas_search.commands import PROGRAM
 from nas_search import nas_fronts
-from nas_search.nas_searches import INDICES
-from nas_search.reports.test_nas_evaluated import write_evaluated
-from nas_search.reports.test_nas_first_networks import FOUR, UNREACHED, evaluation
+from nas_search.nas_searches import FOUR, INDICES, UNREACHED, evaluation, write_evaluated
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def test_the_first_networks_are_trained_and_the_best_is_told(search, tmp_path, s
     assert [line.split()[-1] for line in lines[2:5]] == [one["indices"] for one in networks]
     best = networks[0]["checkpoint_dir"]
     assert lines[-2] == f"The best is in {best}. Export it with"
-    assert f"export '--checkpoint_dir={best}'" in lines[-1]  # The path has a blank.
+    assert f"export --checkpoint_dir '{best}'" in lines[-1]  # The path has a blank.
     assert "Network 3 of 3: " in captured.err
     # It is at its end, and says the same again.
     assert run(search, "--num_networks=3", "--num_trainings=2", "--seed=5") == 0

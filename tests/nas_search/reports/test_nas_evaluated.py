@@ -14,8 +14,8 @@ from examples.nas_search.reports import (
     result_formats,
     search_analysis,
 )
-from examples.nas_search.search.strategies import history
 from examples.nas_search.search.strategies.history import Evaluation
+from nas_search import nas_searches
 from nas_search.nas_pages import Page, check_loads_nothing, check_names, check_readable
 from nas_search.nas_searches import INDICES, logits, write_search
 
@@ -29,10 +29,8 @@ EVALUATIONS = [
 
 
 def write_evaluated(directory, evaluations=EVALUATIONS, **changes):
-    """Writes a search by `random` whose first part ended at step 20."""
-    write_search(directory, **{"strategy": "random", "supernet_steps": 20, **changes})
-    history.start(str(directory), evaluations)
-    return str(directory)
+    """Writes a search that has evaluated these networks."""
+    return nas_searches.write_evaluated(directory, evaluations, **changes)
 
 
 @pytest.fixture(scope="module")

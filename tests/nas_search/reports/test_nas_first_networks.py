@@ -1,24 +1,16 @@
 """The networks that a search puts first."""
 
-import itertools
-
 from examples.nas_search.reports import finalists, network_distribution, search_analysis
-from examples.nas_search.search.strategies.history import Evaluation
 from examples.nas_search.spaces import search_spaces
-from nas_search.nas_searches import INDICES, logits, write_search
-from nas_search.reports.test_nas_evaluated import write_evaluated
-
-UNREACHED = [*INDICES]
-UNREACHED[3] = 1 - UNREACHED[3]  # The kernel size of the layer that the sixth choice skips.
-# Four networks that differ in two widths.
-FOUR = [
-    [*INDICES[:2], first, *INDICES[3:12], last, 0]
-    for first, last in itertools.product([0, 1], [0, 1])
-]
-
-
-def evaluation(place, network, reward):
-    return Evaluation(place, 21 + place, tuple(network), 0.5, reward, (0.02,), 1.0)
+from nas_search.nas_searches import (
+    FOUR,
+    INDICES,
+    UNREACHED,
+    evaluation,
+    logits,
+    write_evaluated,
+    write_search,
+)
 
 
 def test_those_with_the_largest_rewards_come_first(tmp_path):
