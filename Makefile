@@ -279,7 +279,7 @@ $(RELEASE)/.made: constraints/release.txt constraints/locked/release.txt
 	@touch $@
 
 # What an environment has besides, by its TensorFlow.
-and_more = $(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter .test2.15,$(@F)$(TENSORFLOW)),$(comma)types$(comma)coverage)
+and_more = $(if $(filter 2.21,$(TENSORFLOW)),$(comma)keras2)$(if $(filter .test2.15,$(@F)$(TENSORFLOW)),$(comma)types$(comma)coverage$(comma)fuzz)
 comma := ,
 
 # Arguments: the environment, the name of its lock, and the extras of replicate-estimator; none: it

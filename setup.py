@@ -39,6 +39,9 @@ CONTRIB = [
 TYPES = ["mypy==1.19.1; python_version >= '3.9'"]
 # What `make coverage` measures with, on TensorFlow 2.15 alone.
 COVERAGE = ["coverage[toml]>=7.2", "pytest-cov>=4.1"]
+# What `make nightly` looks for harmful files with, on TensorFlow 2.15 alone. It has no wheels for
+# older Pythons, nor for other systems.
+FUZZ = ["atheris>=3; python_version >= '3.11' and platform_system == 'Linux'"]
 # TensorBoard needs it, too; the newest TensorFlow comes without TensorBoard.
 MARKDOWN = ["markdown>=3.4"]
 TEST = [
@@ -100,6 +103,7 @@ setup(
         "coverage": COVERAGE,
         "docs": DOCS,
         "examples": EXAMPLES,
+        "fuzz": FUZZ,
         "keras2": KERAS_2,
         "mnist": MNIST,
         "progress": PROGRESS,

@@ -28,7 +28,7 @@ class Environment(NamedTuple):
 
 ENVIRONMENTS = {
     "tf-1.15": Environment("tf-1.15", "3.7.16", ("test",)),
-    "tf-2.15": Environment("tf-2.15", "3.11.7", ("test", "types", "coverage")),
+    "tf-2.15": Environment("tf-2.15", "3.11.7", ("test", "types", "coverage", "fuzz")),
     "tf-2.21": Environment("tf-2.21", "3.11.7", ("test", "keras2")),
     "contrib": Environment("tf-2.15", "3.11.7", ("contract", "contrib")),
     "docs": Environment("docs", "3.11.7"),
