@@ -1,9 +1,7 @@
 """The networks that a search puts first; training them alone tells the best.
 
 Shared weights tell good networks from bad ones, but hardly the good ones from each other. So a few
-of the first are trained alone, and the one with the best validation accuracy is taken, as Guo et
-al. do with the Pareto front of a search ("Single Path One-Shot Neural Architecture Search with
-Uniform Sampling", ECCV 2020).
+of the first are trained alone, and the one with the best validation accuracy is taken.
 """
 
 from typing import Dict, List, Sequence, Tuple
