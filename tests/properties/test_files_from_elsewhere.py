@@ -4,9 +4,11 @@ Each parser gets valid files with random changes. Neither may it take memory by 
 file rather than by its size, nor write outside its directory. Below are the faults that were found.
 """
 
+import itertools
 import json
 import os
 import random
+import re
 import sys
 import tracemalloc
 
@@ -44,6 +46,7 @@ from properties.parsers import (
     PARSERS,
     REVNET,
     SEARCHED,
+    SPACE,
     TRAINED,
 )
 
@@ -72,7 +75,7 @@ def test_a_bad_file_is_an_error_or_another_file(name, share, tmp_path):
     _STARTED.append(started)
     try:
         for number in range(max(int(share * count), min(count, 200))):
-            contents = parsers.whole(name, hostile_files.mutated(good, choose))
+            contents = hostile_files.mutated(good, choose)
             path.write_bytes(contents)
             is_traced = number % 24 == 0
             if is_traced:
@@ -204,6 +207,22 @@ def test_a_space_whose_networks_cannot_be_built_is_named(tmp_path):
     nas_searches.write_search(tmp_path, {0: scalars}, space)
     message = "must describe networks that can be built, but the one found cannot…Name the"
     with pytest.raises(search_analysis.UnreadableError, match=matching(message)):
+        search_analysis.analyze(str(tmp_path))
+
+
+def test_networks_with_other_choices_than_the_found_one_are_described_too(tmp_path):
+    """Found by the search that coverage guides: the found network skips the layer."""
+    number = itertools.count()  # Of the expansions, of which each layer has two.
+
+    def spoil(match):
+        return match[1] + ('"wide"' if next(number) == 3 else match[2])
+
+    spoiled = re.sub(r'("scale",\s*)([\d.]+)', spoil, SPACE)
+    nas_searches.write_search(tmp_path)
+    (tmp_path / "model_spec.json").write_text(spoiled)
+    with pytest.raises(
+        search_analysis.UnreadableError, match="but one with other choices cannot: "
+    ):
         search_analysis.analyze(str(tmp_path))
 
 

@@ -7,6 +7,7 @@ is *reached* if the branch that it stands in is taken: the kernel size of a skip
 Entropies are in nats, costs in millions of multiply-adds.
 """
 
+import contextlib
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
@@ -119,7 +120,8 @@ def analyze(dirname):
     found = search_space_utils.prune_model_spec(space, indices)
     cost, layers = _cost_and_layers(dirname, found, params)
     is_drawn = evaluations is None
-    nodes = _nodes(oneofs, probabilities[step], indices, is_drawn)
+    with _refusing_what_cannot_be_built(dirname, "one with other choices"):
+        nodes = _nodes(oneofs, probabilities[step], indices, is_drawn)
     costs = _costs(dirname, params, indices) if params.get("enable_cost_model", True) else []
     first = costs[0] if costs else None
     return Analysis(
@@ -175,14 +177,20 @@ def _read_own_space(ssd, dirname):
 
 def _cost_and_layers(dirname, network, params):
     """Returns what a network costs, and its layers in words."""
+    with _refusing_what_cannot_be_built(dirname, "the one found"), np.errstate(all="raise"):
+        cost = network_cost.network_cost(network, params["image_shape"], params["num_classes"])
+        return cost, architecture_text.describe(network, cost.layers)
+
+
+@contextlib.contextmanager
+def _refusing_what_cannot_be_built(dirname, network):
+    """A scope in which layers with values that they cannot have are an `UnreadableError`."""
     try:
-        with np.errstate(all="raise"):
-            cost = network_cost.network_cost(network, params["image_shape"], params["num_classes"])
-            return cost, architecture_text.describe(network, cost.layers)
+        yield
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
         raise UnreadableError(
-            f"model_spec.json in {dirname} must describe networks that can be built, but the one "
-            f"found cannot: {error}. Name the `--checkpoint_dir` of a search."
+            f"model_spec.json in {dirname} must describe networks that can be built, but "
+            f"{network} cannot: {error}. Name the `--checkpoint_dir` of a search."
         ) from error
 
 
