@@ -182,8 +182,8 @@ def common_problems(disturbed, groups):
     problems += [
         f"{one.fault}: {one.facts['skipped']}" for one in happened if "failed" in one.facts
     ]
-    stalled = verdict.stalls(events, STALLED, job.stall_secs)
-    problems += verdict.end_problems(events, excuses(happened), stalled)
+    stalls = verdict.stalls(events, STALLED, job.stall_secs)
+    problems += verdict.end_problems(events, excuses(happened), stalls)
     problems += preemption_problems(job, happened, groups)
     problems += verdict.restore_problems(events, causes, damaged(happened), is_sync)
     return problems + verdict.told_problems(events, damaged(happened), is_sync)

@@ -48,7 +48,7 @@ def main(argv=None):
     (corpus / "good").write_bytes(good.encode())
 
     def read(contents):
-        path.write_bytes(parsers.whole(args.name, contents))
+        path.write_bytes(contents)
         with contextlib.suppress(errors):
             parse(str(path))
 

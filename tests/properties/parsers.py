@@ -73,6 +73,19 @@ def resume(path):
     settings_file.check_same({**SEARCHED, "devices": ["/cpu:0"], "checkpoint_dir": directory})
 
 
+def read_log(path):
+    measurement_log.read(path, HEADER)
+
+
+def read_line_of_log(path):
+    """Reads a log whose first line is good, and whose second one is the file."""
+    with open(path, "rb") as file:
+        line = file.read()
+    with open(path, "wb") as file:
+        file.write(json.dumps(HEADER).encode() + b"\n" + line + b"\n")
+    read_log(path)
+
+
 def analysed(path):
     """Analyses a search, whose other files are in the same directory."""
     directory = os.path.dirname(path)
@@ -126,17 +139,11 @@ PARSERS = {
     "measured": (
         "measured",
         f"{json.dumps(HEADER)}\n{MEASURED}\n",
-        lambda path: measurement_log.read(path, HEADER),
+        read_log,
         UserError,
         800,
     ),
-    "measured_line": (
-        "measured",
-        MEASURED,
-        lambda path: measurement_log.read(path, HEADER),
-        UserError,
-        500,
-    ),
+    "measured_line": ("measured", MEASURED, read_line_of_log, UserError, 500),
     "records": (
         "records.json",
         json.dumps({"train-00000-of-00001": [120, 4, 0, 9]}),
@@ -181,12 +188,3 @@ def place(name, directory):
     if name == "resumed":
         nas_searches.save_checkpoint(directory)
     return path
-
-
-def whole(name, contents):
-    """Returns the contents of the file of a parser, bytes, of which some may be changed."""
-    return (
-        json.dumps(HEADER).encode() + b"\n" + contents + b"\n"
-        if name == "measured_line"
-        else contents
-    )

@@ -1,5 +1,7 @@
 """Every night, a search for files that do harm, guided by the code that they reach."""
 
+import sys
+
 import pytest
 
 import programs
@@ -7,9 +9,12 @@ from properties.parsers import PARSERS
 
 
 @pytest.mark.nightly
+@pytest.mark.skipif(
+    sys.version_info < (3, 11) or sys.platform != "linux",
+    reason="Atheris has no wheels for older Pythons, nor for other systems.",
+)
 @pytest.mark.parametrize("name", PARSERS)
 def test_no_file_that_is_found_does_harm(name, tmp_path):
-    pytest.importorskip("atheris", reason="Atheris is for Python 3.11 and newer on Linux.")
     directory, runs = tmp_path / "all", PARSERS[name][-1]
     result = programs.run(
         *("-m", "tests.properties.guided", name, f"--runs={runs}", f"--directory={directory}")
