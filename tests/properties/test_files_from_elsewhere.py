@@ -212,7 +212,7 @@ def test_a_space_whose_networks_cannot_be_built_is_named(tmp_path):
 
 def test_networks_with_other_choices_than_the_found_one_are_described_too(tmp_path):
     """Found by the search that coverage guides: the found network skips the layer."""
-    number = itertools.count()  # Of the expansions, of which each layer has two.
+    number = itertools.count()  # Each layer has two expansions.
 
     def spoil(match):
         return match[1] + ('"wide"' if next(number) == 3 else match[2])
