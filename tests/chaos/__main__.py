@@ -27,7 +27,7 @@ _TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
 WORKERS, PS = 5, 2  # With the chief, these are eight tasks.
-TOLERANCE = 1e-12  # Relative; tests/clusters allow as much.
+TOLERANCE = 1e-12  # Relative to the largest loss, and to the largest weight of a variable.
 SYNC_FLAGS = ("--batch_size", 60, "--save_steps", 25)
 # Few rows, since a task that starts again skips the rows of all steps.
 ASYNC_FLAGS = ("--batch_size", 12, "--save_steps", 300)

@@ -238,7 +238,7 @@ def synchronous_problems(disturbed, groups, expected, tolerance):
         disturbed: The `Disturbed`.
         groups: Its part of the plan.
         expected: The `Uninterrupted`.
-        tolerance: Largest relative difference of losses.
+        tolerance: Largest difference of losses, relative to the largest loss.
     """
     events, trainers = list(disturbed.job.record.events), disturbed.job.cluster.trainers()
     problems = common_problems(disturbed, groups)

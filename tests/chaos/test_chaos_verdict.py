@@ -112,6 +112,17 @@ def test_losses_may_differ_in_their_last_digits():
     assert problems == [] and 0 < largest < 1e-12
 
 
+def test_small_losses_have_the_rounding_errors_of_large_ones():
+    """Seed 25: after 4,093 steps a loss of 1.92e-5 differed by 2e-17."""
+    small = {**EXPECTED, ("chief/0", 3): 1.9209338033266382e-05}
+    events = changed(synchronous(), "chief/0", 3, loss=1.9209338033288588e-05)
+    problems, largest = verdict.loss_problems(events, small, 1e-12)
+    assert problems == [] and 0 < largest < 1e-17
+    events = changed(events, "chief/0", 3, loss=1.921e-05)
+    (problem,), _ = verdict.loss_problems(events, small, 1e-12)
+    assert problem == "chief/0 had loss 1.921e-05 in step 3, 1.9209338033266382e-05 uninterrupted"
+
+
 def test_a_chief_that_restores_without_a_cause_is_found():
     events = [event for event in synchronous() if event.kind != "end"]
     (problem,) = verdict.restore_problems(events, ANY, set(), True)

@@ -90,12 +90,14 @@ def loss_problems(events, expected, tolerance):
     Args:
         events: List of `Event`.
         expected: Losses of the uninterrupted job, by task and step.
-        tolerance: Largest relative difference.
+        tolerance: Largest difference, relative to the largest expected loss. A small loss is the
+            difference of large numbers, and has their rounding errors.
 
     Returns:
-        The problems, and the largest difference.
+        The problems, and the largest difference, relative as well.
     """
     problems, largest, before = [], 0.0, {}
+    scale = max(map(abs, expected.values()), default=1.0)
     for event in (event for event in events if event.kind == "step"):
         key = event.task, event.step
         wanted = expected.get(key)
@@ -105,7 +107,7 @@ def loss_problems(events, expected, tolerance):
         for other, name in ((wanted, "uninterrupted"), (before.get(key), "before")):
             if other is None:
                 continue
-            off = _difference(event.loss, other)
+            off = _difference(event.loss, other, scale)
             largest = max(largest, off)
             if not off <= tolerance:
                 problems.append(
@@ -115,11 +117,11 @@ def loss_problems(events, expected, tolerance):
     return _short(problems), largest
 
 
-def _difference(value, other):
-    """Returns the relative difference of two losses; infinity if one is not finite."""
+def _difference(value, other, scale):
+    """Returns the difference of two losses, relative to a scale; infinity if one is not finite."""
     if value == other:
         return 0.0
-    off = abs(value - other) / max(abs(other), 1e-9)
+    off = abs(value - other) / max(scale, 1e-9)
     return off if off == off else float("inf")
 
 
