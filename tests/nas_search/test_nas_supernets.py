@@ -32,13 +32,14 @@ def loss_of(outputs):
     return sum(tf.reduce_sum(tf.sin(tf.cast(each, tf.float32))) for each in [logits, *endpoints])
 
 
+@pytest.mark.parametrize("slice_widths", [False, True])
 @each_space
-def test_drawn_networks_are_the_networks_alone(name):
+def test_drawn_networks_are_the_networks_alone(name, slice_widths):
     """Same logits, endpoints, penalty and gradients, given the part of the weights they draw."""
     space, shape = SPACES[name](), SHAPES[name]
     masks = nas_supernets.placeholders(space)
     x = tf.constant(nas_layers.images(*shape))
-    model = nas_supernets.supernet(space, masks, shape)
+    model = nas_supernets.supernet(space, masks, shape, slice_widths=slice_widths)
     draws = [nas_supernets.draw(space, seed) for seed in (1, 2)]
     specs = [prune_model_spec(space, indices) for indices in draws]
     networks = [
@@ -59,7 +60,7 @@ def test_drawn_networks_are_the_networks_alone(name):
             feed = nas_supernets.one_hot(masks, indices)
             pairs = nas_supernets.copy_drawn(model, network, session, feed)
             got, want = session.run([results_of_model, fetches], feed)
-            check_same_outputs(got[0], want[0])
+            check_same_outputs(got[0], want[0], slice_widths)
             assert got[1] == pytest.approx(want[1], rel=1e-5)
             check_same_gradients(got[2], want[2], pairs)
             cost = network_cost.network_cost(space, shape[1:], nas_supernets.NUM_CLASSES, indices)
@@ -67,12 +68,14 @@ def test_drawn_networks_are_the_networks_alone(name):
             assert weights == cost.params
 
 
-def check_same_outputs(got, want):
+def check_same_outputs(got, want, slice_widths):
     np.testing.assert_allclose(got[0], want[0], rtol=1e-3, atol=1e-4)
     assert len(got[1]) == len(want[1])
     for endpoint, want_endpoint in zip(got[1], want[1]):
         filters = want_endpoint.shape[3]
         np.testing.assert_allclose(endpoint[..., :filters], want_endpoint, rtol=1e-3, atol=1e-3)
+        if slice_widths:
+            assert endpoint.shape[3] == filters
         assert not endpoint[..., filters:].any()
 
 
@@ -183,7 +186,7 @@ def test_bfloat16_images():
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
-def train_on_towers(space, draws, images):
+def train_on_towers(space, draws, images, slice_widths):
     """One step of two towers, each with a network of its own; weights before and after by name."""
 
     def model_fn(features, labels, mode):
@@ -192,7 +195,8 @@ def train_on_towers(space, draws, images):
             feed.update(nas_supernets.one_hot(masks, draw))
         index = replicate.tower_index()
         masks = [tf.gather(tf.stack(choices), index) for choices in zip(*each)]
-        model = nas_supernets.supernet(space, masks, features.shape)
+        shape = features.shape
+        model = nas_supernets.supernet(space, masks, shape, slice_widths=slice_widths)
         loss = loss_of(model.apply(features, training=True)) + model.regularization_loss()
         optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.01))
         train_op = optimizer.minimize(loss, var_list=model.trainable_variables())
@@ -213,14 +217,15 @@ def train_on_towers(space, draws, images):
         return before, session.run(variables), logits
 
 
+@pytest.mark.parametrize("slice_widths", [False, True])
 @mostly_v2
-def test_towers_train_networks_of_their_own_with_shared_weights(control_flow):
+def test_towers_train_networks_of_their_own_with_shared_weights(control_flow, slice_widths):
     """Two towers with two networks take the mean of the gradients of either alone."""
     space = nas_supernets.tiny()
     draws = [nas_supernets.draw(space, seed) for seed in (1, 2)]
     images = nas_layers.images(6, 8, 8, 1)
     with tf.Graph().as_default():
-        before, after, logits = train_on_towers(space, draws, images)
+        before, after, logits = train_on_towers(space, draws, images, slice_widths)
     means = {name: np.zeros_like(value) for name, value in before.items()}
     for draw, rows, updated_logits in zip(draws, np.split(images, 2), logits):
         with tf.Graph().as_default(), tf.Session() as session:

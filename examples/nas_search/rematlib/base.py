@@ -11,9 +11,11 @@ A layer of one's own defines `_setup` and `_call`. It passes inputs to other lay
 """
 
 import re
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
+
+from examples.nas_search.rematlib import tensors
 
 
 class Weight(NamedTuple):
@@ -23,15 +25,26 @@ class Weight(NamedTuple):
         variable: Resource variable of float type.
         masks: Tensors that are multiplied with it wherever it is used, each of a shape that
             broadcasts to its own.
-        regularizer: Function from the masked value to a scalar, its penalty. None for none.
+        regularizer: Function from the value in use to a scalar, its penalty. None for none.
+        sizes: For each axis, how many of the first entries are used, an int or an int32 scalar
+            tensor. None for all of all axes.
     """
 
     variable: Any
     masks: Tuple[tf.Tensor, ...] = ()
     regularizer: Optional[Callable] = None
+    sizes: Optional[Sequence[Union[int, tf.Tensor]]] = None
+
+    def in_use(self, value):
+        """Returns the part of the variable's value that is used, masked."""
+        if self.sizes is not None:
+            value = tensors.first_entries(value, self.sizes)
+        for mask in self.masks:
+            value *= tf.cast(mask, value.dtype)
+        return value
 
     def value(self, run, dtype=None):
-        """Returns the masked value in a `Run`, as `dtype`; None leaves the variable's."""
+        """Returns the value in use in a `Run`, as `dtype`; None leaves the variable's."""
         value = run.values[self.variable.ref()]
         return value if dtype is None else tf.cast(value, dtype)
 
@@ -41,7 +54,7 @@ class Run:
 
     Attributes:
         training: Whether the layers are being trained, bool.
-        values: Dict of the tensors that are read and masked, or drawn, once per run. Keys are
+        values: Dict of the tensors that are read and restricted, or drawn, once per run. Keys are
             references to variables (`variable.ref()`), or layers that draw random numbers.
         snapshot: Dict of the variables' values as they were read, by references.
         updates: List to which layers append operations that update their moving averages.
@@ -91,9 +104,7 @@ class Layer:
         for weight in self._weights.values():
             key, value = weight.variable.ref(), weight.variable.read_value()
             run.snapshot[key] = value
-            for mask in weight.masks:
-                value *= tf.cast(mask, value.dtype)
-            run.values[key] = value
+            run.values[key] = weight.in_use(value)
 
     def _penalties(self, run):
         """Returns a dict from `variable.ref()` to the penalty of each variable that has one."""
@@ -113,7 +124,15 @@ class Layer:
         return layer
 
     def add_weight(
-        self, name, shape, initializer, regularizer=None, masks=(), trainable=True, **kwargs
+        self,
+        name,
+        shape,
+        initializer,
+        regularizer=None,
+        masks=(),
+        sizes=None,
+        trainable=True,
+        **kwargs,
     ):
         """Makes a variable, or finds it if it was made before.
 
@@ -123,6 +142,7 @@ class Layer:
             initializer: As of `tf.get_variable`.
             regularizer: As in `Weight`.
             masks: As in `Weight`.
+            sizes: As in `Weight`.
             trainable: Bool.
             **kwargs: Further arguments of `tf.get_variable`. Without `dtype` the variable has that
                 of the variable scope, float32 unless the scope says otherwise.
@@ -142,7 +162,7 @@ class Layer:
                 use_resource=True,
                 **kwargs,
             )
-            self._weights[name] = Weight(variable, tuple(masks), regularizer)
+            self._weights[name] = Weight(variable, tuple(masks), regularizer, sizes)
         made = self._weights[name].variable
         if not made.shape.is_compatible_with(shape):
             raise ValueError(
@@ -242,6 +262,16 @@ class Layer:
     def updates(self):
         """Returns the list of operations that update moving averages, of all training runs."""
         return list(self._updates)
+
+    def _built_shape(self, inputs):
+        """Returns the shape of the output for a tensor, as it was built for the largest widths.
+
+        The first axis is that of the tensor.
+        """
+        for key, shape in self._output_shapes.items():
+            if inputs.shape[1:].is_compatible_with(key):
+                return inputs.shape[:1].concatenate(shape)
+        return self.build(inputs.shape)
 
     def _run(self):
         return self._latest_run or self._start_run(training=False)

@@ -2,7 +2,9 @@
 
 Images are [batch, height, width, channels]. A *width* is a number of channels. A *masked* layer has
 the weights of the largest width and uses the part that its masks leave: masks are tensors, so that
-the width can be drawn again in each run.
+the width can be drawn again in each run. Its outputs have the largest width, and are 0 where the
+mask is. Told how many channels are in use, it computes only these, and its outputs have no others:
+that takes less time, but no XLA, which needs to know all shapes.
 """
 
 import tensorflow.compat.v1 as tf
@@ -51,18 +53,21 @@ class Conv2D(Layer):
         self._regularizer = kernel_regularizer
         self._use_bias = use_bias
 
-    def _kernel_masks(self, input_width):
-        """Returns the masks of the kernel for inputs of a width, and those of the bias."""
+    def _parts(self, input_width):
+        """Returns the parts in use of the kernel, for inputs of a width, and of the bias.
+
+        Both are dicts of `masks` or `sizes`, see `Weight`.
+        """
         del input_width
-        return (), ()
+        return {}, {}
 
     def _setup(self, input_shape):
         width = input_shape.as_list()[3]
-        kernel_masks, bias_masks = self._kernel_masks(width)
+        of_kernel, of_bias = self._parts(width)
         shape = [*self._window.size, width, self._filters]
-        self.add_weight("kernel", shape, self._initializer, self._regularizer, kernel_masks)
+        self.add_weight("kernel", shape, self._initializer, self._regularizer, **of_kernel)
         if self._use_bias:
-            self.add_weight("bias", [self._filters], tf.zeros_initializer(), masks=bias_masks)
+            self.add_weight("bias", [self._filters], tf.zeros_initializer(), **of_bias)
         return self._window.output_shape(input_shape, self._filters)
 
     def _call(self, inputs, run):
@@ -111,16 +116,16 @@ class DepthwiseConv2D(Layer):
         self._initializer = depthwise_initializer or depthwise_initializers.depthwise_he_normal()
         self._regularizer = depthwise_regularizer
 
-    def _kernel_masks(self, input_width):
-        """Returns the masks of the kernel for inputs of a width."""
+    def _part(self, input_width):
+        """Returns the part in use of the kernel, for inputs of a width: `masks` or `sizes`."""
         del input_width
-        return ()
+        return {}
 
     def _setup(self, input_shape):
         width = input_shape.as_list()[3]
-        masks = self._kernel_masks(width)
+        part = self._part(width)
         shape = [*self._window.size, width, 1]
-        self.add_weight("depthwise_kernel", shape, self._initializer, self._regularizer, masks)
+        self.add_weight("depthwise_kernel", shape, self._initializer, self._regularizer, **part)
         return self._window.output_shape(input_shape, width)
 
     def _call(self, inputs, run):
@@ -136,20 +141,30 @@ class MaskedConv2D(Conv2D):
         input_mask: Tensor [largest input width] of 1 for channels in use and else 0. None if all
             are.
         output_mask: Tensor [largest output width], likewise.
+        counts: How many channels of inputs and of outputs are in use, a pair of ints or int32
+            scalar tensors; that of inputs is ignored if `input_mask` is None. None: not told, and
+            all are computed.
         **kwargs: As of `Conv2D`. The penalty is that of the part of the kernel in use.
     """
 
-    def __init__(self, kernel_size, input_mask, output_mask, **kwargs):
+    def __init__(self, kernel_size, input_mask, output_mask, counts=None, **kwargs):
         super().__init__(output_mask.shape.as_list()[0], kernel_size, **kwargs)
         self._input_mask = input_mask
         self._output_mask = output_mask
+        self._counts = counts
 
-    def _kernel_masks(self, input_width):
+    def _parts(self, input_width):
+        if self._input_mask is not None:
+            _check_width("input_mask", self._input_mask, input_width)
+        if self._counts is not None:
+            inputs, outputs = self._counts
+            inputs = input_width if self._input_mask is None else inputs
+            return {"sizes": [*self._window.size, inputs, outputs]}, {"sizes": [outputs]}
         output_mask = tf.stop_gradient(self._output_mask)
-        if self._input_mask is None:
-            return [output_mask], [output_mask]
-        _check_width("input_mask", self._input_mask, input_width)
-        return [tf.stop_gradient(self._input_mask)[:, tf.newaxis], output_mask], [output_mask]
+        masks = [output_mask]
+        if self._input_mask is not None:
+            masks.insert(0, tf.stop_gradient(self._input_mask)[:, tf.newaxis])
+        return {"masks": masks}, {"masks": [output_mask]}
 
 
 class MaskedDepthwiseConv2D(DepthwiseConv2D):
@@ -158,16 +173,21 @@ class MaskedDepthwiseConv2D(DepthwiseConv2D):
     Args:
         kernel_size: As in `DepthwiseConv2D`.
         mask: Tensor [largest width] of 1 for channels in use and else 0.
+        count: How many channels are in use, int32 scalar tensor. None: not told, and all are
+            computed.
         **kwargs: As of `DepthwiseConv2D`. The penalty is that of the part of the kernel in use.
     """
 
-    def __init__(self, kernel_size, mask, **kwargs):
+    def __init__(self, kernel_size, mask, count=None, **kwargs):
         super().__init__(kernel_size, **kwargs)
         self._mask = mask
+        self._count = count
 
-    def _kernel_masks(self, input_width):
+    def _part(self, input_width):
         _check_width("mask", self._mask, input_width)
-        return [tf.stop_gradient(self._mask)[:, tf.newaxis]]
+        if self._count is not None:
+            return {"sizes": [*self._window.size, self._count, 1]}
+        return {"masks": [tf.stop_gradient(self._mask)[:, tf.newaxis]]}
 
 
 def _slide(window, convolution, inputs, kernel):

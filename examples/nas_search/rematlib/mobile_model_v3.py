@@ -1,9 +1,9 @@
 """From a spec to a network.
 
-Open choices of a spec become part of the network: *widths* become masks, and *operations* become
-switches between layers, of which those drawn run. As little as possible is in a switch, so that as
-many weights as possible are shared: kernel sizes have depthwise convolutions of their own but share
-the 1×1 convolutions around them. After TuNAS (Bender, Liu et al., CVPR 2020).
+Open choices of a spec become part of the network: *widths* become masks or slices of weights, and
+*operations* become switches between layers, of which those drawn run. As little as possible is in a
+switch, so that as many weights as possible are shared: kernel sizes have depthwise convolutions of
+their own but share the 1×1 convolutions around them. After TuNAS (Bender, Liu et al., CVPR 2020).
 """
 
 import tensorflow.compat.v1 as tf
@@ -39,6 +39,7 @@ def get_model(
     force_stateless_batch_norm=False,
     dropout_rate=0,
     num_classes=1001,
+    slice_widths=False,
 ):
     """Makes the network of a spec.
 
@@ -57,6 +58,8 @@ def get_model(
             network with open choices needs that.
         dropout_rate: Probability of being dropped before the classifier, in [0, 1].
         num_classes: Number of outputs.
+        slice_widths: Whether only the channels of drawn widths are computed, for which shapes must
+            not be fixed. False: all of the largest width are, and those not in use are 0.
 
     Returns:
         A layer from images [rows, height, width, channels] to a pair: logits [rows, num_classes],
@@ -82,6 +85,7 @@ def get_model(
             "depthwise_regularizer": kernel_regularizer,
         },
         batch_norm={"epsilon": batch_norm_epsilon, "stateful": not force_stateless_batch_norm},
+        slice_widths=slice_widths,
     )
     layers, endpoints, width = [], [], None
     for block_number, block in enumerate(model_spec.blocks):
@@ -124,13 +128,15 @@ class _Builder:
         convolution: Dict of arguments of `Conv2D`.
         depthwise_convolution: Dict of arguments of `DepthwiseConv2D`.
         batch_norm: Dict of arguments of `BatchNorm`.
+        slice_widths: As in `get_model`.
     """
 
-    def __init__(self, filters_base, convolution, depthwise_convolution, batch_norm):
+    def __init__(self, filters_base, convolution, depthwise_convolution, batch_norm, slice_widths):
         self._base = filters_base
         self._convolution = convolution
         self._depthwise_convolution = depthwise_convolution
         self._batch_norm = batch_norm
+        self._slice_widths = slice_widths
 
     def layer(self, spec, width, filters):
         """Returns a spec's layer and the `Width` of its output."""
@@ -139,7 +145,8 @@ class _Builder:
         if isinstance(spec, specs.ResidualSpec):
             return self._residual(spec, width, filters)
         if isinstance(spec, ZeroSpec):
-            return lib.Zeros([None, None, None, filters.largest]), filters
+            shape = [None, None, None, filters.largest]
+            return lib.Zeros(shape, self._channels(filters)), filters
         if isinstance(spec, specs.ActivationSpec):
             return _activation(spec.name), width
         if isinstance(spec, specs.PoolSpec):
@@ -163,12 +170,13 @@ class _Builder:
         )
 
     def conv(self, kernel_size, strides, width, filters, **kwargs):
-        """Returns a convolution, masked if one of its widths is drawn."""
+        """Returns a convolution, masked or sliced if one of its widths is drawn."""
         kwargs = {"strides": strides, **self._convolution, **kwargs}
         input_mask = None if width is None else width.mask
         if input_mask is None and filters.mask is None:
             return lib.Conv2D(filters.largest, kernel_size, **kwargs)
-        return lib.MaskedConv2D(kernel_size, input_mask, filters.full_mask(), **kwargs)
+        counts = (width and width.count, filters.count) if self._slice_widths else None
+        return lib.MaskedConv2D(kernel_size, input_mask, filters.full_mask(), counts, **kwargs)
 
     def _choice(self, spec, width, filters):
         specs.get_strides(spec)  # Raises if they differ.
@@ -178,7 +186,8 @@ class _Builder:
                 "All options of a choice must have outputs of the same number of channels, but "
                 f"{spec!r} mixes the input's with the block's."
             )
-        return lib.maybe_switch_v2(spec.mask, options), option_widths[0]
+        out_width = option_widths[0]
+        return lib.maybe_switch_v2(spec.mask, options, self._channels(out_width)), out_width
 
     def _residual(self, spec, width, filters):
         specs.get_strides(spec)  # Raises if it has any.
@@ -199,7 +208,7 @@ class _Builder:
             conv = self.conv(kernel_size, spec.strides, width, filters)
             return lib.Sequential([conv, self._normalize(filters)])
 
-        return _switch(spec.kernel_size, make)
+        return self._switch(spec.kernel_size, make, filters)
 
     def _bottleneck(self, spec, width, filters):
         expanded = widths.choose(spec.expansion_filters, width, self._base)
@@ -211,7 +220,7 @@ class _Builder:
             *self._pointwise(width, expanded),
             _activation(spec.activation),
             self._depthwise(spec.kernel_size, spec.strides, expanded, spec.activation),
-            _switch(spec.use_squeeze_and_excite, make_squeeze_and_excite),
+            self._switch(spec.use_squeeze_and_excite, make_squeeze_and_excite, expanded),
             *self._pointwise(expanded, filters),
         ]
         return lib.Sequential(layers)
@@ -222,10 +231,11 @@ class _Builder:
             if width is None or width.mask is None:
                 conv = lib.DepthwiseConv2D(kernel_size, **kwargs)
             else:
-                conv = lib.MaskedDepthwiseConv2D(kernel_size, width.mask, **kwargs)
+                count = self._channels(width)
+                conv = lib.MaskedDepthwiseConv2D(kernel_size, width.mask, count, **kwargs)
             return lib.Sequential([conv, self._normalize(width), _activation(activation)])
 
-        return _switch(kernel_sizes, make)
+        return self._switch(kernel_sizes, make, width)
 
     def _squeeze_and_excite(self, spec, width):
         hidden = widths.fraction(width, 0.25, self._base)
@@ -246,15 +256,24 @@ class _Builder:
     def _normalize(self, width):
         if width is None or width.mask is None:
             return lib.BatchNorm(**self._batch_norm)
-        return lib.MaskedStatelessBatchNorm(width.mask, self._batch_norm["epsilon"])
+        epsilon, count = self._batch_norm["epsilon"], self._channels(width)
+        return lib.MaskedStatelessBatchNorm(width.mask, epsilon, count)
 
+    def _switch(self, choice, make, width):
+        """Returns the layer of a value or a `OneOf` of values, each made by `make`.
 
-def _switch(choice, make):
-    """Returns the layer of a value or a `OneOf` of values, each made by `make`."""
-    if not isinstance(choice, OneOf):
-        return make(choice)
-    options = [make(value) for value in choice.choices]
-    return lib.maybe_switch_v2(choice.mask if len(options) > 1 else None, options)
+        Its outputs have the `Width` `width`, None for that of the images.
+        """
+        if not isinstance(choice, OneOf):
+            return make(choice)
+        options = [make(value) for value in choice.choices]
+        mask = choice.mask if len(options) > 1 else None
+        return lib.maybe_switch_v2(mask, options, self._channels(width))
+
+    def _channels(self, width):
+        """Returns the number of channels that tensors of a width have in a run; None: always."""
+        is_sliced = self._slice_widths and width is not None and width.mask is not None
+        return width.count if is_sliced else None
 
 
 def _activation(name):

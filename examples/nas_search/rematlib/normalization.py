@@ -22,28 +22,33 @@ class BatchNorm(Layer):
         momentum: Weight in [0, 1] of the past in moving averages.
         stateful: Whether evaluation uses moving averages, rather than the batch.
         mask: Tensor [channels] that the output is multiplied with, or None.
+        count: How many channels inputs have that lack those where the mask is 0, int32 scalar
+            tensor. None: they have all.
     """
 
-    def __init__(self, epsilon=1e-12, momentum=0.99, stateful=True, mask=None):
+    def __init__(self, epsilon=1e-12, momentum=0.99, stateful=True, mask=None, count=None):
         super().__init__()
         self._epsilon = epsilon
         self._momentum = momentum
         self._stateful = stateful
         self._mask = mask
+        self._count = count
 
     def _setup(self, input_shape):
         channels = input_shape[3:]
-        # Scale and offset 0 make an output of 0, without another pass over it.
-        masks = []
+        part = {}
         if self._mask is not None:
             if not self._mask.shape.is_compatible_with(channels):
                 raise ValueError(
                     "`mask` must have an entry for each channel of the inputs, of shape "
                     f"{input_shape}, but has shape {self._mask.shape}."
                 )
-            masks = [tf.stop_gradient(self._mask)]
-        self.add_weight("gamma", channels, tf.ones_initializer(), masks=masks)
-        self.add_weight("beta", channels, tf.zeros_initializer(), masks=masks)
+            # Scale and offset 0 make an output of 0, without another pass over it.
+            part = {"masks": [tf.stop_gradient(self._mask)]}
+        if self._count is not None:
+            part = {"sizes": [self._count]}
+        self.add_weight("gamma", channels, tf.ones_initializer(), **part)
+        self.add_weight("beta", channels, tf.zeros_initializer(), **part)
         if self._stateful:
             # Towers average over their own rows, and evaluation merges that.
             moving = {
@@ -98,7 +103,8 @@ class MaskedStatelessBatchNorm(BatchNorm):
     Args:
         mask: Tensor [channels] of 1 for channels in use and else 0.
         epsilon: As in `BatchNorm`.
+        count: As in `BatchNorm`.
     """
 
-    def __init__(self, mask, epsilon=1e-12):
-        super().__init__(epsilon=epsilon, stateful=False, mask=mask)
+    def __init__(self, mask, epsilon=1e-12, count=None):
+        super().__init__(epsilon=epsilon, stateful=False, mask=mask, count=count)

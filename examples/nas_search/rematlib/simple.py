@@ -68,11 +68,13 @@ class Zeros(Layer):
     Args:
         output_shape: Shape of the output, sequence; where it is None the size of the input counts,
             as it does for the batch always. None for the shape of the input.
+        channels: As in `Switch`.
     """
 
-    def __init__(self, output_shape=None):
+    def __init__(self, output_shape=None, channels=None):
         super().__init__()
         self._output_shape = output_shape
+        self._channels = channels
 
     def _setup(self, input_shape):
         shape = input_shape.as_list()
@@ -88,7 +90,7 @@ class Zeros(Layer):
     def _call(self, inputs, run):
         if self._output_shape is None:
             return tf.zeros_like(inputs)
-        return tensors.zeros_of_batch(inputs, self.build(inputs.shape))
+        return tensors.zeros_of_batch(inputs, self._built_shape(inputs), self._channels)
 
 
 class MultiplyByConstant(_Elementwise):

@@ -40,14 +40,17 @@ class Switch(Layer):
         mask: Float tensor [number of options].
         options: List of layers with outputs of one shape. They must not update anything in
             training, as stateful batch normalization does.
+        channels: How many channels the output has if they are fewer than those of the largest
+            width, int32 scalar tensor; see `convolutions`. None if it has them all.
 
     Raises:
         ValueError: If there are no options or the mask does not fit them; when it is built, if
             shapes differ; when it is applied, if an option updates something.
     """
 
-    def __init__(self, mask, options):
+    def __init__(self, mask, options, channels=None):
         super().__init__()
+        self._channels = channels
         if not options or not mask.shape.is_compatible_with([len(options)]):
             raise ValueError(
                 "`mask` must have an entry for each option, at least one, but has shape "
@@ -127,7 +130,7 @@ class Switch(Layer):
     def _skip_output(self, total, x):
         if total is not None:
             return tf.identity(total)
-        return tensors.zeros_of_batch(x, self.build(x.shape))
+        return tensors.zeros_of_batch(x, self._built_shape(x), self._channels)
 
     def _gradients(self, inputs, upstream, run):
         """Adds up the options' gradients.
@@ -161,13 +164,14 @@ class Switch(Layer):
                 yield option
 
 
-def maybe_switch_v2(mask, options):
+def maybe_switch_v2(mask, options, channels=None):
     """Makes the layer of a choice, which may have been made already.
 
     Args:
         mask: None if it has been made. A tensor [1] multiplies the output of the only option, which
             is always computed: path dropout. Else as of `Switch`.
         options: List of layers.
+        channels: As in `Switch`.
 
     Returns:
         A layer.
@@ -184,7 +188,7 @@ def maybe_switch_v2(mask, options):
         return options[0]
     if len(options) == 1 and mask.shape.is_compatible_with([1]):
         return Scaled(options[0], mask[0])
-    return Switch(mask, options)
+    return Switch(mask, options, channels)
 
 
 class Scaled(Layer):

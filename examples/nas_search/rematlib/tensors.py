@@ -83,15 +83,44 @@ def first_ones(count, length):
     return tf.cast(tf.less(np.arange(length, dtype=np.int32), count), tf.float32)
 
 
-def zeros_of_batch(inputs, shape):
+def first_entries(value, sizes):
+    """Returns the first entries along each axis; as `tf.slice`, but its gradient is fewer operations.
+
+    Args:
+        value: Tensor of a known shape.
+        sizes: How many for each axis, a sequence of ints or int32 scalar tensors.
+
+    Returns:
+        Tensor of the type of `value`.
+    """
+    with tf.get_default_graph().gradient_override_map({"Slice": _FIRST_ENTRIES}):
+        return tf.slice(value, tf.zeros([len(sizes)], tf.int32), tf.stack(sizes))
+
+
+_FIRST_ENTRIES = "ReplicateNasFirstEntries"
+
+
+@tf.RegisterGradient(_FIRST_ENTRIES)
+def _pad_with_zeros(op, upstream):
+    value, begin, sizes = op.inputs
+    paddings = tf.stack([begin, value.shape.as_list() - sizes], axis=1)
+    return [tf.pad(upstream, paddings), None, None]
+
+
+def zeros_of_batch(inputs, shape, channels=None):
     """Returns zeros of the type of `inputs`, for as many rows.
 
     Args:
         inputs: Tensor whose first axis is the batch.
         shape: Shape of the zeros, known except for the first axis, which is ignored.
+        channels: Size of the last axis in place of that of `shape`, an int32 scalar tensor. None
+            for that of `shape`.
     """
     shape = tf.TensorShape(shape).as_list()[1:]
     rows = inputs.shape.as_list()[0]
+    if channels is not None:
+        rows = tf.shape(inputs)[0] if rows is None else rows
+        return tf.zeros(tf.stack([rows, *shape[:-1], channels]), inputs.dtype)
     if rows is not None:
         return tf.zeros([rows, *shape], inputs.dtype)
     zeros = tf.zeros(tf.concat([tf.shape(inputs)[:1], shape], axis=0), inputs.dtype)

@@ -103,6 +103,7 @@ def model_fn(features, labels, mode, params, config=None):
         network,
         kernel_regularizer=lambda kernel: params["model_weight_decay"] * tf.nn.l2_loss(kernel),
         num_classes=params["num_classes"],
+        slice_widths=params["slice_widths"] and not params["use_tpu"],
     )
     with tf.variable_scope("model"):
         model.build(images["train"].shape)

@@ -162,6 +162,13 @@ FLAGS = (
         choices=("auto", "true", "false", "ontpu"),
     ),
     Flag(
+        "slice_widths",
+        boolean,
+        True,
+        "whether only the channels of the drawn widths are computed, in place of all; never on a "
+        "TPU",
+    ),
+    Flag(
         "use_gradient_sync_barrier",
         boolean,
         True,

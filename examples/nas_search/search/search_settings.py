@@ -69,8 +69,8 @@ def resolve(**given):
 def completed(params):
     """Returns settings with what the published program's lack.
 
-    That is `use_tpu`, False; `seed`, None; and the `image_shape` and `num_classes` that the space
-    is made for. `use_bfloat16` becomes a bool.
+    That is `use_tpu`, False; `slice_widths`, True; `seed`, None; and the `image_shape` and
+    `num_classes` that the space is made for. `use_bfloat16` becomes a bool.
 
     Args:
         params: Settings, resolved ones or those of the published program.
@@ -80,17 +80,18 @@ def completed(params):
     """
     image_shape, num_classes = mobile_cost_model.inputs_of(params["ssd"])
     made_for = {"image_shape": image_shape, "num_classes": num_classes}
-    made = {"use_tpu": False, "seed": None, **made_for, **params}
+    made = {"use_tpu": False, "slice_widths": True, "seed": None, **made_for, **params}
     return {**made, "use_bfloat16": tpu.computes_in_bfloat16(made)}
 
 
 def check_same(params, may_change=()):
     """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
 
-    The paths of cost models and of the space may change: their contents are another setting.
-    Searches that name no strategy are older than others than `reinforce`.
+    The paths of cost models and of the space may change: their contents are another setting. So may
+    the way in which widths are computed. Searches that name no strategy are older than others than
+    `reinforce`.
     """
-    may_change = ("cost_model_files", "ssd_file", *may_change)
+    may_change = ("cost_model_files", "ssd_file", "slice_widths", *may_change)
     settings_file.check_same(params, may_change, added_later={"strategy": "reinforce"})
 
 

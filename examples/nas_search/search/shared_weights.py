@@ -178,7 +178,9 @@ def model_fn(
     network = with_indices(space, features["network"][0])
     # Names and weights are those of the search: penalties of weights are the only difference.
     model = mobile_classifier_factory.get_model_for_search(
-        network, num_classes=params["num_classes"]
+        network,
+        num_classes=params["num_classes"],
+        slice_widths=params.get("slice_widths", True),
     )
     with tf.variable_scope("model"):
         model.build(images.shape)

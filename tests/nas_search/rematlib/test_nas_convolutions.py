@@ -89,16 +89,38 @@ def test_weights_are_cast_to_the_type_of_the_images(dtype):
         )
 
 
+class FirstChannels(lib.Layer):
+    """Leaves the first channels, a number that is a tensor."""
+
+    def __init__(self, count):
+        super().__init__()
+        self._count = count
+
+    def _setup(self, input_shape):
+        return input_shape
+
+    def _call(self, inputs, run):
+        return tf.slice(inputs, [0] * 4, tf.stack([-1, -1, -1, self._count]))
+
+
+@pytest.mark.parametrize("counts_are_told", [False, True])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 2), (2, 4), (3, 4), (3, 1)])
-def test_masked_layers_are_those_of_a_part_of_the_kernel(inputs, outputs):
-    """A mask of a choices' width leaves the first channels; the others are 0."""
+def test_masked_layers_are_those_of_a_part_of_the_kernel(inputs, outputs, counts_are_told):
+    """A mask of a choices' width leaves the first channels; the others are 0, or not there."""
     input_mask = lib.create_mask([1, 2, 3], inputs - 1)
     output_mask = lib.create_mask([2, 4, 1], [2, 4, 1].index(outputs))
     square = {"kernel_regularizer": tf.nn.l2_loss}
-    conv = lib.MaskedConv2D(3, input_mask, output_mask, strides=2, use_bias=True, **square)
-    depthwise = lib.MaskedDepthwiseConv2D(3, output_mask, depthwise_regularizer=tf.nn.l2_loss)
-    norm = lib.MaskedStatelessBatchNorm(output_mask, epsilon=0.5)
-    masked = lib.Sequential([conv, depthwise, norm])
+    counts, count = None, None
+    if counts_are_told:
+        counts = [tf.constant(inputs), tf.constant(outputs)]
+        count = counts[1]
+    conv = lib.MaskedConv2D(3, input_mask, output_mask, counts, strides=2, use_bias=True, **square)
+    depthwise = lib.MaskedDepthwiseConv2D(
+        3, output_mask, count, depthwise_regularizer=tf.nn.l2_loss
+    )
+    norm = lib.MaskedStatelessBatchNorm(output_mask, epsilon=0.5, count=count)
+    first = [FirstChannels(counts[0])] if counts_are_told else []
+    masked = lib.Sequential([*first, conv, depthwise, norm])
     plain = lib.Sequential(
         [
             lib.Conv2D(outputs, 3, strides=2, use_bias=True, **square),
@@ -127,7 +149,7 @@ def test_masked_layers_are_those_of_a_part_of_the_kernel(inputs, outputs):
         nas_layers.load(session, dict(zip(keys, values)))
         got, want = session.run(fetches)
     np.testing.assert_allclose(got[0][..., :outputs], want[0], rtol=1e-4, atol=1e-5)
-    assert got[0].shape[3] == 4
+    assert got[0].shape[3] == (outputs if counts_are_told else 4)
     assert not got[0][..., outputs:].any()
     assert got[1] == pytest.approx(want[1], rel=1e-5)
     for a, b, part in zip(got[2], want[2], parts):
