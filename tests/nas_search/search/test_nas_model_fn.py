@@ -342,6 +342,19 @@ def _sources(gradient):
     return {op for op in behind(gradient) if "gradients" in op.name}
 
 
+def channels(graph):
+    """Returns the static numbers of channels that convolutions have."""
+    kinds = ("Conv2D", "DepthwiseConv2dNative")
+    return {op.outputs[0].shape.as_list()[3] for op in graph.get_operations() if op.type in kinds}
+
+
+def test_only_drawn_channels_are_computed(alone, tmp_path):
+    """Unless all are asked for; then the widest are known before a network is drawn."""
+    assert None in channels(alone[1].graph)
+    masked = Search(make_params(tmp_path, slice_widths=False), 1)
+    assert None not in channels(masked.graph)
+
+
 def test_without_seed_draws_are_the_graphs(bare):
     types = {op.type for op in bare.graph.get_operations()}
     assert "RandomUniform" in types
@@ -392,6 +405,7 @@ def test_tpu_replicas(tmp_path):
         ((_, tensors),) = host_calls
         assert types.count("CrossReplicaSum") > 10
         assert not {"ScalarSummary", "PyFunc", "WriteFile"} & set(types)
+        assert None not in channels(graph)
         logits = 2 * (1 + 3 + 3 + 1 + 10 * 2)
         scalars = len(PUBLISHED_TAGS) + len(COST_TAGS) + logits
         assert [tensor.shape.as_list() for tensor in tensors] == [[1], [1, scalars]]

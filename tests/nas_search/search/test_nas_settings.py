@@ -323,6 +323,7 @@ def test_the_same_settings_may_resume(begun, resolve):
     search_settings.check_same(resolve(devices=["/cpu:2", "/cpu:5"]))  # as many
     search_settings.check_same({**begun, "tpu_zone": "elsewhere"})
     search_settings.check_same({**begun, "seed": 7}, may_change=["seed"])
+    search_settings.check_same({**begun, "slice_widths": False})  # The same up to rounding.
 
 
 def test_a_new_run_may_have_any_settings(resolve):
