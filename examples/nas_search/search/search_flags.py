@@ -89,6 +89,13 @@ FLAGS = (
         True,
         "whether the controller's rate grows tenfold until the end",
     ),
+    Flag(
+        "start_at_target",
+        boolean,
+        False,
+        "whether the networks drawn at first cost the target on average, rather than being uniform "
+        "(always for random and evolution)",
+    ),
     Flag("rl_entropy_regularization", float, 0.0, "weight of the entropy bonus", (-ANY, ANY)),
     Flag(
         "rl_baseline_momentum",
@@ -200,12 +207,17 @@ PRESETS = {
     "pulses": {
         **training_flags.PULSES,
         "ssd": "pulses_search",
-        "epochs": 30,
+        "epochs": 45,
         "train_batch_size": 64,
         "model_learning_rate": 0.6,
         "rl_batch_size_multiplier": 1.0,
         "rl_learning_rate": 0.04,
         "rl_cost_model_exponent": -0.5,
+        # Narrow networks, which the target leaves, learn too little beside wider ones.
+        "start_at_target": True,
+        "rl_delay_steps_fraction": 0.4,
+        "increase_ops_warmup_steps_fraction": 0.0,
+        "increase_filters_warmup_steps_fraction": 0.0,
     },
     "cifar10": {
         **training_flags.CIFAR10,

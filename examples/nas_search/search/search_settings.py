@@ -88,11 +88,12 @@ def check_same(params, may_change=()):
     """Checks that the search, if it resumes, had the same settings; see `settings_file.py`.
 
     The paths of cost models and of the space may change: their contents are another setting. So may
-    the way in which widths are computed. Searches that name no strategy are older than others than
-    `reinforce`.
+    the way in which widths are computed. Older searches name no strategy, and started with uniform
+    draws.
     """
     may_change = ("cost_model_files", "ssd_file", "slice_widths", *may_change)
-    settings_file.check_same(params, may_change, added_later={"strategy": "reinforce"})
+    added_later = {"strategy": "reinforce", "start_at_target": False}
+    settings_file.check_same(params, may_change, added_later=added_later)
 
 
 def _check_space(ssd):

@@ -91,8 +91,12 @@ def test_training_draws_by_these_logits(tmp_path):
         found = list(session.run(info["logits_by_path"]).values())
     for row, want in zip(found, aim.logits()):
         np.testing.assert_array_equal(row, want)
-    params = search_settings.resolve(preset="digits", num_towers=2, checkpoint_dir=str(tmp_path))
+    given = {"preset": "digits", "num_towers": 2, "checkpoint_dir": str(tmp_path)}
+    params = search_settings.resolve(**given)
     assert strategies.initial_logits(costs, params) is None
+    params = search_settings.resolve(start_at_target=True, **given)
+    for row, want in zip(strategies.initial_logits(costs, params), aim.logits()):
+        np.testing.assert_array_equal(row, want)
 
 
 def test_the_window_belongs_to_strategies_that_evaluate(tmp_path):

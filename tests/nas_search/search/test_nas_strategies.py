@@ -67,6 +67,7 @@ BEFORE = {
     "use_tpu",
     "validation_fraction",
 }
+LATER = {"strategy", "slice_widths", "start_at_target"}
 
 
 def resolve(directory="unused", **given):
@@ -79,7 +80,7 @@ def resolve(directory="unused", **given):
 
 def test_reinforce_has_the_settings_of_before_and_its_name():
     params = resolve()
-    assert set(params) == {*BEFORE, "strategy"}
+    assert set(params) == {*BEFORE, *LATER}
     assert params["strategy"] == "reinforce"
     assert params == resolve(strategy="reinforce")
     assert (params["rl_delay_steps"], params["increase_ops_warmup_steps"]) == (25, 25)
@@ -121,7 +122,7 @@ def test_reinforce_has_the_graph_of_before(tmp_path):
 def test_others_train_weights_in_the_first_part_of_the_steps(strategy, more):
     params = resolve(strategy=strategy)
     own = {"supernet_steps_fraction": 0.75, "cost_window": 0.05, "supernet_steps": 75, **more}
-    assert set(params) == {*BEFORE, "strategy", *own}
+    assert set(params) == {*BEFORE, *LATER, *own}
     assert {name: params[name] for name in own} == own
     assert params["max_global_step"] == 100
     # The controller never learns, and warm-ups are shares of the first part.

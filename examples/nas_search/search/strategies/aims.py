@@ -27,13 +27,13 @@ class Aim:
     Args:
         costs: The K costs of a search. Without any, every network costs what it should.
         params: Settings. Those used are `ssd` and `cost_window`, the share of a target that a cost
-            may be away from it.
+            may be away from it; without it, none.
     """
 
     def __init__(self, costs: Sequence[SearchCost], params: Mapping[str, Any]) -> None:
         self._costs = costs
         self._ssd = params["ssd"]
-        self._window = params["cost_window"]
+        self._window = params.get("cost_window", 0.0)
         self._targets = np.array([cost.target for cost in costs], np.float64)
 
     def misses(self, networks: Sequence[Sequence[int]]) -> np.ndarray:

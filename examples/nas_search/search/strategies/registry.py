@@ -60,7 +60,9 @@ def initial_logits(
         costs: The costs of the search.
         params: Its settings.
     """
-    return None if has_controller(params) else Aim(costs, params).logits()
+    if has_controller(params) and not params.get("start_at_target"):
+        return None
+    return Aim(costs, params).logits()
 
 
 def training_steps(params: Mapping[str, Any]) -> int:
