@@ -84,7 +84,7 @@ def first_ones(count, length):
 
 
 def first_entries(value, sizes):
-    """Returns the first entries along each axis; as `tf.slice`, but its gradient is fewer operations.
+    """Returns the first entries along each axis, as `tf.slice`; its gradient is fewer operations.
 
     Args:
         value: Tensor of a known shape.

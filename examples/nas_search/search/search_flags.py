@@ -211,11 +211,11 @@ PRESETS = {
         "train_batch_size": 64,
         "model_learning_rate": 0.6,
         "rl_batch_size_multiplier": 1.0,
-        "rl_learning_rate": 0.02,
+        "rl_learning_rate": 0.04,
         "rl_cost_model_exponent": -0.5,
         # Narrow networks, which the target leaves, learn too little beside wider ones.
         "start_at_target": True,
-        "rl_delay_steps_fraction": 0.5,
+        "rl_delay_steps_fraction": 0.4,
         "increase_ops_warmup_steps_fraction": 0.0,
         "increase_filters_warmup_steps_fraction": 0.0,
     },
