@@ -113,7 +113,7 @@ class Layer:
             for weight in self._weights.values()
             if weight.regularizer is not None
         }
-        return largest([own, *(child._penalties(run) for child in self._children)])
+        return tensors.largest([own, *(child._penalties(run) for child in self._children)])
 
     # Methods that a subclass calls.
 
@@ -295,12 +295,3 @@ class Layer:
     @property
     def _name(self):
         return re.sub("(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
-
-
-def largest(dicts):
-    """Merges dicts of scalars; where several have the same key, the largest counts."""
-    merged = {}
-    for each in dicts:
-        for key, value in each.items():
-            merged[key] = tf.maximum(merged[key], value) if key in merged else value
-    return merged

@@ -26,7 +26,7 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from examples.nas_search.rematlib import tensors
-from examples.nas_search.rematlib.base import Layer, largest
+from examples.nas_search.rematlib.base import Layer
 from examples.nas_search.rematlib.simple import Zeros
 
 
@@ -94,7 +94,7 @@ class Switch(Layer):
             }
             for share, option in zip(self._shares, self._options)
         ]
-        return largest(scaled)
+        return tensors.largest(scaled)
 
     def _call(self, inputs, run):
         keys = _trainable_keys(self)

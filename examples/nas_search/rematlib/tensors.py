@@ -160,3 +160,12 @@ def with_data_dependencies(deps, outputs):
         return total * tf.constant(tiny, dtype)
 
     return [output + tiny_sum(output.dtype) for output in outputs]
+
+
+def largest(dicts):
+    """Merges dicts of scalars; where several have the same key, the largest counts."""
+    merged = {}
+    for each in dicts:
+        for key, value in each.items():
+            merged[key] = tf.maximum(merged[key], value) if key in merged else value
+    return merged
