@@ -10,6 +10,7 @@ predicts with the weights that came out. A model_fn that works here takes
 and may have `predictions` in training: they are compared after every step, as the loss is.
 """
 
+import collections
 import contextlib
 import functools
 import logging
@@ -22,11 +23,14 @@ import tensorflow.compat.v1 as tf
 import contract
 import replicate
 from partition.model_inputs import SEED, UNKNOWN, dataset
+from replicate.compat import graph as graph_lib
+from replicate.graphs.ancestors import ancestors
 from replicate.partition import build
 from replicate.partition import model as partition_model
 
 ROUNDING = 1e-14  # The remainder that is allowed where sums cancel.
 ModeKeys = tf.estimator.ModeKeys
+_UPDATES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 
 
 class Record(NamedTuple):
@@ -87,6 +91,32 @@ def replicated(model_fn, num_towers):
     return replicate.replicate_model_fn(model_fn, devices=devices, **options)
 
 
+def _reading_first(model_fn):
+    """Returns `model_fn` whose updates of a variable wait for the reads that were made before.
+
+    Predictions that the loss does not use may read a variable before or after its update; on one
+    device as well, where it depends on the load of the machine.
+    """
+
+    @functools.wraps(model_fn)
+    def ordered(*args, **kwargs):
+        spec = model_fn(*args, **kwargs)
+        needed = set() if spec.train_op is None else ancestors([spec.train_op])
+        reads = collections.defaultdict(list)
+        for op in tf.get_default_graph().get_operations():
+            handles = [one for one in op.inputs if one.op.type == "VarHandleOp"]
+            if op.type.startswith(_UPDATES):
+                if op in needed:  # Not an initializer, before which nothing can be read.
+                    before = [read for one in handles for read in reads[one.op]]
+                    graph_lib.add_control_inputs(op, before)
+            elif not graph_lib.is_in_control_flow(op):  # That of a branch may not run.
+                for one in handles:
+                    reads[one.op].append(op)
+        return spec
+
+    return ordered
+
+
 def session_config(num_towers):
     """Without TensorFlow's graph optimizer, which takes longer than all these steps."""
     config = replicate.session_config(contract.device_names(num_towers))
@@ -102,7 +132,7 @@ def building(model_fn, batches, num_towers, mode):
         tf.set_random_seed(SEED)
         tf.train.create_global_step()
         features, labels = tf.data.make_one_shot_iterator(dataset(batches)).get_next()
-        yield replicated(model_fn, num_towers)(
+        yield replicated(_reading_first(model_fn), num_towers)(
             features,
             None if mode == ModeKeys.PREDICT else labels,
             mode=mode,
