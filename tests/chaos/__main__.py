@@ -37,7 +37,8 @@ _GROUPS = {"asynchronous": 0.45, "synchronous": 0.9}
 _STARTS_MINUTES = 2
 # Shares of the time: for the steps of the uninterrupted job, and of the rest for the asynchronous.
 _UNINTERRUPTED, _ASYNCHRONOUS = 0.08, 0.42
-_COST_S = 30  # Of a group of faults; short runs take longer rather than leave faults out.
+# Seconds that a group of faults costs; short runs take longer rather than leave faults out.
+_COST_S = {"asynchronous": 15, "synchronous": 30}
 _LEAST_S = 30  # Of asynchronous steps.
 _RATE = 1.1  # Steps of an asynchronous task, for each that a synchronous one makes.
 _RARE_FROM = 15  # Minutes.
@@ -84,7 +85,7 @@ def run(minutes, seed, directory, is_mounted, stall_secs):
     _say({"job": "uninterrupted", "steps": expected.steps, **facts})
 
     # As many steps as faults leave time for: if there were more, no time would be left for faults.
-    without_steps = expected.start_s + _COST_S * len(of_async)
+    without_steps = expected.start_s + _COST_S["asynchronous"] * len(of_async)
     secs = max(without_steps + _LEAST_S, left * _ASYNCHRONOUS)
     rate = expected.steps_per_s * (WORKERS + 1) * _RATE
     steps = round(rate * (secs - without_steps))
@@ -95,7 +96,7 @@ def run(minutes, seed, directory, is_mounted, stall_secs):
 
     left = 60 * minutes - (time.monotonic() - begun)
     undisturbed = expected.start_s + expected.steps / expected.steps_per_s
-    secs = max(undisturbed + _COST_S * len(of_sync), left)
+    secs = max(undisturbed + _COST_S["synchronous"] * len(of_sync), left)
     _say({"job": "synchronous", "steps": expected.steps})
     job = jobs.Job(setting, "synchronous", "--sync", "--steps", expected.steps, *SYNC_FLAGS)
     second = jobs.disturbed(
