@@ -49,6 +49,7 @@ def independent_sample(
     temperature=1.0,
     seed=None,
     initial_logits=None,
+    may_skip=None,
 ):
     """Draws a network, each choice by itself.
 
@@ -70,6 +71,8 @@ def independent_sample(
             the draw a function of it.
         initial_logits: For each choice, in visiting order, the logits at first, numbers [options].
             None: all are 0, so that all options are equally probable.
+        may_skip: Bool scalar tensor; while it is false, no `ZeroSpec` is drawn where a choice has
+            another option. None: it always may.
 
     Returns:
         Pair of the structure whose every `OneOf` has a mask, float32 [options], and a dictionary:
@@ -100,9 +103,12 @@ def independent_sample(
         rows, width = logits.shape.as_list()
         uniform = _uniform([rows, 1 + width], seed)  # The first column is for replacements.
 
-        log_probs = tf.nn.log_softmax(logits)
+        options = logits  # Those that may be drawn.
+        if may_skip is not None:
+            options = tf.where(may_skip, logits, logits + tf.constant(_skips(choices, width)))
+        log_probs = tf.nn.log_softmax(options)
         # The largest sum of a logit and Gumbel noise is at option i with its probability π_i.
-        drawn = tf.argmax(logits - tf.log(-tf.log(uniform[:, 1:])), axis=1)
+        drawn = tf.argmax(options - tf.log(-tf.log(uniform[:, 1:])), axis=1)
         masks = tf.one_hot(drawn, width)
         mask_log_probs = tf.reduce_sum(masks * log_probs, axis=1)
         entropies = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=1)
@@ -198,6 +204,16 @@ def _uniform(shape, seed):
             f"{seed.shape}. Stack a seed and the number of the draw, or pass None."
         )
     return tf.random.stateless_uniform(shape, seed, minval=tiny)
+
+
+def _skips(choices, width):
+    """Returns what is added to logits so that no layer is skipped, float32 [C, width]."""
+    added = np.zeros([len(choices), width], np.float32)
+    for row, choice in enumerate(choices):
+        skips = [isinstance(option, basic_specs.ZeroSpec) for option in choice.oneof.choices]
+        if not all(skips):
+            added[row, : choice.size][skips] = _NO_OPTION
+    return added
 
 
 def _replace(choices, masks, log_probs, uniform, probability_by_tag):

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from bodies import matching
 from examples.nas_search import controller, schema
-from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, FilterMultiplier
+from examples.nas_search.basic_specs import FILTERS_TAG, OP_TAG, FilterMultiplier, ZeroSpec
 from examples.nas_search.schema import OneOf
 from examples.nas_search.spaces import search_spaces
 from nas_search import nas_steps
@@ -264,6 +264,37 @@ def test_all_choices_around_must_be_active(outer, inner):
     (got,) = draw(logits=logits, space=space)
     want = np.log(3) if outer and inner else 0.0
     np.testing.assert_allclose([got.entropy, got.log_prob], [want, -want], atol=1e-6)
+
+
+OPTIONAL = {"layer": OneOf([OneOf([3, 5, 7], OP_TAG), ZeroSpec()], OP_TAG)}
+OPTIONAL_LOGITS = [[1.0, 0.0, 0.3], [-3.0, 2.0]]
+
+
+def test_no_layer_is_skipped_before_it_may_be():
+    space = {**OPTIONAL, "no": OneOf([ZeroSpec()], OP_TAG)}  # In "no", nothing else can be drawn.
+    logits = [*OPTIONAL_LOGITS, [0.7]]
+    for each in draw(100, logits, space, may_skip=tf.constant(False)):
+        kernel, layer, no = each.masks
+        np.testing.assert_array_equal(layer, [1, 0])
+        np.testing.assert_array_equal(no, [1])
+        log_probs = np.log(softmax(logits[0]))
+        np.testing.assert_allclose(each.log_prob, kernel @ log_probs, rtol=1e-5)
+        np.testing.assert_allclose(each.entropy, -softmax(logits[0]) @ log_probs, rtol=1e-5)
+
+
+def test_layers_that_may_be_skipped_are_drawn_as_ever():
+    for seed in range(5):
+        (want,) = draw(1, OPTIONAL_LOGITS, OPTIONAL, seed=[seed, 1])
+        with tf.Graph().as_default():
+            (got,) = draw(1, OPTIONAL_LOGITS, OPTIONAL, seed=[seed, 1], may_skip=tf.constant(True))
+        tf.nest.map_structure(np.testing.assert_array_equal, got, want)
+
+
+def test_logits_are_told_without_the_delay():
+    _, info = controller.independent_sample(OPTIONAL, may_skip=tf.constant(False))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert all(np.all(row == 0) for row in session.run(info["logits_by_path"]).values())
 
 
 def test_a_seed_makes_the_draw():

@@ -74,7 +74,7 @@ def model_fn(features, labels, mode, params, config=None):
     images = {part: tpu.network_input(batch, params) for part, batch in features.items()}
 
     # 1. Draw a network. At first some choices are replaced, so that all weights get trained: by
-    #    the mean over all operations, or by the largest width.
+    #    the mean over all operations, or by the largest width, and no layer is skipped.
     space = mobile_classifier_factory.get_model_spec(params["ssd"])
     if cluster.writes(config):
         schema_io.save(space, params["checkpoint_dir"], "model_spec.json")
@@ -90,6 +90,7 @@ def model_fn(features, labels, mode, params, config=None):
             increase_ops_probability=increase_ops_prob,
             increase_filters_probability=increase_filters_prob,
             seed=_seed_of_draw(step, params, config),
+            may_skip=_may_skip(step, params),
         )
 
     # 2. What does it cost?
@@ -189,6 +190,12 @@ def model_fn(features, labels, mode, params, config=None):
     scalars.update(search_summaries.logits("rltaglogits", draw["logits_by_tag"]))
     train_op = tf.group(model_update, controller_update)
     return search_summaries.make_spec(mode, loss, train_op, scalars, params)
+
+
+def _may_skip(step, params):
+    """Returns whether layers may be skipped in this step, None if they always may."""
+    delay = params["skip_delay_steps"]
+    return step >= delay if delay else None
 
 
 def _seed_of_draw(step, params, config):

@@ -129,6 +129,14 @@ FLAGS = (
         SHARE,
     ),
     Flag(
+        "skip_delay_steps_fraction",
+        float,
+        0.0,
+        "share of steps before layers may be skipped, so that those that may be are trained as "
+        "well as others",
+        SHARE,
+    ),
+    Flag(
         "rl_reward_function",
         str,
         "abs",

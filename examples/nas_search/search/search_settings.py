@@ -4,7 +4,7 @@
 that a result depends on. They have the names of the flags, see `search_flags.py`, and also
 
     max_global_step                  steps of the search; `rl_delay_steps`, `model_warmup_steps`,
-                                     `increase_ops_warmup_steps` and
+                                     `skip_delay_steps`, `increase_ops_warmup_steps` and
                                      `increase_filters_warmup_steps` are shares of it
     num_classes, image_shape         of the data, which also say what `augmentation` auto means
     devices, num_towers              canonical names, none on a TPU
@@ -29,6 +29,9 @@ from examples.runs import engines, settings_file
 from examples.runs.flags import SettingsError, with_defaults
 from examples.runs.settings_file import save, write_json
 from examples.runs.training_flags import last_step
+
+# The controller waits for them.
+_WARMUPS = ("increase_ops_warmup", "increase_filters_warmup", "skip_delay")
 
 __all__ = ("SettingsError", "check_same", "resolve", "save", "write_json")
 
@@ -80,7 +83,8 @@ def completed(params):
     """
     image_shape, num_classes = mobile_cost_model.inputs_of(params["ssd"])
     made_for = {"image_shape": image_shape, "num_classes": num_classes}
-    made = {"use_tpu": False, "slice_widths": True, "seed": None, **made_for, **params}
+    defaults = {"use_tpu": False, "slice_widths": True, "seed": None, "skip_delay_steps": 0}
+    made = {**defaults, **made_for, **params}
     return {**made, "use_bfloat16": tpu.computes_in_bfloat16(made)}
 
 
@@ -92,7 +96,8 @@ def check_same(params, may_change=()):
     draws.
     """
     may_change = ("cost_model_files", "ssd_file", "slice_widths", *may_change)
-    added_later = {"strategy": "reinforce", "start_at_target": False}
+    no_delay = {"skip_delay_steps_fraction": 0.0, "skip_delay_steps": 0}
+    added_later = {"strategy": "reinforce", "start_at_target": False, **no_delay}
     settings_file.check_same(params, may_change, added_later=added_later)
 
 
@@ -140,7 +145,7 @@ def _check_batches(params):
 
 def _check_fractions(params):
     delay = params["rl_delay_steps_fraction"]
-    for name in ("increase_ops_warmup_steps_fraction", "increase_filters_warmup_steps_fraction"):
+    for name in (f"{warmup}_steps_fraction" for warmup in _WARMUPS):
         if params[name] > delay:
             raise SettingsError(
                 "The controller can only learn from choices of its own, so it must not start "
@@ -163,6 +168,6 @@ def _steps(params, num_images):
     training = strategies.supernet_steps(params, end)
     if not strategies.has_controller(params):
         steps["supernet_steps"] = training
-    for name in ("model_warmup", "rl_delay", "increase_ops_warmup", "increase_filters_warmup"):
+    for name in ("model_warmup", "rl_delay", *_WARMUPS):
         steps[f"{name}_steps"] = int(params[f"{name}_steps_fraction"] * training)
     return steps

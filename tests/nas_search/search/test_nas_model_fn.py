@@ -28,6 +28,7 @@ def make_params(directory, **changes):
         "rl_delay_steps_fraction": 0.4,
         "increase_ops_warmup_steps_fraction": 0.4,
         "increase_filters_warmup_steps_fraction": 0.4,
+        "skip_delay_steps_fraction": 0.2,
         "model_learning_rate": 0.5,
         "model_weight_decay": 1e-2,
         "rl_learning_rate": 1.0,
@@ -114,10 +115,15 @@ class Reference:
             self.feeds = placeholders(rows)
             self.seed = tf.placeholder(tf.int32, [2])
             self.probability = tf.placeholder(tf.float32, [])
+            self.may_skip = tf.placeholder(tf.bool, [])
             space = mobile_classifier_factory.get_model_spec(params["ssd"])
             with tf.variable_scope("rl_controller"):
                 network, draw = controller.independent_sample(
-                    space, self.probability, self.probability, seed=self.seed
+                    space,
+                    self.probability,
+                    self.probability,
+                    seed=self.seed,
+                    may_skip=self.may_skip,
                 )
             self.logits = tf.trainable_variables()
             self.cost = cost_model_lib.estimate_cost(
@@ -155,6 +161,7 @@ class Reference:
         feeds = dict(zip(tf.nest.flatten(self.feeds), part))
         feeds[self.seed] = [self.params["seed"], step * self.num_networks + network]
         warmup = self.params["increase_ops_warmup_steps"]
+        feeds[self.may_skip] = step >= self.params["skip_delay_steps"]
         feeds[self.probability] = max(0.0, 1 - step / warmup) if warmup else 0.0
         return self.session.run(fetches, feeds)
 

@@ -95,6 +95,7 @@ def test_the_published_search_is_resolved(imagenet):
         "rl_delay_steps": 6762,  # 0.25 · 27050 = 6762.5
         "increase_ops_warmup_steps": 6762,
         "increase_filters_warmup_steps": 6762,
+        "skip_delay_steps": 0,
         "num_classes": 1000,
         "image_shape": [224, 224, 3],
         "num_towers": 8,
@@ -235,6 +236,10 @@ def test_the_reward_functions_are_those_there_are():
         (
             {"rl_delay_steps_fraction": 0.1, "increase_ops_warmup_steps_fraction": 0.1},
             r"--increase_filters_warmup_steps_fraction is 0.25 and --rl_delay_steps_fraction 0.1",
+        ),
+        (
+            {"skip_delay_steps_fraction": 0.3},
+            r"--skip_delay_steps_fraction is 0.3 and --rl_delay_steps_fraction 0.25",
         ),
         (
             {"validation_fraction": 0.5, "test_fraction": 0.5},

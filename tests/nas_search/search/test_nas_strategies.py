@@ -67,7 +67,13 @@ BEFORE = {
     "use_tpu",
     "validation_fraction",
 }
-LATER = {"strategy", "slice_widths", "start_at_target"}
+LATER = {
+    "strategy",
+    "slice_widths",
+    "start_at_target",
+    "skip_delay_steps_fraction",
+    "skip_delay_steps",
+}
 
 
 def resolve(directory="unused", **given):
