@@ -284,7 +284,8 @@ def test_no_layer_is_skipped_before_it_may_be():
 
 def test_layers_that_may_be_skipped_are_drawn_as_ever():
     for seed in range(5):
-        (want,) = draw(1, OPTIONAL_LOGITS, OPTIONAL, seed=[seed, 1])
+        with tf.Graph().as_default():
+            (want,) = draw(1, OPTIONAL_LOGITS, OPTIONAL, seed=[seed, 1])
         with tf.Graph().as_default():
             (got,) = draw(1, OPTIONAL_LOGITS, OPTIONAL, seed=[seed, 1], may_skip=tf.constant(True))
         tf.nest.map_structure(np.testing.assert_array_equal, got, want)
