@@ -207,7 +207,7 @@ def _uniform(shape, seed):
 
 
 def _skips(choices, width):
-    """Returns what is added to logits so that no layer is skipped, float32 [C, width]."""
+    """Returns numbers that keep layers from being skipped if logits have them added, [C, width]."""
     added = np.zeros([len(choices), width], np.float32)
     for row, choice in enumerate(choices):
         skips = [isinstance(option, basic_specs.ZeroSpec) for option in choice.oneof.choices]
