@@ -282,6 +282,15 @@ def test_no_layer_is_skipped_before_it_may_be():
         np.testing.assert_allclose(each.entropy, -softmax(logits[0]) @ log_probs, rtol=1e-5)
 
 
+def test_controllers_learn_nothing_about_skips_before_they_are_drawn():
+    _, info = controller.independent_sample(OPTIONAL, may_skip=tf.constant(False))
+    kernel, layer = tf.gradients(info["sample_log_prob"], tf.trainable_variables())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert np.all(session.run(kernel) != 0)
+        np.testing.assert_array_equal(session.run(layer), [0, 0])
+
+
 def test_layers_that_may_be_skipped_are_drawn_as_ever():
     for seed in range(5):
         with tf.Graph().as_default():

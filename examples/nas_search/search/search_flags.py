@@ -225,7 +225,7 @@ PRESETS = {
         "start_at_target": True,
         "rl_delay_steps_fraction": 0.4,
         # With shared weights, layers that may be skipped cost accuracy until they are trained.
-        "skip_delay_steps_fraction": 0.3,
+        "skip_delay_steps_fraction": 0.6,
         "increase_ops_warmup_steps_fraction": 0.0,
         "increase_filters_warmup_steps_fraction": 0.0,
     },

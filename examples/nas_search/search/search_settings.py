@@ -30,8 +30,7 @@ from examples.runs.flags import SettingsError, with_defaults
 from examples.runs.settings_file import save, write_json
 from examples.runs.training_flags import last_step
 
-# The controller waits for them.
-_WARMUPS = ("increase_ops_warmup", "increase_filters_warmup", "skip_delay")
+_WARMUPS = ("increase_ops_warmup", "increase_filters_warmup")  # The controller waits for them.
 
 __all__ = ("SettingsError", "check_same", "resolve", "save", "write_json")
 
@@ -168,6 +167,6 @@ def _steps(params, num_images):
     training = strategies.supernet_steps(params, end)
     if not strategies.has_controller(params):
         steps["supernet_steps"] = training
-    for name in ("model_warmup", "rl_delay", *_WARMUPS):
+    for name in ("model_warmup", "rl_delay", "skip_delay", *_WARMUPS):
         steps[f"{name}_steps"] = int(params[f"{name}_steps_fraction"] * training)
     return steps

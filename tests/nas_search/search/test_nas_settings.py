@@ -238,10 +238,6 @@ def test_the_reward_functions_are_those_there_are():
             r"--increase_filters_warmup_steps_fraction is 0.25 and --rl_delay_steps_fraction 0.1",
         ),
         (
-            {"skip_delay_steps_fraction": 0.3},
-            r"--skip_delay_steps_fraction is 0.3 and --rl_delay_steps_fraction 0.25",
-        ),
-        (
             {"validation_fraction": 0.5, "test_fraction": 0.5},
             r"left to train on, but --validation_fraction 0.5 and --test_fraction 0.5 add up to 1",
         ),
