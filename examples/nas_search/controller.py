@@ -103,9 +103,7 @@ def independent_sample(
         rows, width = logits.shape.as_list()
         uniform = _uniform([rows, 1 + width], seed)  # The first column is for replacements.
 
-        options = logits  # Those that may be drawn.
-        if may_skip is not None:
-            options = tf.where(may_skip, logits, logits + tf.constant(_skips(choices, width)))
+        options = logits if may_skip is None else _without_skips(logits, choices, may_skip)
         log_probs = tf.nn.log_softmax(options)
         # The largest sum of a logit and Gumbel noise is at option i with its probability π_i.
         drawn = tf.argmax(options - tf.log(-tf.log(uniform[:, 1:])), axis=1)
@@ -206,14 +204,14 @@ def _uniform(shape, seed):
     return tf.random.stateless_uniform(shape, seed, minval=tiny)
 
 
-def _skips(choices, width):
-    """Returns numbers that keep layers from being skipped if logits have them added, [C, width]."""
-    added = np.zeros([len(choices), width], np.float32)
+def _without_skips(logits, choices, may_skip):
+    """Returns the logits by which no layer is skipped while `may_skip` is false."""
+    added = np.zeros(logits.shape.as_list(), np.float32)
     for row, choice in enumerate(choices):
         skips = [isinstance(option, basic_specs.ZeroSpec) for option in choice.oneof.choices]
         if not all(skips):
             added[row, : choice.size][skips] = _NO_OPTION
-    return added
+    return tf.where(may_skip, logits, logits + added)
 
 
 def _replace(choices, masks, log_probs, uniform, probability_by_tag):
