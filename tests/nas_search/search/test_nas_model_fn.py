@@ -28,7 +28,7 @@ def make_params(directory, **changes):
         "rl_delay_steps_fraction": 0.4,
         "increase_ops_warmup_steps_fraction": 0.4,
         "increase_filters_warmup_steps_fraction": 0.4,
-        "skip_delay_steps_fraction": 0.2,
+        "skip_delay_steps_fraction": 0.8,
         "model_learning_rate": 0.5,
         "model_weight_decay": 1e-2,
         "rl_learning_rate": 1.0,
