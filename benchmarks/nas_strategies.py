@@ -8,7 +8,8 @@ is not made again. A second run goes on where the first stopped.
 
 Time is that of the processor, of all threads. `reinforce` makes the steps of the preset. Two short
 searches tell how long other strategies take to begin and for each step, and they make as many steps
-as take the same time.
+as take the same time. --supernet_steps_fraction is the share of these steps that trains the shared
+weights: evaluating a network may take much longer than a step of training.
 
 Prints JSON: a line for each network found, then one for each strategy. In it
 
@@ -78,6 +79,11 @@ def main(argv=None):
 
 def _parse(argv):
     parser = nas_search_runs.arguments(__doc__.splitlines()[0])
+    parser.add_argument(
+        "--supernet_steps_fraction",
+        type=float,
+        help="share of steps that trains, of strategies without a controller (default: theirs)",
+    )
     args = nas_search_runs.parse(parser, argv)
     if args.num_searches < 2:
         parser.error("--num_searches must be at least 2, as one alone has no spread")
@@ -86,10 +92,15 @@ def _parse(argv):
 
 def _search(args, strategy, steps, seed):
     """Searches; returns a dict of `indices`, `seconds` and `steps`. Steps None: of the preset."""
-    given = {} if steps is None else {"max_global_step": steps}
+    given = {} if steps is None else _of(args, steps)
     analysis, seconds = nas_search_runs.run(args, strategy, seed, **given)
     indices = nas_trainings.text_of(analysis.indices)
     return {"indices": indices, "seconds": seconds, "steps": analysis.settings["max_global_step"]}
+
+
+def _of(args, steps):
+    """Returns the settings of a search of so many steps by a strategy without a controller."""
+    return {"max_global_step": steps, "supernet_steps_fraction": args.supernet_steps_fraction}
 
 
 def _steps(args, strategy, seconds):
@@ -98,7 +109,7 @@ def _steps(args, strategy, seconds):
     times = []
     for count in counts:
         directory = args.out / f"{strategy}_of_{count}_steps"
-        _, took = nas_search_runs.run(args, strategy, 0, directory, max_global_step=count)
+        _, took = nas_search_runs.run(args, strategy, 0, directory, **_of(args, count))
         times.append(took)
     return steps_for(seconds, counts, times)
 

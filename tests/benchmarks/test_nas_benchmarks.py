@@ -10,6 +10,7 @@ import pytest
 
 import programs
 from benchmarks import (
+    nas_controllers,
     nas_quality,
     nas_search_runs,
     nas_speed,
@@ -285,6 +286,47 @@ def test_a_quick_comparison_of_strategies(tmp_path):
         assert line["mean"] == pytest.approx(np.mean([one["test"] for one in networks]))
         assert line["steps"] >= 20 and line["seconds"] > 0
     assert (tmp_path / "search_1").is_dir() and (tmp_path / "evolution_1").is_dir()
+
+
+def test_variants_change_settings_of_the_preset():
+    names = ["preset", "half the rate", "warm-ups toggled", "start toggled"]
+    warmups = ("increase_ops_warmup_steps_fraction", "increase_filters_warmup_steps_fraction")
+    assert nas_controllers.given_by("digits", names) == {
+        "preset": {},
+        "half the rate": {"rl_learning_rate": 0.01},
+        "warm-ups toggled": dict.fromkeys(warmups, 0.0),
+        "start toggled": {"start_at_target": True},
+    }
+    assert nas_controllers.given_by("pulses", names[2:]) == {
+        "warm-ups toggled": dict.fromkeys(warmups, 0.4),
+        "start toggled": {"start_at_target": False},
+    }
+
+
+def test_variants_need_two_searches(capsys):
+    with pytest.raises(SystemExit):
+        nas_controllers.main(["--num_searches=1"])
+    assert (
+        "--num_searches must be at least 2, as one alone has no spread" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_quick_comparison_of_controllers(tmp_path):
+    numbers = ["--num_searches=2", "--num_trainings=1", "--processes=1", f"--out={tmp_path}"]
+    args = ["-m", "benchmarks.nas_controllers", "--quick", *numbers]
+    result = programs.run(*args, "--variants", "preset", "four times the rate")
+    assert result.returncode == 0, result.stderr
+    preset, faster = (json.loads(each) for each in result.stdout.splitlines() if each[:1] == "{")
+    assert (preset["variant"], faster["given"]) == ("preset", {"rl_learning_rate": 0.08})
+    assert preset["entropy_begin"] == pytest.approx(faster["entropy_begin"])
+    assert 0 < faster["entropy_end"] < preset["entropy_end"] < preset["entropy_begin"]
+    assert preset["decided"] == pytest.approx(1 - preset["entropy_end"] / preset["entropy_begin"])
+    assert f"| preset | {preset['entropy_end']:.1f} of {preset['entropy_begin']:.1f} |" in (
+        result.stdout
+    )
+    assert (tmp_path / "controllers" / "four_times_the_rate_1").is_dir()
 
 
 @pytest.mark.parametrize("engine", ["alone", "all"])

@@ -148,6 +148,26 @@ def test_temperature_counts_in_probability_and_logits():
     np.testing.assert_allclose(log_prob, np.log(softmax([1.0, 0.0]))[np.argmax(mask)], rtol=1e-6)
 
 
+def test_a_temperature_is_a_lower_rate_of_adam():
+    def learned(temperature, rate):
+        with tf.Graph().as_default():
+            _, info = controller.independent_sample(SPACE, temperature=temperature)
+            loss = -info["entropy"] + tf.add_n(
+                [logits[0] ** 2 - logits[0] for logits in info["logits_by_path"].values()]
+            )
+            train = tf.train.AdamOptimizer(rate, beta1=0, epsilon=1e-8).minimize(loss)
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(5):
+                    session.run(train)
+                return np.concatenate(session.run(list(info["logits_by_path"].values())))
+
+    cold = learned(1.0, 0.05)
+    assert np.abs(cold).max() > 0.1
+    np.testing.assert_allclose(learned(4.0, 0.2), cold, rtol=1e-4, atol=1e-6)
+    assert np.abs(learned(4.0, 0.05) - cold).max() > 0.1
+
+
 @pytest.mark.parametrize("probability", [None, 0.0, 0.5, 1.0])
 def test_gradients(probability):
     """The gradient of log π(i) is one-hot(i) − π; nothing where inactive or replaced, never NaN."""

@@ -234,6 +234,7 @@ def test_networks_with_other_choices_than_the_found_one_are_described_too(tmp_pa
         ({"num_classes": 10**12}, "num_classes is 1000000000000. Name the"),
         ({"ssd": ["a"]}, "ssd is ['a']. Name the"),
         ({"rl_delay_steps": "1"}, "rl_delay_steps is '1'. Name the"),
+        ({"skip_delay_steps": "1"}, "skip_delay_steps is '1'. Name the"),
         ({"rl_cost_model_target": 0}, "`rl_cost_model_target` in params.json must be numbers > 0"),
         ({"cost_model": [3]}, "`cost_model` in params.json must be texts, one for each cost"),
         ({"cost_model_files": [3]}, "`cost_model_files` in params.json must be texts or null"),

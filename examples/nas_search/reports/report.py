@@ -155,8 +155,7 @@ def _panels(analysis):
 
 
 def _series(analysis, title=""):
-    marked = "controller starts" if analysis.evaluations is None else "evaluation starts"
-    return search_plots.draw_search(_panels(analysis), title, analysis.controller_start, marked)
+    return search_plots.draw_search(_panels(analysis), title, analysis.starts)
 
 
 def _over_time(analysis):

@@ -77,8 +77,7 @@ class Analysis(NamedTuple):
     initial_entropy: Optional[float]  # with equal probabilities, with which a search starts
     layers: List[str]  # the network found, in words
     nodes: List[Node]
-    # Step at which the controller started to learn, or without one the evaluation of networks.
-    controller_start: int
+    starts: Dict[str, int]  # step at which a part of the search starts, by words that say which
     # 'reward', 'accuracy' in [0, 1], 'entropy', 'cost' or of several 'cost/<label>', and without a
     # controller 'best', the largest reward so far: {step: value}, empty if not logged
     history: Dict[str, Dict[int, float]]
@@ -139,7 +138,7 @@ def analyze(dirname):
         initial_entropy=_initial_entropy(oneofs) if is_drawn else None,
         layers=layers,
         nodes=nodes,
-        controller_start=params.get("rl_delay_steps", 0),
+        starts=_starts(params, is_drawn),
         history={
             **search_history.history(scalars, search_costs.suffixes(costs), evaluations),
             "entropy": {
@@ -153,6 +152,13 @@ def analyze(dirname):
         costs=costs,
         evaluations=evaluations,
     )
+
+
+def _starts(params, has_controller):
+    part = "controller starts" if has_controller else "evaluation starts"
+    # Older searches have no such delays.
+    starts = {part: "rl_delay_steps", "layers may be skipped": "skip_delay_steps"}
+    return {words: params.get(name, 0) for words, name in starts.items()}
 
 
 def _probability(nodes):

@@ -20,6 +20,7 @@ from examples.runs.errors import UserError
 
 # More than any search has; what is computed from them stays small.
 _MOST_PIXELS, _MOST_CLASSES = 2**16, 2**24
+_STEPS = ("rl_delay_steps", "skip_delay_steps", "supernet_steps")  # Older searches lack some.
 
 
 class UnreadableError(UserError):
@@ -118,15 +119,14 @@ def _check_settings(dirname, params):
     def is_count(value, most):
         return type(value) is int and 0 < value <= most
 
-    shape, delay = params["image_shape"], params.get("rl_delay_steps", 0)
+    shape = params["image_shape"]
     faults = {
         "ssd": not isinstance(params["ssd"], str),
         "image_shape": not isinstance(shape, list)
         or len(shape) != 3
         or not all(is_count(size, _MOST_PIXELS) for size in shape),
         "num_classes": not is_count(params["num_classes"], _MOST_CLASSES),
-        "rl_delay_steps": type(delay) is not int,
-        "supernet_steps": type(params.get("supernet_steps", 0)) is not int,
+        **{name: type(params.get(name, 0)) is not int for name in _STEPS},
     }
     for name, is_wrong in faults.items():
         if is_wrong:

@@ -8,6 +8,7 @@ from examples.runs import figures
 
 _WINDOWS = 20  # The line through a panel's points is the mean over a 20th of them.
 _MAX_POINTS = 400
+_DASHES = (":", "-.")  # of the lines that mark steps, in their order
 
 
 class Series(NamedTuple):
@@ -19,14 +20,14 @@ class Series(NamedTuple):
     is_sampled: bool = True  # whether it is a mean over few networks or images, and so scatters
 
 
-def draw_search(panels, title="", controller_start=0, marked="controller starts"):
+def draw_search(panels, title="", starts=None):
     """Draws series over the steps of a search, one panel below another.
 
     Args:
         panels: List of `Series`; those without values are left out.
         title: Stands above the panels.
-        controller_start: Step at which the controller starts to learn; 0 is not marked.
-        marked: What begins at this step, in words.
+        starts: Dict from words to the step at which what they say starts; 0 is not marked. None:
+            nothing is.
 
     Returns:
         A `matplotlib` figure.
@@ -45,10 +46,13 @@ def draw_search(panels, title="", controller_start=0, marked="controller starts"
     all_axes = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
     for axes, series in zip(all_axes, drawn):
         _draw_series(axes, series)
-        if controller_start:
-            axes.axvline(controller_start, color=figures.ink(), alpha=0.5, linestyle=":")
+        for dashes, (words, step) in zip(_DASHES, (starts or {}).items()):
+            if not step:
+                continue
+            line = {"color": figures.ink(), "alpha": 0.5, "linestyle": dashes}
+            axes.axvline(step, **line)
             if axes is all_axes[0]:
-                axes.plot([], [], ":", color=figures.ink(), alpha=0.5, label=marked)
+                axes.plot([], [], **line, label=words)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc="best")
     all_axes[-1].set_xlabel("step")

@@ -27,7 +27,8 @@ _METHODS = {
 _OF_SEARCH = (
     *("ssd_file", "supernet_steps", "seed", "max_global_step", "train_batch_size"),
     *("num_towers", "rl_learning_rate", "rl_reward_function", "rl_cost_model_exponent"),
-    *("rl_entropy_regularization", "rl_delay_steps", "model_learning_rate", "model_weight_decay"),
+    *("rl_entropy_regularization", "rl_delay_steps", "skip_delay_steps", "start_at_target"),
+    *("model_learning_rate", "model_weight_decay"),
 )
 _OF_TRAINING = (
     *(

@@ -46,7 +46,7 @@ def test_the_network_found_is_the_most_probable_at_the_last_step(tmp_path):
     assert (found.madds, found.params) == (cost.madds, cost.params)
     assert found.cost_model == mobile_cost_model.estimate_cost(INDICES, SSD)
     assert found.cost_target == 0.5
-    assert found.controller_start == 10
+    assert found.starts == {"controller starts": 10, "layers may be skipped": 0}
     assert found.history["reward"] == pytest.approx({0: 0.5, 10: 0.6, 20: 0.7})
     assert found.history["accuracy"] == pytest.approx({0: 0.6, 10: 0.7, 20: 0.8})
     assert found.history["cost"] == pytest.approx({0: 0.4, 10: 0.4, 20: 0.4})

@@ -266,11 +266,14 @@ def test_a_series_without_values_has_no_panel():
         search_plots.Series("b", {}),
         search_plots.Series("cost\n(ms)", {1: 2.0, 2: 3.0}, target=2.5),
     ]
-    figure = search_plots.draw_search(series, "title", controller_start=1)
+    starts = {"one starts": 1, "another starts": 2, "none starts": 0}
+    figure = search_plots.draw_search(series, "title", starts)
     assert panels_of(figure) == ["a", "cost\n(ms)"]
     labels = figure.axes[1].get_legend_handles_labels()[1]
     assert labels == ["target 2.5"]
-    assert figure.axes[0].get_legend_handles_labels()[1] == ["controller starts"]
+    assert figure.axes[0].get_legend_handles_labels()[1] == ["one starts", "another starts"]
+    marks = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2]
+    assert [(line.get_xdata()[0], line.get_linestyle()) for line in marks] == [(1, ":"), (2, "-.")]
 
 
 def test_the_line_is_the_mean_of_all_points_and_few_are_drawn():

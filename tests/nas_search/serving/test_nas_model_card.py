@@ -31,6 +31,7 @@ def digits(tmp_path_factory):
     """Directory with a search, the network found, trained, measured and exported, and the card."""
     root = tmp_path_factory.mktemp("digits")
     data = {"dataset": "digits", "validation_fraction": 0.2, "test_fraction": 0.2, "seed": 7}
+    data.update(skip_delay_steps=4, start_at_target=True)
     with tf.Graph().as_default():
         search = nas_searches.write_search(root / "search", **data)
     (search / "run_facts.json").write_text(
@@ -68,7 +69,8 @@ def test_a_card_tells_how_the_network_was_found(digits):
     text = text_of(digits / "exported")
     assert f"that the search in `{digits / 'search'}` found: the most probable one after" in text
     assert "- Target: 0.5 `million MAdds`; the network found was estimated at 0.0" in text
-    assert "`seed 7`, `rl_delay_steps 10`." in text
+    settings = "`seed 7`, `rl_delay_steps 10`, `skip_delay_steps 4`, `start_at_target True`."
+    assert settings in text
     assert "- Searched with `Abacus 1`, TensorFlow `2.15.0`." in text
 
 
