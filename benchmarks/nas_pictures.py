@@ -91,7 +91,6 @@ def draw(networks, comparison):
     by_cost.axvline(comparison["target_madds"] / 1e3, color="0.8", linewidth=1, zorder=0)
     by_cost.set_xlabel("thousand multiply-adds")
     by_cost.set_ylabel("accuracy on test images, %")
-    by_cost.legend(fontsize=8, loc="lower left")
 
     everything = sorted(
         ((line["test"], kind) for kind in KINDS for line in networks[kind].values()), reverse=True
@@ -111,6 +110,7 @@ def draw(networks, comparison):
         fontsize=7,
     )
     ranked.set_xlabel("rank among all networks")
+    ranked.legend(*by_cost.get_legend_handles_labels(), fontsize=8, loc="lower left")
     for axes in by_step:
         _draw_entropy(axes, searches)
     figure.tight_layout()
@@ -120,6 +120,7 @@ def draw(networks, comparison):
 def _draw_entropy(axes, searches):
     """Draws how controllers decided: the better the network found, the darker its line."""
     import matplotlib
+    import matplotlib.ticker
 
     accuracies = [100 * line["test"] for line in searches]
     colors = matplotlib.cm.ScalarMappable(
@@ -130,6 +131,7 @@ def _draw_entropy(axes, searches):
         nats = [line["entropy"][step] for step in steps]
         axes.plot(list(map(int, steps)), nats, color=colors.to_rgba(accuracy))
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))  # Counts of steps are wide.
     axes.set_xlabel("step of the search")
     axes.set_ylabel("entropy of the controller, nats")
     axes.figure.colorbar(colors, ax=axes, label="accuracy of the network found, %")
