@@ -1,6 +1,6 @@
 """Makes controllers decide: what each setting leaves of their entropy, and what they find.
 
-    python -m benchmarks.nas_controllers --preset digits --out runs/nas_quality
+    python -m benchmarks.nas_controllers --preset digits
 
 Searches the space of a preset with its settings, and with one of them changed at a time, from
 several seeds, and trains what was found alone, as `nas_quality.py` does, whose directory may be

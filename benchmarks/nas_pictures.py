@@ -1,6 +1,6 @@
 """Draws what `nas_quality.py` printed: accuracy by cost and by rank, and entropy by step.
 
-python -m benchmarks.nas_quality --preset mnist5k --out runs/nas_mnist5k > mnist5k.jsonl
+python -m benchmarks.nas_quality --preset mnist5k > mnist5k.jsonl
 python -m benchmarks.nas_pictures mnist5k.jsonl docs/nas_mnist5k.svg
 """
 

@@ -1,7 +1,7 @@
 """Does the architecture search find better networks than chance, at the same cost?
 
-    python -m benchmarks.nas_quality --preset digits --out runs/nas_quality
-    python -m benchmarks.nas_quality --preset mnist5k --out runs/nas_mnist5k --latency
+    python -m benchmarks.nas_quality --preset digits
+    python -m benchmarks.nas_quality --preset mnist5k --latency
     python -m benchmarks.nas_quality --preset pulses --strategy random --finalists 8
 
 Searches the space of a preset from several seeds, draws random networks that cost about what the
@@ -10,7 +10,8 @@ trains them all alone in the same way. Accuracies are on test images, which neit
 trainings ever see; a network's is the mean over several trainings. Seconds are those of the
 processor, of all threads: other programs, and pauses, make no difference. A second run in the same
 directory goes on where the first stopped; with another --preset or --target, or with --quick in one
-of them alone, it is refused. Searches of several strategies may share a directory.
+of them alone, it is refused. Searches of several strategies may share a directory; without --out it
+is runs/nas_<preset>, as for `nas_strategies.py` and `nas_controllers.py`.
 
 With --finalists N, a search leads to the best of the N networks that it puts first: each is trained
 once, and validation images tell. The time of these trainings is part of the search's. The accuracy

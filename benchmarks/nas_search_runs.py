@@ -15,7 +15,7 @@ def arguments(description):
 
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--preset", choices=EXPERIMENTS, default="digits", help="what is searched")
-    parser.add_argument("--out", type=pathlib.Path, default="runs/nas_quality", help="directory")
+    parser.add_argument("--out", type=pathlib.Path, help="directory (default: by preset)")
     parser.add_argument("--num_searches", type=int, default=8)
     parser.add_argument("--num_random", type=int, default=60, help="random networks")
     parser.add_argument("--num_trainings", type=int, default=3, help="of each network")
@@ -27,8 +27,10 @@ def arguments(description):
 
 
 def parse(parser, argv):
-    """Returns the arguments of a parser of `arguments`, with the target of the preset."""
+    """Returns the arguments of a parser of `arguments`, with target and directory of the preset."""
     args = parser.parse_args(argv)
+    if args.out is None:
+        args.out = pathlib.Path("runs") / f"nas_{args.preset}"
     if args.target is None:
         args.target = nas_trainings.experiment(args).target
     return args

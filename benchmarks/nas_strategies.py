@@ -1,6 +1,6 @@
 """Compares strategies of the search by what they find in the same time.
 
-    python -m benchmarks.nas_strategies --preset pulses --out runs/nas_pulses
+    python -m benchmarks.nas_strategies --preset pulses
 
 Searches the space of a preset with each strategy from several seeds, and trains what was found, and
 random networks of the same cost, alone, as `nas_quality.py` does: what that has in the same --out

@@ -293,7 +293,7 @@ def test_variants_change_settings_of_the_preset():
     warmups = ("increase_ops_warmup_steps_fraction", "increase_filters_warmup_steps_fraction")
     assert nas_controllers.given_by("digits", names) == {
         "preset": {},
-        "half the rate": {"rl_learning_rate": 0.01},
+        "half the rate": {"rl_learning_rate": 0.02},
         "warm-ups toggled": dict.fromkeys(warmups, 0.0),
         "start toggled": {"start_at_target": True},
     }
@@ -319,7 +319,7 @@ def test_a_quick_comparison_of_controllers(tmp_path):
     result = programs.run(*args, "--variants", "preset", "four times the rate")
     assert result.returncode == 0, result.stderr
     preset, faster = (json.loads(each) for each in result.stdout.splitlines() if each[:1] == "{")
-    assert (preset["variant"], faster["given"]) == ("preset", {"rl_learning_rate": 0.08})
+    assert (preset["variant"], faster["given"]) == ("preset", {"rl_learning_rate": 0.16})
     assert preset["entropy_begin"] == pytest.approx(faster["entropy_begin"])
     assert 0 < faster["entropy_end"] < preset["entropy_end"] < preset["entropy_begin"]
     assert preset["decided"] == pytest.approx(1 - preset["entropy_end"] / preset["entropy_begin"])
