@@ -192,7 +192,7 @@ def _headline(analysis):
     if analysis.evaluations is not None:
         return
     yield "probability", f"{analysis.probability:.3g}", "that the controller draws it"
-    note = f"at the beginning {analysis.initial_entropy:.3g}"
+    note = f"with equal probabilities {analysis.initial_entropy:.3g}"
     yield "entropy", f"{analysis.entropy:.3g} nats", note
 
 

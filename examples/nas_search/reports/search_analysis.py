@@ -74,7 +74,7 @@ class Analysis(NamedTuple):
     # All three None without a controller.
     probability: Optional[float]  # with which the controller draws the network found
     entropy: Optional[float]  # of the controller's distribution over distinct networks
-    initial_entropy: Optional[float]  # with equal probabilities, with which a search starts
+    initial_entropy: Optional[float]  # with equal probabilities
     layers: List[str]  # the network found, in words
     nodes: List[Node]
     starts: Dict[str, int]  # step at which a part of the search starts, by words that say which
