@@ -1,6 +1,7 @@
 """Settings: what flags make of themselves, what is refused, and what a rerun may change."""
 
 import json
+import pathlib
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -406,3 +407,34 @@ def test_a_tpu_that_is_not_there_is_an_error(imagenet, monkeypatch):
     message = r"--tpu must be .* but 'my-tpu' is not: no route to my-tpu\. Leave it out"
     with pytest.raises(SettingsError, match=message):
         engines.make_estimator(None, imagenet(tpu="my-tpu", train_batch_size=100))
+
+
+def test_the_table_of_presets_is_that_of_the_program():
+    readme = pathlib.Path(search_flags.__file__).parents[1] / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    table = text[text.index("| `--preset` |") :].split("\n\n")[0]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
+    defaults = {flag.name: flag.default for flag in search_flags.FLAGS}
+
+    def share(value):
+        return f"{100 * value:g} %" if value else ""
+
+    expected = []
+    for name, preset in search_flags.PRESETS.items():
+        params = {**defaults, **preset}
+        expected.append(
+            [
+                f"`{name}`",
+                f"`{params['ssd']}`",
+                f"{params['epochs']}",
+                f"{params['train_batch_size']:,}",
+                f"{params['rl_batch_size_multiplier']:g}",
+                f"{params['rl_cost_model_exponent']:g}".replace("-", "−"),
+                f"{params['rl_learning_rate']:g}",
+                share(params["rl_delay_steps_fraction"]),
+                share(params["skip_delay_steps_fraction"]),
+                share(params["increase_ops_warmup_steps_fraction"]),
+                "at the target's cost" if params["start_at_target"] else "uniform",
+            ]
+        )
+    assert rows == expected
