@@ -31,7 +31,6 @@ from replicate.bench import harness
 
 _WARMUPS = ("increase_ops_warmup_steps_fraction", "increase_filters_warmup_steps_fraction")
 
-
 # By name: the function that makes the changed settings from those of the preset.
 VARIANTS = {
     "preset": lambda params: {},
@@ -63,10 +62,8 @@ def main(argv=None):
     with nas_trainings.workers(args.processes) as pool:
         one = functools.partial(_search, args, given)
         searches = dict(zip(jobs, pool.map(one, *zip(*jobs))))
-        networks = list(dict.fromkeys(each["indices"] for each in searches.values()))
-        trained = dict(
-            zip(networks, pool.map(nas_trainings.train, [args] * len(networks), networks))
-        )
+        found = [each["indices"] for each in searches.values()]
+        trained = dict(nas_trainings.train_all(pool, args, found))
     context = {"preset": args.preset, "target_madds": 1e6 * args.target}
     context.update(num_trainings=args.num_trainings, **harness.machine())
     context.update(nas_trainings.versions())
@@ -83,10 +80,7 @@ def _parse(argv):
     parser.add_argument(
         "--variants", choices=VARIANTS, nargs="+", default=[*VARIANTS], help="what is searched with"
     )
-    args = nas_search_runs.parse(parser, argv)
-    if args.num_searches < 2:
-        parser.error("--num_searches must be at least 2, as one alone has no spread")
-    return args
+    return nas_search_runs.parse(parser, argv, least_searches=2)
 
 
 def given_by(preset, variants):

@@ -43,7 +43,6 @@ found, and trains it; see `nas_latency.py`. Nothing else should run then.
 """
 
 import argparse
-import functools
 import json
 import os
 import statistics
@@ -62,12 +61,7 @@ def main(argv=None):
         nas_search_runs.settings(args, args.strategy, seed)
     random, references = nas_search_runs.random_networks(args), _references(args)
     with nas_trainings.workers(args.processes) as pool:
-
-        def train(networks):
-            distinct = list(dict.fromkeys(networks))
-            return zip(distinct, pool.map(nas_trainings.train, [args] * len(distinct), distinct))
-
-        trainings = train([*random, *references.values()])
+        trainings = nas_trainings.train_all(pool, args, [*random, *references.values()])
         searches = list(pool.map(_search, [args] * args.num_searches, range(args.num_searches)))
         searches = _decided(args, pool, searches)
         found = dict(_trained_again(args, pool, [search["indices"] for search in searches]))
@@ -150,9 +144,9 @@ def _decided(args, pool, searches):
     """
     if args.finalists == 1:
         return [{**search, "finalists": None} for search in searches]
-    distinct = list(dict.fromkeys(one for search in searches for one in search["first"]))
     once = argparse.Namespace(**{**vars(args), "num_trainings": 1})
-    trained = dict(zip(distinct, pool.map(nas_trainings.train, [once] * len(distinct), distinct)))
+    first = [one for search in searches for one in search["first"]]
+    trained = dict(nas_trainings.train_all(pool, once, first))
     decided = []
     for search in searches:
         finalists = [trained[indices] for indices in search["first"]]
@@ -172,11 +166,7 @@ def _decided(args, pool, searches):
 
 def _trained_again(args, pool, networks):
     """Trains networks, after the training in which finalists were chosen; returns pairs."""
-    distinct = list(dict.fromkeys(networks))
-    seed = 0 if args.finalists == 1 else 1
-    return zip(
-        distinct, pool.map(functools.partial(nas_trainings.train, args, seed=seed), distinct)
-    )
+    return nas_trainings.train_all(pool, args, networks, seed=0 if args.finalists == 1 else 1)
 
 
 def _preferences(searches, random):

@@ -1,4 +1,4 @@
-"""Searches of an experiment: what `nas_quality.py` and `nas_strategies.py` have in common."""
+"""Searches of an experiment: what benchmarks of searches have in common."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ STRATEGIES = ("reinforce", "random", "evolution")
 
 
 def arguments(description):
-    """Returns a parser of the arguments that both have."""
+    """Returns a parser of the arguments that all have."""
     from benchmarks.nas_experiments import EXPERIMENTS
 
     parser = argparse.ArgumentParser(description=description)
@@ -26,9 +26,11 @@ def arguments(description):
     return parser
 
 
-def parse(parser, argv):
+def parse(parser, argv, least_searches=1):
     """Returns the arguments of a parser of `arguments`, with target and directory of the preset."""
     args = parser.parse_args(argv)
+    if args.num_searches < least_searches:
+        parser.error("--num_searches must be at least 2, as one alone has no spread")
     if args.out is None:
         args.out = pathlib.Path("runs") / f"nas_{args.preset}"
     if args.target is None:

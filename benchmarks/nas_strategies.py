@@ -56,10 +56,7 @@ def main(argv=None):
             steps = pool.submit(_steps, args, strategy, seconds).result()
             searches[strategy] = search(strategy, steps)
         found = [each["indices"] for group in searches.values() for each in group]
-        networks = list(dict.fromkeys([*random, *found]))
-        trained = dict(
-            zip(networks, pool.map(nas_trainings.train, [args] * len(networks), networks))
-        )
+        trained = dict(nas_trainings.train_all(pool, args, [*random, *found]))
     tests = {}
     for strategy, group in searches.items():
         tests[strategy] = [trained[each["indices"]]["test"] for each in group]
@@ -84,10 +81,7 @@ def _parse(argv):
         type=float,
         help="share of steps that trains, of strategies without a controller (default: theirs)",
     )
-    args = nas_search_runs.parse(parser, argv)
-    if args.num_searches < 2:
-        parser.error("--num_searches must be at least 2, as one alone has no spread")
-    return args
+    return nas_search_runs.parse(parser, argv, least_searches=2)
 
 
 def _search(args, strategy, steps, seed):

@@ -1,4 +1,4 @@
-"""Trains networks of an experiment alone: what `nas_quality.py` and `nas_spread.py` have in common.
+"""Trains networks of an experiment alone: what benchmarks of the search have in common.
 
 `args` are their arguments: `preset`, `out` (a path), `num_trainings` and `quick`. A network goes by
 its indices, a text like "0:3:1".
@@ -49,6 +49,12 @@ def train(args, indices, seed=0):
     means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
     spread = statistics.pstdev(run["test"] for run in runs)
     return {"indices": indices, **means, "test_sd": spread, "runs": runs}
+
+
+def train_all(pool, args, networks, seed=0):
+    """Starts to train networks in a pool, each once; returns an iterator of (indices, figures)."""
+    distinct = list(dict.fromkeys(networks))
+    return zip(distinct, pool.map(functools.partial(train, args, seed=seed), distinct))
 
 
 def experiment(args):

@@ -262,9 +262,10 @@ def test_a_strategy_makes_as_many_steps_as_its_time_allows():
     assert nas_strategies.steps_for(65.0, (200, 600), (7.0, 6.9)) == 600  # Noise.
 
 
-def test_strategies_need_two_searches(capsys):
+@pytest.mark.parametrize("benchmark", [nas_controllers, nas_strategies])
+def test_comparisons_need_two_searches(benchmark, capsys):
     with pytest.raises(SystemExit):
-        nas_strategies.main(["--num_searches=1"])
+        benchmark.main(["--num_searches=1"])
     assert (
         "--num_searches must be at least 2, as one alone has no spread" in capsys.readouterr().err
     )
@@ -301,14 +302,6 @@ def test_variants_change_settings_of_the_preset():
         "warm-ups toggled": dict.fromkeys(warmups, 0.4),
         "start toggled": {"start_at_target": False},
     }
-
-
-def test_variants_need_two_searches(capsys):
-    with pytest.raises(SystemExit):
-        nas_controllers.main(["--num_searches=1"])
-    assert (
-        "--num_searches must be at least 2, as one alone has no spread" in capsys.readouterr().err
-    )
 
 
 @pytest.mark.slow
