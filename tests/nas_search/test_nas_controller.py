@@ -150,17 +150,17 @@ def test_temperature_counts_in_probability_and_logits():
 
 def test_a_temperature_is_a_lower_rate_of_adam():
     def learned(temperature, rate):
-        with tf.Graph().as_default():
+        def body(rows):
             _, info = controller.independent_sample(SPACE, temperature=temperature)
             logits = tf.concat(list(info["logits_by_path"].values()), axis=0)
             # No gradient is 0: Adam would divide rounding errors by themselves.
             loss = tf.reduce_sum((logits - np.arange(1, 13)) ** 2)
             train = tf.train.AdamOptimizer(rate, beta1=0, epsilon=1e-8).minimize(loss)
-            with tf.Session() as session:
-                session.run(tf.global_variables_initializer())
-                for _ in range(5):
-                    session.run(train)
-                return session.run(logits)
+            return train, {"logits": logits}
+
+        steps = nas_steps.run(body, [[0.0]] * 6, num_towers=1)
+        (seen,) = steps[-1][0]
+        return seen["logits"]  # Read in step 6, before its update.
 
     cold = learned(1.0, 0.05)
     assert np.abs(cold).max() > 0.1
