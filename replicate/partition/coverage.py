@@ -19,8 +19,8 @@ from replicate.layouts import (
     reason_of,
     rule_of,
 )
-from replicate.partition.origins import is_size
 from replicate.partition.plan import Plan, runs_once
+from replicate.partition.sizes import is_size
 
 _ROWS_PER_TOWER = 32  # Assumed if the graph does not know the number of rows.
 

@@ -7,11 +7,12 @@ effects of a session that fetches only one of them.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, NamedTuple, Sequence
+import functools
+from typing import Any, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
-from replicate.partition import effects, initializers, readers
+from replicate.partition import effects, initializers, readers, sizes
 
 
 class Origin(NamedTuple):
@@ -24,6 +25,7 @@ class Origin(NamedTuple):
         acts: Operations that change state, draw random numbers or have to be fed.
         fails: Operations that may fail.
         reads: Operations that read a variable, which others may write afterwards.
+        skipped: Likewise, but by way of an input that a formula replaces.
         branches: Branches of conditions that contain the operation: dead unless all are taken.
     """
 
@@ -31,6 +33,7 @@ class Origin(NamedTuple):
     acts: int = 0
     fails: int = 0
     reads: int = 0
+    skipped: int = 0
     branches: int = 0
 
 
@@ -53,6 +56,9 @@ class Origins:
         self._formulas: dict[Any, list[int]] = {}  # Indices of inputs that formulas replace.
         control_inputs = ((one, one.control_inputs) for one in operations)  # New lists: read once.
         self.all_control_inputs = {one: before for one, before in control_inputs if before}
+        self._in_place_of_sizes = functools.partial(
+            sizes.replaced, layouts=layouts, control_inputs=self.all_control_inputs
+        )
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
@@ -64,7 +70,8 @@ class Origins:
         fallible = [*given, *(one for one in operations if effects.may_fail(one))]
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
-        self._readers = {one: 1 << index for index, one in enumerate(readers.find(operations))}
+        self._reading = readers.find(operations)
+        self._readers = {one: 1 << index for index, one in enumerate(self._reading)}
         self._branch_bits: dict[Any, int] = {}
         self._has_branches = any(operation.type == "Switch" for operation in operations)
         self._needed = initializers.needed(operations, layouts)
@@ -191,26 +198,6 @@ class Origins:
                 waits += self._in_place_of_sizes([tensor.op])
         return list(dict.fromkeys(waits))
 
-    def _in_place_of_sizes(self, operations: Iterable[Any]) -> list[Any]:
-        """Returns operations, with the predecessors of those that formulas replace in their place.
-
-        Operations in a loop never wait for those outside of it, so the search ends there.
-        """
-        found: dict[Any, None] = {}
-        seen, pending = set(), list(operations)
-        while pending:
-            one = pending.pop()
-            if one in seen:
-                continue
-            seen.add(one)
-            if one.type in graph_lib.ENTER:
-                continue
-            if is_size(one, self._layouts):
-                pending += [tensor.op for tensor in one.inputs] + list(self.control_inputs(one))
-            else:
-                found[one] = None
-        return list(found)
-
     def hidden(self, *operations: Any) -> list[Any]:
         """Returns operations that act before others only through inputs that formulas replace.
 
@@ -232,6 +219,26 @@ class Origins:
             for before in self.control_inputs(operation):
                 otherwise |= self.origin_of(before).acts
         return self._named(by_formula & ~otherwise, dead)
+
+    def overtaken(self, operation: Any) -> list[Any]:
+        """Returns reads of resource variables that an operation would not follow any more.
+
+        On one device it does, but by way of an input that a formula replaces. For references, see
+        `references`.
+        """
+        origin = self.origin_of(operation)
+        skipped = origin.skipped & ~origin.reads
+        if not skipped or operation not in self._bits or graph_lib.in_while_loop(operation):
+            return []
+        written = readers.variables_of(operation)
+        return [
+            read
+            for index, read in enumerate(self._reading)
+            if skipped >> index & 1
+            and written & readers.variables_of(read)
+            and not self.origin_of(read).branches & ~origin.branches
+            and not graph_lib.in_while_loop(read)
+        ]
 
     def actors(self, operation: Any) -> list[Any]:
         """Returns the operations that act before an operation."""
@@ -265,7 +272,7 @@ class Origins:
         strategy = self._layouts.strategies.get(operation)
         found = self.origin_of(operation)  # In a loop: from the pass before.
         meetings, acts, fails = found.meetings, found.acts, found.fails | fails
-        reads = found.reads | self._readers.get(operation, 0)
+        reads, skipped = found.reads | self._readers.get(operation, 0), found.skipped
         formulas = []
         for index, tensor in enumerate(inputs):
             before = self.origin_of(tensor.op)
@@ -275,9 +282,10 @@ class Origins:
                 operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation)
             )  # In a loop, no input is converted.
             meetings = max(meetings, before.meetings + meets)
-            acts |= before.acts
+            acts, skipped = acts | before.acts, skipped | before.skipped
             if layout == SIZE or isinstance(demand, Share):
                 formulas.append(index)  # A formula neither fails nor reads.
+                skipped |= before.reads
             else:
                 fails, reads = fails | before.fails, reads | before.reads
         if formulas:
@@ -286,15 +294,8 @@ class Origins:
             before = self.origin_of(one)
             meetings = max(meetings, before.meetings)
             acts, fails, reads = acts | before.acts, fails | before.fails, reads | before.reads
+            skipped |= before.skipped
         # One that leaves a loop or branch stands for all actions in there.
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
-        return Origin(meetings, acts, fails, reads, self._branches_in(operation))
-
-
-def is_size(operation: Any, layouts: Layouts) -> bool:
-    """Whether all outputs of an operation are integers with known formulas."""
-    outputs = operation.outputs
-    if not outputs or layouts.layout_of(outputs[0]) != SIZE:
-        return False  # Most operations, found faster than by `all`.
-    return all(layouts.layout_of(tensor) == SIZE for tensor in outputs)
+        return Origin(meetings, acts, fails, reads, skipped, self._branches_in(operation))

@@ -11,7 +11,8 @@ from replicate.graphs import ancestors
 from replicate.layouts import SIZE, Layouts
 from replicate.partition import constants, named
 from replicate.partition.needs import Needs
-from replicate.partition.origins import Origins, is_size
+from replicate.partition.origins import Origins
+from replicate.partition.sizes import is_size
 
 
 class Plan(NamedTuple):
@@ -128,6 +129,9 @@ def make_plan(
             kept = _noticed(operation, unnoticed, origins)
             others = [before for before in kept if before not in now]
             others += origins.hidden(operation) + origins.dead_with(operation)
+            # A read that no tower needs, since formulas replace all that take it, does not run.
+            read = origins.overtaken(operation)
+            others += [one for one in read if one in needs.copied or runs_once(one, layouts)]
             if others:
                 extra_waits[operation] = others
     applied = _behind(gradients, needs, losses, unscaling)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+import tensorflow.compat.v1 as tf
+
 from replicate.compat import op_types
 from replicate.partition.effects import READ_NOW
 
@@ -22,6 +24,8 @@ _MAKE_NEW = frozenset(
     + ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
 )
 
+_PASS_ON = frozenset(["Enter", "Identity", "Switch"])  # Of the handle of a variable.
+
 
 def find(operations: Sequence[Any]) -> list[Any]:
     """Returns the operations that read variables when they run."""
@@ -33,4 +37,15 @@ def find(operations: Sequence[Any]) -> list[Any]:
             shared.add(operation)
         if takes or operation.type in READ_NOW:
             found.append(operation)
+    return found
+
+
+def variables_of(operation: Any) -> set[Any]:
+    """Returns the operations that hold the resource variables that an operation takes."""
+    found = set()
+    for tensor in operation.inputs:
+        if tensor.dtype == tf.resource:
+            while tensor.op.type in _PASS_ON:
+                tensor = tensor.op.inputs[0]
+            found.add(tensor.op)
     return found

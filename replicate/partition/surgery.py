@@ -17,10 +17,10 @@ from replicate.layouts import SIZE, Grown, Indices, Partial, Shard
 from replicate.partition import copies as copies_lib
 from replicate.partition import meetings, plans
 from replicate.partition.inputs import Inputs, TowerTensors
-from replicate.partition.origins import is_size
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan, runs_once
 from replicate.partition.rows import Rows
+from replicate.partition.sizes import is_size
 
 SCOPE = "replicate/partition/"  # Name scope of operations between the towers and the rest.
 

@@ -57,6 +57,24 @@ def by_rows(loss, h):
         return tf.group(*(tf.assign(v, tf.ones(v.shape) / rows) for v in tf.trainable_variables()))
 
 
+def by_rows_after(loss, h):
+    """Of a size that is read after the loss, by which alone TensorFlow lets the update wait."""
+    ones = [tf.ones(v.shape) for v in tf.trainable_variables()]
+    with tf.control_dependencies([loss]):
+        rows = tf.cast(tf.shape(h)[0], tf.float32)
+        values = [one / rows for one in ones]
+        return tf.group(*map(tf.assign, tf.trainable_variables(), values))
+
+
+def filled_after(loss, h):
+    """Of rows that are filled after the loss, to as many as the batch has."""
+    count, part, axis = tf.shape(h)[0], tf.constant(0.9), tf.constant([0, 1, 2])
+    with tf.control_dependencies([loss]):
+        part = tf.reduce_mean(tf.fill([count, 4, 4], part), axis)
+    ones = [tf.ones(v.shape) for v in tf.trainable_variables()]
+    return tf.group(*(tf.assign(v, part * one) for v, one in zip(tf.trainable_variables(), ones)))
+
+
 def after_a_size(loss, h):
     """After the outputs, of which only the size is named."""
     with tf.control_dependencies([tf.shape(h)[0]]):
@@ -65,7 +83,9 @@ def after_a_size(loss, h):
 
 @pytest.mark.parametrize("num_towers", [1, 3])
 @pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("update", [by_an_optimizer, by_hand, by_rows, after_a_size])
+@pytest.mark.parametrize(
+    "update", [by_an_optimizer, by_hand, by_rows, by_rows_after, filled_after, after_a_size]
+)
 def test_writes_come_after_reads(update, resource, num_towers):
     def model_fn(features, labels, mode):
         tf.get_variable_scope().set_use_resource(resource)
@@ -82,7 +102,7 @@ def test_writes_come_after_reads(update, resource, num_towers):
             devices = contract.device_names(num_towers)
             model_fn = replicate.replicate_model_fn(model_fn, devices=devices)
         spec = model_fn(rows, None, mode=ModeKeys.TRAIN)
-        ran = ancestors(spec.train_op)
+        ran = ancestors(spec.train_op) | ancestors(spec.loss.op)
         assert len({one.device for one in ran}) >= num_towers
         for variable in tf.trainable_variables():
             holder = variable.op.outputs[0]

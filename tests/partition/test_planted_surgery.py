@@ -106,10 +106,10 @@ def packs_of_what_leads_to_one_another(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def rows_that_start_as_if_all_had_as_many(patch: pytest.MonkeyPatch) -> None:
-    def split(tensor: Any, axis: int, given_rows: Any, blocks: Any) -> list[Any]:
+    def split(tensor: Any, axis: int, given_rows: Any, *others: Any) -> list[Any]:
         towers = len(given_rows.starts)
         starts = [given_rows.total * tower // towers for tower in range(towers)]
-        return splits.split(tensor, axis, given_rows._replace(starts=starts), blocks)
+        return splits.split(tensor, axis, given_rows._replace(starts=starts), *others)
 
     patch.setattr(inputs, "splits", types.SimpleNamespace(split=split))
 
