@@ -120,6 +120,10 @@ class Arrays(lists.Elements):
         """Whether an array is in towers."""
         return maker in self._in_towers
 
+    def is_refused(self, maker: Any) -> bool:
+        """Whether an array is whole because an operation with rows that uses it runs once."""
+        return maker in self._refused
+
     def refuse(self, makers: Sequence[Any]) -> None:
         """Records that these arrays are whole."""
         self.changed.update(self._in_towers.intersection(makers))

@@ -21,6 +21,11 @@ _MAKE = frozenset(
     ["EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListScatterV2"]
     + ["OptionalFromValue", "OptionalNone"]
 )
+_CHANGE_LENGTH = frozenset(
+    ["TensorListConcatLists", "TensorListPopBack", "TensorListPushBack", "TensorListResize"]
+    + ["TensorListScatterIntoExistingList"]
+)
+_FIX_LENGTH = frozenset(["TensorListFromTensor", "TensorListReserve", "ZerosLike"])
 _COMBINE = frozenset(["AddN", "ZerosLike"])
 
 # By type: the input that is written, and how many of its axes come before those of an element.
@@ -79,6 +84,27 @@ def maker_of(operation: Any) -> Any:
         of_graph.update(dict.fromkeys(filter(is_of_list, together), maker))
     found = of_graph[operation]
     return None if found is None else found()
+
+
+def of_fixed_length(operation: Any) -> list[Any]:
+    """Returns the operations that make an operation's list; none if its length changes.
+
+    These are of the types `TensorListFromTensor`, `TensorListReserve` and `ZerosLike`, else there
+    are none.
+    """
+    together, _ = _together(operation, with_zeros=False)
+    makers = [one for one in together if one.type in _MAKE or one.type == "ZerosLike"]
+    if any(one.type in _CHANGE_LENGTH or _grows(one) for one in together):
+        return []
+    return makers if all(one.type in _FIX_LENGTH for one in makers) else []
+
+
+def _grows(operation: Any) -> bool:
+    """Whether an operation writes behind the last element of its list, if it is told to."""
+    if operation.type != "TensorListSetItem":
+        return False
+    # Older TensorFlows resize such a list first, and have no such attribute.
+    return bool(operation.node_def.attr["resize_if_index_out_of_bounds"].b)
 
 
 def forget(graph: Any) -> None:
@@ -269,4 +295,6 @@ _STRATEGIES: dict[str, Outputs] = {
 # Types of operations that make or use a list, or may do so.
 TYPES = frozenset([*_STRATEGIES, *_COMBINE])
 
-__all__ = ["TYPES", "forget", "is_of_list", "maker_of", "strategy", "written"]
+__all__ = [
+    "TYPES", "forget", "is_of_list", "maker_of", "of_fixed_length", "strategy", "written",
+]  # fmt: skip

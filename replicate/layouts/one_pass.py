@@ -119,6 +119,8 @@ class Pass:
         """Splits rows that were made by an operation which runs once, if towers can use them."""
         given = self._starts.are_split(operation)
         if operation in self._given or not any(given):
+            if self._arrays.is_refused(array_of(operation)):
+                self._starts.may_split(operation)  # It may read the rows that a loop has stored.
             return
         layouts = [
             self._layout_of(tensor) if unit is None else Shard(0, unit)
@@ -169,6 +171,9 @@ class Pass:
         # Without rows, nothing is lost if the loop runs once.
         if any(layout not in (WHOLE, SIZE) for layout in entered):
             self._whole["while"] += 1
+            for one in operations:
+                if one.type == "Exit":
+                    self._starts.may_split(one)
 
     def _only_waits(self, operation: Any) -> bool:
         """Whether an operation is a `NoOp` that waits for operations in towers.

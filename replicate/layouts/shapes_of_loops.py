@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from replicate.layouts import dims as dims_lib
+from replicate.layouts import lists
 from replicate.layouts.arrays import written
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, like, shapes
-from replicate.layouts.values_table import Values, values
+from replicate.layouts.values_table import Values, array, values
 
 like("Enter", "LoopCond", "NextIteration", "Switch")
 like("StackPushV2", source=1)
@@ -43,7 +44,36 @@ def _pop_back(op: Op, index: int) -> Shape | None:
 @shapes("TensorArrayGatherV3", "TensorListGather", "TensorListStack")
 def _gather(op: Op, index: int) -> Shape | None:
     found = _element(op)
-    return None if found is None else [None, *(outside(found) or ())]
+    return None if found is None else [_length(op), *(outside(found) or ())]
+
+
+def _length(op: Op) -> Dim | None:
+    """Returns how many elements an operation reads, None if that is not known."""
+    if op.type == "TensorListStack":
+        return _length_of_list(op, op.operation)
+    indices = op.dims(1)
+    return indices[0] if indices else None
+
+
+def _length_of_list(op: Op, operation: Any) -> Dim | None:
+    """Returns how many elements an operation's list has, None if that changes or is not known."""
+    found = set()
+    for maker in lists.of_fixed_length(operation):
+        if maker.type == "ZerosLike":
+            found.add(_length_of_list(op, maker.inputs[0].op))
+        elif maker.type == "TensorListFromTensor":
+            dims = op.dims_of(maker.inputs[0])
+            found.add(dims[0] if dims else None)
+        else:
+            value = op.value_of(maker.inputs[1])
+            found.add(None if value is None else value.item())
+    return found.pop() if len(found) == 1 else None
+
+
+@values("TensorListLength")
+def _list_length(op: Op) -> Values:
+    length = _length_of_list(op, op.operation)
+    return None if length is None else [array([length], ())]
 
 
 def outside(dims: Sequence[Dim | None] | None) -> list[Dim | None] | None:

@@ -24,7 +24,7 @@ _MAKE_NEW = frozenset(
     + ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
 )
 
-_PASS_ON = frozenset(["Enter", "Identity", "Switch"])  # Of the handle of a variable.
+_PASS_ON = frozenset(["Enter", "Identity", "Switch"])  # They give the handle that they take.
 
 
 def find(operations: Sequence[Any]) -> list[Any]:

@@ -214,6 +214,26 @@ def row_by_row(h, batch):
     return _error(tf.map_fn(lambda row: tf.tanh(row[None] @ w)[0], h), batch)
 
 
+@whole("each round is a row")
+def rows_of_a_map(h, batch):
+    """Centers rows one by one, then multiplies all of them."""
+    w = get_variable("w", [3, 3])
+    rows = tf.map_fn(lambda row: row - tf.reduce_mean(row), h)
+    return _error(tf.tanh(rows @ w), batch)
+
+
+@whole("random numbers are drawn that no row has for itself")
+def rows_of_a_loop(h, batch):
+    """Multiplies rows after a loop that takes all of them at once."""
+    w = get_variable("w", [3, 3])
+
+    def body(i, a):
+        return i + 1, a * (1.0 + 0.0 * tf.random.uniform([3], dtype=F64))
+
+    rows = tf.while_loop(lambda i, _: i < 3, body, (0, h))[1]
+    return _error(tf.tanh(rows @ w), batch)
+
+
 @whole("it has more rows in each round")
 def growing(h, batch):
     def body(i, a):
@@ -318,5 +338,6 @@ LOSSES = {
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
+        *(rows_of_a_map, rows_of_a_loop),
     )
 }

@@ -79,6 +79,14 @@ def test_functions_run_in_towers(name, num_towers, batches):
     assert not (HEAVY | {"LoopCond"}).intersection(trained.once.values())
 
 
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
+@pytest.mark.parametrize("name", ["loop_rows_of_a_map", "loop_rows_of_a_loop"])
+def test_rows_are_split_again_after_a_function_that_runs_once(name, num_towers, batches):
+    trained = MODELS.in_towers(name, batches, num_towers)
+    assert FUNCTIONS.intersection(trained.once.values()) or "LoopCond" in trained.once.values()
+    assert {"MatMul", "Tanh", "TanhGrad"}.isdisjoint(trained.once.values())
+
+
 @pytest.mark.parametrize("placement", ["consolidation", "round_robin", "replicated"])
 @pytest.mark.parametrize("name", ["loop_gru_of_lengths", "function_branch_by_steps"])
 def test_functions_take_weights_wherever_they_are(name, placement):

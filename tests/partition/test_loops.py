@@ -29,6 +29,14 @@ def test_loops_run_in_towers(name, num_towers, batches):
     assert ("LoopCond" in trained.once.values()) == is_whole
 
 
+@pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
+@pytest.mark.parametrize("name", ["rows_of_a_map", "rows_of_a_loop"])
+def test_rows_are_split_again_after_a_loop_that_runs_once(name, num_towers, batches):
+    trained = MODELS.in_towers(name, batches, num_towers)
+    assert "LoopCond" in trained.once.values()
+    assert {"MatMul", "Tanh", "TanhGrad"}.isdisjoint(trained.once.values())
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", loop_models.LOSSES)
 def test_loops_are_evaluated(name):
