@@ -89,8 +89,8 @@ def maker_of(operation: Any) -> Any:
 def of_fixed_length(operation: Any) -> list[Any]:
     """Returns the operations that make an operation's list; none if its length changes.
 
-    These are of the types `TensorListFromTensor`, `TensorListReserve` and `ZerosLike`, else there
-    are none.
+    There are also none if one has a type other than `TensorListFromTensor`, `TensorListReserve` and
+    `ZerosLike`.
     """
     together, _ = _together(operation, with_zeros=False)
     makers = [one for one in together if one.type in _MAKE or one.type == "ZerosLike"]
