@@ -223,8 +223,7 @@ class Origins:
     def overtaken(self, operation: Any) -> list[Any]:
         """Returns reads of resource variables that an operation would not follow any more.
 
-        On one device it does, but by way of an input that a formula replaces. For references, see
-        `references`.
+        On one device it does, by way of an input that a formula replaces. See also `references`.
         """
         origin = self.origin_of(operation)
         skipped = origin.skipped & ~origin.reads

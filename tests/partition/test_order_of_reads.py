@@ -58,7 +58,7 @@ def by_rows(loss, h):
 
 
 def by_rows_after(loss, h):
-    """Of a size that is read after the loss, by which alone TensorFlow lets the update wait."""
+    """Takes a size that is read after the loss: TensorFlow lets the update wait by it alone."""
     ones = [tf.ones(v.shape) for v in tf.trainable_variables()]
     with tf.control_dependencies([loss]):
         rows = tf.cast(tf.shape(h)[0], tf.float32)
@@ -67,7 +67,7 @@ def by_rows_after(loss, h):
 
 
 def filled_after(loss, h):
-    """Of rows that are filled after the loss, to as many as the batch has."""
+    """Takes as many rows as the batch has, which are filled after the loss."""
     count, part, axis = tf.shape(h)[0], tf.constant(0.9), tf.constant([0, 1, 2])
     with tf.control_dependencies([loss]):
         part = tf.reduce_mean(tf.fill([count, 4, 4], part), axis)
