@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import lists
-from replicate.layouts.arrays import written
+from replicate.layouts.arrays import array_of, written
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, like, shapes
@@ -68,6 +68,14 @@ def _length_of_list(op: Op, operation: Any) -> Dim | None:
             value = op.value_of(maker.inputs[1])
             found.add(None if value is None else value.item())
     return found.pop() if len(found) == 1 else None
+
+
+@values("TensorArraySizeV3")
+def _array_size(op: Op) -> Values:
+    maker = array_of(op.operation)
+    if maker is None or maker.type != "TensorArrayV3" or maker.get_attr("dynamic_size"):
+        return None
+    return [op.value_of(maker.inputs[0])]
 
 
 @values("TensorListLength")

@@ -50,3 +50,25 @@ def test_costly_operations_run_in_towers(name, static):
     ]
     assert once == []
     assert sum("MatMul" in one.type or "Conv" in one.type for one in copied) > 2
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("static", [True, False], ids=["static", "unknown"])
+def test_a_network_behind_a_loop_over_rows_runs_in_towers(static):
+    def model_fn(features, labels, mode):
+        hidden = features @ tf.get_variable("first", [4, 3])
+        rows = tf.map_fn(lambda row: row - tf.reduce_mean(row), hidden)
+        loss = tf.reduce_mean(tf.tanh(rows @ tf.get_variable("second", [3, 3])))
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with harness.mechanism() as made, tf.Graph().as_default():
+        tf.train.create_global_step()
+        rows = tf.placeholder(tf.float32, [7 if static else None, 4])
+        devices = contract.device_names(3)
+        replicate.replicate_model_fn(model_fn, devices=devices)(rows, None, mode="train")
+    plan = made[0].plan
+    products = {one for one in plan.operations if one.type == "MatMul"}
+    assert len(products) >= 5
+    assert products <= {*plan.copied}
