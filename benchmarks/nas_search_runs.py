@@ -30,7 +30,8 @@ def parse(parser, argv, least_searches=1):
     """Returns the arguments of a parser of `arguments`, with target and directory of the preset."""
     args = parser.parse_args(argv)
     if args.num_searches < least_searches:
-        parser.error("--num_searches must be at least 2, as one alone has no spread")
+        least = f"at least {least_searches}, as one alone has no spread"
+        parser.error(f"--num_searches must be {least}")
     if args.out is None:
         args.out = pathlib.Path("runs") / f"nas_{args.preset}"
     if args.target is None:

@@ -11,6 +11,7 @@ from typing import Any, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import op_types
+from replicate.graphs import state
 from replicate.partition.effects import READ_NOW
 
 # Operations whose outputs are always new tensors. Others may return the memory of an input in some
@@ -23,8 +24,6 @@ _MAKE_NEW = frozenset(
     + ["GatherNd", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Shape", "Size", "Rank"]
     + ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
 )
-
-_PASS_ON = frozenset(["Enter", "Identity", "Switch"])  # They give the handle that they take.
 
 
 def find(operations: Sequence[Any]) -> list[Any]:
@@ -42,10 +41,5 @@ def find(operations: Sequence[Any]) -> list[Any]:
 
 def variables_of(operation: Any) -> set[Any]:
     """Returns the operations that hold the resource variables that an operation takes."""
-    found = set()
-    for tensor in operation.inputs:
-        if tensor.dtype == tf.resource:
-            while tensor.op.type in _PASS_ON:
-                tensor = tensor.op.inputs[0]
-            found.add(tensor.op)
-    return found
+    handles = (tensor for tensor in operation.inputs if tensor.dtype == tf.resource)
+    return set(map(state.source, handles))

@@ -208,6 +208,13 @@ def until_all_are_done(h, batch):
     return _error(tf.while_loop(lambda a: tf.reduce_any(a > 0.1), lambda a: a * 0.7, (h,)), batch)
 
 
+def _noisy(h):
+    def body(i, a):
+        return i + 1, a * (1.0 + 0.0 * tf.random.uniform([3], dtype=F64))
+
+    return tf.while_loop(lambda i, _: i < 3, body, (0, h))[1]
+
+
 @whole("each round is a row")
 def row_by_row(h, batch):
     w = get_variable("w", [3, 3])
@@ -225,13 +232,7 @@ def rows_of_a_map(h, batch):
 @whole("random numbers are drawn that no row has for itself")
 def rows_of_a_loop(h, batch):
     """Multiplies rows after a loop that takes all of them at once."""
-    w = get_variable("w", [3, 3])
-
-    def body(i, a):
-        return i + 1, a * (1.0 + 0.0 * tf.random.uniform([3], dtype=F64))
-
-    rows = tf.while_loop(lambda i, _: i < 3, body, (0, h))[1]
-    return _error(tf.tanh(rows @ w), batch)
+    return _error(tf.tanh(_noisy(h) @ get_variable("w", [3, 3])), batch)
 
 
 @whole("it has more rows in each round")
@@ -247,10 +248,7 @@ def growing(h, batch):
 
 @whole("random numbers are drawn that no row has for itself")
 def noise_for_all(h, batch):
-    def body(i, a):
-        return i + 1, a * (1.0 + 0.0 * tf.random.uniform([3], dtype=F64))
-
-    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+    return _error(_noisy(h), batch)
 
 
 @whole("sizes that differ from round to round have no formula")
