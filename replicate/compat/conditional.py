@@ -9,7 +9,8 @@ behind it.
 
 from __future__ import annotations
 
-from typing import Callable
+import contextlib
+from typing import Callable, Iterator
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import control_flow_ops, control_flow_util
@@ -53,6 +54,18 @@ def cond(
             finally:
                 branch.Exit()
         return [tf.raw_ops.Merge(inputs=list(pair))[0] for pair in zip(*made)]
+
+
+@contextlib.contextmanager
+def old_control_flow() -> Iterator[None]:
+    """A scope with TensorFlow 1's control flow."""
+    is_new = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    try:
+        yield
+    finally:
+        if is_new:
+            tf.enable_control_flow_v2()
 
 
 class _Branch(control_flow_ops.CondContext):

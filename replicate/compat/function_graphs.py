@@ -1,16 +1,14 @@
-"""Reads the functions of a graph, and makes their operations and control flow in the graph."""
+"""Reads the functions of a graph."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import function_def_to_graph
 
-from replicate.compat import graph as graph_lib
 from replicate.compat.functions import functions_of
 
 
@@ -20,11 +18,11 @@ class Body(NamedTuple):
     Attributes:
         name: Name of the function.
         arguments: Names of its arguments, as tensors.
-        nodes: Its `NodeDef`s, each after all nodes that it takes from or waits for.
+        nodes: Its `NodeDef`s, each after all nodes that it takes from or waits for, with the shapes
+            of their outputs, if these are known, but without colocations.
         outputs: Names of the tensors that it returns.
         types: Types of `outputs`.
         waits: Names of nodes that run even if no node takes their values.
-        shapes: Known shapes of tensors, by name.
     """
 
     name: str
@@ -33,7 +31,6 @@ class Body(NamedTuple):
     outputs: tuple[str, ...]
     types: tuple[Any, ...]
     waits: tuple[str, ...]
-    shapes: Mapping[str, Any]
 
 
 def body_of(graph: Any, name: str) -> Body | None:
@@ -50,6 +47,7 @@ def body_of(graph: Any, name: str) -> Body | None:
     arguments = [argument.name for argument in definition.signature.input_arg]
     with graph.as_default():
         flat, names = _flattened(definition)
+    _set_shapes(flat.node[len(arguments) :], getattr(function, "graph", None))
     nodes = _sorted(flat.node[len(arguments) :], arguments)
     if nodes is None:
         return None
@@ -61,16 +59,26 @@ def body_of(graph: Any, name: str) -> Body | None:
         tuple(outputs),
         tuple(tf.as_dtype(one.type) for one in definition.signature.output_arg),
         tuple(definition.control_ret[one] for one in definition.signature.control_output),
-        _shapes(getattr(function, "graph", None)),
     )
 
 
-def _shapes(graph: Any) -> dict[str, Any]:
-    """Returns shapes of tensors, by name, from the graph in which a function was built."""
-    if graph is None:
-        return {}
-    tensors = [tensor for operation in graph.get_operations() for tensor in operation.outputs]
-    return {tensor.name: tensor.shape for tensor in tensors if tensor.shape.rank is not None}
+def _set_shapes(nodes: Sequence[Any], graph: Any) -> None:
+    """Gives nodes the shapes of their outputs in the graph in which a function was built.
+
+    Args:
+        nodes: The `NodeDef`s of the function, in the order in which it has them.
+        graph: The graph, None if it is not known.
+    """
+    made = [] if graph is None else graph.get_operations()
+    made = [one for one in made if one.type != "Placeholder"]  # These are the arguments.
+    # Nodes may have other names than the operations, but their order is the same.
+    are_known = [node.op for node in nodes] == [one.type for one in made[: len(nodes)]]
+    for index, node in enumerate(nodes):
+        node.attr.pop("_class", None)  # Colocations are valid in the function only.
+        node.attr.pop("_output_shapes", None)
+        if are_known:
+            shapes = node.attr["_output_shapes"].list.shape
+            shapes.extend(tensor.shape.as_proto() for tensor in made[index].outputs)
 
 
 def _flattened(definition: Any) -> Any:
@@ -104,31 +112,28 @@ def _sorted(nodes: Sequence[Any], arguments: Sequence[str]) -> tuple[Any, ...] |
     return tuple(found)
 
 
-def make(
-    graph: Any, node: Any, inputs: Sequence[Any], waits: Sequence[Any], device: str, name: str
-) -> Any:
-    """Makes the operation of a `NodeDef` of a function, in the open scopes.
+def types_of(graph: Any, node: Any) -> list[int]:
+    """Returns the numbers of the types of the outputs of a `NodeDef`."""
+    definition = _definition(graph, node.op)
 
-    Args:
-        graph: The graph.
-        node: The `NodeDef`.
-        inputs: The tensors that the operation takes.
-        waits: The operations that it waits for.
-        device: Device string of the operation.
-        name: Name of the operation.
-    """
-    attrs = {key: value for key, value in node.attr.items() if key not in _IN_FUNCTIONS}
-    types = [tensor.dtype for tensor in inputs]
-    with tf.control_dependencies(list(waits)):
-        made = graph.create_op(
-            node.op, list(inputs), None, input_types=types, name=name, attrs=attrs
-        )
-    made._set_device(device)
-    return made
+    def attribute(name: str) -> Any:
+        if name in node.attr:
+            return node.attr[name]
+        return next(one.default_value for one in definition.attr if one.name == name)
+
+    types: list[int] = []
+    for output in definition.output_arg:
+        if output.type_list_attr:
+            types += attribute(output.type_list_attr).list.type
+        else:
+            dtype = output.type or attribute(output.type_attr).type
+            types += [dtype] * (attribute(output.number_attr).i if output.number_attr else 1)
+    return types
 
 
-# Attributes of nodes that are valid in the function only: colocations and shapes.
-_IN_FUNCTIONS = frozenset(["_class", "_output_shapes"])
+def is_function(graph: Any, kind: str) -> bool:
+    """Whether a type of operations is a function of the graph."""
+    return kind in graph._functions
 
 
 def is_stateful(graph: Any, node: Any) -> bool:
@@ -146,39 +151,3 @@ def makes_resources(graph: Any, node: Any) -> bool:
 def _definition(graph: Any, kind: str) -> Any:
     find = getattr(graph, "op_def_for_type", None) or graph._get_op_def
     return find(kind)
-
-
-@contextlib.contextmanager
-def old_control_flow() -> Iterator[None]:
-    """A scope with TensorFlow 1's control flow."""
-    is_new = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    try:
-        yield
-    finally:
-        if is_new:
-            tf.enable_control_flow_v2()
-
-
-_CONTEXTS = (tf.GraphKeys.COND_CONTEXT, tf.GraphKeys.WHILE_CONTEXT)
-
-
-@contextlib.contextmanager
-def made_on(graph: Any, device: str) -> Iterator[list[Any]]:
-    """A scope that places operations on a device unless they name another.
-
-    It gives the list of its operations, which is complete after the scope is left.
-    """
-    first, made = len(graph.get_operations()), []  # type: int, list[Any]
-    contexts = {key: list(graph.get_collection_ref(key)) for key in _CONTEXTS}
-    try:
-        with graph_lib.outside_of_scopes(graph), old_control_flow():
-            yield made
-    except BaseException:
-        for key, before in contexts.items():
-            graph.get_collection_ref(key)[:] = before  # Remove unfinished contexts.
-        raise
-    made += graph.get_operations()[first:]
-    for operation in made:
-        if not operation.device:
-            operation._set_device(device)

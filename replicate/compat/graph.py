@@ -86,6 +86,12 @@ def outside_of_scopes(graph: tf.Graph) -> Iterator[None]:
         graph._device_function_stack, graph._colocation_stack = saved
 
 
+def free_scope(graph: tf.Graph, wanted: str) -> str:
+    """Takes a name scope that does not exist yet, and returns its name."""
+    with outside_of_scopes(graph), tf.name_scope(wanted) as chosen:
+        return chosen.rstrip("/")
+
+
 def is_colocating(graph: tf.Graph) -> bool:
     """Whether operations made now are colocated with another one."""
     return any(one is not None for one in graph._colocation_stack.peek_objs())

@@ -8,7 +8,6 @@ from typing import Any, Callable, ContextManager
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import conditional
-from replicate.compat.function_graphs import old_control_flow
 
 
 def run_if(condition: Any, fn: Callable[[], Any]) -> Any:
@@ -53,7 +52,7 @@ def run_if(condition: Any, fn: Callable[[], Any]) -> Any:
     are_references = any(one.dtype != one.dtype.base_dtype for one in tf.global_variables())
     scope_of_cond: ContextManager[Any] = contextlib.nullcontext()
     if are_references:
-        scope_of_cond = old_control_flow()
+        scope_of_cond = conditional.old_control_flow()
     with scope_of_cond:
         if conditional.is_possible():
             ran, *made = conditional.cond(condition, run, skip)

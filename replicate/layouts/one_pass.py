@@ -275,9 +275,9 @@ class Pass:
         In towers, its result would have to be reduced as well. For example, a gradient is reduced
         for the global norm, so it is also clipped after the reduction.
         """
-        return not any(isinstance(layout, (Indices, Shard)) for layout in layouts) and any(
-            graph_lib.reference(tensor) in self._met for tensor in operation.inputs
-        )
+        return not any(
+            isinstance(one, (Indices, PerTowerLayout, Shard)) for one in layouts
+        ) and any(graph_lib.reference(tensor) in self._met for tensor in operation.inputs)
 
     def _array_strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation on an array in towers."""

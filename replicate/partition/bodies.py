@@ -7,7 +7,7 @@ from typing import Any, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import function_graphs
-from replicate.compat.function_graphs import Body
+from replicate.compat.function_graphs import Body, before
 from replicate.partition.effects import READ_NOW, READS
 
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
@@ -145,3 +145,15 @@ def unchanged(body: Body) -> frozenset[int]:
 def full(name: str) -> str:
     """Returns the name of a tensor with its index."""
     return name if ":" in name else f"{name}:0"
+
+
+def leads(body: Body) -> dict[str, frozenset[str]]:
+    """Returns, by node, the nodes that always run and lead to it, including itself."""
+    always = set(body.waits)
+    found: dict[str, frozenset[str]] = {}
+    for node in body.nodes:
+        itself = {node.name} & always
+        found[node.name] = frozenset(itself).union(
+            *(found.get(name, frozenset()) for name in before(node))
+        )
+    return found

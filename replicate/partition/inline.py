@@ -14,9 +14,12 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import function_graphs
 from replicate.compat import graph as graph_lib
-from replicate.compat.function_graphs import Body, before
+from replicate.compat.function_graphs import Body
 from replicate.partition import bodies as bodies_lib
+from replicate.partition import flow
 from replicate.partition.bodies import Bodies
+from replicate.partition.draft_values import Context, Value
+from replicate.partition.drafts import Draft
 from replicate.partition.optionals import Optionals
 
 
@@ -24,109 +27,115 @@ class Made(NamedTuple):
     """Replacement of an operation that calls functions.
 
     Attributes:
-        outputs: The tensors that replace its outputs.
-        done: The operations to wait for in its place.
+        outputs: The values that replace its outputs.
+        done: The nodes to wait for in its place.
     """
 
-    outputs: list[Any]
-    done: list[Any]
+    outputs: list[Value]
+    done: list[str]
 
 
 class Place(NamedTuple):
-    """Where operations are made.
+    """Where nodes are added.
 
     Attributes:
-        scope: The name scope.
+        scope: Prefix of their names, such as "body/".
         device: The device string.
         is_quiet: Whether no operation there, or before it, writes state that could be read there.
+        context: The `Context`, None outside of loops and conditions.
     """
 
     scope: str
     device: str
     is_quiet: bool
+    context: Context | None
 
 
 class Inliner:
-    """Makes operations from the bodies of functions.
+    """Writes nodes from the bodies of functions.
 
     Args:
         graph: The graph.
         bodies: The `Bodies` of its functions.
+        draft: The `Draft` that takes the nodes.
+        optionals: The `Optionals` of the graph.
     """
 
-    def __init__(self, graph: Any, bodies: Bodies) -> None:
+    def __init__(self, graph: Any, bodies: Bodies, draft: Draft, optionals: Optionals) -> None:
         self._graph = graph
         self._bodies = bodies
-        self._optionals = Optionals()
+        self._draft = draft
+        self._optionals = optionals
 
-    def lower(self, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
-        """Makes the replacement of a node that can be lowered.
+    def lower(self, node: Any, inputs: Sequence[Value], waits: Sequence[str], place: Place) -> Made:
+        """Writes the replacement of a node that can be lowered.
 
         Args:
             node: The `NodeDef`.
-            inputs: The tensors that it takes.
-            waits: The operations that it waits for.
-            place: The `Place` of the new operations.
+            inputs: The values that it takes.
+            waits: The nodes that it waits for.
+            place: The `Place` of the new nodes.
         """
         names = bodies_lib.functions_of(node)
         if node.op in bodies_lib.CALLS:
             return self._call(self._bodies.body_of(names[0]), inputs, waits, place)
         if len(names) == 1:  # A `Case` with a single branch.
-            before = [*waits, inputs[0].op]
+            before = [*waits, inputs[0].node]
             return self._call(self._bodies.body_of(names[0]), inputs[1:], before, place)
-        with tf.name_scope(f"{place.scope}/"):
-            if node.op in bodies_lib.LOOPS:
-                return self._loop(node, inputs, waits, place)
-            first = _after(inputs[0], waits)
-            run = [
-                functools.partial(self._branch, name, inputs[1:], place, index)
-                for index, name in enumerate(names)
-            ]
-            if node.op in bodies_lib.CONDITIONS:
-                return self._condition(_truth(first), run[0], run[1], place)
-            return self._case(first, run, place)
+        if node.op in bodies_lib.LOOPS:
+            return self._loop(node, inputs, waits, place)
+        first = self._after(inputs[0], waits, place)
+        run = [
+            functools.partial(self._branch, name, inputs[1:], place, index)
+            for index, name in enumerate(names)
+        ]
+        shapes = list(node.attr["_output_shapes"].list.shape)
+        if node.op in bodies_lib.CONDITIONS:
+            return self._condition(self._truth(first, place), run[1], run[0], place, shapes)
+        return self._case(first, run, place, shapes)
 
-    def _call(self, body: Body, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
-        with tf.name_scope(f"{place.scope}/"):
-            # One `NoOp` waits for all inputs, and stateful operations for it. It is left out if
-            # nobody could notice that they run earlier.
-            start: list[Any] = []
-            if waits or any(self._is_noticed(node, place) for node in body.nodes):
-                first = [*waits, *(tensor.op for tensor in inputs)]
-                if first:
-                    with tf.control_dependencies(list(dict.fromkeys(first))):
-                        start = [tf.no_op()]
-            values = dict(zip(body.arguments, inputs))
-            # By node: the operations to wait for in its place, since it may become several.
-            done = {name.split(":")[0]: [tensor.op] for name, tensor in values.items()}
-            for node in body.nodes:
-                given = [name for name in node.input if not name.startswith("^")]
-                taken = [values[bodies_lib.full(name)] for name in given]
-                after = [one for name in node.input[len(given) :] for one in done[name[1:]]]
-                if start and (waits or self._is_noticed(node, place)) and self._has_state(node):
-                    after += start
-                made = self._node(node, taken, list(dict.fromkeys(after)), place)
-                for index, tensor in enumerate(made.outputs):
-                    name = f"{node.name}:{index}"
-                    values[name] = _with_shape(tensor, body.shapes.get(name))
-                done[node.name] = made.done
-            outputs = self._returned(body, values, done, start if waits else [])
-        last = [tensor.op for tensor in outputs]
+    def _call(
+        self, body: Body, inputs: Sequence[Value], waits: Sequence[str], place: Place
+    ) -> Made:
+        # One `NoOp` waits for all inputs, and stateful operations for it. It is left out if
+        # nobody could notice that they run earlier.
+        start: list[str] = []
+        if waits or any(self._is_noticed(node, place) for node in body.nodes):
+            first = [*waits, *(value.node for value in inputs)]
+            start = [self._wait(first, place)] if first else []
+        values = dict(zip(body.arguments, inputs))
+        # By node: the nodes to wait for in its place, since it may become several.
+        done = {name.split(":")[0]: [value.node] for name, value in values.items()}
+        for node in body.nodes:
+            given = [name for name in node.input if not name.startswith("^")]
+            taken = [values[bodies_lib.full(name)] for name in given]
+            after = [one for name in node.input[len(given) :] for one in done[name[1:]]]
+            if start and (waits or self._is_noticed(node, place)) and self._has_state(node):
+                after += start
+            made = self._node(node, taken, after, place)
+            for index, value in enumerate(made.outputs):
+                values[f"{node.name}:{index}"] = value
+            done[node.name] = made.done
+        outputs = self._returned(body, values, done, start if waits else [], place)
+        last = [value.node for value in outputs]
         last += [one for name in body.waits for one in done[name]] + start
-        return Made(outputs, list(dict.fromkeys(last)) or [tensor.op for tensor in inputs])
+        return Made(outputs, list(dict.fromkeys(last)) or [value.node for value in inputs])
 
-    def _node(self, node: Any, inputs: list[Any], waits: list[Any], place: Place) -> Made:
+    def _node(self, node: Any, inputs: list[Value], waits: list[str], place: Place) -> Made:
         device = graph_lib.device_within(node.device, place.device)
         if self._bodies.can_be_lowered(node):
-            inner = Place(f"{place.scope}/{node.name}", device, place.is_quiet)
+            inner = place._replace(scope=f"{place.scope}{node.name}/", device=device)
             return self.lower(node, inputs, waits, inner)
-        found = self._optionals.value(node, inputs)
+        found = self._optionals.value(node, inputs, self._draft)
         if found is not None:  # An optional is not needed, see `optionals`.
-            with tf.control_dependencies([*waits, *found.waits]):
-                made = tf.identity(found.tensor, name=node.name).op
-        else:
-            made = function_graphs.make(self._graph, node, inputs, waits, device, node.name)
-        return Made(list(made.outputs), [made])
+            value = self._after(found.value, [*waits, *found.waits], place, always=True)
+            return Made([value], [value.node])
+        made = tf.NodeDef()
+        made.CopyFrom(node)
+        del made.input[:]
+        made.name, made.device = f"{place.scope}{node.name}", device
+        outputs = self._draft.node(made, inputs, waits, place.context)
+        return Made(outputs, [made.name])
 
     def _has_state(self, node: Any) -> bool:
         return function_graphs.is_stateful(self._graph, node) or node.op in bodies_lib.TYPES
@@ -140,141 +149,141 @@ class Inliner:
         return self._bodies.writes(node)
 
     def _returned(
-        self, body: Body, values: dict[str, Any], done: dict[str, list[Any]], start: list[Any]
-    ) -> list[Any]:
+        self,
+        body: Body,
+        values: dict[str, Value],
+        done: dict[str, list[str]],
+        start: list[str],
+        place: Place,
+    ) -> list[Value]:
         """Returns the results of a body, which wait for the operations that always run."""
-        leads = _leads(body)
+        leads = bodies_lib.leads(body)
         always = list(dict.fromkeys([one for name in body.waits for one in done[name]] + start))
         last = always
-        outputs: list[Any] = []
+        outputs: list[Value] = []
         for name in body.outputs:
             there = leads.get(name.split(":")[0], frozenset())
             is_last = not start and there.issuperset(body.waits)
             # One `NoOp` for all results saves edges: each would wait for many operations.
             if not is_last and len(last) > 1:
-                with tf.control_dependencies(always):
-                    last = [tf.no_op()]
-            outputs.append(_after(values[bodies_lib.full(name)], () if is_last else last))
+                last = [self._wait(always, place)]
+            value = values[bodies_lib.full(name)]
+            outputs.append(self._after(value, () if is_last else last, place))
         return outputs
 
     def _condition(
-        self, predicate: Any, then: Callable[[], Made], otherwise: Callable[[], Made], place: Place
+        self,
+        predicate: Value,
+        otherwise: Callable[[Context], Made],
+        then: Callable[[Context], Made],
+        place: Place,
+        shapes: Sequence[Any],
     ) -> Made:
-        """Makes a condition; an extra output of each branch waits for all that it has to run."""
+        """Writes a condition; an extra output of each branch waits for all that it has to run."""
+        contexts = flow.branches(self._draft, predicate, place.scope, place.context)
+        found: list[list[Value]] = []
+        for index, (run, context) in enumerate(zip((otherwise, then), contexts)):
+            with self._optionals.branch(predicate, index, self._draft):
+                made = run(context)
+            has_run = self._draft.constant(True, tf.bool, place.scope, made.done, context)
+            found.append([*made.outputs, has_run])
+        known = [*shapes, None] if len(shapes) == len(found[0]) - 1 else [None] * len(found[0])
+        outputs = [
+            flow.merge(self._draft, values, contexts, place.scope, shape)
+            for values, shape in zip(zip(*found), known)
+        ]
+        self._optionals.are_merged(outputs, predicate, self._draft)
+        return Made(outputs[:-1], [outputs[-1].node])
 
-        def run(branch: Callable[[], Made], index: int) -> list[Any]:
-            with self._optionals.branch(predicate, index):
-                made = branch()
-            with tf.control_dependencies(made.done):
-                return [*made.outputs, tf.constant(True)]
-
-        branches = (lambda: run(then, 1)), (lambda: run(otherwise, 0))
-        outputs = tf.cond(predicate, *branches, strict=True, name=f"{place.scope}/")
-        self._optionals.are_merged(outputs, predicate)
-        return Made(outputs[:-1], [outputs[-1].op])
-
-    def _branch(self, name: str, inputs: Sequence[Any], place: Place, index: int) -> Made:
-        inner = place._replace(scope=f"{place.scope}/branch_{index}")
+    def _branch(
+        self, name: str, inputs: Sequence[Value], place: Place, index: int, context: Context
+    ) -> Made:
+        inner = place._replace(scope=f"{place.scope}branch_{index}/", context=context)
         return self._call(self._bodies.body_of(name), inputs, (), inner)
 
     def _case(
-        self, branch: Any, run: Sequence[Callable[[], Made]], place: Place, index: int = 0
+        self,
+        branch: Value,
+        run: Sequence[Callable[[Context], Made]],
+        place: Place,
+        shapes: Sequence[Any],
+        index: int = 0,
     ) -> Made:
-        """Makes nested conditions; numbers out of range lead to the last branch."""
-        if index == len(run) - 1:
-            return run[index]()
-        rest = functools.partial(self._case, branch, run, place, index + 1)
-        return self._condition(tf.equal(branch, index), run[index], rest, place)
+        """Writes nested conditions; numbers out of range lead to the last branch."""
 
-    def _loop(self, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place) -> Made:
-        """Makes a loop; values that no round changes are not variables of it."""
+        def rest(context: Context) -> Made:
+            if index == len(run) - 2:
+                return run[-1](context)
+            inner = place._replace(context=context)
+            return self._case(branch, run, inner, shapes, index + 1)
+
+        number = self._draft.constant(index, tf.int32, place.scope, (), place.context)
+        name = f"{place.scope}Equal"
+        (this,) = self._draft.add(
+            "Equal", name, [branch, number], (), place.context, T=number.dtype
+        )
+        return self._condition(this, rest, run[index], place, shapes)
+
+    def _loop(self, node: Any, inputs: Sequence[Value], waits: Sequence[str], place: Place) -> Made:
+        """Writes a loop; values that no round changes are not variables of it."""
         holds, body = (self._bodies.body_of(name) for name in bodies_lib.functions_of(node))
-        begins = [_after(tensor, waits) for tensor in inputs]
+        begins = [self._after(value, waits, place) for value in inputs]
         same = bodies_lib.unchanged(body)
         changed = [index for index in range(len(begins)) if index not in same]
-        shapes = _shapes(node, begins)
+        shapes: list[Any] = list(node.attr["output_shapes"].list.shape)
+        if len(shapes) != len(begins):
+            shapes = [None] * len(begins)
 
-        def every(variables: Sequence[Any]) -> list[Any]:
+        def every(variables: Sequence[Value]) -> list[Value]:
             now = list(begins)
-            for index, tensor in zip(changed, variables):
-                now[index] = tensor
+            for index, value in zip(changed, variables):
+                now[index] = value
             return now
 
-        def has_round(*variables: Any) -> Any:
-            inner = place._replace(scope=f"{place.scope}/cond")
-            return _truth(self._call(holds, every(variables), (), inner).outputs[0])
-
-        def one_round(*variables: Any) -> list[Any]:
-            inner = place._replace(scope=f"{place.scope}/body")
-            made = self._call(body, every(variables), (), inner)
-            return [_with_shape(made.outputs[index], shapes[index]) for index in changed]
-
-        ends = tf.while_loop(
-            has_round,
-            one_round,
+        loop = flow.Loop(
+            self._draft,
             [begins[index] for index in changed],
             [shapes[index] for index in changed],
-            parallel_iterations=node.attr["parallel_iterations"].i or 10,
-            back_prop=False,  # Gradients have been built already.
-            name=f"{place.scope}/",
-            return_same_structure=True,
+            node.attr["parallel_iterations"].i or 10,
+            place.scope,
+            place.context,
         )
-        last = [tensor.op for tensor in ends]
+        inner = place._replace(scope=f"{place.scope}cond/", context=loop.context)
+        made = self._call(holds, every(loop.variables), (), inner)
+        variables = loop.begin_round(self._truth(made.outputs[0], inner))
+        inner = inner._replace(scope=f"{place.scope}body/")
+        made = self._call(body, every(variables), (), inner)
+        ends = loop.end_round([made.outputs[index] for index in changed])
+        last = [value.node for value in ends]
         outputs = every(ends)
         if self._bodies.writes(node):
             # Results that no round changes are there before the loop ends, but must not be used.
-            outputs = [_after(each, last) if i in same else each for i, each in enumerate(outputs)]
+            outputs = [
+                self._after(value, last, place) if index in same else value
+                for index, value in enumerate(outputs)
+            ]
         return Made(outputs, last)
 
+    def _wait(self, names: Sequence[str], place: Place) -> str:
+        """Returns an operation that waits for others."""
+        return self._draft.wait(names, f"{place.scope}NoOp", place.context)
 
-def _leads(body: Body) -> dict[str, frozenset[str]]:
-    """Returns, by node, the nodes that always run and lead to it, including itself."""
-    always = set(body.waits)
-    found: dict[str, frozenset[str]] = {}
-    for node in body.nodes:
-        itself = {node.name} & always
-        found[node.name] = frozenset(itself).union(
-            *(found.get(name, frozenset()) for name in before(node))
-        )
-    return found
+    def _after(
+        self, value: Value, waits: Sequence[str], place: Place, always: bool = False
+    ) -> Value:
+        """Returns a value that waits for operations; a new one if there are any, or `always`."""
+        if not waits and not always:
+            return value
+        name, dtype = f"{place.scope}Identity", value.dtype
+        return self._draft.add("Identity", name, [value], waits, place.context, T=dtype)[0]
 
+    def _truth(self, value: Value, place: Place) -> Value:
+        """Returns a condition as a Boolean scalar, converted as TensorFlow 2 does.
 
-def _after(tensor: Any, waits: Sequence[Any]) -> Any:
-    """Returns a tensor that waits for operations."""
-    if not waits:
-        return tensor
-    with tf.control_dependencies(list(waits)):
-        return tf.identity(tensor)
-
-
-def _truth(tensor: Any) -> Any:
-    """Returns a condition as a boolean scalar, converted as TensorFlow 2 does.
-
-    Raises:
-        AttributeError: If this TensorFlow cannot convert it, such as 1.15.
-    """
-    if tensor.dtype == tf.bool and tensor.shape.rank == 0:
-        return tensor
-    return tf.raw_ops.ToBool(input=tensor)
-
-
-def _shapes(node: Any, begins: Sequence[Any]) -> list[Any]:
-    """Returns shapes of the variables of a loop that hold in all of its rounds."""
-    said = [tf.TensorShape(shape) for shape in node.attr["output_shapes"].list.shape]
-    if len(said) != len(begins):
-        return [tf.TensorShape(None)] * len(begins)
-    return [_in_both(one, tensor.shape) for one, tensor in zip(said, begins)]
-
-
-def _in_both(one: Any, other: Any) -> Any:
-    if one.rank is None or one.rank != other.rank:
-        return tf.TensorShape(None)
-    pairs = zip(one.as_list(), other.as_list())
-    return tf.TensorShape([size if size == also else None for size, also in pairs])
-
-
-def _with_shape(tensor: Any, shape: Any) -> Any:
-    """Sets the static shape of a tensor if it is compatible, and returns the tensor."""
-    if shape is not None and tensor.shape.is_compatible_with(shape):
-        tensor.set_shape(shape)
-    return tensor
+        Raises:
+            tf.errors.NotFoundError: If this TensorFlow cannot convert it, as 1.15.
+        """
+        if value.is_scalar and value.dtype == tf.bool.as_datatype_enum:
+            return value
+        name = f"{place.scope}ToBool"
+        return self._draft.add("ToBool", name, [value], (), place.context, T=value.dtype)[0]

@@ -29,6 +29,7 @@ from replicate.layouts import (
 )
 from replicate.partition import constants, splits
 from replicate.partition.constants import Constant
+from replicate.partition.parts import Parts
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of, size_there
 
@@ -67,7 +68,7 @@ class Inputs:
         self._place = placement.consolidation
         self._instead = instead
         self._splits: dict[Any, Sequence[Any]] = {}
-        self._nothing: dict[Any, Any] = {}
+        self._parts = Parts(placement.consolidation)
         self._constants = constants.Constants(placement.consolidation, known)
         self._formulas = Formulas(rows, self._size_of)
         self._by_tower: TowerTensors = {}
@@ -76,6 +77,7 @@ class Inputs:
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
         self._no_size: Any = None
         self._ragged: dict[Unit, Rows] = {}
+        self._sizes: dict[Unit, Sequence[Any]] = {}
         self._offsets: dict[Any, Any] = {}
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
@@ -90,7 +92,7 @@ class Inputs:
         if isinstance(demand, Shard):
             return self._split(tensor, demand)[tower]
         if isinstance(demand, Partial) and layout != demand:
-            return self._part(tensor, demand.op, tower)
+            return self._parts.of(self._whole(tensor), demand.op, tower)
         if key in self._instead:  # A weight from a pack or replica, or a replica's handle.
             return self._instead[key][tower]
         given = tensor if self._constants.is_copied(tensor) else self._whole(tensor)
@@ -131,10 +133,18 @@ class Inputs:
         if unit not in self._ragged and isinstance(unit, Blocks):
             self._ragged[unit] = in_blocks(self._rows, self.blocks(unit))
         if unit not in self._ragged:
-            measure = self._layouts.facts.symbols[str(unit)]
-            held = [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
-            self._ragged[unit] = ragged(self._rows, held)
+            self._ragged[unit] = ragged(self._rows, self._held(unit))
         return self._ragged[unit]
+
+    def _held(self, unit: Unit) -> Sequence[Any]:
+        """Returns how many of a `Unit` each tower computes; `Rows` need more operations."""
+        if unit == ROWS or isinstance(unit, Blocks):
+            return self.rows_of(unit).held
+        if unit not in self._sizes:
+            measure = self._layouts.facts.symbols[str(unit)]
+            towers = range(len(self._rows.counts))
+            self._sizes[unit] = [self._size_in(measure, tower) for tower in towers]
+        return self._sizes[unit]
 
     def blocks(self, unit: Any) -> Any:
         """Returns how many `Blocks` there are, an integer or a scalar tensor; None of others."""
@@ -162,7 +172,7 @@ class Inputs:
         constant = self._formulas.constant_share(value, axis, tower)
         if constant is not None:  # So the copy has a static shape.
             return constant.astype(tensor.dtype.as_numpy_dtype)
-        count, held = self._layouts.facts.count(demand.unit), self.rows_of(demand.unit).held[tower]
+        count, held = self._layouts.facts.count(demand.unit), self._held(demand.unit)[tower]
         return self._formulas.share(value, tensor.dtype, axis, tower, count, held)
 
     def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
@@ -170,25 +180,17 @@ class Inputs:
         key = graph_lib.reference(tensor), demand
         if key not in self._splits:
             blocks = self.blocks(demand.unit)
-            rows = self._rows if blocks is not None else self.rows_of(demand.unit)
             each = self._layouts.facts.each(tensor, demand.axis, demand.unit)
             with tf.device(self._place), tf.control_dependencies(None):
                 whole = self._whole(tensor)
-                self._splits[key] = splits.split(whole, demand.axis, rows, blocks, each)
+                if blocks is None and each is not None and self._rows.are_disjoint:
+                    held = self._held(demand.unit)
+                    made = splits.split_by_sizes(whole, demand.axis, held, each)
+                else:
+                    rows = self._rows if blocks is not None else self.rows_of(demand.unit)
+                    made = splits.split(whole, demand.axis, rows, blocks, each)
+                self._splits[key] = made
         return self._splits[key]
-
-    def _part(self, tensor: Any, op: str, tower: int) -> Any:
-        """Returns a tower's partial of a whole value."""
-        whole = self._whole(tensor)
-        if not tower or op not in ("sum", "prod"):
-            return whole  # The mean or the maximum of equal partials is the value itself.
-        # For a sum or product, the first tower has the value, and the others 0 or 1.
-        key = graph_lib.reference(tensor), op
-        if key not in self._nothing:
-            with tf.device(self._place), tf.control_dependencies(None):
-                nothing = tf.raw_ops.ZerosLike if op == "sum" else tf.raw_ops.OnesLike
-                self._nothing[key] = nothing(x=whole)
-        return self._nothing[key]
 
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor, or a stand-in if it does not exist yet."""

@@ -10,12 +10,14 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import function_graphs, op_types, partitioning
 from replicate.compat import graph as graph_lib
+from replicate.compat import op_types, partitioning
 from replicate.layouts import Source
 from replicate.partition import bodies as bodies_lib
 from replicate.partition.bodies import Bodies
-from replicate.partition.inline import Inliner, Made, Place
+from replicate.partition.drafts import Draft
+from replicate.partition.inline import Inliner, Place
+from replicate.partition.optionals import Optionals
 
 
 class Lowered(NamedTuple):
@@ -29,6 +31,20 @@ class Lowered(NamedTuple):
 
     operations: Sequence[Any]
     now: Callable[[Any], Any]
+
+
+class _Replacement(NamedTuple):
+    """Operations in place of another one.
+
+    Attributes:
+        outputs: The tensors that replace its outputs.
+        done: The operations to wait for in its place.
+        added: All operations that were made.
+    """
+
+    outputs: Sequence[Any]
+    done: Sequence[Any]
+    added: Sequence[Any]
 
 
 def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[Any]) -> Lowered:
@@ -45,8 +61,8 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
     wanted = {tensor.op if isinstance(tensor, tf.Tensor) else tensor for tensor in asked}
     needed = {one for one in asked if isinstance(one, tf.Operation)}
     bodies = Bodies(graph)
-    inliner = Inliner(graph, bodies)
-    replaced: dict[Any, Made] = {}
+    optionals = Optionals()
+    replaced: dict[Any, _Replacement] = {}
     waiting: dict[Any, Any] = {}  # By operation that was asked for.
     added: list[Any] = []
     with_rows = {source.tensor.op for source in sources}
@@ -58,7 +74,7 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
         made = replaced.get(asked.op)
         return asked if made is None else made.outputs[asked.value_index]
 
-    def done(operation: Any) -> list[Any]:
+    def done(operation: Any) -> Sequence[Any]:
         return replaced[operation].done if operation in replaced else [operation]
 
     for operation in operations:
@@ -73,15 +89,11 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
             # A hook may hold a call that writes, and run it. So such a call has to stay.
             stays = not has_rows or bodies.writes(node) or not _is_used(operation, wanted)
             if not stays and bodies.can_be_lowered(node):
-                # TensorFlow itself inlines calls under their own name, which must stay free.
-                scope = f"{operation.name}/lowered"
-                place = Place(scope, str(operation.device), not is_written)
-                made, found = _make(inliner, node, inputs, waits, place)
-                added += found
+                made = _replace(operation, bodies, optionals, inputs, waits, not is_written)
+                added += [] if made is None else made.added
                 if made is not None and operation in needed:
-                    with function_graphs.made_on(graph, place.device) as found:
-                        waiting[operation] = tf.group(*made.done)
-                    added += found
+                    waiting[operation] = _awaiting(made.done, operation)
+                    added.append(waiting[operation])
         elif not is_written and op_types.is_stateful(operation):
             is_written = bodies.writes(operation.node_def)
         results = [operation]
@@ -110,16 +122,41 @@ def lower(operations: Sequence[Any], sources: Iterable[Source], asked: Sequence[
     return Lowered(kept + left, now)
 
 
-def _make(
-    inliner: Inliner, node: Any, inputs: Sequence[Any], waits: Sequence[Any], place: Place
-) -> tuple[Made | None, list[Any]]:
-    """Returns the replacement of a node, None if it stays, and all operations that were made."""
+def _replace(
+    operation: Any,
+    bodies: Bodies,
+    optionals: Optionals,
+    inputs: Sequence[Any],
+    waits: Sequence[Any],
+    is_quiet: bool,
+) -> _Replacement | None:
+    """Makes the replacement of an operation, None if it stays."""
+    graph, device = operation.graph, str(operation.device)
+    # TensorFlow itself inlines calls under their own name, which must stay free.
+    draft = Draft(graph, f"{operation.name}/lowered", device)
+    inliner = Inliner(graph, bodies, draft, optionals)
+    given = [draft.given(tensor) for tensor in inputs]
+    before = [draft.awaited(one) for one in waits]
     try:
-        with function_graphs.made_on(tf.get_default_graph(), place.device) as found:
-            made = inliner.lower(node, inputs, waits, place)
-        return made, found
-    except (AttributeError, TypeError, ValueError):  # This TensorFlow refuses the shapes or types.
-        return None, []
+        found = inliner.lower(operation.node_def, given, before, Place("", device, is_quiet, None))
+        made = draft.make()
+    except (ValueError, tf.errors.NotFoundError):
+        # This TensorFlow refuses shapes or types, or has no such operation.
+        optionals.forget()
+        return None
+    optionals.are_made(made)
+    return _Replacement(
+        [made.tensor(value) for value in found.outputs],
+        list(dict.fromkeys(map(made.operation, found.done))),
+        made.operations(),
+    )
+
+
+def _awaiting(others: Sequence[Any], operation: Any) -> Any:
+    """Returns an operation that waits for others, on the device of the one in whose place it is."""
+    device = tf.device(str(operation.device))
+    with graph_lib.outside_of_scopes(operation.graph), device, tf.control_dependencies(others):
+        return tf.no_op()
 
 
 def _is_used(operation: Any, wanted: set[Any]) -> bool:

@@ -16,8 +16,8 @@ from typing import Any, Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import function_graphs, partitioning
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 from replicate.layouts import Source, takes_moments
 from replicate.partition.lower import Lowered
 
@@ -101,11 +101,12 @@ def _made(
     operation: Any, function: Callable[..., list[Any]], *moments: Any
 ) -> tuple[list[Any], list[Any]]:
     """Returns the tensors by which a function replaces an operation, and all new operations."""
-    scope, waits = f"{operation.name}/written_out/", operation.control_inputs
-    on_device = function_graphs.made_on(operation.graph, str(operation.device))
-    with on_device as found, tf.name_scope(scope), tf.control_dependencies(waits):
+    graph = operation.graph
+    first, device = graph_lib.count(graph), tf.device(str(operation.device))
+    scope, waits = tf.name_scope(f"{operation.name}/written_out/"), operation.control_inputs
+    with graph_lib.outside_of_scopes(graph), device, scope, tf.control_dependencies(waits):
         made = function(operation, *moments)
-    return made, found
+    return made, graph.get_operations()[first:]
 
 
 def _forward(operation: Any) -> list[Any]:

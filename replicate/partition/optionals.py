@@ -9,71 +9,101 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from replicate.compat import graph as graph_lib
+from replicate.partition.draft_values import Origin, Value
+from replicate.partition.drafts import Draft, Made
 
 
-class Value(NamedTuple):
-    """The value in an optional, and the operations that the optional waited for."""
+class Wrapped(NamedTuple):
+    """The value in an optional, and the nodes that the optional waited for."""
 
-    tensor: Any
-    waits: tuple[Any, ...]
+    value: Value
+    waits: tuple[str, ...]
 
 
 class Optionals:
-    """Finds the values in the optionals that conditions return."""
+    """Finds the values in the optionals that conditions return.
+
+    Operations are known by themselves, and those that are yet to be made by their nodes.
+    """
 
     def __init__(self) -> None:
-        self._predicates: dict[Any, Any] = {}  # By operation that merges optionals.
-        self._inside: list[tuple[Any, int]] = []  # The branches that are being made.
+        # By what merges optionals: what gives the predicate, and the index of its output.
+        self._predicates: dict[Any, tuple[Any, int]] = {}
+        self._inside: list[tuple[tuple[Any, int], int]] = []  # The branches being written.
 
     @contextlib.contextmanager
-    def branch(self, predicate: Any, index: int) -> Iterator[None]:
-        """A scope in which a branch of a condition is made: 1 is the one if it holds, else 0."""
-        self._inside.append((graph_lib.reference(_root(predicate)), index))
+    def branch(self, predicate: Value, index: int, draft: Draft) -> Iterator[None]:
+        """A scope in which a branch of a condition is written: 1 is the one if it holds, else 0."""
+        self._inside.append((_key(_root(predicate, draft)), index))
         try:
             yield
         finally:
             self._inside.pop()
 
-    def are_merged(self, outputs: Sequence[Any], predicate: Any) -> None:
-        """Records the predicate of a condition that returns these tensors."""
-        key = graph_lib.reference(_root(predicate))
-        self._predicates.update((tensor.op, key) for tensor in outputs)
+    def are_merged(self, outputs: Sequence[Value], predicate: Value, draft: Draft) -> None:
+        """Records the predicate of a condition that returns these values."""
+        key = _key(_root(predicate, draft))
+        self._predicates.update((value.node, key) for value in outputs)
 
-    def value(self, node: Any, inputs: Sequence[Any]) -> Value | None:
+    def are_made(self, made: Made) -> None:
+        """Records the operations that were made of nodes."""
+
+        def real(one: Any) -> Any:
+            return made.operation(one) if isinstance(one, str) else one
+
+        self._predicates = {
+            real(one): (real(key), index) for one, (key, index) in self._predicates.items()
+        }
+
+    def forget(self) -> None:
+        """Forgets the nodes of a draft that is given up."""
+        self._predicates = {
+            one: key for one, key in self._predicates.items() if not isinstance(one, str)
+        }
+
+    def value(self, node: Any, inputs: Sequence[Value], draft: Draft) -> Wrapped | None:
         """Returns the value that a node reads from an optional, None if it is not known."""
         if node.op != "OptionalGetValue" or len(node.attr["output_types"].list.type) != 1:
             return None
-        return self._wrapped(inputs[0])
-
-    def _wrapped(self, tensor: Any) -> Value | None:
-        waits: list[Any] = []
+        waits: list[str] = []
         branches = dict(self._inside)  # By predicate: the branch in which the value is read.
-        while not graph_lib.in_while_loop(tensor.op):
-            operation = tensor.op
-            if operation.type == "Switch":
-                branches[graph_lib.reference(_root(operation.inputs[1]))] = tensor.value_index
-            elif operation.type == "Merge":
-                there = [one for one in operation.inputs if _root(one).op.type != "OptionalNone"]
-                if len(there) != 1:
-                    # Both branches give a value: that of the branch in which it is read is meant.
-                    index = branches.get(self._predicates.get(operation))
-                    there = [] if index is None else [operation.inputs[index]]
-                if not there:
-                    return None
-                tensor = there[0]
-                continue
-            elif operation.type == "OptionalFromValue" and len(operation.inputs) == 1:
-                return Value(operation.inputs[0], tuple(waits))
-            elif operation.type != "Identity":
+        value = inputs[0]
+        while True:
+            origin = draft.origin(value)
+            if origin.in_loop:
                 return None
-            waits += operation.control_inputs
-            tensor = operation.inputs[0]
-        return None
+            if origin.kind == "OptionalFromValue" and len(origin.inputs) == 1:
+                return Wrapped(origin.inputs[0], tuple(waits))
+            if origin.kind == "Merge":
+                found = self._merged(origin, branches, draft)
+                if found is None:
+                    return None
+                value = found
+                continue
+            if origin.kind == "Switch":
+                branches[_key(_root(origin.inputs[1], draft))] = origin.output
+            elif origin.kind != "Identity":
+                return None
+            waits += origin.waits
+            value = origin.inputs[0]
+
+    def _merged(self, origin: Origin, branches: dict[Any, int], draft: Draft) -> Value | None:
+        """Returns the input of a `Merge` that is meant, None if it is not known."""
+        there = [value for value in origin.inputs if _root(value, draft).kind != "OptionalNone"]
+        if len(there) == 1:
+            return there[0]
+        # Both branches give a value: that of the branch in which it is read is meant.
+        index = branches.get(self._predicates.get(origin.key))
+        return None if index is None else origin.inputs[index]
 
 
-def _root(tensor: Any) -> Any:
-    """Returns the tensor that identities and switches pass on."""
-    while tensor.op.type in ("Identity", "Switch") and not graph_lib.in_while_loop(tensor.op):
-        tensor = tensor.op.inputs[0]
-    return tensor
+def _key(origin: Origin) -> tuple[Any, int]:
+    return origin.key, origin.output
+
+
+def _root(value: Value, draft: Draft) -> Origin:
+    """Returns the origin of the value that identities and switches pass on."""
+    origin = draft.origin(value)
+    while origin.kind in ("Identity", "Switch") and not origin.in_loop:
+        origin = draft.origin(origin.inputs[0])
+    return origin

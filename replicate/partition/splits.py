@@ -26,8 +26,6 @@ def split(
     """
     if blocks is not None:
         return _split_blocks(tensor, axis, rows, blocks)
-    if each is not None and rows.are_disjoint:
-        return list(tf.split(tensor, _times(rows.held, each), axis, num=len(rows.held)))
     if each is not None:
         begins, counts = _times(rows.starts, each), _times(rows.held, each)
     else:
@@ -35,6 +33,18 @@ def split(
     rank = tensor.shape.rank
     rank_now = tf.rank(tensor) if rank is None else rank
     return [_slice(tensor, axis, begin, count, rank_now) for begin, count in zip(begins, counts)]
+
+
+def split_by_sizes(tensor: Any, axis: int, held: Sequence[Any], each: int) -> list[Any]:
+    """Returns the towers' shards of a tensor, none of whose entries two towers have.
+
+    Args:
+        tensor: The tensor.
+        axis: The axis.
+        held: How many rows, or others of a unit, each tower has.
+        each: How many entries of the axis each of them has.
+    """
+    return list(tf.split(tensor, _times(held, each), axis, num=len(held)))
 
 
 def _places(tensor: Any, axis: int, rows: Rows) -> tuple[list[Any], list[Any]]:
