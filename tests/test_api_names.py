@@ -31,7 +31,6 @@ HEADER = """\
 # Names that TensorFlow 1.15 lacks and the library uses all the same, each with what keeps it from
 # being asked for there.
 ABSENT = {
-    "tf.raw_ops.ToBool": "what needs it stays a function there",
     "tensorflow.compat.v2.keras.mixed_precision.LossScaleOptimizer": "`install` puts nothing there",
     "tensorflow.python.eager.record": "`tensorflow.python.eager.tape` is taken where it is missing",
 }

@@ -197,10 +197,29 @@ def constants_in_loops(h, batch):
     return _error(h, batch) + tf.reduce_mean(made**2) / 10
 
 
+def lists_after_rows(h, batch):
+    """The same rows decide twice: once which rows are taken, and once which list."""
+    w = get_variable("w", [3, 3])
+    are_small = tf.reduce_all(h < 100.0)
+    rows = tf.cond(are_small, lambda: tf.tanh(h @ w), lambda: h * 2.0)
+    given = tf.TensorArray(F64, size=2, element_shape=[None, 3]).unstack([rows, rows * h])
+    taken = tf.cond(are_small, lambda: given.read(1), lambda: tf.zeros_like(h))
+    return _error(taken + given.read(0), batch)
+
+
+def of_unknown_shape(h, batch):
+    """The condition may be a vector, as far as the graph knows."""
+    w = get_variable("w", [3, 3])
+    holds = tf.reshape(tf.reduce_mean(h) > 0, tf.shape(h)[:0])
+    holds = tf.placeholder_with_default(holds, None)
+    return _error(tf.cond(holds, lambda: tf.tanh(h @ w), lambda: tf.tanh(h * 2.0)), batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
         *(by_rows, by_steps, constants, sizes, statistics, nested, losses, gradients_inside),
         *(parts, either_way, loops, recurrences, normalisers, loops_in_loops, constants_in_loops),
+        *(lists_after_rows, of_unknown_shape),
     )
 }

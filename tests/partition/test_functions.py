@@ -19,6 +19,7 @@ from partition import (
 from partition.harness import ModeKeys
 from partition.model_inputs import STATIC, UNKNOWN, UNKNOWN_FIRST
 from replicate.layouts import RANDOM
+from replicate.partition import drafts
 from replicate.partition import model as partition_model
 
 pytestmark = pytest.mark.filterwarnings(
@@ -49,6 +50,21 @@ WHOLE = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_functions_are_trained(name, num_towers, batches):
     MODELS.check_training(name, batches, num_towers)
+
+
+@pytest.mark.parametrize("name", ["condition_by_rows", "loop_raw"])
+def test_functions_run_once_that_tensorflow_does_not_make_in_the_graph(name):
+    models = tables.of_losses_in_new_control_flow({name: LOSSES[name]})
+    with mock.patch.object(drafts.Draft, "make", side_effect=ValueError):
+        models.check_training(name, UNKNOWN, 3)
+        trained = models.in_towers(name, UNKNOWN, 3)
+    assert FUNCTIONS.intersection(trained.once.values())
+
+
+def test_lists_stay_in_towers_behind_a_condition_that_rows_have_decided_before():
+    trained = MODELS.in_towers("condition_lists_after_rows", UNKNOWN, 3)
+    assert "TensorListFromTensor" in trained.in_towers.values()
+    assert "TensorListFromTensor" not in trained.once.values()
 
 
 @pytest.mark.thorough
