@@ -1,7 +1,7 @@
 """Operations that are yet to be made, perhaps in loops and conditions of TensorFlow 1.
 
-One import makes all of them, in an eighth of the time of making each in Python. A node in a loop or
-a branch takes values from around it through an `Enter` or a `Switch`, and waits for a *pivot* if
+One import makes all of them, in a fraction of the time of making each in Python. A node in a loop
+or a branch takes values from around it through an `Enter` or a `Switch`, and waits for a *pivot* if
 nothing else ties it to the rounds or the branch.
 """
 
@@ -86,10 +86,9 @@ class Draft:
         """
         taken = [self.within(value, context) for value in inputs]
         before = [self._wait_within(name, context) for name in waits]
-        before = list(dict.fromkeys(filter(None, before)))
-        if context is not None and self._is_free(node.op, taken, before, context):
+        if context is not None and self._is_free(node.op, taken, waits, context):
             before.append(context.pivot)
-        return self.put(node, taken, before, context)
+        return self.put(node, taken, list(dict.fromkeys(filter(None, before))), context)
 
     def add(
         self,
@@ -222,10 +221,11 @@ class Draft:
         """Whether a node would run in rounds or branches that are not taken."""
         if function_graphs.is_function(self._graph, kind):
             return True
-        if context.frame:
-            return not waits and all(self._is_constant(value) for value in inputs)
-        owners = [self._owner(name) for name in waits]
-        return not inputs and not any(one and one.is_within(context) for one in owners)
+        if any(owner and owner.is_within(context) for owner in map(self._owner, waits)):
+            return False
+        if context.frame:  # A value that enters is there in each round, also after the last.
+            return all(self._is_constant(value) for value in inputs)
+        return not inputs
 
     def _is_constant(self, value: Value) -> bool:
         """Whether a value in a loop enters it, and is the same in all rounds."""
