@@ -23,8 +23,8 @@ from replicate.partition.drafts import Draft
 from replicate.partition.optionals import Optionals
 
 
-class Made(NamedTuple):
-    """Replacement of an operation that calls functions.
+class Inlined(NamedTuple):
+    """Nodes in place of an operation that calls functions.
 
     Attributes:
         outputs: The values that replace its outputs.
@@ -67,7 +67,9 @@ class Inliner:
         self._draft = draft
         self._optionals = optionals
 
-    def lower(self, node: Any, inputs: Sequence[Value], waits: Sequence[str], place: Place) -> Made:
+    def lower(
+        self, node: Any, inputs: Sequence[Value], waits: Sequence[str], place: Place
+    ) -> Inlined:
         """Writes the replacement of a node that can be lowered.
 
         Args:
@@ -96,7 +98,7 @@ class Inliner:
 
     def _call(
         self, body: Body, inputs: Sequence[Value], waits: Sequence[str], place: Place
-    ) -> Made:
+    ) -> Inlined:
         # One `NoOp` waits for all inputs, and stateful operations for it. It is left out if
         # nobody could notice that they run earlier.
         start: list[str] = []
@@ -119,9 +121,9 @@ class Inliner:
         outputs = self._returned(body, values, done, start if waits else [], place)
         last = [value.node for value in outputs]
         last += [one for name in body.waits for one in done[name]] + start
-        return Made(outputs, list(dict.fromkeys(last)) or [value.node for value in inputs])
+        return Inlined(outputs, list(dict.fromkeys(last)) or [value.node for value in inputs])
 
-    def _node(self, node: Any, inputs: list[Value], waits: list[str], place: Place) -> Made:
+    def _node(self, node: Any, inputs: list[Value], waits: list[str], place: Place) -> Inlined:
         device = graph_lib.device_within(node.device, place.device)
         if self._bodies.can_be_lowered(node):
             inner = place._replace(scope=f"{place.scope}{node.name}/", device=device)
@@ -129,13 +131,13 @@ class Inliner:
         found = self._optionals.value(node, inputs, self._draft)
         if found is not None:  # An optional is not needed, see `optionals`.
             value = self._after(found.value, [*waits, *found.waits], place, always=True)
-            return Made([value], [value.node])
+            return Inlined([value], [value.node])
         made = tf.NodeDef()
         made.CopyFrom(node)
         del made.input[:]
         made.name, made.device = f"{place.scope}{node.name}", device
         outputs = self._draft.node(made, inputs, waits, place.context)
-        return Made(outputs, [made.name])
+        return Inlined(outputs, [made.name])
 
     def _has_state(self, node: Any) -> bool:
         return function_graphs.is_stateful(self._graph, node) or node.op in bodies_lib.TYPES
@@ -174,11 +176,11 @@ class Inliner:
     def _condition(
         self,
         predicate: Value,
-        otherwise: Callable[[Context], Made],
-        then: Callable[[Context], Made],
+        otherwise: Callable[[Context], Inlined],
+        then: Callable[[Context], Inlined],
         place: Place,
         shapes: Sequence[Any],
-    ) -> Made:
+    ) -> Inlined:
         """Writes a condition; an extra output of each branch waits for all that it has to run."""
         contexts = flow.branches(self._draft, predicate, place.scope, place.context)
         found: list[list[Value]] = []
@@ -193,25 +195,25 @@ class Inliner:
             for values, shape in zip(zip(*found), known)
         ]
         self._optionals.are_merged(outputs, predicate, self._draft)
-        return Made(outputs[:-1], [outputs[-1].node])
+        return Inlined(outputs[:-1], [outputs[-1].node])
 
     def _branch(
         self, name: str, inputs: Sequence[Value], place: Place, index: int, context: Context
-    ) -> Made:
+    ) -> Inlined:
         inner = place._replace(scope=f"{place.scope}branch_{index}/", context=context)
         return self._call(self._bodies.body_of(name), inputs, (), inner)
 
     def _case(
         self,
         branch: Value,
-        run: Sequence[Callable[[Context], Made]],
+        run: Sequence[Callable[[Context], Inlined]],
         place: Place,
         shapes: Sequence[Any],
         index: int = 0,
-    ) -> Made:
+    ) -> Inlined:
         """Writes nested conditions; numbers out of range lead to the last branch."""
 
-        def rest(context: Context) -> Made:
+        def rest(context: Context) -> Inlined:
             if index == len(run) - 2:
                 return run[-1](context)
             inner = place._replace(context=context)
@@ -224,7 +226,9 @@ class Inliner:
         )
         return self._condition(this, rest, run[index], place, shapes)
 
-    def _loop(self, node: Any, inputs: Sequence[Value], waits: Sequence[str], place: Place) -> Made:
+    def _loop(
+        self, node: Any, inputs: Sequence[Value], waits: Sequence[str], place: Place
+    ) -> Inlined:
         """Writes a loop; values that no round changes are not variables of it."""
         holds, body = (self._bodies.body_of(name) for name in bodies_lib.functions_of(node))
         begins = [self._after(value, waits, place) for value in inputs]
@@ -262,7 +266,7 @@ class Inliner:
                 self._after(value, last, place) if index in same else value
                 for index, value in enumerate(outputs)
             ]
-        return Made(outputs, last)
+        return Inlined(outputs, last)
 
     def _wait(self, names: Sequence[str], place: Place) -> str:
         """Returns an operation that waits for others."""
