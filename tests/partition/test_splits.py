@@ -29,7 +29,7 @@ def test_entries_of_a_ragged_unit_are_split_by_one_operation(counts, each, fresh
     whole = np.arange(6.0 * each * 2).reshape(2, 6 * each)
     held = [tf.constant(count) for count in counts]
     rows = ragged(Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1]), held)
-    parts = splits.split(tf.constant(whole), 1, rows, each=each)
+    parts = splits.split_by_sizes(tf.constant(whole), 1, rows.held, each)
     wanted = np.split(whole, np.cumsum(counts)[:-1] * each, axis=1)
     for got, want in zip(run(parts), wanted):
         np.testing.assert_array_equal(got, want)
