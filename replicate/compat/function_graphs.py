@@ -112,8 +112,8 @@ def _sorted(nodes: Sequence[Any], arguments: Sequence[str]) -> tuple[Any, ...] |
     return tuple(found)
 
 
-def types_of(graph: Any, node: Any) -> list[int]:
-    """Returns the numbers of the types of the outputs of a `NodeDef`."""
+def types_of(graph: Any, node: Any) -> list[Any]:
+    """Returns the types of the outputs of a `NodeDef`."""
     definition = _definition(graph, node.op)
 
     def attribute(name: str) -> Any:
@@ -128,7 +128,7 @@ def types_of(graph: Any, node: Any) -> list[int]:
         else:
             dtype = output.type or attribute(output.type_attr).type
             types += [dtype] * (attribute(output.number_attr).i if output.number_attr else 1)
-    return types
+    return [tf.as_dtype(one) for one in types]
 
 
 def is_function(graph: Any, kind: str) -> bool:

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
+from replicate.compat.node_defs import node_of
 
 
 class NodeBuilder:
@@ -37,9 +38,8 @@ class NodeBuilder:
         """Returns the name of an int32 constant, an integer or a list of integers."""
         key = str(value), device
         if key not in self._constants:
-            node = self._node("Const", [], device)
-            node.attr["dtype"].type = tf.int32.as_datatype_enum
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
+            held = tf.AttrValue(tensor=tf.make_tensor_proto(value, tf.int32))
+            node = self._node("Const", [], device, dtype=tf.int32, value=held)
             self._constants[key] = node.name
         return self._constants[key]
 
@@ -53,14 +53,7 @@ class NodeBuilder:
             device: Its device string.
             **attrs: Other attributes: integers or types.
         """
-        node = self._node(kind, inputs, device)
-        node.attr["T"].type = dtype.as_datatype_enum
-        for name, value in attrs.items():
-            if isinstance(value, int):
-                node.attr[name].i = value
-            else:
-                node.attr[name].type = value.as_datatype_enum
-        return str(node.name)
+        return str(self._node(kind, inputs, device, T=dtype, **attrs).name)
 
     def make(self, scope: str, wanted: Iterable[str]) -> list[Any]:
         """Makes the operations in a name scope; returns the tensors of some names."""
@@ -70,8 +63,9 @@ class NodeBuilder:
         graph, within = tf.get_default_graph(), f"{scope}packs"
         return partitioning.import_nodes(graph, self._nodes, self._inputs, within, "", names)[1]
 
-    def _node(self, kind: str, inputs: list[str], device: str) -> Any:
-        name = f"{kind}_{len(self._nodes)}"
-        node = tf.NodeDef(name=name, op=kind, input=inputs, device=device)
+    def _node(self, kind: str, inputs: list[str], device: str, **attrs: Any) -> Any:
+        node = node_of(kind, f"{kind}_{len(self._nodes)}", attrs)
+        node.input.extend(inputs)
+        node.device = device
         self._nodes.append(node)
         return node

@@ -10,12 +10,12 @@ class Value(NamedTuple):
 
     Attributes:
         name: Its name among the nodes.
-        dtype: The number of its type.
+        dtype: Its type.
         is_scalar: Whether it is known to be a scalar.
     """
 
     name: str
-    dtype: int
+    dtype: Any
     is_scalar: bool = False
 
     @property
@@ -65,7 +65,7 @@ class Context:
         return self is other or (self.outer is not None and self.outer.is_within(other))
 
 
-class Origin(NamedTuple):
+class Producer(NamedTuple):
     """The operation that gives a value, made or not.
 
     Attributes:

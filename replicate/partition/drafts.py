@@ -13,8 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import contexts, function_graphs, partitioning
 from replicate.compat import graph as graph_lib
-from replicate.partition.draft_values import Context, Origin, Value
-from replicate.partition.node_defs import node_of
+from replicate.compat.node_defs import node_of
+from replicate.partition.draft_values import Context, Producer, Value
 
 # Types of operations whose outputs have the shape of their first input.
 _PASS_ON = frozenset(["Enter", "Exit", "Identity", "NextIteration", "Switch"])
@@ -34,7 +34,7 @@ class Draft:
         self._device = device
         self.scope = graph_lib.free_scope(graph, scope)
         self._nodes: dict[str, Any] = {}
-        self._types: dict[str, Sequence[int]] = {}
+        self._types: dict[str, Sequence[Any]] = {}
         self._scalars: set[str] = set()  # Names of values that are known to be scalars.
         self._contexts: dict[str, Context] = {}  # By node, of those that are in one.
         # By context, and name of a value or wait from around it: the value that is taken there.
@@ -47,7 +47,7 @@ class Draft:
         """Returns a tensor of the graph as a value."""
         key = graph_lib.reference(tensor)
         if key not in self._given:
-            name, dtype = f"given_{len(self._given)}", tensor.dtype.base_dtype.as_datatype_enum
+            name, dtype = f"given_{len(self._given)}", tensor.dtype.base_dtype
             self._given[key] = Value(f"{name}:0", dtype, tensor.shape.rank == 0)
             self._tensors[name] = tensor
             self._operations[name] = tensor.op
@@ -58,17 +58,9 @@ class Draft:
         """Returns the name by which nodes wait for an operation of the graph."""
         if operation not in self._given:
             name = f"given_{len(self._given)}"
-            self._given[operation] = Value(name, 0)
+            self._given[operation] = Value(name, None)
             self._operations[name] = operation
         return self._given[operation].name
-
-    def name(self, wanted: str) -> str:
-        """Returns a name that no node has."""
-        found, number = wanted, 0
-        while found in self._nodes:
-            number += 1
-            found = f"{wanted}_{number}"
-        return found
 
     def node(
         self, node: Any, inputs: Sequence[Value], waits: Sequence[str], context: Context | None
@@ -113,7 +105,7 @@ class Draft:
     ) -> Value:
         """Adds a scalar constant of a type."""
         held = tf.AttrValue(tensor=tf.make_tensor_proto(value, dtype))
-        attrs = {"dtype": dtype.as_datatype_enum, "value": held}
+        attrs = {"dtype": dtype, "value": held}
         node = node_of("Const", f"{scope}Const", attrs, tf.TensorShape(()).as_proto())
         return self.node(node, (), waits, context)[0]
 
@@ -121,7 +113,7 @@ class Draft:
         self, node: Any, inputs: Sequence[Value], waits: Sequence[str], context: Context | None
     ) -> list[Value]:
         """Adds a node to a context, with inputs and waits as they are; returns its outputs."""
-        node.name = self.name(node.name)
+        node.name = self._free_name(node.name)
         node.input.extend([value.name for value in inputs] + [f"^{name}" for name in waits])
         self._nodes[node.name] = node
         if context is not None:
@@ -153,11 +145,11 @@ class Draft:
                 self._inside[key] = sides[context.branch]
         return self._inside[key]
 
-    def origin(self, value: Value) -> Origin:
+    def producer(self, value: Value) -> Producer:
         """Returns the operation that gives a value."""
         if value.node in self._tensors:
             tensor = self._tensors[value.node]
-            return Origin(
+            return Producer(
                 tensor.op.type,
                 [self.given(each) for each in tensor.op.inputs],
                 [self.awaited(each) for each in tensor.op.control_inputs],
@@ -166,7 +158,7 @@ class Draft:
                 graph_lib.in_while_loop(tensor.op),
             )
         node, context = self._nodes[value.node], self._contexts.get(value.node)
-        return Origin(
+        return Producer(
             node.op,
             [self._value(name) for name in node.input if not name.startswith("^")],
             [name[1:] for name in node.input if name.startswith("^")],
@@ -191,6 +183,14 @@ class Draft:
         for name, context in self._contexts.items():
             contexts.put(made.operation(name), _real(context, made, there))
         return made
+
+    def _free_name(self, wanted: str) -> str:
+        """Returns a name that no node has."""
+        found, number = wanted, 0
+        while found in self._nodes:
+            number += 1
+            found = f"{wanted}_{number}"
+        return found
 
     def _value(self, name: str) -> Value:
         node, index = name.split(":")

@@ -6,9 +6,9 @@ from typing import Any, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat.node_defs import node_of
 from replicate.partition.draft_values import Context, Value
 from replicate.partition.drafts import Draft
-from replicate.partition.node_defs import node_of
 
 _SCALAR = tf.TensorShape(()).as_proto()
 
@@ -25,7 +25,7 @@ def branches(draft: Draft, predicate: Value, name: str, outer: Context | None) -
     Returns:
         The contexts of its branches, first of the one that runs if the predicate does not hold.
     """
-    boolean = {"T": tf.bool.as_datatype_enum}
+    boolean = {"T": tf.bool}
     (held,) = draft.add("Identity", f"{name}pred_id", [predicate], (), outer, **boolean)
     sides = draft.put(node_of("Switch", f"{name}Switch", boolean), [held, held], (), outer)
     found = []

@@ -7,6 +7,7 @@ from typing import Any, Collection, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat.node_defs import node_of
 
 
 def around(operation: Any) -> Sequence[Any]:
@@ -29,11 +30,9 @@ def enter(
         shared: See `change`.
     """
     frame, rounds = loop
-    node = tf.NodeDef(name=name, op="Enter", input=[given])
-    node.attr["T"].type = dtype.as_datatype_enum
-    node.attr["frame_name"].s = frame.encode()
-    node.attr["is_constant"].b = True
-    node.attr["parallel_iterations"].i = rounds
+    attrs = {"T": dtype, "frame_name": frame, "is_constant": True, "parallel_iterations": rounds}
+    node = node_of("Enter", name, attrs)
+    node.input.append(given)
     change(node, tower, shared)
     return node
 

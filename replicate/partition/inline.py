@@ -287,7 +287,7 @@ class Inliner:
         Raises:
             tf.errors.NotFoundError: If this TensorFlow cannot convert it, as 1.15.
         """
-        if value.is_scalar and value.dtype == tf.bool.as_datatype_enum:
+        if value.is_scalar and value.dtype == tf.bool:
             return value
         name = f"{place.scope}ToBool"
         return self._draft.add("ToBool", name, [value], (), place.context, T=value.dtype)[0]

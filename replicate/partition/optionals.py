@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from replicate.partition.draft_values import Origin, Value
+from replicate.partition.draft_values import Producer, Value
 from replicate.partition.drafts import Draft, Made
 
 
@@ -69,41 +69,41 @@ class Optionals:
         branches = dict(self._inside)  # By predicate: the branch in which the value is read.
         value = inputs[0]
         while True:
-            origin = draft.origin(value)
-            if origin.in_loop:
+            producer = draft.producer(value)
+            if producer.in_loop:
                 return None
-            if origin.kind == "OptionalFromValue" and len(origin.inputs) == 1:
-                return Wrapped(origin.inputs[0], tuple(waits))
-            if origin.kind == "Merge":
-                found = self._merged(origin, branches, draft)
+            if producer.kind == "OptionalFromValue" and len(producer.inputs) == 1:
+                return Wrapped(producer.inputs[0], tuple(waits))
+            if producer.kind == "Merge":
+                found = self._merged(producer, branches, draft)
                 if found is None:
                     return None
                 value = found
                 continue
-            if origin.kind == "Switch":
-                branches[_key(_root(origin.inputs[1], draft))] = origin.output
-            elif origin.kind != "Identity":
+            if producer.kind == "Switch":
+                branches[_key(_root(producer.inputs[1], draft))] = producer.output
+            elif producer.kind != "Identity":
                 return None
-            waits += origin.waits
-            value = origin.inputs[0]
+            waits += producer.waits
+            value = producer.inputs[0]
 
-    def _merged(self, origin: Origin, branches: dict[Any, int], draft: Draft) -> Value | None:
+    def _merged(self, producer: Producer, branches: dict[Any, int], draft: Draft) -> Value | None:
         """Returns the input of a `Merge` that is meant, None if it is not known."""
-        there = [value for value in origin.inputs if _root(value, draft).kind != "OptionalNone"]
+        there = [value for value in producer.inputs if _root(value, draft).kind != "OptionalNone"]
         if len(there) == 1:
             return there[0]
         # Both branches give a value: that of the branch in which it is read is meant.
-        index = branches.get(self._predicates.get(origin.key))
-        return None if index is None else origin.inputs[index]
+        index = branches.get(self._predicates.get(producer.key))
+        return None if index is None else producer.inputs[index]
 
 
-def _key(origin: Origin) -> tuple[Any, int]:
-    return origin.key, origin.output
+def _key(producer: Producer) -> tuple[Any, int]:
+    return producer.key, producer.output
 
 
-def _root(value: Value, draft: Draft) -> Origin:
-    """Returns the origin of the value that identities and switches pass on."""
-    origin = draft.origin(value)
-    while origin.kind in ("Identity", "Switch") and not origin.in_loop:
-        origin = draft.origin(origin.inputs[0])
-    return origin
+def _root(value: Value, draft: Draft) -> Producer:
+    """Returns the producer of the value that identities and switches pass on."""
+    producer = draft.producer(value)
+    while producer.kind in ("Identity", "Switch") and not producer.in_loop:
+        producer = draft.producer(producer.inputs[0])
+    return producer

@@ -7,7 +7,7 @@ from replicate.compat import graph as graph_lib
 from replicate.partition import flow
 from replicate.partition.drafts import Draft
 
-INT = tf.int32.as_datatype_enum
+INT = tf.int32
 SCALAR = tf.TensorShape(()).as_proto()
 
 

@@ -13,14 +13,13 @@ def node_of(kind: str, name: str, attrs: Mapping[str, Any], *shapes: Any) -> Any
     Args:
         kind: Its type.
         name: Its name.
-        attrs: Its attributes: Booleans, integers, strings and `AttrValue`s, and numbers of types
-            if the name of the attribute begins with a T, or is "dtype".
+        attrs: Its attributes: Booleans, integers, strings, types and `AttrValue`s.
         *shapes: A `TensorShapeProto` for each output, for the import. None if none is known.
     """
     node = tf.NodeDef(name=name, op=kind)
     for key, value in attrs.items():
-        if key == "dtype" or key.startswith("T"):
-            node.attr[key].type = value
+        if isinstance(value, tf.DType):
+            node.attr[key].type = value.as_datatype_enum
         elif isinstance(value, bool):
             node.attr[key].b = value
         elif isinstance(value, int):
