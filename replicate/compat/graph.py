@@ -6,8 +6,10 @@ import contextlib
 import functools
 from typing import Any, Callable, ContextManager, Hashable, Iterable, Iterator, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework import importer
 from tensorflow.python.util import nest
 
 from replicate.compat import op_types
@@ -195,6 +197,20 @@ def reference(tensor: Any) -> Hashable:
         return tensor.op, tensor.value_index  # Takes a fifth of the time of a reference.
     except AttributeError:  # A variable or an eager tensor.
         return tensor.ref() if hasattr(tensor, "ref") else tensor.experimental_ref()  # 1.15
+
+
+def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any]:
+    """Returns the value of a `Const`, in a tenth of the time that its attribute takes."""
+    with c_graph(tensor.graph) as held:
+        return np.asarray(
+            importer.c_api.TF_TryEvaluateConstant_wrapper(held, tensor._as_tf_output())
+        )
+
+
+def c_graph(graph: tf.Graph) -> ContextManager[Any]:
+    """Returns a scope that gives the C++ graph of a Python graph."""
+    held = graph._c_graph
+    return held.get() if hasattr(held, "get") else contextlib.nullcontext(held)  # 1.15
 
 
 def id_of(op: tf.Operation) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import MappingProxyType
-from typing import Any, Container, ContextManager, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Container, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import importer
@@ -75,7 +74,7 @@ def _import(
         )
     with graph._mutation_lock():
         serialized = importer.c_api_util.tf_buffer(definition.SerializeToString())
-        with serialized as buffer, _c_graph(graph) as c_graph:
+        with serialized as buffer, graph_lib.c_graph(graph) as c_graph:
             try:
                 made = importer.c_api.TF_GraphImportGraphDefWithResults(
                     c_graph, buffer, given.options
@@ -83,20 +82,48 @@ def _import(
             except tf.errors.InvalidArgumentError as error:
                 raise ValueError(str(error)) from error
         results = importer.c_api_util.ScopedTFImportGraphDefResults(made)
-        _add_made(graph)
+        there = _add_made(graph)
+        if hasattr(graph, "new_operations"):  # Older versions keep inputs in a class of their own.
+            _keep_inputs(definition.node, there, inputs, prefix)
     return importer._GatherReturnElements(wanted, graph, results.results)
 
 
-def _add_made(graph: Any) -> None:
-    """Gives a graph the Python operations of those that C++ has made in it.
+def _add_made(graph: Any) -> dict[str, Any]:
+    """Gives a graph the Python operations of those that C++ has made in it; returns them by name.
 
     Unlike TensorFlow's `_add_new_tf_operations`, it reads no inputs, calls no device functions and
     applies no scopes: copies have their attributes, devices and control inputs already.
     """
     new = graph.new_operations() if hasattr(graph, "new_operations") else list(_made_last(graph))
     make = getattr(tf.Operation, "_from_c_op", tf.Operation)  # 2.12 and older: a constructor.
+    made = {}
     for c_operation in new:
-        graph._names_in_use.setdefault(make(c_operation, graph).name.lower(), 1)
+        operation = make(c_operation, graph)
+        name = operation.name  # Read once, since it asks C++.
+        made[name] = operation
+        graph._names_in_use.setdefault(name.lower(), 1)
+    return made
+
+
+def _keep_inputs(
+    nodes: Iterable[Any], made: Mapping[str, Any], given: Mapping[str, Any], prefix: str
+) -> None:
+    """Lets operations know their inputs, as they would when these are first asked for.
+
+    To ask C++ takes several times as long, and most operations are asked later.
+    """
+    tensors = {name if ":" in name else f"{name}:0": tensor for name, tensor in given.items()}
+    for node in nodes:
+        inputs = []
+        for name in node.input:
+            if name[0] == "^":
+                break  # Control inputs come last.
+            of, _, index = name.partition(":")
+            tensor = tensors.get(name if index else f"{name}:0")
+            inputs.append(
+                made[f"{prefix}/{of}"].outputs[int(index or 0)] if tensor is None else tensor
+            )
+        made[f"{prefix}/{node.name}"]._inputs_val = tuple(inputs)
 
 
 def _made_last(graph: Any) -> Iterator[Any]:
@@ -108,7 +135,7 @@ def _made_last(graph: Any) -> Iterator[Any]:
     """
     number = graph_lib.count(graph) + 1
     while True:
-        with _c_graph(graph) as c_graph:
+        with graph_lib.c_graph(graph) as c_graph:
             c_operation, number = importer.c_api.TF_GraphNextOperation(c_graph, number)
         if c_operation is None:
             return
@@ -116,12 +143,6 @@ def _made_last(graph: Any) -> Iterator[Any]:
             graph._get_operation_by_tf_operation(c_operation)
         except KeyError:
             yield c_operation
-
-
-def _c_graph(graph: Any) -> ContextManager[Any]:
-    """Returns a scope that gives the C++ graph of a Python graph."""
-    held = graph._c_graph
-    return held.get() if hasattr(held, "get") else contextlib.nullcontext(held)  # 1.15
 
 
 def unplaced(node_def: Any) -> Any:

@@ -57,6 +57,7 @@ class Facts:
         self._dims: dict[Any, tuple[Dim, ...] | None] = {}
         self._values: dict[Any, np.ndarray[Any, Any] | None] = {}
         self._counted: dict[Any, Any] = {}  # By source of a count: the first tensor that has it.
+        self._ops: dict[tuple[Any, Unit], Op] = {}
         self._depth = 0
 
     def copy(self) -> Facts:
@@ -70,7 +71,11 @@ class Facts:
 
     def op_of(self, operation: Any, unit: Unit = dims_lib.ROWS) -> Op:
         """Returns an operation as rules see it, with `unit` in place of rows."""
-        return Op(operation, self.dims, self.value, self.count(unit), self.entry, self.rest)
+        key = operation, unit
+        if key not in self._ops:  # Facts and rules ask for most operations several times.
+            count = self.count(unit)
+            self._ops[key] = Op(operation, self.dims, self.value, count, self.entry, self.rest)
+        return self._ops[key]
 
     def count(self, unit: Unit) -> Dim:
         """Returns how many of a `Unit` there are in the batch."""

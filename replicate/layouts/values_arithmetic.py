@@ -6,8 +6,8 @@ import operator
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS, Dim, Monomial
 from replicate.layouts.rule import Op
@@ -232,7 +232,7 @@ def _select(op: Op) -> Values:
 def _truths(op: Op) -> np.ndarray[Any, Any] | None:
     condition = op.inputs[0].op
     if condition.type == "Const":
-        return np.asarray(tf.make_ndarray(condition.get_attr("value")))
+        return graph_lib.constant(op.inputs[0])
     if condition.type not in _COMPARISONS:
         return None
     comparison = op.beside(condition)

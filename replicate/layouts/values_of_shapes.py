@@ -7,6 +7,7 @@ from typing import Any, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
@@ -20,7 +21,7 @@ def _constant(op: Op) -> Values:
     output = op.outputs[0]
     if not output.dtype.is_integer or (output.shape.num_elements() or 0) > LARGEST:
         return None
-    return [plain(tf.make_ndarray(op.attr("value")))]
+    return [plain(graph_lib.constant(output))]
 
 
 @values("Shape", "ShapeN")

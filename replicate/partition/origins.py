@@ -8,11 +8,13 @@ effects of a session that fetches only one of them.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
 from replicate.partition import effects, initializers, readers, sizes
+from replicate.partition.branch_bits import Branches
 
 
 class Origin(NamedTuple):
@@ -72,12 +74,27 @@ class Origins:
         self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
         self._reading = readers.find(operations)
         self._readers = {one: 1 << index for index, one in enumerate(self._reading)}
-        self._branch_bits: dict[Any, int] = {}
-        self._has_branches = any(operation.type == "Switch" for operation in operations)
+        self._conditions = Branches(operations)
         self._needed = initializers.needed(operations, layouts)
-        # One pass is enough without loops. An edge back to the beginning of a loop comes from an
-        # operation after it, so passes are repeated until nothing changes.
-        loops = any(operation.type == "NextIteration" for operation in operations)
+        if self._waits_for_later(operations):
+            self._find(operations, is_loop=True)
+            return
+        for loop, group in itertools.groupby(operations, key=graph_lib.outermost_loop):
+            self._find(list(group), is_loop=loop is not None)
+
+    def _waits_for_later(self, operations: Sequence[Any]) -> bool:
+        """Whether an operation waits for a later one, as it may with a loop; see `in_order`."""
+        places = {operation: place for place, operation in enumerate(operations)}
+        return any(
+            places.get(before, -1) > places[one]
+            for one, control_inputs in self.all_control_inputs.items()
+            for before in control_inputs
+        )
+
+    def _find(self, operations: Sequence[Any], is_loop: bool) -> None:
+        """Finds the origins of operations outside of loops, or of all those of a loop."""
+        # An edge back to the beginning of a loop comes from an operation after it, so passes over a
+        # loop are repeated until nothing changes.
         changed = True
         while changed:
             changed = False
@@ -85,7 +102,7 @@ class Origins:
                 origin = self._origin(operation)
                 if origin != self._found.get(operation):
                     self._found[operation] = origin
-                    changed = loops
+                    changed = is_loop
 
     def origin_of(self, operation: Any) -> Origin:
         """Returns the `Origin` of an operation, an empty one if the operation was not given."""
@@ -143,7 +160,7 @@ class Origins:
 
         An input that is dead makes an operation dead, but a formula that replaces it never is.
         """
-        has_formula = self._has_branches and operation in self._formulas
+        has_formula = self._conditions.are_there and operation in self._formulas
         if not has_formula or graph_lib.in_while_loop(operation):
             return []
         by_formula, otherwise = [], 0
@@ -159,29 +176,7 @@ class Origins:
 
     def _branches(self, tensor: Any) -> int:
         """Returns the bits of the branches in which a tensor is computed."""
-        if not self._has_branches:
-            return 0
-        operation = tensor.op
-        found = self.origin_of(operation).branches
-        if operation.type != "Switch" or graph_lib.in_while_loop(operation):
-            return found
-        key = graph_lib.reference(operation.inputs[1]), tensor.value_index
-        return found | self._branch_bits.setdefault(key, 1 << len(self._branch_bits))
-
-    def _branches_in(self, operation: Any) -> int:
-        """Returns the bits of the branches in which an operation runs."""
-        if not self._has_branches:
-            return 0
-        given = [self._branches(tensor) for tensor in operation.inputs]
-        if operation.type == "Merge" and graph_lib.in_while_loop(operation):
-            given = given[:1]  # The value with which a loop begins.
-        # A `Merge` needs one of its inputs, other operations all of them.
-        found = given[0] if given else 0
-        for other in given[1:]:
-            found = found & other if operation.type == "Merge" else found | other
-        for one in self.control_inputs(operation):
-            found |= self.origin_of(one).branches
-        return found
+        return self._conditions.of(tensor, self.origin_of(tensor.op).branches)
 
     def _in_round(self, operation: Any) -> list[Any]:
         """Returns the operations that an operation in a loop waits for.
@@ -297,4 +292,7 @@ class Origins:
         # One that leaves a loop or branch stands for all actions in there.
         if operation in self._bits and (acts & self._inside or effects.acts(operation)):
             acts |= self._bits[operation]
-        return Origin(meetings, acts, fails, reads, skipped, self._branches_in(operation))
+        branches = self._conditions.within(
+            operation, waits, lambda one: self.origin_of(one).branches
+        )
+        return Origin(meetings, acts, fails, reads, skipped, branches)

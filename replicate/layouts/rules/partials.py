@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts.layout import (
     ALL,
     ANY,
@@ -117,7 +117,7 @@ def _divides_exactly(divisor: Any) -> bool:
     """Whether a divisor is a constant other than 0: partials divided by 0 are NaN or infinite."""
     if divisor.dtype.is_integer or divisor.op.type != "Const":
         return False
-    return bool(np.all(tf.make_ndarray(divisor.op.get_attr("value")) != 0))
+    return bool(np.all(graph_lib.constant(divisor) != 0))
 
 
 @_keeps(*OF_GRADIENTS)

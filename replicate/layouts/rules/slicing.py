@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import numpy as np
-import tensorflow.compat.v1 as tf
-
+from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
 from replicate.layouts.layout import MEAN, PROD, SUM, WHOLE, Layout, Shard, Share, Strategy
@@ -92,7 +90,7 @@ def _constant(tensor: Any) -> Any:
     """Returns the number in a constant of the graph, None if a tensor is not constant."""
     if tensor.op.type != "Const":
         return None
-    return np.asarray(tf.make_ndarray(tensor.op.get_attr("value"))).item()
+    return graph_lib.constant(tensor).item()
 
 
 @rule("MirrorPad", "MirrorPadGrad")
