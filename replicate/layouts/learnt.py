@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, NamedTuple, Sequence
 
 from replicate.layouts.arrays import Arrays, array_of
+from replicate.layouts.layout import Layout
 
 
 class Step(NamedTuple):
@@ -25,12 +26,14 @@ class Learnt:
         kept: Operations that run once, such as those whose per-tower results are needed whole.
         varying: Tensors whose shape a loop changes; see `Facts`.
         arrays: The `Arrays`.
+        begun: By first operation of a loop in towers: `Loop.begun`, as it was last.
     """
 
     def __init__(self, once: Iterable[Any], steps: Sequence[Step]) -> None:
         self.kept: set[Any] = set(once)
         self.varying: set[tuple[Any, int]] = set()
         self.arrays = Arrays()
+        self.begun: dict[Any, dict[Any, Layout]] = {}
         self._number = {one: n for n, step in enumerate(steps) for one in step.operations}
         self._users: dict[Any, int] = {}  # By maker of an array: the first step that uses it.
         self._new: list[Any] = []

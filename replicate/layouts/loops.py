@@ -12,7 +12,8 @@ the length of the longest. Then the towers iterate together.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -55,6 +56,11 @@ class Loop:
         layout_of: Function of a tensor outside of the loop that returns its layout.
         facts: The `Facts`.
         arrays: The `Arrays`.
+        begun: What `begun` was when layouts in this loop were last inferred. Then more was learnt
+            about the graph, but most of it probably holds; if not, inference begins without it.
+
+    Attributes:
+        begun: By operation where a value begins, see `beginnings`: the layout that is wanted of it.
     """
 
     def __init__(
@@ -63,21 +69,29 @@ class Loop:
         layout_of: Callable[[Any], Layout],
         facts: Facts,
         arrays: Arrays,
+        begun: Mapping[Any, Layout] = MappingProxyType({}),
     ) -> None:
         self._operations = operations
         self._inside = set(operations)
         self._layout_outside = layout_of
         self._facts = facts
         self._arrays = arrays
-        # By operation where a value begins, see `beginnings`: the layout that is wanted of it.
-        self._entered: dict[Any, Layout] = {}
+        self.begun = dict(begun)
         self._again = False
         self._layouts: dict[Any, Layout] = {}
         self._waited_for = {one for each in operations for one in each.control_inputs}
 
     def infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
         """Returns strategies, and layouts by reference of tensors; None if the loop is whole."""
-        # Each pass that is repeated adds to `_entered`, and nothing is removed: so this ends.
+        is_assumed = bool(self.begun)
+        found = self._infer()
+        if found is None and is_assumed:
+            self.begun = {}
+            found = self._infer()
+        return found
+
+    def _infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
+        # Each pass that is repeated adds to `begun`, and nothing is removed: so this ends.
         while True:
             self._again = False
             self._layouts = {}
@@ -150,10 +164,10 @@ class Loop:
     def _strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
         kind = operation.type
         if kind == "Enter":
-            wanted = self._entered.get(operation, layouts[0])
+            wanted = self.begun.get(operation, layouts[0])
             return Strategy((wanted,), (wanted,))
-        if kind == "Const" and operation in self._entered:
-            return Strategy((), (self._entered[operation],))
+        if kind == "Const" and operation in self.begun:
+            return Strategy((), (self.begun[operation],))
         if kind == "Merge" and loop_variables.is_variable(operation):
             # The layout at the end of a round is not known yet: `_closes` compares it later.
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
@@ -201,7 +215,7 @@ class Loop:
         """Whether a value made from a shape has rows: the shape holds n, or rows are wanted."""
         if operation.type not in SOURCES:
             return False
-        if operation in self._entered or operation.type in STARTS:
+        if operation in self.begun or operation.type in STARTS:
             return True
         dims = self._facts.dims(operation.outputs[0])
         return any(dims_lib.holds_rows(dim) for dim in dims or ())
@@ -278,8 +292,8 @@ class Loop:
         return found is not None and self._begin_as(found, wanted)
 
     def _begin_as(self, operation: Any, wanted: Demand) -> bool:
-        if operation in self._entered or isinstance(wanted, Share):
+        if operation in self.begun or isinstance(wanted, Share):
             return False  # Two demands contradict each other.
-        self._entered[operation] = wanted
+        self.begun[operation] = wanted
         self._again = True
         return True

@@ -150,8 +150,11 @@ class Pass:
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.put_in_towers(makers):
-            loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays)
+            begun = self._learnt.begun.get(operations[0], {})
+            loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays, begun)
             found = loop.infer()
+            if found is not None:
+                self._learnt.begun[operations[0]] = loop.begun
         self._learnt.vary(loop_variables.varying(operations, self._facts), operations)
         if found is not None:
             strategies, layouts = found

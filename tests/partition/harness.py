@@ -128,16 +128,27 @@ def session_config(num_towers):
 @contextlib.contextmanager
 def building(model_fn, batches, num_towers, mode):
     """A graph of a `model_fn`, which gives its spec."""
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
         tf.set_random_seed(SEED)
         tf.train.create_global_step()
         features, labels = tf.data.make_one_shot_iterator(dataset(batches)).get_next()
-        yield replicated(_reading_first(model_fn), num_towers)(
+        spec = replicated(_reading_first(model_fn), num_towers)(
             features,
             None if mode == ModeKeys.PREDICT else labels,
             mode=mode,
             params={"optimizer": batches.optimizer, "batch_size": batches.size},
         )
+        assert_inputs_are_known(graph)
+        yield spec
+
+
+def assert_inputs_are_known(graph):
+    """Asserts that operations have the inputs which C++ knows: imports tell Python of them."""
+    for node in graph.as_graph_def().node:
+        inputs = graph.get_operation_by_name(node.name).inputs
+        known = [f"{one.op.name}:{one.value_index}" for one in inputs]
+        there = [name for name in node.input if not name.startswith("^")]
+        assert known == [name if ":" in name else f"{name}:0" for name in there], node.name
 
 
 def _fetches(spec):

@@ -199,3 +199,4 @@ def _beam_search(decode, state, memory, mask, beams=2, steps=4, end=0):
 
 PLAIN = {model.__name__: model for model in (ctc, time_major, seq2seq_raw_rnn, seq2seq_beam)}
 MODELS = {name: tables.of_old_control_flow(model) for name, model in PLAIN.items()}
+SPEECH = {"ctc": MODELS.pop("ctc")}
