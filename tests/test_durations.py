@@ -151,6 +151,7 @@ def test_a_fixture_is_no_part_of_its_first_test():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough  # A name that is left over does no harm.
 def test_the_table_names_tests_that_there_are():
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     root = durations.TABLE.parents[1]
