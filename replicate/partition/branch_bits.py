@@ -19,12 +19,12 @@ class Branches:
 
     def __init__(self, operations: Sequence[Any]) -> None:
         # The switches of loops are not counted: what waits in a round is kept anyway.
-        self.are_there = any(one.type == "Switch" and _switches(one) for one in operations)
+        self.are_there = any(map(_begins_branches, operations))
         self._bits: dict[Any, int] = {}
 
     def of(self, tensor: Any, around: int) -> int:
         """Returns the branches in which a tensor is computed; `around` are those of its maker."""
-        if not self.are_there or tensor.op.type != "Switch" or not _switches(tensor.op):
+        if not self.are_there or not _begins_branches(tensor.op):
             return around
         key = graph_lib.reference(tensor.op.inputs[1]), tensor.value_index
         return around | self._bits.setdefault(key, 1 << len(self._bits))
@@ -53,6 +53,6 @@ class Branches:
         return found
 
 
-def _switches(operation: Any) -> bool:
-    """Whether a `Switch` belongs to a condition outside of loops."""
-    return not graph_lib.in_while_loop(operation)
+def _begins_branches(operation: Any) -> bool:
+    """Whether an operation is the `Switch` of a condition outside of loops."""
+    return operation.type == "Switch" and not graph_lib.in_while_loop(operation)

@@ -85,13 +85,9 @@ def crossing(fetches: Sequence[Any]) -> list[Transfer]:
     for op in next(iter(running)).graph.get_operations():
         if op not in running:
             continue
-        destination = devices.get(op)
-        if destination is None:
-            destination = _device_of(op, devices)
+        destination = _device_of(op, devices)
         for tensor in op.inputs:
-            source = devices.get(tensor.op)
-            if source is None:  # Mostly the end of a loop's round, which comes later.
-                source = _device_of(tensor.op, devices)
+            source = _device_of(tensor.op, devices)
             if source != destination and tensor.dtype not in _HANDLES:
                 key = reference(tensor), destination
                 found.setdefault(key, Transfer(tensor, source, destination, op))
