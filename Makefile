@@ -37,6 +37,9 @@ SHELL := /bin/bash
 
 # At level 2, TensorFlow 2.15 still logs three failures of CUDA on a host that has no GPU.
 export TF_CPP_MIN_LOG_LEVEL = 3
+# Images of containers often set it. Then each process would compile all of TensorFlow once more,
+# which takes longer than all else of its start.
+export PYTHONDONTWRITEBYTECODE =
 
 # One environment each for TensorFlow 2.15, the newest TensorFlow, the oldest TensorFlow 2 that is
 # supported, and TensorFlow 1.
