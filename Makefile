@@ -193,8 +193,7 @@ test-all: environments lint docs test-1.15 test-contrib
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(STEADY)" \
 	    --unoptimized $(OF_CONFORMANCE)
-	$(VENV)/bin/python -m pytest -n 0 -m "$(ALL)" tests/chaos
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(patsubst %,--ignore=tests/%,chaos conformance nas_search)
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(patsubst %,--ignore=tests/%,conformance nas_search)
 	$(WITHOUT_ONEDNN) $(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" tests/nas_search
 
 test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
@@ -207,7 +206,8 @@ test-thorough: $(VENV)/.test $(NEWEST)/.test test-oldest
 	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "not nightly" tests/layouts tests/partition)
 	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "not nightly" tests/layouts tests/partition
 	$(VENV)/bin/python -m pytest -n 2 -m "$(ALL)" tests/conformance
-	$(VENV)/bin/python -m pytest -n 2 -m "thorough and not nightly"
+	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "thorough and not nightly" --ignore=tests/chaos
+	$(VENV)/bin/python -m pytest -n 0 -m "thorough and not nightly" tests/chaos
 	@echo "Thousands of random examples, new ones each time: make nightly"
 
 nightly: $(VENV)/.test $(NEWEST)/.test

@@ -87,7 +87,7 @@ def test_a_table_of_ratios_has_a_line_for_each_case_and_a_dash_for_what_cannot_b
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_run_prints_where_the_time_goes():
     engines = ("single", "replicate, in turn", "replicate")
     cases = ["--cases", "wide_and_deepx2", "--engines", ",".join(engines[::2])]

@@ -100,7 +100,7 @@ def happened(told):
     return {kind for job in told["faults"].values() for kind in job}
 
 
-@pytest.mark.slow  # Alone: beside other tests it takes twice as long.
+@pytest.mark.thorough  # It runs alone: beside other tests it takes twice as long.
 @pytest.mark.timeout(900)
 def test_a_cluster_survives_a_few_faults(tmp_path):
     told = run(tmp_path, "--minutes", "3", "--seed", "31", limit=840)

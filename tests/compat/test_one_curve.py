@@ -25,7 +25,7 @@ import selection  # noqa: E402
 from environments import HERE, OTHERS, PYTHONS, run  # noqa: E402
 
 # The first test waits for all of them.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/compat/test_one_curve.py")]
+pytestmark = [pytest.mark.thorough, pytest.mark.xdist_group("tests/compat/test_one_curve.py")]
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # Relative to the largest entry.
 CASES = list(curve_program.CASES)

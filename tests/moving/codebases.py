@@ -34,16 +34,18 @@ class Codebase(NamedTuple):
         steps_flag: Its flag that says after which step training ends.
         ways: By name, further flags.
         differs_on_towers: Ways in which towers are to differ from one device, as the contract says.
+        is_quick: Whether CI runs it; `make test-thorough` runs the others.
     """
 
     file: str
     steps_flag: str = "max_steps"
     ways: dict = {"": []}  # noqa: RUF012  # Not changed by anyone.
     differs_on_towers: tuple = ()
+    is_quick: bool = False
 
 
 CODEBASES = {
-    "mnist": Codebase("mnist.py"),
+    "mnist": Codebase("mnist.py", is_quick=True),
     "captions": Codebase("train.py"),
     "ssd": Codebase(
         "train_ssd_network.py",
@@ -51,7 +53,7 @@ CODEBASES = {
         {"": [], "frozen": ["--freeze_batch_norm"]},
         differs_on_towers=("",),  # Each tower normalises by its own rows.
     ),
-    "tpu": Codebase("run_tpu.py", "train_steps", {"": _OF_TPU}),
+    "tpu": Codebase("run_tpu.py", "train_steps", {"": _OF_TPU}, is_quick=True),
 }
 DEVICES = {"one": [], "towers": ["--num_gpus=2"]}
 
@@ -79,36 +81,23 @@ def planned(root, version, name, way, devices, flags, start=None, is_moved=True)
     }
 
 
-def of_version(root, version):
-    """Returns what is to be run on one TensorFlow: on one device, and over towers."""
+def of_version(root, version, name):
+    """Returns how a codebase is to be run on one TensorFlow: on one device, and over towers."""
     found = []
-    for name, codebase in CODEBASES.items():
-        for way, flags in codebase.ways.items():
-            start = folder(root, OLDEST, name, "", "start")
-            if name == "ssd":  # It restores as its users do: by a function of its scaffold.
-                flags, start = [*flags, f"--checkpoint_path={start}"], None
-            for devices, more in DEVICES.items():
-                is_moved = version != "1.15" or devices == "towers"
-                found.append(
-                    planned(root, version, name, way, devices, flags + more, start, is_moved)
-                )
+    for way, flags in CODEBASES[name].ways.items():
+        start = folder(root, OLDEST, name, "", "start")
+        if name == "ssd":  # It restores as its users do: by a function of its scaffold.
+            flags, start = [*flags, f"--checkpoint_path={start}"], None
+        for devices, more in DEVICES.items():
+            is_moved = version != "1.15" or devices == "towers"
+            found.append(planned(root, version, name, way, devices, flags + more, start, is_moved))
     return found
 
 
-def starts(root):
-    """Returns what is to be run first: one step of each codebase, for the others to begin with."""
-    return [
-        planned(
-            root,
-            OLDEST,
-            name,
-            "",
-            "start",
-            [f"--{codebase.steps_flag}=1", *codebase.ways[""]],
-            is_moved=OLDEST != "1.15",
-        )
-        for name, codebase in CODEBASES.items()
-    ]
+def start(root, name):
+    """Returns what is to be run first: one step of a codebase, for the others to begin with."""
+    flags = [f"--{CODEBASES[name].steps_flag}=1", *CODEBASES[name].ways[""]]
+    return planned(root, OLDEST, name, "", "start", flags, is_moved=OLDEST != "1.15")
 
 
 def run(root, version, plan):
@@ -122,12 +111,12 @@ def run(root, version, plan):
     assert len(done.stdout.split()) == 1 + len(plan), "a program has ended the process"
 
 
-def run_all(root):
-    """Runs all codebases on all TensorFlows; what they leave behind is in `root`."""
-    run(root, OLDEST, starts(root) + of_version(root, OLDEST))
+def run_everywhere(root, name):
+    """Runs a codebase on all TensorFlows; what it leaves behind is in `root`."""
+    run(root, OLDEST, [start(root, name), *of_version(root, OLDEST, name)])
     others = [version for version in VERSIONS if version != OLDEST]
     with concurrent.futures.ThreadPoolExecutor(2) as processes:
-        list(processes.map(lambda version: run(root, version, of_version(root, version)), others))
+        list(processes.map(lambda v: run(root, v, of_version(root, v, name)), others))
 
 
 def events(directory):

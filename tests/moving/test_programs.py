@@ -1,24 +1,33 @@
 """Programs in four styles give the same on every TensorFlow, with another file that runs first."""
 
+import functools
+import itertools
+
 import numpy as np
 import pytest
 
 import codebases
 import environments
 import runs_once
+import selection
 
-# The first test waits for all of them.
+# The first test of a codebase waits for all of its runs.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tests/moving/test_programs.py")]
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}  # Relative to the largest entry.
 KINDS = ("training", "evaluation", "weights", "predictions")
-WAYS = [(name, way) for name, codebase in codebases.CODEBASES.items() for way in codebase.ways]
+WAYS = [
+    selection.cell(name, way, is_quick=codebase.is_quick)
+    for name, codebase in codebases.CODEBASES.items()
+    for way in codebase.ways
+]
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    """Where the programs have been run, once for all processes of pytest."""
-    return runs_once.folder(tmp_path_factory, "programs", codebases.run_all)
+@pytest.fixture
+def root(tmp_path_factory, name):
+    """Where the codebase `name` has been run, once for all processes of pytest."""
+    run = functools.partial(codebases.run_everywhere, name=name)
+    return runs_once.folder(tmp_path_factory, f"programs-{name}", run)
 
 
 def deviations(got, want):
@@ -88,9 +97,10 @@ def test_programs_train(root, name, way):
 
 
 @pytest.mark.skipif("1.15" not in environments.PYTHONS, reason="TensorFlow 1.15 is not here")
-def test_the_first_runs_are_without_this_library(root):
+def test_the_first_runs_are_without_this_library(tmp_path):
     """All runs are compared with TensorFlow 1.15 alone, on one device."""
-    for plan in codebases.of_version(root, "1.15"):
+    plans = [codebases.of_version(tmp_path, "1.15", name) for name in codebases.CODEBASES]
+    for plan in itertools.chain(*plans):
         assert plan["is_moved"] == ("--num_gpus=2" in plan["flags"])
     for path in (codebases.FOLDER / "styles").rglob("*.py"):
         assert "replicate." not in path.read_text().replace("replicate.py", "")
