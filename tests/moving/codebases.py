@@ -94,7 +94,7 @@ def of_version(root, version, name):
     return found
 
 
-def start(root, name):
+def first_step(root, name):
     """Returns what is to be run first: one step of a codebase, for the others to begin with."""
     flags = [f"--{CODEBASES[name].steps_flag}=1", *CODEBASES[name].ways[""]]
     return planned(root, OLDEST, name, "", "start", flags, is_moved=OLDEST != "1.15")
@@ -113,7 +113,7 @@ def run(root, version, plan):
 
 def run_everywhere(root, name):
     """Runs a codebase on all TensorFlows; what it leaves behind is in `root`."""
-    run(root, OLDEST, [start(root, name), *of_version(root, OLDEST, name)])
+    run(root, OLDEST, [first_step(root, name), *of_version(root, OLDEST, name)])
     others = [version for version in VERSIONS if version != OLDEST]
     with concurrent.futures.ThreadPoolExecutor(2) as processes:
         list(processes.map(lambda v: run(root, v, of_version(root, v, name)), others))
