@@ -125,6 +125,11 @@ FIRST_MORE := \
     $(call in,reports,report tower_monitor) \
     $(call in,towers,failing_towers nothing_left \
     prefetching references replicas specs summaries towers variables)
+# For what `make test-all` runs first, too.
+MARKS = $(QUICK)
+FIRST_FILES = $(FIRST_TESTS)
+test-all: MARKS = $(STEADY)
+test-all: FIRST_FILES += $(FIRST_MORE)
 # Files that take longest on 1.15.
 FIRST_LONG := $(call in,conformance,conformance) $(call in,towers,called_once)
 
@@ -157,12 +162,12 @@ release: $(VENV)/.test $(RELEASE)/.release
 	$(VENV)/bin/python -m tools.release --builder $(RELEASE)/bin/python
 
 test-newest: $(NEWEST)/.test
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(QUICK)" \
+	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(MARKS)" \
 	    --unoptimized $(OF_CONFORMANCE)
 
 ifneq (,$(PYTHON_3_7))
 test-1.15: $(FIRST)/.test
-	$(FIRST)/bin/python -m pytest -n 2 -m "$(QUICK)" $(FIRST_TESTS)
+	$(FIRST)/bin/python -m pytest -n 2 -m "$(MARKS)" $(FIRST_FILES)
 else
 test-1.15:
 	@echo "*** NOT RUN: the tests on TensorFlow 1.15 need a Python 3.7, and none was found. ***" >&2
@@ -189,10 +194,7 @@ environments:
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.test $(NEWEST)/.test $(CONTRIB)/.contrib $(DOCS)/.docs \
 	    $(if $(PYTHON_3_7),$(FIRST)/.test)
 
-test-all: environments lint docs test-1.15 test-contrib
-	$(if $(PYTHON_3_7),$(FIRST)/bin/python -m pytest -n 2 -m "$(STEADY)" $(FIRST_MORE))
-	TF_USE_LEGACY_KERAS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "conformance and (table or smoke) and $(STEADY)" \
-	    --unoptimized $(OF_CONFORMANCE)
+test-all: environments lint docs test-1.15 test-contrib test-newest
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" $(patsubst %,--ignore=tests/%,conformance nas_search)
 	$(WITHOUT_ONEDNN) $(VENV)/bin/python -m pytest -n 2 --dist loadgroup -m "$(ALL)" tests/nas_search
 

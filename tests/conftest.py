@@ -27,6 +27,7 @@ import pytest  # noqa: E402  # TensorFlow reads the environment when it is impor
 with python_warnings.catch_warnings():  # Which turn into errors; these are TensorFlow 1.15's own.
     python_warnings.simplefilter("ignore")
     import tensorflow.compat.v1 as tf
+    from tensorflow.python.training import training_util
 
 import durations  # noqa: E402
 import replicate  # noqa: E402
@@ -35,6 +36,8 @@ import versions  # noqa: E402
 collect_ignore = [] if versions.IS_1 else versions.ONLY_IN_1
 
 tf.logging.set_verbosity(tf.logging.ERROR)
+# Each Estimator writes its graph as text, which takes a tenth of its time, and which nothing reads.
+training_util.write_graph = lambda graph, logdir, *args, **kwargs: tf.gfile.MakeDirs(logdir)
 # Strategies of tf.distribute look their devices up in the eager runtime, which takes them once.
 # By the names that every version has.
 tf.config.experimental.set_virtual_device_configuration(

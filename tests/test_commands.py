@@ -260,7 +260,7 @@ SMALL = {
 
 SEARCHING = "examples/nas_search/README.md", NAS_SEARCH
 # From a search to a network that can be served. All others run in thorough tests.
-FIRST = ("search", "analyze", "train", "evaluate", "export", "sample")
+FIRST = ("search", "train", "export")
 
 
 @pytest.mark.slow
