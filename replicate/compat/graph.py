@@ -105,6 +105,14 @@ def in_while_loop(op: tf.Operation) -> bool:
     return flow is not None and flow.GetWhileContext() is not None
 
 
+def runs_in_rounds(op: tf.Operation) -> bool:
+    """Whether an operation gives another value in each round of a loop of TensorFlow 1.
+
+    An `Exit` belongs to the loop that it leaves, but gives its value outside of it.
+    """
+    return in_while_loop(op) and len(loops_of(op)) > (op.type == "Exit")
+
+
 def is_in_control_flow(op: tf.Operation) -> bool:
     """Whether an operation belongs to a `cond` or `while_loop` body of TensorFlow 1."""
     return op._get_control_flow_context() is not None

@@ -46,7 +46,7 @@ def find(
         if operation.type in PASS_ON:
             tensor = operation.inputs[0]  # For a variable: the value it begins with.
         elif operation.type == "Const":
-            return operation if _may_be(tensor, wanted, facts) else None
+            return operation if may_be(tensor, wanted, facts) else None
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
             return operation  # For example zeros, of a shape that holds n.
         else:
@@ -60,8 +60,8 @@ def find(
     return None
 
 
-def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
-    """Whether each tower can have its shard or partial of a constant."""
+def may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
+    """Whether each tower can have its shard or partial of a whole value, whatever its size."""
     if not isinstance(wanted, Shard):
         return isinstance(wanted, Partial)
     dims = facts.dims(tensor)

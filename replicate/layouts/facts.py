@@ -125,12 +125,12 @@ class Facts:
 
     def _new(self, tensor: Any, axis: int) -> Dim:
         """Returns a new symbol for the size of an axis."""
-        in_loop = graph_lib.in_while_loop(tensor.op)
+        in_loop = graph_lib.runs_in_rounds(tensor.op)
         if axis == 0 and tensor.op.type in _COUNT and not in_loop:
             # Two `tf.where` of one mask, for example, have the same number of entries.
             tensor = self._counted.setdefault(self._source_of_count(tensor), tensor)
         name = f"{tensor.name}[{axis}]"
-        if in_loop and tensor.op.type != "Exit":  # An `Exit` gives its value outside of the loop.
+        if in_loop:
             name += dims_lib.IN_LOOP
         self.symbols[name] = Measure(tensor, axis)
         parts = (
@@ -152,6 +152,8 @@ class Facts:
     def entry(self, tensor: Any, index: int) -> Dim:
         """Returns a new symbol for an entry of a tensor that is a shape."""
         name = f"{tensor.name}@{index}"
+        if graph_lib.runs_in_rounds(tensor.op):
+            name += dims_lib.IN_LOOP
         self.symbols[name] = Measure(tensor, index, is_entry=True)
         return dims_lib.symbol(name)
 

@@ -2,11 +2,12 @@
 
 from unittest import mock
 
+import pytest
 import tensorflow.compat.v1 as tf
 
 import bodies
 from replicate.compat import graph as graph_lib
-from replicate.layouts import SUM, Shard, Source, infer
+from replicate.layouts import SUM, WHOLE, Shard, Source, infer
 from replicate.layouts.learnt import Learnt
 from replicate.layouts.loops import Loop
 from replicate.partition.order import in_order
@@ -59,3 +60,20 @@ def test_a_beginning_that_does_not_fit_any_more_is_dropped():
         again, passes = _found(operations, source, {enter: SUM})
         assert passes[0] == {enter: SUM} and passes[-1] == {enter: Shard(0)}
         assert again.strategies == first.strategies
+
+
+@pytest.mark.parametrize("size", [None, 1, 6])
+def test_a_value_that_may_be_one_row_for_all_does_not_become_rows(size):
+    with tf.Graph().as_default(), bodies.control_flow(1):
+        x = tf.placeholder(tf.float64, [6, 3])
+        row = tf.placeholder(tf.float64, [size, 3])
+
+        def body(i, a, total):
+            return i + 1, a + row, total + tf.reduce_sum(row)
+
+        made = tf.while_loop(lambda i, *_: i < 2, body, (0, x, tf.zeros([], tf.float64)))
+        operations = in_order(tf.get_default_graph().get_operations())
+        layouts = infer(operations, [Source(x, 0)], 6)
+        (enter,) = [one for one in operations if one.type == "Enter" and one.inputs[0] is row]
+        assert layouts.layout_of(enter.outputs[0]) == (Shard(0) if size == 6 else WHOLE)
+        assert layouts.layout_of(made[2]) == (SUM if size == 6 else WHOLE)

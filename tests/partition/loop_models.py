@@ -328,6 +328,35 @@ def averaged_in_memory(h, batch):
     return _averaged(h, batch, use_resource=False)
 
 
+@whole("a value enters that may be one row for all, or one for each")
+def one_row_for_all(h, batch):
+    """Adds a row to all rows. The graph does not know that it is only one."""
+    row = tf.placeholder_with_default(tf.constant([[0.1, 0.2, 0.3]], F64), [None, 3])
+
+    def body(i, a, total):
+        return i + 1, tf.tanh(a + row), total + tf.reduce_sum(row * row)
+
+    made = tf.while_loop(lambda i, *_: i < 2, body, (0, h, tf.zeros([], F64)))
+    return _error(made[1], batch) + made[2]
+
+
+@whole("it makes ones of a size that changes in each round")
+def sizes_of_inner_loops(h, batch):
+    """An inner loop makes each row longer; the outer one needs the length that it has then."""
+
+    def longer(j, a):
+        return j + 1, tf.concat([a, a[:, :1]], 1)
+
+    def body(i, total):
+        shapes = tf.TensorShape([]), tf.TensorShape([None, None])
+        made = tf.while_loop(lambda j, _: j < 2, longer, (0, h), shape_invariants=shapes)[1]
+        ones = tf.ones([tf.shape(h)[0], tf.shape(made)[1]], F64)
+        return i + 1, total + tf.reduce_sum(made * ones, 1)
+
+    made = tf.while_loop(lambda i, _: i < 2, body, (0, tf.zeros([tf.shape(h)[0]], F64)))[1]
+    return _error(made[:, None], batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
@@ -336,6 +365,6 @@ LOSSES = {
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
-        *(rows_of_a_map, rows_of_a_loop),
+        *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
     )
 }
