@@ -56,6 +56,14 @@ def reshape(batch: Batch, name: str) -> None:
         )
         if place != 3:
             fill(tf.SparseTensor(made[0], given.values, made[1]))
+    filled, _ = tf.sparse.fill_empty_rows(given, tf.ones([], given.dtype))
+    flat = raw(
+        name,
+        input_indices=filled.indices,
+        input_shape=filled.dense_shape,
+        new_shape=tf.constant([-1, 1], tf.int64),
+    )
+    tf.math.segment_sum(numbers(filled.values), flat[0][:, 0])
 
 
 @case("SparseFillEmptyRows")

@@ -55,7 +55,10 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if each is None or given.within != dims_lib.ROWS:
         return None
     share = Share(0, given.within)
-    return Strategy((given, share, share), (given._replace(each=each, is_matrix=True), SIZE))
+    # If rows become several entries each, not all of these need to occur.
+    is_full = given.is_full and each == given.each
+    made = given._replace(each=each, is_matrix=True, is_full=is_full)
+    return Strategy((given, share, share), (made, SIZE))
 
 
 @pointing("SparseFillEmptyRows")
@@ -181,8 +184,6 @@ def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         for place, demand in zip(range(index, 3 * many, many), _demands(found)):
             demands[place] = demand
     demands[3 * many : end] = [Shard(0)] * (end - 3 * many)
-    if not any(demand != WHOLE for demand in layouts):
-        return None
     if unit is None or op.value_of(op.outputs[2]) is None:
         return None
     return Strategy(tuple(demands), (Indices(unit, is_matrix=True), Shard(0, unit), SIZE))
