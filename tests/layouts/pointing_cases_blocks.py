@@ -43,7 +43,9 @@ def slices(batch: Batch, name: str) -> None:
     rows, views = _views(batch, 3)
     n = tf.shape(rows)[0]
     views = tf.sin(views)
-    taken = batch.one_of(views[:n], views[n : 2 * n], views[2 * n :], views[n:])
+    parts = views[:n], views[n : 2 * n], views[2 * n :], views[n:], views[n : 4 * n]
+    taken = batch.one_of(*parts)
+    tf.fill([n], tf.shape(taken)[0])
     tf.gradients(taken, views, grad_ys=tf.tanh(taken))[0] * 1.0
 
 

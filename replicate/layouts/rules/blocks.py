@@ -138,6 +138,9 @@ def _taken(op: Op, unit: Unit, size: Dim, low: Dim | None, high: Dim | None) -> 
     last = dims_lib.over(high, block)
     if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first < last:
         return None
+    # TensorFlow takes fewer entries than it is asked for if there are no more.
+    if not isinstance(unit.many, int) or last > unit.many:
+        return None
     return _Taken(first, last - first, block)
 
 
