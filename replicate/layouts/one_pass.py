@@ -200,7 +200,8 @@ class Pass:
         """Records that an operation runs in towers."""
         self._strategies[operation] = strategy
         self._meet(operation, strategy.inputs)
-        self._starts.follow(operation, [self._layout_of(tensor) for tensor in operation.inputs])
+        layouts = [self._layout_of(tensor) for tensor in operation.inputs]
+        self._starts.follow(operation, layouts, strategy.inputs)
         sizes = strategy.sizes or (None,) * len(strategy.outputs)
         for tensor, layout, size in zip(operation.outputs, strategy.outputs, sizes):
             self._layouts[graph_lib.reference(tensor)] = layout

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS
 from replicate.layouts.facts import Facts
-from replicate.layouts.layout import SIZE, WHOLE, Layout
+from replicate.layouts.layout import SIZE, WHOLE, Demand, Indices, Layout, Shard
 
 
 class Starts:
@@ -51,13 +51,20 @@ class Starts:
             for tensor in operation.outputs:
                 self._from[graph_lib.reference(tensor)] = frozenset([operation])
 
-    def follow(self, operation: Any, layouts: list[Layout]) -> None:
-        """Records an operation in towers that takes inputs of these layouts."""
-        keys = [graph_lib.reference(tensor) for tensor in operation.inputs]
-        given = [key for key, one in zip(keys, layouts) if one not in (WHOLE, SIZE)]
+    def follow(self, operation: Any, layouts: Sequence[Layout], demands: Sequence[Demand]) -> None:
+        """Records an operation in towers, with the layouts and the demands of its inputs."""
+        given: list[Any] = []
+        are_split = False
+        for tensor, layout, demand in zip(operation.inputs, layouts, demands):
+            key = graph_lib.reference(tensor)
+            # What is joined first, such as a masked weight for a product with rows, is not combined
+            # row by row.
+            if layout not in (WHOLE, SIZE) and (layout == demand or isinstance(layout, Indices)):
+                given.append(key)
+            are_split |= key in self._splits and isinstance(demand, Shard)
         found = frozenset().union(*(self._from.get(key, frozenset()) for key in given))
         # Another input has rows of the batch, so these values are rows as well.
-        if not self._splits.keys().isdisjoint(keys) or any(key not in self._from for key in given):
+        if are_split or any(key not in self._from for key in given):
             self._beside_rows |= found
         elif found:
             for tensor in operation.outputs:

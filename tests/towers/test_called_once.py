@@ -17,7 +17,7 @@ import selection
 from bodies import control_flow
 from contract import models
 from contract.models import changes, draws
-from contract.models.parts import linear, mean_square, trained
+from contract.models.parts import F64, get_matrix, linear, mean_square, trained
 
 pytestmark = [
     pytest.mark.usefixtures("resource_variables"),
@@ -172,6 +172,21 @@ def test_random_numbers_of_one_device(name, version):
     with control_flow(version):
         got = drawn(name, 3, 12, random="batch")
         np.testing.assert_array_equal(got, drawn(name, 1, 12))
+
+
+@pytest.mark.parametrize("rows", [4, 8])
+def test_random_numbers_for_weights(rows):
+    """They are one device's, even if a weight has as many rows as the batch."""
+
+    def model_fn(features, labels, mode, params):
+        mask = tf.cast(tf.random.uniform([4, 3], dtype=F64, seed=5) < 0.5, F64)
+        hidden = tf.tanh(features["x"] @ (get_matrix("w", [4, 3]) * mask))
+        predictions = tf.reduce_sum(hidden, 1, keepdims=True)
+        return trained(mean_square(predictions, labels, params), params, mode)
+
+    batches = contract.Batches(4 * rows, rows, static=True)
+    got, want = (contract.record_plain(model_fn, towers, batches) for towers in (3, 1))
+    contract.assert_same_run(got, want)
 
 
 def branching(features, labels, mode, params):
