@@ -49,12 +49,15 @@ def split_by_sizes(tensor: Any, axis: int, held: Sequence[Any], each: int) -> li
 
 def _places(tensor: Any, axis: int, rows: Rows) -> tuple[list[Any], list[Any]]:
     """Returns where the towers' entries begin, and how many there are, by the size of the axis."""
-    entries = rows_lib.size_of(tensor, axis)
-    each = entries // tf.maximum(rows.total, 1)
+    entries, total = rows_lib.size_of(tensor, axis), tf.maximum(rows.total, 1)
+    each = entries // total
+    # With too many entries, one device raises an error. So does the last tower, if it asks for more
+    # than there are.
+    more = 2 * (entries % total)
     # A single entry is broadcast, unless there is only one row: then other towers may have none.
     is_one = tf.equal(entries, 1) & tf.not_equal(rows.total, 1)
     begins = tf.unstack(tf.where_v2(is_one, 0, tf.stack(rows.starts) * each))
-    return begins, tf.unstack(tf.where_v2(is_one, 1, tf.stack(rows.held) * each))
+    return begins, tf.unstack(tf.where_v2(is_one, 1, tf.stack(rows.held) * each + more))
 
 
 def _times(counts: Sequence[Any], each: int) -> list[Any]:

@@ -54,3 +54,11 @@ def test_a_single_entry_is_for_all_towers(fresh_graph):
     rows = Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1])
     parts = splits.split(tf.constant([[5.0]]), 0, rows)
     assert [part.tolist() for part in run(parts)] == [[[5.0]]] * 3
+
+
+@pytest.mark.parametrize("entries", [3, 5, 9])
+def test_entries_that_do_not_fit_are_an_error_as_on_one_device(entries, fresh_graph):
+    rows = Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1])
+    parts = splits.split(tf.zeros([entries, 2]), 0, rows)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected size"):
+        run(parts)
