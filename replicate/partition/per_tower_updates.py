@@ -15,13 +15,14 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
 from replicate.compat.functions import function_bodies, functions_of
-from replicate.graphs import line_of, state
+from replicate.graphs import ancestors, followers, line_of, state
 from replicate.layouts import MEAN, SUM, WHOLE, Layouts, Shard
 from replicate.partition.program import Program
 
 _SET = frozenset(["Assign", "AssignVariableOp"])
 _ADD = frozenset(["AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"])
-_EXTREMES = frozenset(["Maximum", "Minimum"])
+_EXTREMES = frozenset(["Max", "Maximum", "Min", "Minimum"])
+_CHOICES = frozenset(["Select", "SelectV2"])
 _FIRST = ("ONLY_FIRST_REPLICA", "ONLY_FIRST_TOWER")
 
 
@@ -64,7 +65,7 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
         how = Shard(0)
     elif operation.type in _ADD and (aggregation == "SUM" or _is_local(variable)):
         how = SUM
-    elif _is_mean(operation, variable, aggregation):
+    elif _is_mean(operation, variable, aggregation, layouts):
         how = MEAN
     else:
         raise ValueError(
@@ -79,14 +80,30 @@ def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -
         partitioning.take(operation, index, whole)
 
 
-def _is_mean(operation: Any, variable: Any, aggregation: str | None) -> bool:
+def _is_mean(operation: Any, variable: Any, aggregation: str | None, layouts: Layouts) -> bool:
     """Whether the towers' values are averaged: by `aggregation`, or as of a moving average."""
     value = operation.inputs[-1]
     if not value.dtype.is_floating or aggregation == "SUM":
         return False
     if aggregation == "MEAN":  # The user chose it, also for a maximum.
         return True
-    return value.op.type not in _EXTREMES and (operation.type in _ADD or not _is_local(variable))
+    if operation.type in _ADD:
+        return value.op.type not in _EXTREMES
+    return not _is_local(variable) and not _is_extreme(operation, layouts)
+
+
+def _is_extreme(operation: Any, layouts: Layouts) -> bool:
+    """Whether a variable is set to the larger or smaller of its value and of others."""
+    value, variable = operation.inputs[-1], state.source(operation.inputs[0])
+    known: dict[Any, list[Any]] = {}
+    before = ancestors([value], known=known)
+    reads = [op for op in before if any(state.source(each) is variable for each in op.inputs)]
+    return value.op.type in _EXTREMES or any(
+        op.type in _EXTREMES
+        # Towers that choose by their own rows do not make a moving average.
+        or (op.type in _CHOICES and layouts.layout_of(op.inputs[0]) != WHOLE)
+        for op in followers(reads, known)
+    )
 
 
 def _check(operation: Any, variable: Any) -> None:

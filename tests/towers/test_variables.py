@@ -377,6 +377,9 @@ REFUSED = {
     "integers": lambda x: tf.get_variable("v", [], tf.int32, trainable=False).assign(tf.size(x)),
     "running maximum": lambda x: _running(tf.maximum, x),
     "running minimum": lambda x: _running(tf.minimum, x),
+    "maximum of a list": lambda x: _running(lambda *values: tf.reduce_max(values), x),
+    "chosen by rows": lambda x: _running(lambda v, m: tf.where(m > v, m, v + 0.0), x),
+    "passed on": lambda x: _running(lambda *values: tf.identity(tf.maximum(*values)), x),
     "metric, assigned": lambda x: _of_metric().assign(tf.reduce_max(x)),
 }
 
