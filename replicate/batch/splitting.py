@@ -7,6 +7,8 @@ from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import op_types
+
 _NOT_IN_ORDER = (
     "The values of a sparse tensor of the batch must be in the order of their rows, since a tower "
     "takes a contiguous range of them. Let `input_fn` return `tf.sparse.reorder` of it."
@@ -15,11 +17,6 @@ _OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
 # Operations whose outputs may share memory with objects outside of the graph.
 _FROM_OUTSIDE = re.compile(
     "IteratorGetNext.*|OptionalGetValue|(Eager)?PyFunc(Stateless)?|Placeholder(V2)?|QueueDequeue.*"
-)
-# Operations whose output may be the memory of their input.
-_SAME_MEMORY = frozenset(
-    ["Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV"]
-    + ["Unpack", "Bitcast", "StopGradient", "EnsureShape", "PlaceholderWithDefault"]
 )
 
 
@@ -125,7 +122,7 @@ def _in_separate_memory(leaf: tf.Tensor) -> tf.Tensor:
     TensorFlow knows this of the tensor, but not of its slices, which a split makes without copying.
     """
     made = leaf.op
-    while made.type in _SAME_MEMORY:
+    while made.type in op_types.SAME_MEMORY:
         made = made.inputs[1 if made.type == "Split" else 0].op  # `Split` takes the axis first.
     can_copy = leaf.dtype.is_floating or leaf.dtype.is_integer or leaf.dtype in _OTHER_NUMBERS
     if not can_copy or leaf.dtype.is_quantized or not _FROM_OUTSIDE.fullmatch(made.type):

@@ -8,6 +8,13 @@ from typing import Any, Callable
 from tensorflow.python.framework import c_api_util
 
 
+SAME_MEMORY = frozenset(
+    ["Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV"]
+    + ["Unpack", "Bitcast", "StopGradient", "EnsureShape", "PlaceholderWithDefault"]
+)
+"""Operations whose outputs may be the memory of an input."""
+
+
 def operation_types() -> list[str]:
     """Returns the types of operations that the running TensorFlow has, in order."""
     return sorted(c_api_util.ApiDefMap().op_names())

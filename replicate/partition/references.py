@@ -13,13 +13,12 @@ from typing import Any, Iterable, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import op_types
 from replicate.graphs import ancestors, followers, state
 
 _SCOPE = "replicate/references/"
 # Operations that hold the memory of a reference.
 _HOLDERS = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
-# Operations that return the memory of their input.
-_SAME_MEMORY = frozenset(["Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient"])
 # Operations by which it enters loops, where operations outside cannot wait for it.
 _LOOPS = frozenset(["Enter", "RefEnter"])
 
@@ -39,7 +38,7 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     later = followers(begun, known)  # Reads after a write, which must not come before it.
     by_device: dict[str, list[Any]] = {}
     for op in running - later if begun else ():
-        if op.type not in _SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):
+        if op.type not in op_types.SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):
             by_device.setdefault(op.device, []).append(op)
     if not by_device:
         return
@@ -69,6 +68,6 @@ def _is_reference(tensor: Any) -> bool:
 
 def _has_memory(tensor: Any) -> bool:
     """Whether a tensor is the memory of a reference variable."""
-    while tensor.op.type in _SAME_MEMORY:
-        tensor = tensor.op.inputs[0]
+    if tensor.op.type in op_types.SAME_MEMORY:
+        return any(map(_has_memory, tensor.op.inputs))
     return _is_reference(tensor) and state.makes_state(state.source(tensor))

@@ -7,6 +7,8 @@ import tensorflow.compat.v1 as tf
 import replicate
 from bodies import TRAIN, build, control_flow, spec
 
+# Their output may be the memory of their input.
+PASS_ON = ("Identity", "Switch", "RefSwitch", "Split", "StridedSlice")
 ROWS = np.random.RandomState(0).rand(6, 4)
 
 
@@ -49,7 +51,15 @@ def now_and_then(x):
         return loss, minimized(loss)
 
 
-MODELS = [layers, table, moving_average, now_and_then]
+def parts_of_one(x):
+    """Splits and slices of a variable are its memory, too."""
+    w = reference("w", [8, 1])
+    top, rest = tf.split(w, 2)
+    loss = tf.reduce_mean((x @ top) ** 2) + tf.nn.l2_loss(rest) + tf.nn.l2_loss(w[2:5])
+    return loss, minimized(loss)
+
+
+MODELS = [layers, table, moving_average, now_and_then, parts_of_one]
 
 
 def before(op):
@@ -67,8 +77,8 @@ def variables_held(op):
     """Returns the reference variables whose memory an operation is given."""
     held = set()
     for tensor in op.inputs:
-        while tensor.op.type in ("Identity", "Switch", "RefSwitch"):
-            tensor = tensor.op.inputs[0]
+        while tensor.op.type in PASS_ON:
+            tensor = tensor.op.inputs[tensor.op.type == "Split"]
         if tensor.op.type == "VariableV2":
             held.add(tensor.op)
     return held
@@ -92,7 +102,7 @@ def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers, pe
     writers = [op for op in writers if op.type not in ("Identity", "Switch", "RefSwitch")]
     assert writers
     waits = {op: before(op) for op in writers}
-    readers = [op for op in step if op not in waits and op.type not in ("Identity", "Switch")]
+    readers = [op for op in step if op not in waits and op.type not in PASS_ON]
     of_towers = set()
     for reader in readers:
         begun = before(reader)
