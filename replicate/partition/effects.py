@@ -16,7 +16,7 @@ READ_NOW = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 # Stateful, but running them once more changes nothing.
 READS = HOLDERS | READ_NOW | {"VariableShape", "VarIsInitializedOp", "IsVariableInitialized"}
 
-# Operations that have no state and do not fail for any values of their inputs.
+# Operations that have no state, and fail only for shapes or sizes that do not fit.
 _TOTAL = frozenset(
     [
         "Abs",
@@ -146,6 +146,6 @@ def leaves(operation: Any) -> bool:
 def may_fail(operation: Any) -> bool:
     """Whether an operation may fail for some values of its inputs."""
     name = operation.type
-    if name in ("FloorDiv", "Pow"):
+    if name in ("Div", "FloorDiv", "Pow"):
         return bool(operation.outputs[0].dtype.is_integer)  # Division by 0; a negative power.
     return name not in _TOTAL and name not in READS

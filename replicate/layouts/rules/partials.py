@@ -168,7 +168,7 @@ def _like(op: Op, layouts: Sequence[Layout]) -> Layout | None:
 
 @_keeps("Cast")
 def _cast(op: Op, layouts: Sequence[Layout]) -> Layout | None:
-    """Converts partials to a wider floating-point type, which is exact."""
+    """Converts partials to a wider floating-point type, in which sums are rounded less."""
     before, after = op.inputs[0].dtype.base_dtype, op.outputs[0].dtype.base_dtype
     is_float = before.is_floating and after.is_floating
     if not (is_float or (before.is_complex and after.is_complex)) or before.size >= after.size:
