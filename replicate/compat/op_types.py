@@ -7,7 +7,6 @@ from typing import Any, Callable
 
 from tensorflow.python.framework import c_api_util
 
-
 SAME_MEMORY = frozenset(
     ["Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV"]
     + ["Unpack", "Bitcast", "StopGradient", "EnsureShape", "PlaceholderWithDefault"]
