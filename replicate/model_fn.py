@@ -250,10 +250,10 @@ def replicate_model_fn(
             model = functools.partial(_call_alone, model_fn, batch_arguments, ())
             added = graph_lib.last_id(tf.get_default_graph()) - since
             # A model may add and remove entries of dictionaries.
-            given = tf.nest.map_structure(lambda leaf: leaf, batch)
+            as_given = tf.nest.map_structure(lambda leaf: leaf, batch)
             spec, shards, coverage = partition.model.build(
                 model,
-                lambda: shards or shard(*given),
+                lambda: shards or shard(*as_given),
                 placed,
                 checked.exact,
                 is_trained=training,

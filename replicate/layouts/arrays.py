@@ -176,11 +176,11 @@ class Arrays(lists.Elements):
             # shards. So its maker, an earlier operation, has to be inferred again.
             self.changed.update([maker] if layout != WHOLE else ())
         before = self._elements.setdefault(maker, layout)
-        if before == WHOLE != layout:
+        if before == WHOLE and layout != WHOLE:
             # Earlier reads have assumed whole elements.
             self._elements[maker] = layout
             self.changed.add(maker)
-        elif before != layout != WHOLE:
+        elif layout not in (before, WHOLE):
             return None
         return self.element(maker, axes)
 

@@ -40,13 +40,17 @@ def find(
         operation = tensor.op
         seen.add(operation)
         if operation.type == "Enter" and operation.inputs[0].op not in inside:
+            given = operation.inputs[0]
+            if isinstance(wanted, Shard) and layout_of(given) == WHOLE:
+                # All that take it get a shard, so it must not be one entry for all rows.
+                return operation if _may_be(given, wanted, facts) else None
             return operation
         if operation.type == "Merge" and not loop_variables.is_variable(operation):
             return None  # Both branches of a condition would have to change.
         if operation.type in PASS_ON:
             tensor = operation.inputs[0]  # For a variable: the value it begins with.
         elif operation.type == "Const":
-            return operation if may_be(tensor, wanted, facts) else None
+            return operation if _may_be(tensor, wanted, facts) else None
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
             return operation  # For example zeros, of a shape that holds n.
         else:
@@ -60,7 +64,7 @@ def find(
     return None
 
 
-def may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
+def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
     """Whether each tower can have its shard or partial of a whole value, whatever its size."""
     if not isinstance(wanted, Shard):
         return isinstance(wanted, Partial)

@@ -20,7 +20,7 @@ def run_late(operations: Sequence[Any], layouts: Layouts) -> Layouts:
     """Returns layouts in which partials are reduced as early as possible at no cost.
 
     Args:
-        operations: The operations of the graph, in the order in which they were made.
+        operations: The operations of the graph, each after those whose outputs it takes.
         layouts: Their layouts.
     """
     strategies = dict(layouts.strategies)

@@ -283,11 +283,7 @@ class Loop:
         if isinstance(demand, Grown):
             return layout == WHOLE
         if isinstance(demand, Shard):
-            # The value is a shard for all that takes it, so it must not be one entry for all rows.
-            has_rows = layout != WHOLE or beginnings.may_be(
-                operation.inputs[0], demand, self._facts
-            )
-            return has_rows and can_be(self._facts.op_of(operation), 0, layout, demand)
+            return can_be(self._facts.op_of(operation), 0, layout, demand)
         return demand == WHOLE or layout == WHOLE
 
     def _change(self, tensor: Any, wanted: Demand) -> bool:

@@ -116,8 +116,9 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
     """Registers a function as the rule of types of operations.
 
     A rule is called with an `Op` and the layouts of its inputs. At least one of them is not
-    `Whole`, and none is `Size`: `Op.value` has the integers of such an input. It returns the
-    `Strategy` by which towers run the operation, or None if there is none: then it runs once.
+    `Whole`, except for types in `kinds.SOURCES`. None is `Size`: `Op.value` has the integers of
+    such an input. A rule returns the `Strategy` by which towers run the operation, or None if there
+    is none: then it runs once.
 
     Raises:
         ValueError: If a type has a rule or a reason already.
@@ -136,6 +137,9 @@ def pointing(*types: str) -> Callable[[Rule], Rule]:
     """Registers a function as the rule for inputs with `Indices`, or with several units.
 
     It is called like one of `rule`, and takes precedence over it if an input has such a layout.
+
+    Raises:
+        ValueError: If a type has such a rule already.
     """
 
     def enter(function: Rule) -> Rule:

@@ -46,7 +46,7 @@ class Origins:
     """The origins of operations.
 
     Args:
-        operations: The operations, in the order in which they were made.
+        operations: The operations, each after those whose outputs it takes.
         layouts: Their `Layouts`.
 
     Attributes:

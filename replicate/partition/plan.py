@@ -118,22 +118,15 @@ def make_plan(
         key: origins.together(tensor) if key in needed else key
         for key, tensor in ((graph_lib.reference(tensor), tensor) for tensor in met)
     }
-    waits, extra_waits = {}, {}
-    for operation in operations:
-        if operation in needs.copied:
-            waits[operation] = origins.waits(operation) + origins.dead_with(operation)
-            waits[operation] += hidden.get(operation, [])
-        if runs_once(operation, layouts):
-            # Control inputs that it has already are replaced by their copies later.
-            now = set(origins.control_inputs(operation))
-            kept = _noticed(operation, unnoticed, origins)
-            others = [before for before in kept if before not in now]
-            others += origins.hidden(operation) + origins.dead_with(operation)
-            # A read that no tower needs, since formulas replace all that take it, does not run.
-            read = origins.overtaken(operation)
-            others += [one for one in read if one in needs.copied or runs_once(one, layouts)]
-            if others:
-                extra_waits[operation] = others
+    waits = {
+        operation: [
+            *origins.waits(operation),
+            *origins.dead_with(operation),
+            *hidden.get(operation, []),
+        ]
+        for operation in copied
+    }
+    extra_waits = _extra_waits(operations, needs.copied, layouts, origins, unnoticed)
     applied = _behind(gradients, needs, losses, unscaling)
     behind = {
         graph_lib.reference(tensor): origins.actors(tensor.op)
@@ -155,6 +148,31 @@ def make_plan(
         behind_sizes=behind,
         constants=constants.find(operations, layouts, origins, needs.copied),
     )
+
+
+def _extra_waits(
+    operations: Sequence[Any],
+    copied: Collection[Any],
+    layouts: Layouts,
+    origins: Origins,
+    unnoticed: dict[Any, frozenset[Any]],
+) -> dict[Any, list[Any]]:
+    """Returns, by operation that runs once, what it waits for beside its control inputs."""
+    found = {}
+    for operation in operations:
+        if not runs_once(operation, layouts):
+            continue
+        # Control inputs that it has already are replaced by their copies later.
+        now = set(origins.control_inputs(operation))
+        kept = _noticed(operation, unnoticed, origins)
+        others = [before for before in kept if before not in now]
+        others += origins.hidden(operation) + origins.dead_with(operation)
+        # A read that no tower needs, since formulas replace all that take it, does not run.
+        read = origins.overtaken(operation)
+        others += [one for one in read if one in copied or runs_once(one, layouts)]
+        if others:
+            found[operation] = others
+    return found
 
 
 def _hidden(copied: Sequence[Any], origins: Origins) -> dict[Any, list[Any]]:

@@ -43,8 +43,8 @@ _RUN_ONCE = {
         SparseSparseM* SparseSplit SparseTensorDenseAdd
     """,
     "no rule was written for its ragged rows": "CompositeTensor* Ragged*",
-    # Random numbers.
     "it processes the boxes of one image": "NonMaxSuppression* *SampleDistortedBoundingBox*",
+    # Random numbers.
     "numbers that follow from a seed must be those of one device": """
         NonDeterministicInts RandomIndexShuffle Stateless* StochasticCastToInt
     """,
